@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from toolroll._core import Automaton, find_marks
+from toolroll._core import Automaton, find_meanings
 from toolroll.arrays import Rows
 from toolroll.catalog.deferred import Deferred
 from toolroll.catalog.marks import ENDINGS, MEANINGS
@@ -85,28 +85,28 @@ class MarkTable:
 
         query: the text with its spelling corrected. Services may be in either, marks only in the text.
         """
-        vocabulary, marks = _vocabulary(), find_marks(text)
-        services = vocabulary.services(text)
+        found = _vocabulary().found(text)
         if query and query != text:
-            services += vocabulary.services(query)
-        if not marks and not services:
+            found += tuple([name for name in _vocabulary().found(query) if isinstance(name, int)])
+        if not found:
             return _NO_HITS
-        asked: tuple[str | int, ...] = (*marks, *services)
-        hits = self._answers.get(asked)
+        hits = self._answers.get(found)
         if hits is None:
             if len(self._answers) >= _REMEMBERED:
                 self._answers.clear()
-            hits = self._answers[asked] = self._hits(marks, services)
+            hits = self._answers[found] = self._hits(found)
         return hits
 
-    def _hits(self, marks: Sequence[str], services: Sequence[int]) -> tuple[MarkHit, ...]:
-        """What `hits` returns for these marks, and for services by their numbers."""
+    def _hits(self, found: Sequence[str | int]) -> tuple[MarkHit, ...]:
+        """What `hits` returns for these marks and names of services."""
         meanings: dict[str | Service, str] = {}
-        for mark in marks:
-            known = mark.lower() if mark[0] == "." else mark
-            meanings[known] = f"mark '{known}'"
-        for number in services:
-            meanings[SERVICES[number]] = f"service '{SERVICES[number].names[0]}'"
+        for mark in found:
+            if isinstance(mark, int):
+                service = _vocabulary().service(mark)
+                meanings[service] = f"service '{service.names[0]}'"
+            else:
+                known = mark.lower() if mark[0] == "." else mark
+                meanings[known] = f"mark '{known}'"
         return tuple(
             [
                 MarkHit(label, isinstance(meaning, Service), rows)
@@ -161,9 +161,9 @@ class _Vocabulary:
                 by_word[word].append(service)
         self._meanings = list(by_word.values())
         self._tools = Automaton(list(by_word), ["word"] * len(by_word))
-        names = [(name, number) for number, service in enumerate(SERVICES) for name in service.names]
-        self._services = [(number, not name.islower()) for name, number in names]
-        self._names = Automaton([name for name, _ in names], ["word"] * len(names))
+        self._services = [(name, service) for service in SERVICES for name in service.names]
+        self._names = Automaton([name for name, _ in self._services], ["word"] * len(self._services))
+        self._common = frozenset(at for at, (name, _) in enumerate(self._services) if not name.islower())
 
     def meanings(self, name: str) -> Sequence[str | Service]:
         """Meanings of which a tool's name has a word, each once; none where it has too many words."""
@@ -172,24 +172,33 @@ class _Vocabulary:
             return ()
         return tuple(dict.fromkeys(meaning for word in found for meaning in self._meanings[word]))
 
-    def services(self, text: str) -> list[int]:
-        """The numbers of the services that a message names."""
-        if not (found := self._names.find(text)):
-            return []
-        return [
-            number
-            for number, is_common in [self._services[name] for name in found]
-            if not is_common or self._is_proper(text, number)
-        ]
+    def found(self, text: str) -> tuple[str | int, ...]:
+        """The marks of a message, and the numbers of the names of services in it."""
+        found = find_meanings(text, self._names)
+        if found and not self._common.isdisjoint(found):
+            proper = self._proper(text)
+            found = tuple(
+                [
+                    name
+                    for name in found
+                    if isinstance(name, str) or name not in self._common or self.service(name) in proper
+                ]
+            )
+        return found
 
-    def _is_proper(self, text: str, number: int) -> bool:
-        """Whether a name that is also a common word begins with a capital, within a sentence."""
-        return any(
-            self._services[name] == (number, True)
+    def service(self, name: int) -> Service:
+        """The service of a name."""
+        return self._services[name][1]
+
+    def _proper(self, text: str) -> set[Service]:
+        """The services that are named by a common word, with a capital within a sentence."""
+        return {
+            self.service(name)
+            for name, start, _ in self._names.matches(text)
+            if name in self._common
             and text[start].isupper()
             and text[:start].rstrip()[-1:] not in ("", ".", "!", "?")
-            for name, start, _ in self._names.matches(text)
-        )
+        }
 
 
 @cache

@@ -428,7 +428,7 @@ class Engine(NoConversation):
             earlier=reading.earlier,
             stored=begun.snapshot.settings(context.org),
             revision=begun.snapshot.revision,
-            at=round(self._clock(), 6),  # as events keep it: a replay must read the same
+            at=round(self._clock() * 1e6) / 1e6,  # as events keep it: a replay must read the same
             learned=learned,
             category="" if learned is None else self._classifier.category(text, vector),
             conversation=conversation,

@@ -22,7 +22,6 @@ from toolroll.selection.delivery import Delivery, Offer, deliver
 from toolroll.selection.explanation import Trail
 from toolroll.tools import Tool
 
-
 _SOFT = frozenset(("routes", "retrieval"))  # one of them is in every profile
 
 

@@ -28,7 +28,8 @@ root = click.version_option(__version__, prog_name="toolroll", message="%(prog)s
         "toolroll build toolkits/ --to tools.catalog\n"
         "toolroll import toolkits/ --to sqlite:///tools.db\n"
         "toolroll registry list --catalog sqlite:///tools.db\n"
-        "toolroll embed --catalog sqlite:///tools.db --embedder minilm",
+        "toolroll embed --catalog sqlite:///tools.db --embedder minilm\n"
+        "toolroll mcp --config mcp.json",
         modules={
             "select": "toolroll.cli.select",
             "eval": "toolroll.cli.evaluate",

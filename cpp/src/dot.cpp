@@ -154,17 +154,24 @@ void i4_upper(const HalfByteQuery& query, const std::uint8_t* blocks, std::size_
   constexpr std::size_t kLine = 4 * kBlockRows;
   // Sixteen products of at most 15 * 127 fit 16 bits.
   constexpr std::size_t kFits = 8;
+  constexpr std::size_t kLanes = 8;
   for (std::size_t block = 0; block < n; ++block, upper += kBlockRows) {
     const std::uint8_t* at = blocks + block * block_bytes(width);
     std::int32_t sums[kBlockRows] = {};
     for (std::size_t from = 0; from < width / 8; from += kFits) {
       std::int16_t partial[kLine] = {};
       for (std::size_t j = from; j < from + kFits; ++j, at += kLine) {
-        for (std::size_t i = 0; i < kLine; i += 4) {
-          for (std::size_t byte = 0; byte < 4; ++byte) {
-            const int low = (at[i + byte] & 15) * query.low[4 * j + byte];
-            const int high = (at[i + byte] >> 4) * query.high[4 * j + byte];
-            partial[i + byte] = static_cast<std::int16_t>(partial[i + byte] + low + high);
+        std::int16_t low[kLanes];
+        std::int16_t high[kLanes];
+        for (std::size_t lane = 0; lane < kLanes; ++lane) {
+          low[lane] = query.low[4 * j + lane % 4];
+          high[lane] = query.high[4 * j + lane % 4];
+        }
+        for (std::size_t i = 0; i < kLine; i += kLanes) {
+          for (std::size_t lane = 0; lane < kLanes; ++lane) {
+            const auto lows = static_cast<std::int16_t>((at[i + lane] & 15) * low[lane]);
+            const auto highs = static_cast<std::int16_t>((at[i + lane] >> 4) * high[lane]);
+            partial[i + lane] = static_cast<std::int16_t>(partial[i + lane] + lows + highs);
           }
         }
       }

@@ -164,18 +164,19 @@ struct Avx2 {
   /// Sixteen products of at most 15 * 127 fit 16 bits.
   TOOLROLL_INLINE void bounds_of_blocks(const HalfByteQuery& query, const std::uint8_t* blocks,
                                         std::size_t n, std::size_t width, float* upper) {
+    constexpr std::size_t kVectors = kBlockRows / 8;
     const __m256i halves = _mm256_set1_epi8(15);
     const std::uint8_t* at = blocks;
     for (std::size_t block = 0; block < n; ++block, upper += kBlockRows) {
-      __m256i sums[4];
-      for (int v = 0; v < 4; ++v) sums[v] = _mm256_setzero_si256();
+      __m256i sums[kVectors];  // the sums of 16 bits below take the registers
+      for (std::size_t v = 0; v < kVectors; ++v) sums[v] = _mm256_setzero_si256();
       for (std::size_t from = 0; from < width / 2; from += 16) {
-        __m256i partial[4];
-        for (int v = 0; v < 4; ++v) partial[v] = _mm256_setzero_si256();
+        __m256i partial[kVectors];
+        for (std::size_t v = 0; v < kVectors; ++v) partial[v] = _mm256_setzero_si256();
         for (std::size_t j = from; j < from + 16; j += 4, at += 4 * kBlockRows) {
           const __m256i low = _mm256_set1_epi32(word(query.low + j));
           const __m256i high = _mm256_set1_epi32(word(query.high + j));
-          for (int v = 0; v < 4; ++v) {
+          for (std::size_t v = 0; v < kVectors; ++v) {
             const __m256i x = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at + v * 32));
             const __m256i lows = _mm256_maddubs_epi16(_mm256_and_si256(x, halves), low);
             const __m256i highs =
@@ -183,11 +184,11 @@ struct Avx2 {
             partial[v] = _mm256_add_epi16(partial[v], _mm256_add_epi16(lows, highs));
           }
         }
-        for (int v = 0; v < 4; ++v) {
+        for (std::size_t v = 0; v < kVectors; ++v) {
           sums[v] = _mm256_add_epi32(sums[v], _mm256_madd_epi16(partial[v], _mm256_set1_epi16(1)));
         }
       }
-      for (int v = 0; v < 4; ++v, at += 32) {
+      for (std::size_t v = 0; v < kVectors; ++v, at += 32) {
         const __m256i numbers = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at));
         const __m256 scale =
             _mm256_castsi256_ps(_mm256_and_si256(numbers, _mm256_set1_epi32(-0x10000)));

@@ -156,30 +156,26 @@ struct Avx512 {
     __m512i sums[4];
     __m512i fine[4];
     for (std::size_t quad = 0; quad < 4; ++quad) {
-      const std::int8_t* const a = rows[4 * quad];
-      const std::int8_t* const b = rows[4 * quad + 1];
-      const std::int8_t* const c = rows[4 * quad + 2];
-      const std::int8_t* const d = rows[4 * quad + 3];
-      __m512i a0 = start, b0 = start, c0 = start, d0 = start;
-      __m512i a1 = fine_start, b1 = fine_start, c1 = fine_start, d1 = fine_start;
-      for (std::size_t i = 0; i < width; i += 64) {
-        const __m512i xa = shifted(load(a + i)), xb = shifted(load(b + i));
-        const __m512i xc = shifted(load(c + i)), xd = shifted(load(d + i));
-        const __m512i values = load(query.values + i);
-        a0 = _mm512_dpbusd_epi32(a0, xa, values);
-        b0 = _mm512_dpbusd_epi32(b0, xb, values);
-        c0 = _mm512_dpbusd_epi32(c0, xc, values);
-        d0 = _mm512_dpbusd_epi32(d0, xd, values);
-        if constexpr (kFine) {
-          const __m512i rest = load(query.fine + i);
-          a1 = _mm512_dpbusd_epi32(a1, xa, rest);
-          b1 = _mm512_dpbusd_epi32(b1, xb, rest);
-          c1 = _mm512_dpbusd_epi32(c1, xc, rest);
-          d1 = _mm512_dpbusd_epi32(d1, xd, rest);
+      // Row after row: the prefetcher sees one stream. The loops over a known width are unrolled,
+      // and the query stays in registers.
+      __m512i coarse_sums[4];
+      __m512i fine_sums[4];
+      for (std::size_t j = 0; j < 4; ++j) {
+        const std::int8_t* const row = rows[4 * quad + j];
+        __m512i sum = start;
+        __m512i rest = fine_start;
+        for (std::size_t i = 0; i < width; i += 64) {
+          const __m512i x = shifted(load(row + i));
+          sum = _mm512_dpbusd_epi32(sum, x, load(query.values + i));
+          if constexpr (kFine) rest = _mm512_dpbusd_epi32(rest, x, load(query.fine + i));
         }
+        coarse_sums[j] = sum;
+        fine_sums[j] = rest;
       }
-      sums[quad] = quarter_sums(a0, b0, c0, d0);
-      if constexpr (kFine) fine[quad] = quarter_sums(a1, b1, c1, d1);
+      sums[quad] = quarter_sums(coarse_sums[0], coarse_sums[1], coarse_sums[2], coarse_sums[3]);
+      if constexpr (kFine) {
+        fine[quad] = quarter_sums(fine_sums[0], fine_sums[1], fine_sums[2], fine_sums[3]);
+      }
     }
     __m512 about =
         _mm512_mul_ps(_mm512_cvtepi32_ps(sixteen_sums(sums)), _mm512_set1_ps(query.step));
@@ -200,21 +196,23 @@ struct Avx512 {
 
   TOOLROLL_INLINE void bounds_of_blocks(const HalfByteQuery& query, const std::uint8_t* blocks,
                                         std::size_t n, std::size_t width, float* upper) {
+    constexpr std::size_t kVectors = kBlockRows / 16;
     const __m512i halves = _mm512_set1_epi8(15);
     const std::uint8_t* at = blocks;
     for (std::size_t block = 0; block < n; ++block, upper += kBlockRows) {
-      __m512i bytes[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
-      __m512i lows[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
+      __m512i bytes[kVectors];
+      __m512i lows[kVectors];
+      for (std::size_t v = 0; v < kVectors; ++v) bytes[v] = lows[v] = _mm512_setzero_si512();
       for (std::size_t j = 0; j < width / 2; j += 4, at += 4 * kBlockRows) {
         const __m512i high = _mm512_set1_epi32(word(query.high + j));
         const __m512i low = _mm512_set1_epi32(word(query.low + j));
-        for (int v = 0; v < 2; ++v) {
+        for (std::size_t v = 0; v < kVectors; ++v) {
           const __m512i x = _mm512_loadu_si512(at + 64 * v);
           bytes[v] = _mm512_dpbusd_epi32(bytes[v], x, high);
           lows[v] = _mm512_dpbusd_epi32(lows[v], _mm512_and_si512(x, halves), low);
         }
       }
-      for (int v = 0; v < 2; ++v, at += 64) {
+      for (std::size_t v = 0; v < kVectors; ++v, at += 64) {
         const __m512i sum = _mm512_add_epi32(bytes[v], _mm512_slli_epi32(lows[v], 4));
         const __m512i numbers = _mm512_loadu_si512(at);
         const __m512 scale =
@@ -240,15 +238,13 @@ struct Avx512 {
         _mm512_add_epi32(_mm512_set1_epi32(first),
                          _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
     std::size_t count = 0;
+    // Without a branch: where rows are left at all, nobody can foresee in which sixteen.
     for (std::size_t i = 0; i < n; i += 16) {
-      const __mmask16 there =
-          n - i < 16 ? static_cast<__mmask16>((1U << (n - i)) - 1) : static_cast<__mmask16>(0xFFFF);
+      const auto there = static_cast<__mmask16>(n - i < 16 ? (1U << (n - i)) - 1 : 0xFFFF);
       const __mmask16 hits = _mm512_mask_cmp_ps_mask(
           there, _mm512_maskz_loadu_ps(there, scores + i), limit, _CMP_GE_OQ);
-      if (hits != 0) {
-        _mm512_storeu_si512(rows + count, _mm512_maskz_compress_epi32(hits, at));
-        count += static_cast<std::size_t>(_mm_popcnt_u32(hits));
-      }
+      _mm512_storeu_si512(rows + count, _mm512_maskz_compress_epi32(hits, at));
+      count += static_cast<std::size_t>(_mm_popcnt_u32(hits));
       at = _mm512_add_epi32(at, _mm512_set1_epi32(16));
     }
     return count;

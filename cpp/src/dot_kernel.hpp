@@ -108,10 +108,12 @@ struct X86Kernels {
 
   /// The bounds of n rows. The next batch of rows that lie apart is prefetched. The last batch
   /// repeats its last row, and its bounds behind n are never written.
-  template <bool kFine, bool kListed>
+  /// kWidth is 0, or the width.
+  template <bool kFine, bool kListed, std::size_t kWidth>
   static void upper_of(const ByteQuery& query, const std::int8_t* rows, const float* row_step,
                        const float* row_error, const std::int32_t* at, std::size_t n,
-                       std::size_t width, float* upper) {
+                       std::size_t any_width, float* upper) {
+    const std::size_t width = kWidth == 0 ? any_width : kWidth;
     constexpr std::size_t kBatch = X::kBatch;
     const auto start = X::start(query.values, width);
     const auto fine_start = kFine ? X::start(query.fine, width) : start;
@@ -150,23 +152,29 @@ struct X86Kernels {
     }
   }
 
+  /// Compiled for the widths of the built-in table, of MiniLM and of both side by side.
+  template <bool kFine, bool kListed>
+  static void uppers(const ByteQuery& query, const std::int8_t* rows, const float* row_step,
+                     const float* row_error, const std::int32_t* at, std::size_t n,
+                     std::size_t width, float* upper) {
+    const auto of = width == 256   ? upper_of<kFine, kListed, 256>
+                    : width == 384 ? upper_of<kFine, kListed, 384>
+                    : width == 640 ? upper_of<kFine, kListed, 640>
+                                   : upper_of<kFine, kListed, 0>;
+    of(query, rows, row_step, row_error, at, n, width, upper);
+  }
+
   static void i8_upper(const ByteQuery& query, const std::int8_t* rows, const float* row_step,
                        const float* row_error, std::size_t n, std::size_t width, float* upper) {
-    if (query.fine == nullptr) {
-      upper_of<false, false>(query, rows, row_step, row_error, nullptr, n, width, upper);
-    } else {
-      upper_of<true, false>(query, rows, row_step, row_error, nullptr, n, width, upper);
-    }
+    const auto of = query.fine == nullptr ? uppers<false, false> : uppers<true, false>;
+    of(query, rows, row_step, row_error, nullptr, n, width, upper);
   }
 
   static void i8_upper_at(const ByteQuery& query, const std::int8_t* rows, const float* row_step,
                           const float* row_error, const std::int32_t* at, std::size_t n,
                           std::size_t width, float* upper) {
-    if (query.fine == nullptr) {
-      upper_of<false, true>(query, rows, row_step, row_error, at, n, width, upper);
-    } else {
-      upper_of<true, true>(query, rows, row_step, row_error, at, n, width, upper);
-    }
+    const auto of = query.fine == nullptr ? uppers<false, true> : uppers<true, true>;
+    of(query, rows, row_step, row_error, at, n, width, upper);
   }
 
   static HalfByteSums round_halves(const float* x, const float* y, std::size_t n, std::int8_t* low,

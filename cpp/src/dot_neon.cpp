@@ -143,7 +143,7 @@ TOOLROLL_INLINE int8x16_t four_times(const std::int8_t* values) {
   return vreinterpretq_s8_s32(vdupq_n_s32(number));
 }
 
-/// Half of a block at a time: eight sums of 16 bits and eight of 32 stay in registers.
+/// Sixteen rows at a time: eight sums of 16 bits and eight of 32 stay in registers.
 void i4_upper(const HalfByteQuery& query, const std::uint8_t* blocks, std::size_t n,
               std::size_t width, float* upper) {
   constexpr std::size_t kLine = 4 * kBlockRows;
@@ -152,8 +152,8 @@ void i4_upper(const HalfByteQuery& query, const std::uint8_t* blocks, std::size_
   for (std::size_t block = 0; block < n; ++block, upper += kBlockRows) {
     const std::uint8_t* const first = blocks + block * block_bytes(width);
     std::int32_t sums[kBlockRows];
-    for (std::size_t part = 0; part < 2; ++part) {
-      const std::uint8_t* at = first + part * kLine / 2;
+    for (std::size_t part = 0; part < kBlockRows / 16; ++part) {
+      const std::uint8_t* at = first + part * 64;
       int32x4_t totals[2 * kVectors];
       for (std::size_t v = 0; v < 2 * kVectors; ++v) totals[v] = vdupq_n_s32(0);
       for (std::size_t from = 0; from < width / 2; from += 32) {
@@ -179,8 +179,7 @@ void i4_upper(const HalfByteQuery& query, const std::uint8_t* blocks, std::size_
         }
       }
       for (std::size_t v = 0; v < kVectors; ++v) {
-        vst1q_s32(sums + part * kBlockRows / 2 + 4 * v,
-                  vpaddq_s32(totals[2 * v], totals[2 * v + 1]));
+        vst1q_s32(sums + part * 16 + 4 * v, vpaddq_s32(totals[2 * v], totals[2 * v + 1]));
       }
     }
     loops::i4_bounds(query, sums, first + width / 2 * kBlockRows, upper);

@@ -92,7 +92,7 @@ struct ByteQuery {
 /// 32 bits for each row: the upper half of it is the upper half of the float `scale`, the lower
 /// half that of the float `error`, which is at least the length of x - scale * (n - 7.5). Rows that
 /// fill up the last block are 0. All numbers are little-endian.
-inline constexpr std::size_t kBlockRows = 32;
+inline constexpr std::size_t kBlockRows = 64;
 
 /// Bytes of a block of rows of a padded width.
 constexpr std::size_t block_bytes(std::size_t width) { return kBlockRows * (width / 2 + 4); }

@@ -1,5 +1,8 @@
 """Nearest vectors: the exact scan, the same under a filter, and the graph at equal recall.
 
+From 10,000 rows on, the scan is measured on vectors of real texts and on random directions. These are the
+worst case, because a query is nearly equally far from all of them.
+
 Peers' graphs are built once and kept in the temporary folder: 100,000 rows take each about a minute. For the
 comparison at equal recall each contestant gets the smallest ef of a fine sweep that reaches the recall.
 """
@@ -8,7 +11,7 @@ from __future__ import annotations
 
 import importlib
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,7 @@ from numpy.typing import NDArray
 
 from bench import peers
 from bench.harness import Case, sizes
+from bench.text_vectors import ENCODERS, text_vectors
 from bench.workloads import clustered_vectors, queries_near
 from toolroll._core import Bitset, VectorIndex
 
@@ -25,14 +29,27 @@ Search = Callable[[Vectors], Any]  # query → rows, best first
 
 K, DIM = 10, 384
 M, EF_CONSTRUCTION = 16, 200
-_BARS = {158: 2.0, 1_000: 2.2, 10_000: 5.0, 100_000: 3.0, 1_000_000: 3.5}
+_BARS = {158: 2.0, 1_000: 2.2}
+_STAGES_FROM = 10_000
+_TEXT_BARS = {10_000: 5.0, 100_000: 8.0, 1_000_000: 6.0}  # × faiss, as the next ones
+_RANDOM_BARS = {10_000: 4.0, 100_000: 4.0, 1_000_000: 4.5}
 _FILTER_BARS = {0.001: 10.0, 0.01: 6.0, 0.1: 4.0, 0.5: 3.0}
 _KEPT = Path(tempfile.gettempdir()) / "toolroll-bench"
 
 
 def cases(quick: bool) -> Iterator[Case]:
     for n in sizes(158, 1_000) if quick else sizes(158, 1_000, 10_000, 100_000, 1_000_000):
-        yield _exact(n)
+        if n < _STAGES_FROM:
+            yield _clustered(n)
+            continue
+        for encoder in ENCODERS:
+            known = text_vectors(encoder, n)
+            if known is not None:
+                yield _exact(f"texts in {encoder}", *known, bar_of_faiss=_TEXT_BARS.get(n))
+                del known  # a million rows take 1 to 1.5 GB
+        directions = _directions(n + 200)
+        yield _exact("random directions", directions[:n], directions[n:], bar_of_faiss=_RANDOM_BARS.get(n))
+        del directions
     n = 2_000 if quick else 100_000
     vectors = clustered_vectors(n, DIM)
     index = _kept(f"ours-{n}", VectorIndex.load, lambda path: _built(vectors).save(path))
@@ -93,15 +110,43 @@ def _turning(search: Search, queries: Vectors) -> Callable[[int], object]:
     return lambda i: search(listed[i % len(listed)])
 
 
-def _exact(n: int) -> Case:
+def _directions(n: int) -> Vectors:
+    """float32[n, DIM] unit rows in random directions."""
+    generator = np.random.default_rng([3, n])
+    rows = np.empty((n, DIM), dtype=np.float32)
+    for start in range(0, n, 50_000):
+        block = generator.standard_normal((min(50_000, n - start), DIM), dtype=np.float32)
+        rows[start : start + len(block)] = block / np.linalg.norm(block, axis=1, keepdims=True)
+    return rows
+
+
+def _clustered(n: int) -> Case:
+    """The exact scan of few rows, also beside peers in processes of their own, which make the same rows."""
     vectors = clustered_vectors(n, DIM)
-    queries = queries_near(vectors, 200)
+    names = ("simsimd", "numkong")  # their symbols clash with the others'
+    beside = {name: peers.start(name, {"vectors": n, "k": K}) for name in names}
+    return _exact("clustered", vectors, queries_near(vectors, 200), bar=_BARS.get(n), beside=beside)
+
+
+def _exact(
+    kind: str,
+    vectors: Vectors,
+    queries: Vectors,
+    bar: float | None = None,
+    bar_of_faiss: float | None = None,
+    beside: Mapping[str, Any] | None = None,
+) -> Case:
+    n, dim = vectors.shape
     index = VectorIndex.build(vectors)
-    found: dict[str, Any] = {"numpy": _turning(_numpy_rows(vectors), queries)}
+    found: dict[str, Any] = {
+        "faiss flat": None,
+        "numpy": _turning(_numpy_rows(vectors), queries),
+        "usearch exact": None,
+    }
     faiss = _library("faiss")
     if faiss is not None:
         faiss.omp_set_num_threads(1)
-        flat = faiss.IndexFlatIP(DIM)
+        flat = faiss.IndexFlatIP(dim)
         flat.add(vectors)
         found["faiss flat"] = _turning(lambda q: flat.search(q[None, :], K), queries)
     usearch = _library("usearch.index")
@@ -110,11 +155,6 @@ def _exact(n: int) -> Case:
         found["usearch exact"] = _turning(
             lambda q: usearch.search(vectors, q, K, metric, exact=True, threads=1), queries
         )
-    beside = []
-    if n <= 10_000:  # these two in processes of their own: their symbols clash with the others'
-        for name in ("simsimd", "numkong"):
-            found[name] = peers.start(name, {"vectors": n, "k": K})
-            beside.append(name)
 
     def check() -> str:
         few = queries[: 200 if n <= 10_000 else 20]
@@ -122,16 +162,19 @@ def _exact(n: int) -> Case:
         assert recall == 1.0, f"recall@10 {recall}"
         return "recall@10 1.000"
 
+    in_stages = n >= _STAGES_FROM
+    note = "4-bit, 8-bit, float32; at least half a byte a dimension" if in_stages else "8-bit, then float32"
     return Case(
-        operation="exact top-10",
-        size=f"{n:,} x {DIM}",
+        operation=f"exact top-10, {kind}",
+        size=f"{n:,} x {dim}",
         ours=_turning(lambda q: index.search(q, K), queries),
-        peers={name: found.get(name) for name in ("faiss flat", "numpy", "usearch exact", *beside)},
+        peers={**found, **(beside or {})},
         check=check,
-        bar=_BARS.get(n),
-        note="8-bit scan, float32 where it leaves a doubt; reads one byte a dimension",
-        reads=n * DIM,
-        beside=tuple(beside),
+        bar=bar,
+        bars={} if bar_of_faiss is None else {"faiss flat": bar_of_faiss},
+        note=note,
+        reads=n * dim // 2 if in_stages else n * dim,
+        beside=tuple(beside or ()),
     )
 
 

@@ -172,6 +172,7 @@ def _child(options: argparse.Namespace) -> int:
                 _say(outlet, harness.run_case(case, how))
             except Exception as error:  # the other cases still run
                 _say(outlet, _crashed(case.operation, case.size, error))
+            del case  # a million vectors take gigabytes: they go before the next ones are made
     except Exception as error:  # one module's failure is a row; the others run
         _say(outlet, _crashed(options.child, "", error))
     _say(outlet, {"ended": True})

@@ -53,7 +53,7 @@ class Sweep {
   static_assert(kFirstChunk % kBlockRows == 0 && kChunk % kBlockRows == 0);
   // If more rows of a chunk than this share are left after 4 bits, then 8 bits are faster at once:
   // the next ones are read in them. Of the first chunk, random directions leave about half, and
-  // vectors of texts 10 to 20 %.
+  // vectors of texts 3 to 20 %.
   static constexpr double kTooMany = 0.25;
   static constexpr std::size_t kPause = 15;
   // So many rows are refined together, so that each does not wait for memory alone.

@@ -1,5 +1,5 @@
-/// Inner products of one query with many rows, in float32 and in 8 bits, on the best instruction
-/// set.
+/// Inner products of one query with many rows, in float32, 8 bits and 4 bits, on the best
+/// instruction set.
 ///
 /// Every operation exists as plain loops (Isa::kBaseline, which the tests compare the others with)
 /// and for each SIMD instruction set, behind one table. Rows are padded with zeros to a multiple of

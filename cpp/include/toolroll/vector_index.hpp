@@ -1,10 +1,10 @@
 /// Nearest vectors by cosine: an exact scan and a graph (HNSW) behind one search with a row filter.
 ///
-/// The exact scan returns the best k float32 scores by construction: it scores 8-bit copies first
-/// and then rescores every row that could still be among the best. The graph search uses the same
-/// 8-bit copies and rescores the rows that it finds. The number of rows that it must find for a
-/// recall of 0.99 is measured on the index's own rows when it is built, because no fixed number is
-/// right for every kind of vector.
+/// The exact scan returns the best k float32 scores by construction: it bounds the scores of all
+/// rows with 4-bit copies (from 10,000 rows on) or 8-bit ones, and then rescores every row that
+/// could still be among the best. The graph search uses the same 8-bit copies and rescores the rows
+/// that it finds. The number of rows that it must find for a recall of 0.99 is measured on the
+/// index's own rows when it is built, because no fixed number is right for every kind of vector.
 ///
 /// Immutable once built; any number of threads may search at once.
 #pragma once

@@ -109,6 +109,7 @@ def test_the_exact_search_is_the_float32_scan(
     share=st.sampled_from([None, 0.02, 0.6, 0.95]),
 )
 @settings(deadline=None)
+@pytest.mark.slow
 def test_the_exact_search_in_stages_is_the_float32_scan(
     n: int, dim: int, k: int, seed: int, kind: str, share: float | None
 ) -> None:

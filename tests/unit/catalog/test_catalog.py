@@ -88,7 +88,7 @@ def test_a_definition_that_cannot_be_sent_is_refused_by_name():
 
 
 def test_the_texts_of_each_tool_are_made_once(monkeypatch):
-    made = {"_prose": [], "_parameter_words": [], "example_texts": []}
+    made = {"_prose": [], "_words_of_parameters": [], "example_texts": []}
     for name, calls in made.items():
         plain = getattr(tool_text, name)
 

@@ -41,7 +41,8 @@ double product(std::span<const float> x, const float* y) {
 /// The rows of a kind, in every form.
 VectorRows rows_of(const std::string& kind, std::size_t n, std::size_t dim) {
   std::mt19937 bits(7);
-  VectorRows rows(n, dim);
+  Vector all;
+  all.reserve(n * dim);
   const Vector common = normal_vector(dim, bits);
   for (std::size_t i = 0; i < n; ++i) {
     Vector x = normal_vector(dim, bits, kind == "heavy-tailed" ? 2.0F : 1.0F);
@@ -50,15 +51,14 @@ VectorRows rows_of(const std::string& kind, std::size_t n, std::size_t dim) {
     } else if (kind == "nearly equal") {
       for (std::size_t j = 0; j < dim; ++j) x[j] = common[j] + 1e-4F * x[j];
     } else if (kind == "duplicates" && i % 3 != 0) {
-      x.assign(rows.full.row(i - 1), rows.full.row(i - 1) + dim);
+      x.assign(all.end() - static_cast<std::ptrdiff_t>(dim), all.end());
     } else if (kind == "few values") {
       for (float& value : x) value = std::clamp(std::round(value), -1.0F, 1.0F);
     }
     if (kind != "random" && i % 97 == 5) x.assign(dim, 0.0F);
-    REQUIRE(rows.assign(i, x));
+    all.insert(all.end(), x.begin(), x.end());
   }
-  rows.halves = HalfByteRows::of(rows.full);
-  return rows;
+  return VectorRows::of(all, dim);
 }
 
 /// Row i as its 4-bit form has it.
@@ -118,12 +118,12 @@ TEST_CASE("every instruction set bounds 8-bit rows as the formula does") {
           step[i] = 0.01F * static_cast<float>(i + 1);
           error[i] = 0.001F * static_cast<float>(i);
           for (std::size_t j = 0; j < width; ++j) {
-            rows.row(i)[j] = static_cast<std::int8_t>(n % 2 == 0 ? 127 : value(bits));
+            rows.mutable_row(i)[j] = static_cast<std::int8_t>(n % 2 == 0 ? 127 : value(bits));
           }
         }
         for (std::size_t j = 0; j < width; ++j) {
-          query.row(0)[j] = static_cast<std::int8_t>(n % 2 == 0 ? -127 : value(bits));
-          query.row(1)[j] = static_cast<std::int8_t>(value(bits));
+          query.mutable_row(0)[j] = static_cast<std::int8_t>(n % 2 == 0 ? -127 : value(bits));
+          query.mutable_row(1)[j] = static_cast<std::int8_t>(value(bits));
         }
         for (const bool fine : {false, true}) {
           const ByteQuery terms{query.row(0), fine ? query.row(1) : nullptr, 0.02F, 0.0003F, 1.5F,
@@ -218,9 +218,9 @@ TEST_CASE("the form of a vector in 4 bits keeps what the proof of its bound need
     for (const std::size_t dim : {1U, 3U, 64U, 100U, 384U, 4096U, 65536U}) {
       for (const float power : {0.0F, 1.0F, 3.0F, 9.0F}) {
         Rows<float> x(1, dim);
-        std::ranges::copy(normal_vector(dim, bits, power), x.row(0));
+        std::ranges::copy(normal_vector(dim, bits, power), x.mutable_row(0));
         kernels->scale(x.data(), 1.0 / std::sqrt(kernels->squares(x.data(), x.width())), x.width(),
-                       x.row(0));
+                       x.mutable_row(0));
         std::vector<std::uint8_t> values(x.width());
         const std::uint32_t number = kernels->quantise4(x.data(), x.width(), values.data());
         const double scale = std::bit_cast<float>(number & 0xFFFF0000U);
@@ -300,13 +300,14 @@ TEST_CASE("rows are in 4 bits from a size on, and only if they exclude much ther
   CHECK(rows_of("random", HalfByteRows::kFewest - 1, 20).halves.empty());
   CHECK(!rows_of("random", HalfByteRows::kFewest, 64).halves.empty());
   std::mt19937 bits(5);
-  VectorRows uneven(HalfByteRows::kFewest, 384);
-  for (std::size_t i = 0; i < uneven.size(); ++i) {
-    REQUIRE(uneven.assign(i, normal_vector(384, bits, 7)));
+  Vector uneven;
+  for (std::size_t i = 0; i < HalfByteRows::kFewest; ++i) {
+    const Vector x = normal_vector(384, bits, 7);
+    uneven.insert(uneven.end(), x.begin(), x.end());
   }
-  CHECK(HalfByteRows::of(uneven.full).empty());
-  const VectorRows zeros(HalfByteRows::kFewest, 64);
-  CHECK(HalfByteRows::of(zeros.full).mean_error() == 0);
+  CHECK(VectorRows::of(uneven, 384).halves.empty());
+  const Vector zeros(HalfByteRows::kFewest * 64);
+  CHECK(VectorRows::of(zeros, 64).halves.mean_error() == 0);
 }
 
 TEST_CASE("the scan in stages finds the rows of the float32 scan, ties included") {

@@ -16,7 +16,15 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from toolroll._core import Bitset, Bm25Index, Fusion, Speller, ToolKeys, VectorIndex
+from toolroll._core import (
+    Bitset,
+    Bm25Index,
+    Fusion,
+    Speller,
+    ToolKeys,
+    VectorIndex,
+    release_free_memory,
+)
 from toolroll.arrays import Rows
 from toolroll.catalog.calibration import CalibrationSet
 from toolroll.catalog.damping import MOST_OWN_PROBES, MOST_PROBES, NO_PROBES, Probes, probes_of
@@ -48,6 +56,7 @@ from toolroll.tools import Definitions, Mode, Tool, Toolkit
 
 T = TypeVar("T")
 
+_MANY = 10_000  # tools whose texts take more memory than is worth a few milliseconds
 _REMEMBERED = 4  # sets of weights whose measurements are kept
 _FEW = 64  # numbers that Python adds up sooner than numpy
 _MOST_TEXTS = 16  # of `remembered`; each may be megabytes
@@ -170,7 +179,10 @@ class Catalog:
         Raises:
             InvalidDefinition: duplicate names, unknown parents, a cycle of parents, a lost route.
         """
-        return _built(definitions, embedder, options, progress, None, text_of)
+        catalog = _built(definitions, embedder, options, progress, None, text_of)
+        if len(catalog) >= _MANY:
+            release_free_memory()  # of the texts: a third of all that the process would keep
+        return catalog
 
     @classmethod
     def stacked(

@@ -43,7 +43,7 @@ def test_help_shows_a_newcomer_six_commands_first(capsys):
     out = capsys.readouterr().out
     first = out.partition("Commands:")[2].partition("More:")[0]
     assert [line.split()[0] for line in first.strip().splitlines()] == [
-        "select", "eval", "import", "registry", "embed",
+        "select", "eval", "import", "registry", "embed", "mcp",
     ]  # fmt: skip
     for name in ("select", "eval", "import", "registry", "embed"):
         assert f"  toolroll {name} " in out.partition("Examples:")[2]

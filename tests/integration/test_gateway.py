@@ -8,6 +8,7 @@ import re
 import shlex
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -28,9 +29,11 @@ from tests.integration.gateways import (
     until,
     write_configuration,
 )
-from toolroll import Registry, Rule
+from toolroll import Context, Registry, Rule
 from toolroll.cli import main
+from toolroll.gateway.caller import Caller
 from toolroll.gateway.configuration import read_configuration
+from toolroll.gateway.hooks import Refused
 from toolroll.gateway.mcp_versions import Json
 from toolroll.gateway.options import CallerOptions, GatewayOptions, ServerOptions
 from toolroll.gateway.places import state_folder
@@ -340,14 +343,14 @@ def test_a_list_of_ten_megabytes_is_refused_and_other_servers_go_on(tmp_path):
 
 def test_a_flood_of_notifications_and_of_rubbish_is_bounded(tmp_path):
     servers = {
-        "flood": scripted(flood=20_000, tools=[tool("echo")]),
-        "babble": scripted(babble=5_000, tools=[tool("x")]),
+        "flood": scripted(flood=5_000, tools=[tool("echo")]),
+        "babble": scripted(babble=3_000, tools=[tool("x")]),
     }
 
     async def go():
         async with gateway_over(tmp_path, servers, mode="all") as (gateway, client):
             assert await client.call("flood_echo") == ("echo {}", False)
-            await until(lambda: gateway.upstreams["flood"].main.traffic.dropped > 10_000)
+            await until(lambda: gateway.upstreams["flood"].main.traffic.dropped > 2_000)
             assert "are no messages" in gateway.upstreams["babble"].main.reason
 
     run(go)
@@ -667,6 +670,69 @@ def test_the_configuration_of_the_page_is_read_and_every_option_is_on_it(tmp_pat
 def configurations() -> list[Json]:
     """The configurations of the page."""
     return [json.loads(block) for block in re.findall(r"^```json\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)]
+
+
+def test_each_user_has_a_process_of_their_own_unless_a_server_is_shared(tmp_path):
+    servers = {"own": scripted(tools=[tool("pid")]), "shared": scripted(tools=[tool("pid")])}
+    options = {"mode": "all", "servers": {"shared": {"instance": "shared"}}}
+    path = write_configuration(tmp_path, servers, **options)
+    users = iter(["ann", "bob", "ann"])
+
+    async def caller_of(incoming):
+        user = incoming.params.get("_meta", {}).get("user", "")
+        return Caller(Context(user=user, provider="mcp"), f"conversation of {user}", incoming)
+
+    async def go():
+        configuration = read_configuration(path, {})
+        async with (
+            open_gateway(configuration, tmp_path / "state", caller_of=caller_of) as (gateway, server),
+            client_of(server) as client,
+        ):
+            await gateway.known(30)
+            pids = []
+            for user in users:
+                for name in ("own_pid", "shared_pid"):
+                    params = {"name": name, "arguments": {}, "_meta": {"user": user}}
+                    result = await client.client.request("tools/call", params)
+                    pids.append(result["content"][0]["text"])
+            ann, shared, bob, *others = pids
+            assert others == [shared, ann, shared] and len({ann, bob, shared}) == 3
+
+    run(go)
+
+
+def test_hooks_change_arguments_and_results_and_refuse(tmp_path):
+    class Redact:
+        async def before(self, call):
+            if call.arguments.get("text") == "secret":
+                raise Refused("Do not send secrets.")
+            return replace(call, arguments={**call.arguments, "by": "hook"})
+
+        async def after(self, call, result):
+            result["content"][0]["text"] += " (checked)"
+            return result
+
+    path = write_configuration(
+        tmp_path, {"a": scripted(tools=[tool("echo")])}, mode="all", log_arguments=True
+    )
+
+    async def go():
+        configuration = read_configuration(path, {})
+        async with (
+            open_gateway(configuration, tmp_path / "state", hooks=[Redact()]) as (gateway, server),
+            client_of(server) as client,
+        ):
+            await gateway.known(30)
+            assert await client.call("a_echo", {"text": "x"}) == (
+                'echo {"by": "hook", "text": "x"} (checked)',
+                False,
+            )
+            assert await client.call("a_echo", {"text": "secret"}) == ("Do not send secrets.", True)
+            first, second = map(json.loads, gateway.call_log.path.read_text().splitlines())
+            assert first["arguments"] == {"text": "x", "by": "hook"} and first["ending"] == "succeeded"
+            assert second["ending"] == "refused" and second["error"] == "Do not send secrets."
+
+    run(go)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.5", "::", "example.org"])

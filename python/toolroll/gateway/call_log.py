@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,6 +27,7 @@ class CallLog:
         """arguments: whether they are written, too; those of sensitive servers never are."""
         self.path, self._arguments = path, arguments
         self._lock = threading.Lock()
+        self._file: int | None = None
 
     def write(self, call: PlannedCall, ending: Ending, began: float, error: str = "") -> None:
         """Adds a call. began: of the performance counter."""
@@ -47,11 +49,16 @@ class CallLog:
 
     def _append(self, entry: Mapping[str, Any]) -> None:
         line = json.dumps(entry, ensure_ascii=False, default=str) + "\n"
-        try:
-            with self._lock:
-                if self.path.exists() and self.path.stat().st_size > _LARGEST:
-                    os.replace(self.path, self.path.with_suffix(".1.jsonl"))
-                with open(self.path, "a", encoding="utf-8", errors="replace") as stream:
-                    stream.write(line)
-        except OSError:
-            return
+        with self._lock, suppress(OSError):
+            if self._file is not None and os.fstat(self._file).st_size > _LARGEST:
+                self.close()
+                os.replace(self.path, self.path.with_suffix(".1.jsonl"))
+            if self._file is None:
+                self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            os.write(self._file, line.encode("utf-8", "replace"))
+
+    def close(self) -> None:
+        """Closes the file; a later call opens it again."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None

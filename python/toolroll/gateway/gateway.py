@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import time
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -14,9 +14,9 @@ from typing import Any
 import anyio
 import anyio.abc
 
-from toolroll import Context, Session, Tool, ToolrollError, Unavailable
+from toolroll import Answer, Context, Session, Tool, Unavailable
 from toolroll.errors import InvalidInput
-from toolroll.formats.meta_tools import CALL_TOOL, SEARCH_TOOLS
+from toolroll.formats.meta_tools import CALL_TOOL, SEARCH_TOOLS, read_call
 from toolroll.formats.schemas import convert_all
 from toolroll.gateway.call_log import CallLog, Ending
 from toolroll.gateway.caller import Caller
@@ -25,6 +25,7 @@ from toolroll.gateway.hooks import AskFirst, CallHook, PlannedCall, Refused, is_
 from toolroll.gateway.mcp_versions import INTERNAL_ERROR, METHOD_NOT_FOUND, Json, ProtocolError, error_of
 from toolroll.gateway.modes import Shown, shown_for
 from toolroll.gateway.results import READ_RESULT_TOOL, LimitResults
+from toolroll.gateway.search_markdown import markdown
 from toolroll.gateway.tool_catalog import Route, ToolCatalog
 from toolroll.gateway.tool_names import READ_RESULT
 from toolroll.gateway.upstream import Upstream
@@ -35,6 +36,7 @@ _BELIEVED_S = 30.0  # a client's requests come to the same process
 _MOST_DYNAMIC = 24  # tools that searches of one conversation add to its list
 _SEARCH_START_S = 8.0  # after the start, until which a search waits for servers that start
 _LONGEST_START_S = 30.0  # the same for a call of a tool that is not known yet
+_MOST_SEARCHED = 100_000  # conversations whose calls may be outcomes of their searches
 _COLLECT_S = 0.05  # servers that answer together are taken over together
 _RECORDS = 64  # outcomes that are written at the same time; more make their calls wait
 _OF_TRANSPORT = (INTERNAL_ERROR, METHOD_NOT_FOUND)
@@ -75,6 +77,7 @@ class Gateway:
         self._listeners: list[Any] = []
         self._tasks: anyio.abc.TaskGroup | None = None
         self._recording = anyio.Semaphore(_RECORDS)
+        self._searched: OrderedDict[str, None] = OrderedDict()  # conversations
         self._destructive: tuple[object, tuple[str, ...]] | None = None
 
     # Its life.
@@ -91,6 +94,7 @@ class Gateway:
                 yield self
             finally:
                 self._tasks.cancel_scope.cancel()
+                self.call_log.close()
 
     async def _start(self) -> None:
         guardians = [one for one in self.upstreams.values() if one.spec.role == "guardian"]
@@ -146,8 +150,8 @@ class Gateway:
                 try:
                     await self.catalog.take_over(upstream.spec, upstream.listing)
                     upstream.refusal = ""
-                except ToolrollError as error:
-                    upstream.refusal = str(error)
+                except Exception as error:  # one server's list costs its own tools only
+                    upstream.refusal = str(error) or type(error).__name__
                     _log.warning("server %r: its tools are not taken over: %s", upstream.spec.name, error)
             await self.catalog.refresh()
             for upstream in taken:
@@ -223,33 +227,52 @@ class Gateway:
                 return _text(self.results.read(caller.client_key, arguments))
             except InvalidInput as error:
                 return _text(str(error), is_error=True)
-        given = arguments if name == CALL_TOOL.name else {"name": name, "arguments": arguments}
+        given: Json = {"name": name, "arguments": arguments}
+        if name == CALL_TOOL.name:
+            try:
+                given = read_call(arguments)._asdict()
+            except InvalidInput as error:
+                return _text(str(error), is_error=True)
+        tool = self.catalog.visible(self._callable(caller.context)).get(given["name"])
+        if tool is None:
+            answer = await self._answered(caller, given)
+            if answer.call is None:
+                return _text(answer.text, is_error=True)
+            tool, given = answer.call.tool, {"arguments": answer.call.arguments}
+        route = self.catalog.routes[tool.name]
+        upstream = self.upstreams[route.server]
+        planned = PlannedCall(caller, tool, upstream.spec, given["arguments"])
+        result, succeeded = await self._run(planned, upstream, route, params)
+        if self._is_of_turn(caller):
+            await self._recording.acquire()
+            assert self._tasks is not None
+            self._tasks.start_soon(self._record, caller, tool.name, succeeded)
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    async def _answered(self, caller: Caller, given: Json) -> Answer:
+        """The answer to a call of an unknown tool. While servers start, it waits for them."""
         session = await self._session(caller, self._callable(caller.context))
         answer = await session.aanswer(CALL_TOOL.name, given)
         if answer.call is None and answer.unknown and self.is_starting:
             await self.known(_LONGEST_START_S)
             session = await self._session(caller, self._callable(caller.context))
             answer = await session.aanswer(CALL_TOOL.name, given)
-        if answer.call is None:
-            return _text(answer.text, is_error=True)
-        tool = answer.call.tool
-        route = self.catalog.routes[tool.name]
-        upstream = self.upstreams[route.server]
-        planned = PlannedCall(caller, tool, upstream.spec, answer.call.arguments)
-        result, succeeded = await self._run(planned, upstream, route, params)
-        if self._tasks is None:
-            await self._record(session, tool.name, succeeded)
-        else:
-            await self._recording.acquire()
-            self._tasks.start_soon(self._record_later, session, tool.name, succeeded)
-        if isinstance(result, Exception):
-            raise result
-        return result
+        return answer
+
+    def _is_of_turn(self, caller: Caller) -> bool:
+        """Whether an outcome teaches something: this conversation has searched, maybe elsewhere."""
+        return bool(self.options.catalog) or caller.client_key in self._searched
 
     async def _search(self, caller: Caller, arguments: Json) -> Json:
         await self.known(_SEARCH_START_S)
         context = self._listed(caller.context)
         session = await self._session(caller, context)
+        self._searched[caller.client_key] = None
+        self._searched.move_to_end(caller.client_key)
+        if len(self._searched) > _MOST_SEARCHED:
+            self._searched.popitem(last=False)
         answer = await session.aanswer(SEARCH_TOOLS.name, arguments)
         if answer.tools and self.shown(caller) == "dynamic":
             await session.aload([tool.name for tool in answer.tools])
@@ -299,17 +322,17 @@ class Gateway:
         finally:
             self.call_log.write(call, _ENDINGS[ending], began, told)
 
-    async def _record_later(self, session: Session, name: str, succeeded: bool | None) -> None:
+    async def _record(self, caller: Caller, name: str, succeeded: bool | None) -> None:
+        """Reports the outcome of a call. A tool that no search found counts as wanted."""
         try:
-            await self._record(session, name, succeeded)
+            session = await self._session(caller, self._callable(caller.context))
+            if await session.aused({name: succeeded}):
+                await session.aanswer(CALL_TOOL.name, {"name": name})
+                await session.aused({name: succeeded})
+        except Exception as error:  # an outcome that is lost costs no call
+            _log.warning("the outcome of %r is not recorded: %s", name, error)
         finally:
             self._recording.release()
-
-    async def _record(self, session: Session, name: str, succeeded: bool | None) -> None:
-        try:
-            await session.aused({name: succeeded})
-        except ToolrollError as error:
-            _log.warning("the outcome of %r is not recorded: %s", name, error)
 
     async def _session(self, caller: Caller, context: Context) -> Session:
         return await self.catalog.roll.asession(caller.client_key, context, max_age_s=_BELIEVED_S)
@@ -383,46 +406,3 @@ def _advice(error: Exception) -> str:
     if wait_s:
         return f"Try again in {max(1, round(wait_s))} s, or go on without it."
     return "Try again, or go on without it."
-
-
-def markdown(answer: str) -> str:
-    """The answer of a search as short Markdown: half the tokens of JSON, and read as well."""
-    content = json.loads(answer)
-    parts = [content["note"]] if "note" in content else []
-    for tool in content["tools"]:
-        parts.append(f"## {tool['name']}\n{tool['description']}\n{_parameters(tool['parameters'])}".rstrip())
-    return "\n\n".join([*parts, f"Call them with {CALL_TOOL.name}."])
-
-
-def _parameters(schema: Mapping[str, Any]) -> str:
-    """The parameters of a tool, a line each; nested ones as JSON."""
-    properties = schema.get("properties")
-    if not isinstance(properties, dict) or not properties:
-        return (
-            ""
-            if schema.keys() <= {"type", "properties", "additionalProperties", "$schema", "title"}
-            else _json(schema)
-        )
-    required = schema.get("required")
-    required = required if isinstance(required, list) else []
-    if "$defs" in schema or "definitions" in schema:
-        return _json(schema)
-    lines = []
-    for name, each in properties.items():
-        each = each if isinstance(each, dict) else {}
-        kind = each.get("type")
-        rest = {
-            key: value
-            for key, value in each.items()
-            if key not in ("type", "description", "title", "default")
-        }
-        said = kind if isinstance(kind, str) and not rest else _json({"type": kind, **rest} if kind else rest)
-        mark = "" if name in required else ", optional"
-        default = f", default {_json(each['default'])}" if "default" in each else ""
-        told = f": {each['description']}" if isinstance(each.get("description"), str) else ""
-        lines.append(f"- `{name}` ({said}{mark}{default}){told}")
-    return "\n".join(lines)
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import anyio.to_thread
 
 from toolroll._files import replace_file
 from toolroll.errors import InvalidInput
@@ -39,9 +40,14 @@ async def write_status(gateway: Gateway, state: Path, process: str) -> AsyncIter
 
 
 async def _write(gateway: Gateway, path: Path) -> None:
+    written = b""
     while True:
-        with suppress(InvalidInput):  # a full disk costs the status, not the calls
-            replace_file(path, json.dumps(status_of(gateway)).encode())
+        content = json.dumps(status_of(gateway)).encode()
+        with suppress(InvalidInput, OSError):  # a full disk costs the status, not the calls
+            if content != written:  # in a thread: it waits for the disk
+                await anyio.to_thread.run_sync(replace_file, path, content)
+                written = content
+            os.utime(path)
         await anyio.sleep(_EVERY_S)
 
 
@@ -49,7 +55,6 @@ def status_of(gateway: Gateway) -> dict[str, Any]:
     """The state of a gateway as JSON."""
     return {
         "pid": os.getpid(),
-        "at": time.time(),
         "mode": gateway.options.mode,
         "tools": len(gateway.catalog.routes),
         "servers": [_server(upstream, gateway) for upstream in gateway.upstreams.values()],
@@ -76,8 +81,8 @@ def running(state: Path) -> Iterator[dict[str, Any]]:
     """The states of the gateways that run now with this folder."""
     for path in sorted((state / "running").glob("*.json")):
         try:
-            found = json.loads(path.read_text("utf-8"))
+            found, written = json.loads(path.read_text("utf-8")), path.stat().st_mtime
         except (OSError, ValueError):
             continue
-        if time.time() - found["at"] < _FRESH_S:
+        if time.time() - written < _FRESH_S:
             yield found

@@ -133,7 +133,7 @@ class Upstream:
         broken = [f"tool {name!r}: {why}" for name, why in self.main.traffic.broken.items()]
         listing = replace(listing, problems=(*listing.problems, *broken))
         before, self.listing = self.listing, listing
-        if listing != before:
+        if listing != before or self.refusal:  # a registry that was away may be back
             for problem in listing.problems[:10]:
                 _log.warning("server %r: %s", self.spec.name, problem)
             try:

@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
@@ -45,6 +45,8 @@ from toolroll.tools import Definitions, Mode, Tool, Toolkit
 
 T = TypeVar("T")
 
+# Of the vectors, from which on a walk through the graph takes clearly less than a scan: 40,000 rows of 256.
+LEAST_NUMBERS_FOR_GRAPH = 10_000_000
 _REMEMBERED = 4  # sets of weights whose measurements are kept
 _MOST_TEXTS = 16  # of `remembered`; each may be megabytes
 # Of a `Fusion`: what a measurement depends on.
@@ -65,8 +67,8 @@ class CatalogOptions:
     """How a catalog is built.
 
     Attributes:
-        hnsw: also with an HNSW graph over the vectors; pays above some 50,000 tools, costs about 50 s of CPU
-            for 100,000.
+        hnsw: whether the vectors get an HNSW graph: at once (True), in the background where it pays
+            ("auto"), or never.
         toolkits_by_meaning: also with vectors of the toolkits, for a profile with a `toolkit_threshold`.
         description_counts: as many examples as a description does in a tool's vector.
         keyword_mode: how keywords stand in a message where their author did not say; None for what their
@@ -76,7 +78,7 @@ class CatalogOptions:
             that has no form in JSON is no error. For the tools of one request.
     """
 
-    hnsw: bool = False
+    hnsw: bool | Literal["auto"] = False
     toolkits_by_meaning: bool = False
     description_counts: float = DESCRIPTION_COUNTS
     keyword_mode: Mode | None = None
@@ -117,6 +119,7 @@ class Catalog:
         hosted: tools that the provider runs and no selection chooses; given back with every selection.
         space: identity of the embedder behind the vectors; "" for a catalog without vectors.
         dim: width of the vectors; 0 without.
+        wants_graph: whether a graph over the vectors would make selections faster and may be built.
     """
 
     tools: Sequence[Tool]
@@ -142,6 +145,7 @@ class Catalog:
     hosted: tuple[object, ...]
     space: str
     dim: int
+    wants_graph: bool
     _revision: Deferred[str]
     _retrievers: dict[tuple[float, ...], CalibratedRetriever] = field(default_factory=dict, repr=False)
     _tool_keys: dict[int, ToolKey] = field(default_factory=dict, repr=False)  # of rows that were shown
@@ -224,6 +228,7 @@ class Catalog:
             hosted=(*shared.hosted, *part.hosted),
             space=shared.space,
             dim=shared.dim,
+            wants_graph=False,
             _revision=Deferred(
                 lambda: hashlib.sha256(f"{shared.revision} {part.revision}".encode()).hexdigest()[:16]
             ),
@@ -349,7 +354,7 @@ def _built(
         if shared is None or not shared.tools:
             scale = scale_of(embedder)
         vectors = ToolVectors.of(texts, embedder, progress, options.description_counts, scale.centre)
-        index, intents = VectorIndex.build(vectors.vectors(), options.hnsw), vectors.intents()
+        index, intents = VectorIndex.build(vectors.vectors(), options.hnsw is True), vectors.intents()
         # Many own parts are in memory, and half the bits are enough to find hubs.
         if options.damping:
             probes = probes.embedded(texts, vectors, embedder, np.float32 if shared is None else np.float16)
@@ -407,6 +412,9 @@ def _built(
         hosted=definitions.hosted,
         space=embedder.identity if embedder is not None else "",
         dim=embedder.dim if embedder is not None else 0,
+        wants_graph=options.hnsw == "auto"
+        and index is not None
+        and index.size * index.dim >= LEAST_NUMBERS_FOR_GRAPH,
         _revision=revision,
     )
 

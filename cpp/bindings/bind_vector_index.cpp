@@ -107,6 +107,19 @@ py::tuple search(const VectorIndex& index, py::handle query, std::int64_t k, con
 }  // namespace
 
 void bind_vector_index(py::module_& m) {
+  py::class_<GraphBuild>(m, "GraphBuild")
+      .def(py::init([](std::shared_ptr<VectorIndex> index, std::int64_t m_links,
+                       std::int64_t ef_construction, std::int64_t threads) {
+             const GraphOptions options{true, at_least_zero(m_links, "m"),
+                                        at_least_zero(ef_construction, "ef_construction"),
+                                        at_least_zero(threads, "threads")};
+             return std::make_unique<GraphBuild>(std::move(index), options);
+           }),
+           py::arg("index"), py::arg("m") = 16, py::arg("ef_construction") = 200,
+           py::arg("threads") = 1)
+      .def("stop", &GraphBuild::stop)
+      .def_property_readonly("is_running", &GraphBuild::is_running)
+      .def_property_readonly("done", &GraphBuild::done);
   py::class_<VectorIndex, std::shared_ptr<VectorIndex>>(m, "VectorIndex")
       .def_static("build", &build, py::arg("vectors").noconvert(), py::arg("hnsw") = false,
                   py::arg("m") = 16, py::arg("ef_construction") = 200, py::arg("threads") = 1)

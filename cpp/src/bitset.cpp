@@ -4,6 +4,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "toolroll/dot.hpp"
+
 namespace toolroll {
 namespace {
 
@@ -66,11 +68,7 @@ Bitset Bitset::slice(std::size_t begin, std::size_t end) const {
   return set;
 }
 
-std::size_t Bitset::count() const {
-  std::size_t total = 0;
-  for (const std::uint64_t word : words_) total += static_cast<std::size_t>(std::popcount(word));
-  return total;
-}
+std::size_t Bitset::count() const { return dot_kernels().ones(words_.data(), words_.size()); }
 
 Bitset Bitset::operator&(const Bitset& other) const {
   check_same(*this, other);

@@ -40,7 +40,9 @@ constexpr double kMostImpact = 1e35;
 constexpr double kReadNsPerByte = 15;  // of a message: folding, stemming, looking terms up
 constexpr double kBytesPerTerm = 8;    // a word, the space behind it, and stop words in between
 constexpr double kPostingNs = 1;
-constexpr double kScanNs = 0.3;  // a row of the sums: cleared, compared
+constexpr double kPrunedNs = 0.4;  // a posting of a large index: most are not walked
+constexpr double kBlockNs = 0.5;   // the bound of a block for one term
+constexpr double kScanNs = 0.3;    // a row of the sums: cleared, compared
 
 // A sum above 0, however small.
 constexpr float kLeastSum = std::numeric_limits<float>::denorm_min();
@@ -275,9 +277,11 @@ Bm25Index Bm25Index::build(std::span<const Field> fields, const Bm25Options& opt
 double Bm25Index::expected_ns(std::size_t text_bytes) const {
   const double words =
       std::min(static_cast<double>(text_bytes) / kBytesPerTerm, static_cast<double>(kMostTerms));
+  double word_ns = kPostingNs * postings_per_term_;
+  if (size_ > kSmall) word_ns = kPrunedNs * postings_per_term_;
+  if (size_ >= kBoundedRows) word_ns = kBlockNs * static_cast<double>(blocks());
   const double scanned = size_ <= kSmall ? static_cast<double>(size_) : 0;
-  return kReadNsPerByte * static_cast<double>(text_bytes) +
-         kPostingNs * words * postings_per_term_ + kScanNs * scanned;
+  return kReadNsPerByte * static_cast<double>(text_bytes) + words * word_ns + kScanNs * scanned;
 }
 
 void Bm25Index::derive() {

@@ -136,7 +136,11 @@ class PartQuery {
     const auto add = [&rows](const std::vector<std::int32_t>& named) {
       rows.insert(rows.end(), named.begin(), named.end());
     };
-    if (vectors_ != nullptr) add(vectors_->search(part_->vector, most, filter).rows);
+    // The ef of the nearest ten: those behind them are found a little less often than by a scan.
+    if (vectors_ != nullptr) {
+      const std::size_t ef = vectors_->default_ef();
+      add(vectors_->search(part_->vector, most, filter, Method::kAuto, ef).rows);
+    }
     if (postings_ != nullptr) add(postings_->search(message_, most, filter).rows);
   }
 
@@ -247,7 +251,8 @@ double Retriever::expected_ns(const RetrievalQuery& query) const {
     ns += kRowNs * static_cast<double>(rows);
     if (postings_ != nullptr) ns += postings_->expected_ns(part.text.size());
     if (vectors_ != nullptr && !part.vector.empty()) {
-      ns += vectors_->expected_ns(most, count) + vectors_->expected_scores_ns(rows);
+      ns += vectors_->expected_ns(most, count, vectors_->default_ef()) +
+            vectors_->expected_scores_ns(rows);
     }
   };
   add(query.message);

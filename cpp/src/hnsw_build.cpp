@@ -95,8 +95,9 @@ void in_parallel(std::size_t first, std::size_t last, std::size_t threads, Work 
 /// race.
 class HnswBuilder {
  public:
-  HnswBuilder(const VectorRows& rows, const GraphOptions& options)
-      : rows_(rows), options_(options), space_(rows.width()) {
+  HnswBuilder(const VectorRows& rows, const GraphOptions& options,
+              const std::atomic<bool>& is_stopped, std::atomic<std::size_t>& done)
+      : rows_(rows), options_(options), is_stopped_(is_stopped), done_(done), space_(rows.width()) {
     const double scale = 1.0 / std::log(static_cast<double>(options.m));
     levels_.resize(rows.size());
     for (std::size_t row = 0; row < rows.size(); ++row) {
@@ -109,14 +110,16 @@ class HnswBuilder {
     });
   }
 
-  HnswGraph run() {
+  std::optional<HnswGraph> run() {
     if (!order_.empty()) {
       prepare();
+      ++done_;
       std::size_t upper = 1;  // the first row is the entry
       while (upper < order_.size() && level(upper) > 0) ++upper;
       in_parallel(1, upper, 1, [this](std::size_t i) { insert(i); });
       in_parallel(upper, order_.size(), options_.threads, [this](std::size_t i) { insert(i); });
     }
+    if (is_stopped_) return std::nullopt;
     return flatten();
   }
 
@@ -153,6 +156,7 @@ class HnswBuilder {
   }
 
   void insert(std::size_t i) {
+    if (is_stopped_) return;
     const auto id = static_cast<hnswlib::tableint>(i);
     const char* const payload = graph_->getDataByInternalId(id);
     hnswlib::tableint here = descend(payload, level(i));
@@ -161,6 +165,7 @@ class HnswBuilder {
       // "Update" makes hnswlib take the row's own lock while it writes its links.
       here = graph_->mutuallyConnectNewElement(payload, id, nearest, at, true);
     }
+    ++done_;
   }
 
   /// From the entry to the nearest row on the level above `last`, greedily. Those levels do not
@@ -223,14 +228,18 @@ class HnswBuilder {
 
   const VectorRows& rows_;
   const GraphOptions& options_;
+  const std::atomic<bool>& is_stopped_;
+  std::atomic<std::size_t>& done_;
   SmallSpace space_;
   std::vector<int> levels_;          // of each row
   std::vector<std::int32_t> order_;  // rows that are not zero, as they are inserted
   std::unique_ptr<hnswlib::HierarchicalNSW<float>> graph_;
 };
 
-HnswGraph HnswGraph::build(const VectorRows& rows, const GraphOptions& options) {
-  return HnswBuilder(rows, options).run();
+std::optional<HnswGraph> HnswGraph::build(const VectorRows& rows, const GraphOptions& options,
+                                          const std::atomic<bool>& is_stopped,
+                                          std::atomic<std::size_t>& done) {
+  return HnswBuilder(rows, options, is_stopped, done).run();
 }
 
 }  // namespace toolroll

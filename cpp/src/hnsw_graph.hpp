@@ -4,8 +4,10 @@
 /// budget of visits and batched 8-bit products, and load() checks every link of a file.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "dot_scan.hpp"
@@ -17,8 +19,11 @@ namespace toolroll {
 
 class HnswGraph {
  public:
-  /// Links the rows that are not zero. The same rows and one thread give the same graph.
-  static HnswGraph build(const VectorRows& rows, const GraphOptions& options);
+  /// Links the rows that are not zero. The same rows and one thread give the same graph. None if
+  /// `is_stopped` becomes true meanwhile. done: counts the rows that are linked.
+  static std::optional<HnswGraph> build(const VectorRows& rows, const GraphOptions& options,
+                                        const std::atomic<bool>& is_stopped,
+                                        std::atomic<std::size_t>& done);
 
   /// The result of a walk through the graph.
   struct Walk {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -18,7 +19,7 @@ namespace toolroll {
 inline constexpr std::size_t kScannedPerVisit = 8;
 
 struct Tuning {
-  std::size_t ef = 0;      ///< found rows that give a recall of 0.99 at k = kTunedFor
+  std::size_t ef = 0;      ///< found rows that give a recall of 0.99 at k <= kTunedFor
   std::size_t visits = 0;  ///< what such a walk visits, on average
 
   static constexpr std::size_t kTunedFor = 10;
@@ -35,16 +36,21 @@ struct Tuning {
   }
 
   std::size_t ef_for(std::size_t k) const { return k <= kTunedFor ? ef : ef * k / kTunedFor; }
-  /// Whether a walk for k of `count` allowed rows out of n should be faster than scanning them.
-  bool prefers_graph(std::size_t n, std::size_t count, std::size_t k) const;
+  /// Rows that a walk with this ef visits. One that keeps ef allowed rows, `count` out of n, looks
+  /// at n / count times as many.
+  double visits_for(std::size_t n, std::size_t count, std::size_t walk_ef) const;
+  /// Whether such a walk should be faster than scanning the allowed rows.
+  bool prefers_graph(std::size_t n, std::size_t count, std::size_t walk_ef) const;
   /// Whether tune() could have given these numbers, which come from a file.
   bool is_sound(std::size_t n) const;
 
   static constexpr std::size_t kMaxEf = 4096;
 };
 
-/// Raises ef until the graph finds 99 % of the scan's rows for generated queries.
-Tuning tune(const VectorRows& rows, const HnswGraph& graph, const std::optional<Bitset>& allowed);
+/// Raises ef until the graph finds 99 % of the scan's rows for generated queries. Ends early, with
+/// a result of no use, once `is_stopped` is true.
+Tuning tune(const VectorRows& rows, const HnswGraph& graph, const std::optional<Bitset>& allowed,
+            const std::atomic<bool>& is_stopped);
 
 /// Offers the float32 products of what a walk found. False if the walk was about to visit more than
 /// a scan of the `count` allowed rows costs: best is then as it was.

@@ -1,11 +1,20 @@
 #include "toolroll/vector_index.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <limits>
 #include <optional>
 #include <stdexcept>
+#include <thread>
 #include <utility>
+
+#if defined(__linux__)
+#include <sched.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 #include "dot_scan.hpp"
 #include "hnsw_graph.hpp"
@@ -14,11 +23,33 @@
 
 namespace toolroll {
 
+namespace {
+
+/// The graph, and how to search it.
+struct TunedGraph {
+  HnswGraph links;
+  Tuning tuning;
+};
+
+}  // namespace
+
 struct VectorIndex::Parts {
   VectorRows rows;
   std::optional<Bitset> with_direction;  // the rows that are not zero, if some are
-  std::optional<HnswGraph> graph;
-  Tuning tuning;
+
+  /// nullptr as long as there is none.
+  const TunedGraph* graph() const { return graph_.load(std::memory_order_acquire); }
+  /// False if there is one already: a search may be using it.
+  bool publish(std::unique_ptr<const TunedGraph> graph) const {
+    const TunedGraph* none = nullptr;
+    if (!graph_.compare_exchange_strong(none, graph.get(), std::memory_order_acq_rel)) return false;
+    static_cast<void>(graph.release());
+    return true;
+  }
+  ~Parts() { delete graph(); }
+
+ private:
+  mutable std::atomic<const TunedGraph*> graph_ = nullptr;  // owned; set once
 };
 
 namespace {
@@ -53,6 +84,30 @@ std::optional<Bitset> rows_with_direction(const VectorRows& rows) {
   return Bitset::of(rows.size(), kept);
 }
 
+/// nullptr if it was stopped.
+std::unique_ptr<const TunedGraph> built(const VectorRows& rows,
+                                        const std::optional<Bitset>& with_direction,
+                                        const GraphOptions& options,
+                                        const std::atomic<bool>& is_stopped,
+                                        std::atomic<std::size_t>& done) {
+  std::optional<HnswGraph> links = HnswGraph::build(rows, options, is_stopped, done);
+  if (!links) return nullptr;
+  const Tuning tuning = tune(rows, *links, with_direction, is_stopped);
+  return std::make_unique<const TunedGraph>(TunedGraph{std::move(*links), tuning});
+}
+
+/// Of this thread. Where a system has no priority of a thread, nothing changes.
+void lower_priority() {
+#if defined(__linux__)
+  // A thread inherits the real-time policy of the one that started it.
+  const sched_param none = {};
+  static_cast<void>(sched_setscheduler(0, SCHED_BATCH, &none));
+  constexpr int kLowest = 19;
+  const auto thread = static_cast<id_t>(syscall(SYS_gettid));
+  static_cast<void>(setpriority(PRIO_PROCESS, thread, kLowest));
+#endif
+}
+
 /// The query of this thread. Its memory is reused from search to search.
 Query& query_of_thread() {
   thread_local Query query;
@@ -85,11 +140,51 @@ VectorIndex VectorIndex::build(std::span<const float> vectors, std::size_t dim,
   parts->rows = VectorRows::of(vectors, dim);
   parts->with_direction = rows_with_direction(parts->rows);
   if (graph.wanted) {
-    parts->graph = HnswGraph::build(parts->rows, graph);
-    parts->tuning = tune(parts->rows, *parts->graph, parts->with_direction);
+    const std::atomic<bool> is_stopped = false;
+    std::atomic<std::size_t> done = 0;
+    parts->publish(built(parts->rows, parts->with_direction, graph, is_stopped, done));
   }
   return VectorIndex(std::move(parts));
 }
+
+/// Hands the graph to the searches. False if it was stopped, or if there is one already.
+bool VectorIndex::build_graph(const GraphOptions& options, const std::atomic<bool>& is_stopped,
+                              std::atomic<std::size_t>& done) const {
+  if (has_graph()) return false;
+  auto graph = built(parts_->rows, parts_->with_direction, options, is_stopped, done);
+  return graph != nullptr && !is_stopped && parts_->publish(std::move(graph));
+}
+
+struct GraphBuild::State {
+  std::shared_ptr<const VectorIndex> index;
+  GraphOptions options;
+  std::atomic<bool> is_stopped = false;
+  std::atomic<bool> is_running = true;
+  std::atomic<std::size_t> done = 0;
+};
+
+GraphBuild::GraphBuild(std::shared_ptr<const VectorIndex> index, const GraphOptions& options)
+    : state_(std::make_shared<State>()) {
+  if (!index) throw std::invalid_argument("graph: the index is missing");
+  check_options(options);
+  state_->index = std::move(index);
+  state_->options = options;
+  std::thread([state = state_] {
+    lower_priority();
+    try {
+      state->index->build_graph(state->options, state->is_stopped, state->done);
+    } catch (...) {  // no memory: searches go on without a graph
+    }
+    state->index.reset();
+    state->is_running = false;
+  }).detach();
+}
+
+GraphBuild::~GraphBuild() { stop(); }
+
+void GraphBuild::stop() { state_->is_stopped = true; }
+bool GraphBuild::is_running() const { return state_->is_running; }
+std::size_t GraphBuild::done() const { return state_->done; }
 
 Hits VectorIndex::search(std::span<const float> query, std::size_t k, const Bitset* allowed,
                          Method method, std::size_t ef) const {
@@ -122,14 +217,14 @@ Hits VectorIndex::search(std::span<const float> query, std::size_t k, const Bits
   if (k == 0) return hits;
 
   Best best(k);
-  const bool walks =
-      parts_->graph && method != Method::kExact &&
-      (method == Method::kGraph || parts_->tuning.prefers_graph(rows.size(), count, k));
-  if (walks) {
-    ef = std::max(ef == 0 ? parts_->tuning.ef_for(k) : ef, k);
-    if (search_graph(rows, *parts_->graph, unit, k, ef, allowed, count, best)) {
+  const TunedGraph* const graph = method == Method::kExact ? nullptr : parts_->graph();
+  if (graph != nullptr &&
+      (method == Method::kGraph ||
+       graph->tuning.prefers_graph(rows.size(), count, ef == 0 ? graph->tuning.ef_for(k) : ef))) {
+    ef = std::max(ef == 0 ? graph->tuning.ef_for(k) : ef, k);
+    if (search_graph(rows, graph->links, unit, k, ef, allowed, count, best)) {
       best.take(hits.rows, hits.scores);
-      if (method == Method::kGraph || parts_->tuning.is_familiar(hits.scores)) return hits;
+      if (method == Method::kGraph || graph->tuning.is_familiar(hits.scores)) return hits;
     }
     best = Best(k);
   }
@@ -163,16 +258,16 @@ std::vector<float> VectorIndex::scores(std::span<const float> query,
 
 std::size_t VectorIndex::size() const { return parts_->rows.size(); }
 std::size_t VectorIndex::dim() const { return parts_->rows.dim; }
-bool VectorIndex::has_graph() const { return parts_->graph.has_value(); }
-std::size_t VectorIndex::default_ef() const { return has_graph() ? parts_->tuning.ef : 0; }
+bool VectorIndex::has_graph() const { return parts_->graph() != nullptr; }
+std::size_t VectorIndex::default_ef() const { return has_graph() ? parts_->graph()->tuning.ef : 0; }
 
 std::size_t VectorIndex::memory_bytes() const {
   return parts_->rows.memory_bytes() +
          (parts_->with_direction ? parts_->with_direction->words().size_bytes() : 0) +
-         (parts_->graph ? parts_->graph->memory_bytes() : 0);
+         (has_graph() ? parts_->graph()->links.memory_bytes() : 0);
 }
 
-double VectorIndex::expected_ns(std::size_t k, std::size_t allowed) const {
+double VectorIndex::expected_ns(std::size_t k, std::size_t allowed, std::size_t ef) const {
   const std::size_t n = size();
   const std::size_t count = std::min(allowed, n);
   if (count == 0) return 0;
@@ -181,12 +276,12 @@ double VectorIndex::expected_ns(std::size_t k, std::size_t allowed) const {
       scans_in_stages(parts_->rows, count)
           ? kStagesNsPerNumber * static_cast<double>(parts_->rows.width()) * static_cast<double>(n)
           : row_ns * static_cast<double>(count);
-  if (!has_graph() || !parts_->tuning.prefers_graph(n, count, k)) return scan_ns;
-  const Tuning& tuning = parts_->tuning;
-  const double visits = static_cast<double>(tuning.visits) * static_cast<double>(tuning.ef_for(k)) /
-                        static_cast<double>(tuning.ef) * static_cast<double>(n) /
-                        static_cast<double>(count);
-  return visits * static_cast<double>(kScannedPerVisit) * row_ns;
+  const TunedGraph* const graph = parts_->graph();
+  if (graph == nullptr) return scan_ns;
+  const Tuning& tuning = graph->tuning;
+  if (ef == 0) ef = tuning.ef_for(k);
+  if (!tuning.prefers_graph(n, count, ef)) return scan_ns;
+  return tuning.visits_for(n, count, ef) * static_cast<double>(kScannedPerVisit) * row_ns;
 }
 
 double VectorIndex::expected_scores_ns(std::size_t rows) const {
@@ -203,12 +298,13 @@ std::span<const float> VectorIndex::vector(std::size_t row) const {
 
 void VectorIndex::write_to(ArchiveWriter& out) const {
   parts_->rows.save(out);
-  out.value<std::uint8_t>(has_graph() ? 1 : 0);
-  if (parts_->graph) {
-    parts_->graph->save(out);
-    out.value<std::uint64_t>(parts_->tuning.ef);
-    out.value<std::uint64_t>(parts_->tuning.visits);
-    out.column(std::span<const float>(parts_->tuning.least));
+  const TunedGraph* const graph = parts_->graph();
+  out.value<std::uint8_t>(graph == nullptr ? 0 : 1);
+  if (graph != nullptr) {
+    graph->links.save(out);
+    out.value<std::uint64_t>(graph->tuning.ef);
+    out.value<std::uint64_t>(graph->tuning.visits);
+    out.column(std::span<const float>(graph->tuning.least));
   }
 }
 
@@ -219,15 +315,18 @@ VectorIndex VectorIndex::read_from(ArchiveReader& in) {
   const auto with_graph = in.value<std::uint8_t>();
   if (with_graph > 1) throw ArchiveError("damaged vector index: unclear whether it has a graph");
   if (with_graph == 1) {
-    parts->graph = HnswGraph::load(in, parts->rows.size());
-    parts->tuning.ef = in.value<std::uint64_t>();
-    parts->tuning.visits = in.value<std::uint64_t>();
+    auto graph = std::make_unique<TunedGraph>();
+    graph->links = HnswGraph::load(in, parts->rows.size());
+    Tuning& tuning = graph->tuning;
+    tuning.ef = in.value<std::uint64_t>();
+    tuning.visits = in.value<std::uint64_t>();
     const std::vector<float> least = in.column<float>();
     if (least.size() != Tuning::kTunedFor) throw ArchiveError("damaged vector index: its tuning");
-    std::ranges::copy(least, parts->tuning.least.begin());
-    if (!parts->tuning.is_sound(parts->rows.size())) {
+    std::ranges::copy(least, tuning.least.begin());
+    if (!tuning.is_sound(parts->rows.size())) {
       throw ArchiveError("damaged vector index: its graph is to be searched in an impossible way");
     }
+    parts->publish(std::move(graph));
   }
   return VectorIndex(std::move(parts));
 }

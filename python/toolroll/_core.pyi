@@ -86,6 +86,16 @@ class VectorIndex:
     @staticmethod
     def load(path: str) -> VectorIndex: ...
 
+class GraphBuild:
+    def __init__(
+        self, index: VectorIndex, m: int = 16, ef_construction: int = 200, threads: int = 1
+    ) -> None: ...
+    def stop(self) -> None: ...
+    @property
+    def is_running(self) -> bool: ...
+    @property
+    def done(self) -> int: ...
+
 # thompson.hpp
 
 def thompson_sample(

@@ -298,6 +298,7 @@ class MemoryHome:
             ),
             "catalog_revision": catalog.revision,
             "tools": len(catalog),
+            "graph": self.engine.graph.health(),
             "sessions": {"held": len(self._conversations)},
             "revision": None,
             "age_s": None,

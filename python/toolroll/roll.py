@@ -90,7 +90,7 @@ class Toolroll:
         tiers: Iterable[str] = (),
         embedder: EmbedderChoice = "static",
         profile: str | Profile = "default",
-        hnsw: bool = False,
+        hnsw: bool | Literal["auto"] = "auto",
         experiment: Experiment | None = None,
         on_bad_tool: OnBadTool | None = None,
         progress: Progress | None = None,
@@ -108,7 +108,8 @@ class Toolroll:
             embedder: "static" (offline, built in), "minilm", "multilingual", "ollama:MODEL", …
                 (`docs/embedders.md`), "none" for lexical retrieval only, or an `Embedder`.
             profile: the name of a profile, or a `Profile`.
-            hnsw: also builds an HNSW graph, which pays above some 50,000 tools.
+            hnsw: whether a large catalog gets an HNSW graph: "auto" builds it in the background from some
+                40,000 tools on, True before this returns, False never (`docs/catalogs.md`).
             experiment: assigns selections to profiles (`docs/learning.md`).
             on_bad_tool: what happens to a tool with an error: "refuse" raises, "skip" repairs it or leaves it
                 out and logs that. None skips tools in MCP's form and refuses all others.
@@ -150,7 +151,7 @@ class Toolroll:
         tiers: Iterable[str] = (),
         embedder: EmbedderChoice = "static",
         profile: str | Profile = "default",
-        hnsw: bool = False,
+        hnsw: bool | Literal["auto"] = "auto",
         experiment: Experiment | None = None,
         on_bad_tool: OnBadTool | None = None,
         progress: Progress | None = None,
@@ -194,7 +195,7 @@ class Toolroll:
         *,
         embedder: EmbedderChoice = "static",
         profile: str | Profile = "default",
-        hnsw: bool = False,
+        hnsw: bool | Literal["auto"] = "auto",
         experiment: Experiment | None = None,
         progress: Progress | None = None,
         observers: Iterable[Observer] = (),
@@ -302,7 +303,7 @@ class Toolroll:
         *,
         embedder: EmbedderChoice = "static",
         profile: str | Profile = "default",
-        hnsw: bool = False,
+        hnsw: bool | Literal["auto"] = "auto",
         progress: Progress | None = None,
         observers: Iterable[Observer] = (),
         poll_s: float = 0.5,
@@ -845,8 +846,8 @@ class Toolroll:
         """What a health check asks. It never waits, and its keys are the same in memory and over a registry.
 
         `ready` (bool), `degraded` (names of the parts that fail) and `why` (a sentence for each) are the
-        verdict. `catalog_revision`, `tools` and `sessions` follow. `revision`, `age_s`, `organisations` and
-        `recording` are None in memory. `docs/server.md` describes them.
+        verdict. `catalog_revision`, `tools`, `graph` and `sessions` follow. `revision`, `age_s`,
+        `organisations` and `recording` are None in memory. `docs/server.md` describes them.
         """
         return self._home.health()
 
@@ -946,11 +947,14 @@ def _abandon(home: RegistryHome) -> None:
 
 
 def _builder(
-    embedder: EmbedderChoice, profile: str | Profile, hnsw: bool, experiment: Experiment | None
+    embedder: EmbedderChoice,
+    profile: str | Profile,
+    hnsw: bool | Literal["auto"],
+    experiment: Experiment | None,
 ) -> PipelineBuilder:
     """Makes pipelines of a profile, and of those between which an experiment chooses."""
-    if not isinstance(hnsw, bool):
-        raise InvalidInput(f"hnsw: is {quoted(hnsw)}, must be True or False")
+    if not isinstance(hnsw, bool) and hnsw != "auto":
+        raise InvalidInput(f"hnsw: is {quoted(hnsw)}, must be True, False or 'auto'")
     if experiment is not None and not isinstance(experiment, Experiment):
         raise InvalidInput(f"experiment: is {quoted(experiment)}, must be toolroll.Experiment or None")
     variants = {} if experiment is None else {name: profile_of(name) for name in experiment.variants}

@@ -452,6 +452,7 @@ def test_a_roll_in_memory_is_closed_and_flushed_and_well():
             "why": [],
             "catalog_revision": roll.catalog.revision,
             "tools": 214,
+            "graph": {"state": "none", "rows": 0},
             "sessions": {"held": 0},
             "revision": None,
             "age_s": None,

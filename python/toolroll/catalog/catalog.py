@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from operator import attrgetter
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
@@ -57,6 +57,8 @@ from toolroll.tools import Definitions, Mode, Tool, Toolkit
 T = TypeVar("T")
 
 _MANY = 10_000  # tools whose texts take more memory than is worth a few milliseconds
+# Of the vectors, from which on a walk through the graph takes clearly less than a scan: 40,000 rows of 256.
+LEAST_NUMBERS_FOR_GRAPH = 10_000_000
 _REMEMBERED = 4  # sets of weights whose measurements are kept
 _FEW = 64  # numbers that Python adds up sooner than numpy
 _MOST_TEXTS = 16  # of `remembered`; each may be megabytes
@@ -78,8 +80,8 @@ class CatalogOptions:
     """How a catalog is built.
 
     Attributes:
-        hnsw: also with an HNSW graph over the vectors; pays above some 50,000 tools, costs about 50 s of CPU
-            for 100,000.
+        hnsw: whether the vectors get an HNSW graph: at once (True), in the background where it pays
+            ("auto"), or never.
         toolkits_by_meaning: also with vectors of the toolkits, for a profile with a `toolkit_threshold`.
         description_counts: as many examples as a description does in a tool's vector.
         keyword_mode: how keywords stand in a message where their author did not say; None for what their
@@ -89,7 +91,7 @@ class CatalogOptions:
             that has no form in JSON is no error. For the tools of one request.
     """
 
-    hnsw: bool = False
+    hnsw: bool | Literal["auto"] = False
     toolkits_by_meaning: bool = False
     description_counts: float = DESCRIPTION_COUNTS
     keyword_mode: Mode | None = None
@@ -267,6 +269,17 @@ class Catalog:
             self._retrievers[key] = known
         return known
 
+    @property
+    def wants_graph(self) -> bool:
+        """Whether a graph over the vectors would make selections faster and may be built."""
+        vectors = self.indexes.vectors
+        return (
+            self.options.hnsw == "auto"
+            and self.parts is None
+            and vectors is not None
+            and vectors.size * vectors.dim >= LEAST_NUMBERS_FOR_GRAPH
+        )
+
     def __len__(self) -> int:
         return len(self.tools)
 
@@ -381,7 +394,7 @@ def _built(
         if shared is None or not shared.tools:
             scale = scale_of(embedder)
         vectors = ToolVectors.of(texts, embedder, progress, options.description_counts, scale.centre)
-        index, intents = VectorIndex.build(vectors.vectors(), options.hnsw), vectors.intents()
+        index, intents = VectorIndex.build(vectors.vectors(), options.hnsw is True), vectors.intents()
         # Many own parts are in memory, and half the bits are enough to find hubs.
         if options.damping:
             probes = probes.embedded(texts, vectors, embedder, np.float32 if shared is None else np.float16)

@@ -297,6 +297,7 @@ class RegistryHome:
             **readiness(self._is_closed, failures, self.engine.failing),
             "catalog_revision": catalog.revision,
             "tools": len(catalog),
+            "graph": self.engine.graph.health(),
             "sessions": sessions,
             "revision": replica.revision,
             "age_s": round(self._refresher.age_s, 3),

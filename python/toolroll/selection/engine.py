@@ -17,6 +17,7 @@ from toolroll._core import Bitset, Learned, Reading
 from toolroll._threads import CallPool, Full
 from toolroll.argument_checks import check_flag
 from toolroll.arrays import Vector
+from toolroll.catalog.background_graph import BackgroundGraph
 from toolroll.context import Context, Turn, names
 from toolroll.conversation import Conversation
 from toolroll.embedder import Embedder
@@ -161,6 +162,8 @@ class Engine(NoConversation):
         # For event loops.
         self._embedding = CallPool(_EMBEDDINGS, "toolroll-embedding", patience_s=_EMBEDDING_PATIENCE_S)
         self.telemetry = Telemetry()
+        self.graph = BackgroundGraph()
+        self.graph.follow(snapshot.shared.catalog)
         self._catalog_since = clock()
         self.id = os.urandom(8).hex()  # names this engine in its turns
         self.used: dict[str, int] = {}  # organisation → when it last asked, for evicting the oldest pipeline
@@ -211,6 +214,7 @@ class Engine(NoConversation):
     def close(self) -> None:
         """Refuses all further turns. Those under way finish."""
         self._is_closed[0] = True
+        self.graph.stop()
 
     @property
     def failing(self) -> Mapping[str, str]:
@@ -223,6 +227,7 @@ class Engine(NoConversation):
         if snapshot.shared.catalog is not self._snapshot.shared.catalog:
             self._catalog_since = self._clock()
         self._snapshot, self._visible = snapshot, None
+        self.graph.follow(snapshot.shared.catalog)
         if not was_whole and not snapshot.shared.lasting_failures:
             _log.warning("selection is whole again")
 
@@ -278,8 +283,9 @@ class Engine(NoConversation):
             raise EmbedderUnavailable(f"embedder {embedder.identity}: {error}", retry_after_s=1.0) from error
 
     def stop_threads(self) -> None:
-        """Ends idle threads. Selecting still works."""
+        """Ends idle threads, and the build of a graph. Selecting still works."""
         self._embedding.stop()
+        self.graph.stop()
 
     async def _aembed(
         self, embedder: Embedder, reading: Reading, given: Vector | None

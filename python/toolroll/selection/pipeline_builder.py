@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from toolroll.catalog.catalog import Catalog, CatalogOptions
 from toolroll.catalog.catalog import Progress as Progress
@@ -34,7 +35,7 @@ class PipelineBuilder:
     Attributes:
         embedder: of tools and messages; None for lexical retrieval only.
         parameters: the profile.
-        hnsw: whether an HNSW graph is built over the shared tools.
+        hnsw: whether an HNSW graph is built over the shared tools; see `CatalogOptions`.
         variants: profiles of an experiment, by variant. They share the catalog, so `description_counts` and
             `keyword_mode` are those of `parameters`.
         is_deferred: whether catalogs compute tokens and revision only when they are read.
@@ -42,7 +43,7 @@ class PipelineBuilder:
 
     embedder: Embedder | None
     parameters: Profile
-    hnsw: bool = False
+    hnsw: bool | Literal["auto"] = False
     variants: Mapping[str, Profile] = field(default_factory=dict)
     is_deferred: bool = False
     _warned: set[str] = field(default_factory=set, repr=False)

@@ -1,0 +1,72 @@
+"""Builds the graph of a large catalog in the background.
+
+Selections scan all vectors until the graph is there. The graph becomes part of the catalog's vector index,
+which pipelines, variants and organisations share, so nothing else is replaced.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Literal, TypeAlias, TypedDict
+
+from toolroll._core import GraphBuild, VectorIndex
+from toolroll._threads import survive_forks
+from toolroll.catalog.catalog import Catalog
+
+GraphState: TypeAlias = Literal["none", "building", "ready"]
+
+
+class GraphHealth(TypedDict):
+    """What `Toolroll.health` says about the graph.
+
+    Attributes:
+        state: "none" where there is no graph and nothing builds one.
+        rows: how many rows are linked, while it is being built.
+    """
+
+    state: GraphState
+    rows: int
+
+
+class BackgroundGraph:
+    """At most one build, for the catalog that serves. No call waits.
+
+    The thread is the core's own: it needs no interpreter, so a process that ends does not wait for it. The
+    child of a fork builds its own graph.
+    """
+
+    def __init__(self) -> None:
+        self._index: VectorIndex | None = None
+        self._build: GraphBuild | None = None
+        self._is_stopped = False
+        survive_forks(self, lambda graph: (), BackgroundGraph._restart)
+
+    def follow(self, catalog: Catalog) -> None:
+        """Builds the graph of this catalog, if it wants one, and no other."""
+        index = catalog.indexes.vectors
+        if index is self._index:
+            return
+        self.stop()
+        self._index, self._is_stopped = index, not catalog.wants_graph
+        self._restart()
+
+    def stop(self) -> None:
+        """Ends the build without a graph."""
+        if self._build is not None:
+            self._build.stop()
+        self._build, self._is_stopped = None, True
+
+    def health(self) -> GraphHealth:
+        """What the graph is doing."""
+        index, build = self._index, self._build
+        if index is not None and index.has_graph:
+            return {"state": "ready", "rows": index.size}
+        if build is not None and build.is_running:
+            return {"state": "building", "rows": build.done}
+        return {"state": "none", "rows": 0}
+
+    def _restart(self) -> None:
+        self._build = None
+        if self._index is not None and not self._is_stopped and not self._index.has_graph:
+            with suppress(RuntimeError):  # the system has no more threads
+                self._build = GraphBuild(self._index)

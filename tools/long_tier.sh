@@ -75,7 +75,9 @@ if wanted gateway; then
   TOOLROLL_MCP_SERVERS=$servers "$python" -m pytest -m "" -n 0 tests/integration/real_mcp_servers.py
   TOOLROLL_GATEWAY_CALLS=1000 "$python" -m pytest -m "" -n 0 tests/integration/test_gateway.py
   "$servers/old/bin/pip" install -q '.[mcp,test]' 'mcp<2'
-  "$servers/old/bin/python" -m pytest -m "" -n 0 tests/integration/test_gateway.py
+  # Sessions of version 1 leave streams of their own open.
+  "$servers/old/bin/python" -m pytest -m "" -n 0 -W ignore::pytest.PytestUnraisableExceptionWarning \
+    tests/integration/test_gateway.py
   rm -rf "$servers"
 fi
 if wanted picks; then

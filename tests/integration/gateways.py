@@ -161,6 +161,3 @@ async def until(condition: Callable[[], bool], timeout_s: float = 10.0) -> None:
     with anyio.fail_after(timeout_s):
         while not condition():
             await anyio.sleep(0.02)
-
-
-MAJOR = mcp_versions.MAJOR

@@ -17,7 +17,6 @@ import pytest
 pytest.importorskip("mcp")
 
 from tests.integration.gateways import (
-    MAJOR,
     client_of,
     command_client,
     gateway_over,
@@ -39,10 +38,7 @@ from toolroll.gateway.options import CallerOptions, GatewayOptions, ServerOption
 from toolroll.gateway.places import state_folder
 from toolroll.gateway.serving import open_gateway
 
-pytestmark = [pytest.mark.slow]
-if MAJOR == 1:  # its sessions leave streams of their own open
-    pytestmark.append(pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"))
-
+pytestmark = pytest.mark.slow
 
 PAGE = (Path(__file__).parents[2] / "docs" / "gateway.md").read_text("utf-8")
 

@@ -13,6 +13,8 @@ void bind_spelling(pybind11::module_& m);
 void bind_token_table(pybind11::module_& m);
 void bind_vector_index(pybind11::module_& m);
 void bind_fusion(pybind11::module_& m);
+void bind_row_changes(pybind11::module_& m);
+void bind_search_each(pybind11::module_& m);
 void bind_thompson(pybind11::module_& m);
 void bind_tool_keys(pybind11::module_& m);
 void bind_learned(pybind11::module_& m);
@@ -38,5 +40,7 @@ PYBIND11_MODULE(_core, m, pybind11::mod_gil_not_used()) {
   bind_learned(m);
   bind_inclusion(m);
   bind_fusion(m);
+  bind_row_changes(m);  // adds to the classes above
+  bind_search_each(m);
   bind_thompson(m);
 }

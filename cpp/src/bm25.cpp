@@ -12,7 +12,7 @@ namespace toolroll {
 namespace {
 
 constexpr std::string_view kKind = "BM25";
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kVersion = 2;
 constexpr std::size_t kMostRows = std::numeric_limits<std::int32_t>::max();
 
 constexpr std::size_t kColumnShare = 4;   // a term of n / 4 rows gets a column
@@ -196,7 +196,6 @@ Bm25Index Bm25Index::build(std::span<const Field> fields, const Bm25Options& opt
   std::vector<std::uint64_t> begins(1, 0);  // first the counts, one behind
   std::vector<std::size_t> place;           // of a term in term_of, if in this row
   Terms terms;
-  double total = 0;
   for (std::size_t row = 0; row < index.size_; ++row) {
     const std::size_t first = term_of.size();
     double length = 0;
@@ -220,40 +219,47 @@ Bm25Index Bm25Index::build(std::span<const Field> fields, const Bm25Options& opt
       }
     }
     index.lengths_[row] = static_cast<float>(length);
-    total += length;
     row_ends[row] = term_of.size();
   }
   for (std::size_t t = 1; t < begins.size(); ++t) begins[t] += begins[t - 1];
 
-  // Term by term: the rows with what the term adds to their scores.
-  index.postings_.resize(term_of.size());
-  index.impacts_.resize(term_of.size());
-  std::vector<double> idfs(index.table_.size());
-  for (std::size_t t = 0; t < idfs.size(); ++t) {
-    idfs[t] = index.idf(static_cast<std::size_t>(begins[t + 1] - begins[t]) +
-                        index.df_behind(index.table_[t]));
-  }
   index.begins_ = begins;
-  if (index.background_) total += index.background_->total_length_;
-  const auto n = static_cast<double>(index.documents());
-  const double mean = n == 0 ? 0 : total / n;
+  index.postings_.resize(term_of.size());
+  index.frequencies_.resize(term_of.size());
   for (std::size_t row = 0, i = 0; row < index.size_; ++row) {
-    double length = 0;
-    for (const double* tf = tf_of.data() + i; tf != tf_of.data() + row_ends[row]; ++tf)
-      length += *tf;
-    const double norm = options.k1 * (1 - options.b + options.b * length / mean);
     for (; i < row_ends[row]; ++i) {
-      const std::uint32_t term = term_of[i];
-      const std::uint64_t to = begins[term]++;
+      const std::uint64_t to = begins[term_of[i]]++;
       index.postings_[to] = static_cast<std::int32_t>(row);
-      const double impact = idfs[term] * (options.k1 + 1) * tf_of[i] / (tf_of[i] + norm);
-      // Never below the least float above 0: a posting always shows in a sum.
-      index.impacts_[to] =
-          std::max(static_cast<float>(impact), std::numeric_limits<float>::denorm_min());
+      index.frequencies_[to] = static_cast<float>(tf_of[i]);
     }
   }
+  index.weigh();
   index.derive();
   return index;
+}
+
+// What each term adds to the scores of its rows. One function for every way to make an index: an
+// index with changes has the scores of one that is built whole.
+void Bm25Index::weigh() {
+  double total = background_ ? background_->total_length_ : 0;
+  for (const float length : lengths_) total += static_cast<double>(length);
+  const auto n = static_cast<double>(documents());
+  const double mean = n == 0 ? 0 : total / n;
+  std::vector<double> norms(size_);
+  for (std::size_t row = 0; row < size_; ++row) {
+    norms[row] =
+        options_.k1 * (1 - options_.b + options_.b * static_cast<double>(lengths_[row]) / mean);
+  }
+  impacts_.resize(postings_.size());
+  for (std::uint32_t t = 0; t < table_.size(); ++t) {
+    const double most = idf(df(t) + df_behind(table_[t])) * (options_.k1 + 1);
+    for (std::uint64_t i = begins_[t]; i < begins_[t + 1]; ++i) {
+      const auto tf = static_cast<double>(frequencies_[i]);
+      const double impact = most * tf / (tf + norms[static_cast<std::size_t>(postings_[i])]);
+      // Never below the least float above 0: a posting always shows in a sum.
+      impacts_[i] = std::max(static_cast<float>(impact), std::numeric_limits<float>::denorm_min());
+    }
+  }
 }
 
 double Bm25Index::expected_ns(std::size_t text_bytes) const {
@@ -308,8 +314,9 @@ void Bm25Index::read(std::string_view text, Scratch& scratch, Message& message) 
       unknown.push_back(terms[i]);
     }
   }
+  // By text, not by number: a term's number depends on how the index came about.
   std::sort(message.terms.begin(), message.terms.end(), [this](std::uint32_t a, std::uint32_t b) {
-    return df(a) < df(b) || (df(a) == df(b) && a < b);
+    return df(a) < df(b) || (df(a) == df(b) && table_[a] < table_[b]);
   });
   message.terms.erase(std::unique(message.terms.begin(), message.terms.end()), message.terms.end());
   std::sort(unknown.begin(), unknown.end());
@@ -514,7 +521,7 @@ std::size_t Bm25Index::memory_bytes() const {
   return table_.memory_bytes() + begins_.capacity() * sizeof begins_[0] +
          postings_.capacity() * sizeof postings_[0] + reach_.capacity() * sizeof reach_[0] +
          column_.capacity() * sizeof column_[0] +
-         (impacts_.capacity() + lengths_.capacity() + greatest_.capacity() + columns_.capacity()) *
+         (frequencies_.capacity() + impacts_.capacity() + lengths_.capacity() + greatest_.capacity() + columns_.capacity()) *
              sizeof(float);
 }
 
@@ -529,6 +536,7 @@ void Bm25Index::save(const std::string& path) const {
   archive.column(table_.ends());
   archive.column(begins_);
   archive.column(postings_);
+  archive.column(frequencies_);
   archive.column(impacts_);
   archive.save(path);
 }
@@ -560,12 +568,14 @@ Bm25Index Bm25Index::load(const std::string& path) {
 
   index.begins_ = archive.column<std::uint64_t>();
   index.postings_ = archive.column<std::int32_t>();
+  index.frequencies_ = archive.column<float>();
   index.impacts_ = archive.column<float>();
   archive.finish();
   require(index.begins_.size() == ends.size() + 1 && index.begins_[0] == 0,
           "postings out of place");
   require(index.begins_.back() == index.postings_.size(), "postings out of place");
   require(index.impacts_.size() == index.postings_.size(), "not one impact a posting");
+  require(index.frequencies_.size() == index.postings_.size(), "not one frequency a posting");
   for (std::size_t t = 0; t < ends.size(); ++t) {
     require(index.begins_[t] < index.begins_[t + 1], "a term without rows");
     require(index.begins_[t + 1] <= index.postings_.size(), "postings out of place");
@@ -574,6 +584,8 @@ Bm25Index Bm25Index::load(const std::string& path) {
       require(index.postings_[i] > before, "rows out of order");
       before = index.postings_[i];
       require(index.impacts_[i] > 0 && std::isfinite(index.impacts_[i]), "an impact out of range");
+      require(index.frequencies_[i] > 0 && std::isfinite(index.frequencies_[i]),
+              "a frequency out of range");
     }
     require(static_cast<std::size_t>(before) < index.size_, "a row out of range");
   }

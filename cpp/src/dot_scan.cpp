@@ -133,6 +133,13 @@ bool VectorRows::assign(std::size_t i, std::span<const float> x) {
   return true;
 }
 
+void VectorRows::copy(std::size_t i, const VectorRows& from, std::size_t row) {
+  std::copy_n(from.full.row(row), width(), full.row(i));
+  std::copy_n(from.small.row(row), width(), small.row(i));
+  step[i] = from.step[row];
+  error[i] = from.error[row];
+}
+
 void VectorRows::quantise(std::size_t i) {
   const Quantised form = dot_kernels().quantise(full.row(i), width(), small.row(i));
   step[i] = form.step;

@@ -32,6 +32,8 @@ struct VectorRows {
   std::size_t width() const { return full.width(); }
   /// Writes x / |x| as row i, in both precisions. False, and nothing written, unless x is finite.
   bool assign(std::size_t i, std::span<const float> x);
+  /// Makes row i a copy of another's row in both precisions. The widths must be the same.
+  void copy(std::size_t i, const VectorRows& from, std::size_t row);
   /// Brings the 8-bit form of row i up to date.
   void quantise(std::size_t i);
   bool is_zero(std::size_t i) const { return step[i] == 0; }

@@ -98,6 +98,42 @@ VectorIndex VectorIndex::build(std::span<const float> vectors, std::size_t dim,
   return VectorIndex(std::move(parts));
 }
 
+VectorIndex VectorIndex::with_changes(const RowChanges& changes,
+                                      std::span<const float> added) const {
+  const VectorRows& rows = parts_->rows;
+  if (added.size() % rows.dim != 0) {
+    throw std::invalid_argument("added: " + std::to_string(added.size()) +
+                                " values are no whole number of rows of " +
+                                std::to_string(rows.dim));
+  }
+  changes.check(rows.size(), added.size() / rows.dim);
+  auto parts = std::make_unique<Parts>();
+  parts->rows = VectorRows(changes.size(), rows.dim);
+  std::size_t next = 0;
+  for (std::size_t row = 0; row < changes.size(); ++row) {
+    const std::int32_t source = changes.sources()[row];
+    if (source != RowChanges::kNone) {
+      parts->rows.copy(row, rows, static_cast<std::size_t>(source));
+    } else if (!parts->rows.assign(row, added.subspan(rows.dim * next++, rows.dim))) {
+      throw std::invalid_argument("added: row " + std::to_string(next - 1) +
+                                  " has a value that is not finite");
+    }
+  }
+  parts->with_direction = rows_with_direction(parts->rows);
+  return VectorIndex(std::move(parts));
+}
+
+VectorIndex VectorIndex::with_graph(const GraphOptions& graph) const {
+  check_options(graph);
+  auto parts = std::make_unique<Parts>();
+  parts->rows = VectorRows(size(), dim());
+  for (std::size_t row = 0; row < size(); ++row) parts->rows.copy(row, parts_->rows, row);
+  parts->with_direction = parts_->with_direction;
+  parts->graph = HnswGraph::build(parts->rows, graph);
+  parts->tuning = tune(parts->rows, *parts->graph, parts->with_direction);
+  return VectorIndex(std::move(parts));
+}
+
 Hits VectorIndex::search(std::span<const float> query, std::size_t k, const Bitset* allowed,
                          Method method, std::size_t ef) const {
   const VectorRows& rows = parts_->rows;

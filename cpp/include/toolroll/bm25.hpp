@@ -12,6 +12,7 @@
 
 #include "toolroll/archive.hpp"
 #include "toolroll/bitset.hpp"
+#include "toolroll/row_changes.hpp"
 #include "toolroll/string_table.hpp"
 #include "toolroll/terms.hpp"
 #include "toolroll/topk.hpp"
@@ -64,6 +65,12 @@ class Bm25Index {
   /// weight is out of its range, or the background has other options. O(total text).
   static Bm25Index build(std::span<const Field> fields, const Bm25Options& options,
                          std::shared_ptr<const Bm25Index> background = nullptr);
+
+  /// The index that build() makes of the kept rows' texts and of the added ones: every search gives
+  /// the same rows and scores. fields: of the added rows, with the weights of build(). Throws
+  /// std::invalid_argument if the sizes do not fit or there is a background.
+  /// O(postings + total text added).
+  Bm25Index with_changes(const RowChanges& changes, std::span<const Field> fields) const;
 
   /// The terms of a message for this index; not valid for another index.
   struct Message {
@@ -122,6 +129,7 @@ class Bm25Index {
   const float* column_of(std::uint32_t term) const {
     return column_[term] == kNoColumn ? nullptr : columns_.data() + column_[term] * size_;
   }
+  void weigh();
   void derive();
   void read(std::string_view text, Scratch& scratch, Message& message) const;
   Hits search(const Message& message, std::size_t k, const Bitset* allowed, Lease& scratch) const;
@@ -139,6 +147,7 @@ class Bm25Index {
   StringTable table_;                            // term -> number
   std::vector<std::uint64_t> begins_;            // postings of term t: [begins_[t], begins_[t + 1])
   std::vector<std::int32_t> postings_;           // rows, ascending within a term
+  std::vector<float> frequencies_;               // weighted, of the term in the row
   std::vector<float> impacts_;                   // what the term adds to the row's score, > 0
   std::vector<float> lengths_;  // of the rows; saved, so that a file's size limits its row count
   // Derived from the above:

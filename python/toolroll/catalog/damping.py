@@ -13,8 +13,7 @@ are worth most, those that the description would not have found, and greedy desc
 from __future__ import annotations
 
 import hashlib
-from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -22,7 +21,9 @@ import numpy as np
 import numpy.typing as npt
 
 from toolroll._core import Bitset, Fusion, Retriever, latin_share
-from toolroll.arrays import NO_ROWS, NO_SCORES, Rows, Scores
+from toolroll._gil import GilYielder
+from toolroll.arrays import Rows, Scores
+from toolroll.catalog.digests import DigestArray, TextDigests, ascending
 from toolroll.catalog.tool2vec import ToolVectors
 from toolroll.catalog.tool_text import MOST_EXAMPLES, ToolText
 from toolroll.embedder import Embedder, vectors_of
@@ -45,6 +46,7 @@ _LEAST = 0.4  # factor, for a tool and again for its toolkit: its own messages s
 _ERRORS = 1.0  # standard errors that a share must lie above its bound
 _VOTES = 0.1  # of a toolkit, at the most
 _MOST_AGAINST = 0.5  # of a bound: what one toolkit's texts, or one tool's, can weigh against a tool
+_OFTEN = 1_024  # rows between two moments at which other threads may run
 _ENOUGH = 50  # tools whose examples stand for the messages of all
 FOUND = 64  # best tools of each probe that are read, to find the best outside a toolkit
 
@@ -91,12 +93,17 @@ class Probes:
         rows = np.full((len(self.texts), FOUND), -1, np.int32)
         scores = np.zeros((len(self.texts), FOUND), np.float32)
         everything = Bitset.full(retriever.size)
-        for at, text in enumerate(self.texts):
-            vector = None if self.vectors is None else self.vectors[at].astype(np.float32, copy=False)
-            trust = latin_share(text) if self.is_english else 1.0
-            found, best, *_ = retriever.search(
-                text, vector, trust, (), (), everything, NO_ROWS, NO_SCORES, FOUND, fusion
+        searches = [
+            (
+                text,
+                None if self.vectors is None else self.vectors[at].astype(np.float32, copy=False),
+                latin_share(text) if self.is_english else 1.0,
+                (),
+                everything,
             )
+            for at, text in enumerate(self.texts)
+        ]
+        for at, (found, best, _) in enumerate(retriever.search_each(searches, FOUND, fusion)):
             rows[at, : len(found)], scores[at, : len(found)] = found, best
         return rows, scores
 
@@ -104,25 +111,70 @@ class Probes:
 NO_PROBES = Probes((), ())
 
 
-def probes_of(tools: Sequence[Tool], texts: Sequence[ToolText], most: int = MOST_PROBES) -> Probes:
-    """The tools' examples, which are messages; descriptions where too few tools have any.
+@dataclass(frozen=True, slots=True, eq=False)
+class ProbeDigests:
+    """The digests by which probes are chosen.
 
-    At most so many, fewer in a large catalog; chosen by digest.
+    Attributes:
+        examples: of the tools' examples.
+        names: uint64[n], of their names.
+        are_warm: bool[n], whether the tool has examples.
     """
-    most = min(most, max(LEAST_PROBES, _MOST_WORK // max(len(texts), 1)))
-    are_enough = sum(bool(tool.examples) for tool in tools) >= _ENOUGH
-    owners: defaultdict[str, dict[int, None]] = defaultdict(dict)
-    plain = []
-    for row, tool in enumerate(tools):
-        for example in tool.examples[:MOST_EXAMPLES]:
-            owners[example][row] = None
-        if not tool.examples and not are_enough:
-            plain.append(row)
-    plain.sort(key=lambda row: _digest(texts[row].name))
-    for row in plain[:most]:
-        owners[texts[row].description][row] = None
-    chosen = sorted(owners, key=_digest)[:most]
-    return Probes(tuple(chosen), tuple(tuple(owners[text]) for text in chosen))
+
+    examples: TextDigests
+    names: DigestArray
+    are_warm: npt.NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, tools: Sequence[Tool]) -> ProbeDigests:
+        """O(characters of the examples)."""
+        return cls(
+            TextDigests.of((tool.examples[:MOST_EXAMPLES] for tool in tools), _digest),
+            np.array([_digest(tool.name) for tool in tools], np.uint64),
+            np.array([bool(tool.examples) for tool in tools], np.bool_),
+        )
+
+    def with_changes(self, sources: Rows, added: ProbeDigests) -> ProbeDigests:
+        """Of the kept rows and the added ones. sources: see `RowChanges`."""
+        is_added = sources < 0
+        names, are_warm = self.names[sources], self.are_warm[sources]
+        names[is_added], are_warm[is_added] = added.names, added.are_warm
+        return ProbeDigests(self.examples.with_changes(sources, added.examples), names, are_warm)
+
+    def probes(
+        self, tools: Sequence[Tool], description_of: Callable[[int], str], most: int = MOST_PROBES
+    ) -> Probes:
+        """The tools' examples, which are messages; descriptions where too few tools have any.
+
+        At most so many, fewer in a large catalog. description_of: a row's `ToolText.description`.
+        """
+        n = len(self.names)
+        most = min(most, max(LEAST_PROBES, _MOST_WORK // max(n, 1)))
+        plain: list[int] = []
+        if int(self.are_warm.sum()) < _ENOUGH:
+            cold = np.flatnonzero(~self.are_warm)
+            plain = cold[np.argsort(self.names[cold], kind="stable")[:most]].tolist()
+        descriptions = [description_of(row) for row in plain]
+        count = len(self.examples.digests)
+        digests = np.array([_digest(text) for text in descriptions], np.uint64)
+
+        def place(at: int) -> tuple[int, int]:
+            return self.examples.place(at) if at < count else (plain[at - count], count - 1 - at)
+
+        texts: list[str] = []
+        owners: list[tuple[int, ...]] = []
+        for places in ascending(np.concatenate((self.examples.digests, digests)), most, place):
+            if len(texts) == most:
+                break
+            row, at = places[0]
+            texts.append(descriptions[-1 - at] if at < 0 else tools[row].examples[at])
+            owners.append(tuple(dict.fromkeys(row for row, _ in places)))
+        return Probes(tuple(texts), tuple(owners))
+
+
+def probes_of(tools: Sequence[Tool], texts: Sequence[ToolText], most: int = MOST_PROBES) -> Probes:
+    """The probes of these tools; see `ProbeDigests.probes`."""
+    return ProbeDigests.of(tools).probes(tools, lambda row: texts[row].description, most)
 
 
 def damping(tools: Sequence[Tool], probes: Probes, rows: Rows, scores: Scores, k: int = 5) -> Scores:
@@ -148,8 +200,7 @@ def damping(tools: Sequence[Tool], probes: Probes, rows: Rows, scores: Scores, k
     is_foreign = ~owned[probe, groups[reached]]
     foreign = np.bincount(reached[is_foreign], votes[probe[is_foreign]], minlength=n)
     shares = foreign / np.maximum(votes.sum() - (votes @ owned)[groups], 1e-9)
-    warm = np.array([bool(tool.examples) for tool in tools])
-    bounds = np.maximum(LEAST_SHARE, np.where(warm, WARM_SHARE, COLD_SHARE) * k / n)
+    bounds = np.maximum(LEAST_SHARE, np.where(weights.are_warm, WARM_SHARE, COLD_SHARE) * k / n)
     for row in np.flatnonzero(shares > bounds):
         among = ~owned[:, groups[row]]
         own = np.where((rows == row) & is_found, scores, 0).max(axis=1)[among]
@@ -182,12 +233,14 @@ class _ProbeWeights:
 
     Attributes:
         groups: intp[n], of each tool: a number for each toolkit, and one for each tool that is in none.
+        are_warm: bool[n], whether each tool has examples.
         votes: float64[m], the weight of each probe: one vote a tool, and of a group at most a tenth of all.
         authors: intp[m], the group of each probe.
         owned: bool[m, groups], whether some tool of the group has the probe.
     """
 
     groups: npt.NDArray[np.intp]
+    are_warm: npt.NDArray[np.bool_]
     votes: npt.NDArray[np.float64]
     authors: npt.NDArray[np.intp]
     owned: npt.NDArray[np.bool_]
@@ -195,8 +248,13 @@ class _ProbeWeights:
     @classmethod
     def of(cls, tools: Sequence[Tool], probes: Probes) -> _ProbeWeights:
         numbers: dict[tuple[str, int], int] = {}
-        keys = [(tool.toolkit, -1 if tool.toolkit else row) for row, tool in enumerate(tools)]
-        groups = np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.intp)
+        groups, are_warm = np.empty(len(tools), np.intp), np.empty(len(tools), np.bool_)
+        yielder = GilYielder()
+        for row, tool in enumerate(tools):
+            key = (tool.toolkit, -1 if tool.toolkit else row)
+            groups[row], are_warm[row] = numbers.setdefault(key, len(numbers)), bool(tool.examples)
+            if row % _OFTEN == 0:
+                yielder()
         texts = np.bincount([row for owners in probes.owners for row in owners], minlength=len(tools))
         votes = np.array([sum(1 / texts[row] for row in owners) for owners in probes.owners])
         authors = groups[[owners[0] for owners in probes.owners]]
@@ -205,7 +263,7 @@ class _ProbeWeights:
         owned = np.zeros((len(probes.owners), len(numbers)), np.bool_)
         for at, owners in enumerate(probes.owners):
             owned[at, groups[list(owners)]] = True
-        return cls(groups, votes, authors, owned)
+        return cls(groups, are_warm, votes, authors, owned)
 
     def factor(
         self, among: npt.NDArray[np.bool_] | npt.NDArray[np.intp], own: Scores, others: Scores, bound: float
@@ -234,5 +292,6 @@ class _ProbeWeights:
         return float(np.clip(needed[order[min(at, len(order) - 1)]], _LEAST, 1))
 
 
-def _digest(text: str) -> bytes:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+def _digest(text: str) -> int:
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+    return int.from_bytes(digest[:8], "big")

@@ -1,4 +1,4 @@
-"""The indexes of a catalog, and their damping and calibration for given weights of retrieval.
+"""Retrieval over the indexes of a catalog: their damping and calibration for given weights of retrieval.
 
 Both follow from the weights, so they are measured for each set of weights, with hundreds of searches for the
 catalog's own texts. That takes longer than building the indexes; so the part that many organisations share is
@@ -12,29 +12,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from toolroll._core import Bm25Index, Fusion, Intents, Retriever, VectorIndex
+from toolroll._core import Fusion, Retriever
 from toolroll.arrays import Scores
-from toolroll.catalog.calibration import AT_LARGE, Calibration, CalibrationSet, HeldOut
+from toolroll.catalog.calibration import AT_LARGE, Calibration, CalibrationSet, ExampleDigests
 from toolroll.catalog.damping import Probes, damping
+from toolroll.catalog.indexes import Indexes
 from toolroll.catalog.stacked import StackedColumn
 from toolroll.catalog.tool2vec import ToolVectors
-from toolroll.catalog.tool_text import FIELD_WEIGHTS, ToolText, columns
+from toolroll.catalog.tool_text import ToolText
 from toolroll.embedder import Embedder
 from toolroll.tools import Tool
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Indexes:
-    """Vectors and intents, which need an embedder, and postings."""
-
-    size: int
-    vectors: VectorIndex | None
-    postings: Bm25Index
-    intents: Intents | None
-
-    def retriever(self, damping: Scores | None = None) -> Retriever:
-        """All of them in one retriever. damping: float32[size], a factor for each tool's evidence."""
-        return Retriever(self.size, self.vectors, self.postings, self.intents, damping)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,6 +57,17 @@ class CalibratedRetriever:
         calibration = AT_LARGE if calibration_set is None else calibration_set.calibrate(fusion)
         return cls(indexes.retriever(factors), factors, calibration)
 
+    def measures_as(self, other: CalibratedRetriever) -> bool:
+        """Whether another one has the same damping and calibration. Neither is stacked."""
+        damping, others = self.damping, other.damping
+        if isinstance(damping, np.ndarray) and isinstance(others, np.ndarray):
+            if not np.array_equal(damping, others):
+                return False
+        elif damping is not others:
+            return False
+        one, two = self.calibration, other.calibration
+        return np.array_equal(one.best, two.best) and np.array_equal(one.own, two.own)
+
     @classmethod
     def stacked(cls, shared: CalibratedRetriever, own: CalibratedRetriever) -> CalibratedRetriever:
         """Both as one. The calibration is that of the shared part, if it has one."""
@@ -95,16 +93,11 @@ def _ones(size: int) -> Scores:
 
 
 def calibration_set_of(
-    texts: Sequence[ToolText], vectors: ToolVectors | None, embedder: Embedder | None
+    digests: ExampleDigests, texts: Sequence[ToolText], vectors: ToolVectors | None, embedder: Embedder | None
 ) -> CalibrationSet | None:
     """Held-out messages over indexes that are built without them; None where there are too few."""
-    held_out = HeldOut.of(texts)
+    held_out = digests.held_out()
     if held_out is None:
         return None
-    rest = held_out.texts(texts)
-    index = intents = None
-    if vectors is not None:
-        known = held_out.vectors(vectors)
-        index, intents = VectorIndex.build(known.vectors()), known.intents()
-    retriever = Retriever(len(rest), index, Bm25Index.build(columns(rest), FIELD_WEIGHTS), intents)
-    return held_out.calibration_set(texts, retriever, vectors, embedder)
+    indexes = Indexes.of(held_out.texts(texts), None if vectors is None else held_out.vectors(vectors))
+    return held_out.calibration_set(texts, indexes, vectors, embedder)

@@ -17,7 +17,7 @@ from toolroll.registry.events.logged_tools import LoggedTool, LoggedToolReader
 from toolroll.registry.events.packing import Column, floats, numbers, pack, unpack
 from toolroll.registry.store import tables
 from toolroll.registry.store.errors import DamagedRow, is_damage
-from toolroll.registry.store.gil import GilYielder
+from toolroll._gil import GilYielder
 from toolroll.registry.store.row_reader import Row, UnreadableRow, read_rows
 from toolroll.registry.store.unreadable_rows import Conditions, UnreadableRows, readable
 

@@ -18,7 +18,7 @@ from toolroll.registry.events.details import EntryReader
 from toolroll.registry.events.rows import OutcomeRow, outcome_rows
 from toolroll.registry.store import tables
 from toolroll.registry.store.errors import is_damage
-from toolroll.registry.store.gil import GilYielder
+from toolroll._gil import GilYielder
 from toolroll.registry.store.row_reader import UnreadableRow, read_rows
 from toolroll.registry.store.unreadable_rows import each_readable
 

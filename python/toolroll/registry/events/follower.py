@@ -26,7 +26,7 @@ from toolroll.registry.store import tables
 from toolroll.registry.store.bulk_insert import add_missing
 from toolroll.registry.store.database import Database
 from toolroll.registry.store.errors import DamagedRow
-from toolroll.registry.store.gil import batches
+from toolroll._gil import batches
 from toolroll.registry.store.row_reader import UnreadableRow, read_rows
 
 _log = logging.getLogger("toolroll")

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import IO, Literal, NamedTuple, TypeAlias
 
 from toolroll.errors import InvalidInput, StoreUnavailable
-from toolroll.registry.store.gil import GilYielder
+from toolroll._gil import GilYielder
 
 _log = logging.getLogger("toolroll")
 

@@ -18,7 +18,7 @@ from toolroll.registry.events.ingest import lock
 from toolroll.registry.store import bulk_insert, tables
 from toolroll.registry.store.database import CHANNEL, Database, words
 from toolroll.registry.store.errors import DamagedRow
-from toolroll.registry.store.gil import batches
+from toolroll._gil import batches
 from toolroll.registry.store.row_reader import Row, read_rows
 from toolroll.registry.store.unreadable_rows import UnreadableRows
 

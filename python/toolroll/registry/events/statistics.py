@@ -23,7 +23,7 @@ from toolroll.learning.effects import Change
 from toolroll.registry.events.rows import OutcomeRow, instant, seconds
 from toolroll.registry.store import tables
 from toolroll.registry.store.bulk_insert import upsert
-from toolroll.registry.store.gil import GilYielder, batches
+from toolroll._gil import GilYielder, batches
 from toolroll.registry.store.row_reader import Row, UnreadableRow, read_rows
 
 RATES = LearningRates()

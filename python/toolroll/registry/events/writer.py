@@ -38,7 +38,7 @@ from toolroll.registry.events.receipts import LIFETIME_S
 from toolroll.registry.events.rows import Messages, ReceivedReport, check_steps, exposure_of_event, normal
 from toolroll.registry.store.database import Database, words
 from toolroll.registry.store.errors import DamagedRow
-from toolroll.registry.store.gil import GilYielder
+from toolroll._gil import GilYielder
 from toolroll.selection.selection import Selection
 
 _log = logging.getLogger("toolroll")

@@ -34,7 +34,7 @@ from toolroll.registry.store import tables
 from toolroll.registry.store.bulk_insert import add_missing, upsert
 from toolroll.registry.store.database import Database
 from toolroll.registry.store.errors import DamagedRow, is_damage
-from toolroll.registry.store.gil import GilYielder, batches
+from toolroll._gil import GilYielder, batches
 from toolroll.registry.store.row_reader import UnreadableRow, read_rows
 from toolroll.registry.store.unreadable_rows import UnreadableRows
 

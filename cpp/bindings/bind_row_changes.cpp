@@ -1,4 +1,6 @@
 /// `with_changes` of every index: it copies natively, without the interpreter.
+#include <pybind11/stl.h>
+
 #include <memory>
 #include <vector>
 

@@ -242,7 +242,13 @@ class MemoryHome:
             if self._read is None:
                 raise InvalidInput("refresh: this catalog was made from definitions, make another one")
             definitions = self._read(tools)
-            self._engine.swap(self._snapshot(self._compose(definitions, progress), definitions))
+            changed = self._changed(definitions)
+            if changed is not None:  # selections begin with the measurements of before
+                self._engine.swap(self._snapshot(changed, definitions))
+                pipeline = self._builder.measured(changed)
+            else:
+                pipeline = self._compose(definitions, progress)
+            self._engine.swap(self._snapshot(pipeline, definitions))
 
     def warm_up(self, orgs: frozenset[str] | None, progress: Progress | None) -> None:
         """Does nothing: the catalog is built."""
@@ -309,6 +315,17 @@ class MemoryHome:
         except EmbedderUnavailable as error:
             _log.warning("catalog: built without vectors until refresh(): %s", error)
             return self._builder.by_words(definitions, _effective_policy(definitions), error)
+
+    def _changed(self, definitions: Definitions) -> Pipeline | None:
+        """The pipeline of these definitions, if few of their tools are others than now."""
+        now = self._engine.snapshot.shared
+        changes = self._builder.changes(now, definitions)
+        if changes is None:
+            return None
+        pipeline = self._builder.changed(now, changes, definitions, _effective_policy(definitions))
+        if pipeline is not None:
+            self._builder.warn_of_absent(pipeline.catalog)
+        return pipeline
 
     def _compose(self, definitions: Definitions, progress: Progress | None) -> Pipeline:
         pipeline = self._builder.pipeline(definitions, _effective_policy(definitions), progress)

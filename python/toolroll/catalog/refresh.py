@@ -100,8 +100,8 @@ class ToolChanges:
 
 
 def _is_same(one: Tool, other: Tool) -> bool:
-    # 1 equals True, but JSON and rules tell them apart.
-    return one == other and repr(one) == repr(other)
+    # 1 equals True, but JSON and rules tell them apart. The caller's own object is given back with selections.
+    return one.original is other.original and one == other and repr(one) == repr(other)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -264,7 +264,7 @@ def _tools(before: Sequence[Tool], place: _Placement, yielder: GilYielder) -> Se
     """A list, since a tuple could not be copied in slices."""
     tools: list[Tool] = []
     added = iter(place.tools)
-    cuts = np.flatnonzero(np.diff(place.sources) != 1) + 1
+    cuts = np.flatnonzero((np.diff(place.sources) != 1) | (place.sources[:-1] < 0)) + 1
     for begin, end in zip([0, *cuts.tolist()], [*cuts.tolist(), len(place.sources)], strict=True):
         source = int(place.sources[begin]) if begin < end else 0
         if begin < end and source < 0:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from toolroll._core import Automaton, find_marks
+from toolroll._gil import GilYielder
 from toolroll.arrays import Rows
 from toolroll.catalog.deferred import Deferred
 from toolroll.catalog.marks import ENDINGS, MEANINGS
@@ -70,11 +71,12 @@ class MarkTable:
         targets: the new row of each old one, or -1. added: the new rows of the texts, ascending.
         """
         more = _rows_for(texts)()
-        rows = {}
+        rows, yielder = {}, GilYielder()
         for meaning in dict.fromkeys((*self.rows(), *more)):
             moved = moved_rows(self.rows().get(meaning, _NONE), targets, added[more.get(meaning, _NONE)])
             if len(moved):
                 rows[meaning] = moved
+            yielder()
         return MarkTable(Deferred(lambda: rows))
 
     def hits(self, text: str, query: str = "") -> list[MarkHit]:

@@ -100,7 +100,7 @@ class ToolChanges:
 
 
 def _is_same(one: Tool, other: Tool) -> bool:
-    # 1 equals True, but JSON and rules tell them apart. The caller's own object is given back with selections.
+    # 1 equals True, but JSON and rules tell them apart. Selections give back the caller's own object.
     return one.original is other.original and one == other and repr(one) == repr(other)
 
 
@@ -169,12 +169,15 @@ def with_changes(
     record = catalog.record
     assert record is not None and len(catalog) and isinstance(catalog.costs, np.ndarray)
     embedder = None if embedder is None else as_embedder(embedder)
-    place, yielder = _Placement.of(catalog, changes), GilYielder()
+    yielder = GilYielder()
+    place = _Placement.of(catalog, changes)
+    yielder()
     tools = _tools(catalog.tools, place, yielder)
     n, sources, targets, is_added = len(tools), place.sources, place.targets, place.sources < 0
 
     old = [catalog.tools[row] for row in place.removed.tolist()]
     texts, old_texts = texts_of(place.tools), texts_of(old)
+    yielder()
     schemas = [schema_text(tool) for tool in place.tools]
     costs = catalog.costs[sources]
     costs[is_added] = [estimate_tokens(schema) for schema in schemas]
@@ -202,11 +205,13 @@ def with_changes(
     vectors = None if embedder is None else embed(texts)
     indexes = catalog.indexes.with_changes(sources, texts, vectors)
     yielder()
+    probe_digests = record.probe_digests
+    if probe_digests is not None:
+        probe_digests = probe_digests.with_changes(sources, ProbeDigests.of(place.tools))
+        yielder()
     new_record = BuildRecord(
         digests,
-        None
-        if record.probe_digests is None
-        else record.probe_digests.with_changes(sources, ProbeDigests.of(place.tools)),
+        probe_digests,
         record.example_digests.with_changes(sources, ExampleDigests.of(texts)),
         names,
         numbers,

@@ -160,9 +160,11 @@ def rows_by_toolkit(
 def moved_rows(rows: Rows, targets: Rows, added: Rows) -> Rows:
     """The rows in a catalog with changes, ascending. targets: the new row of each old one, or -1."""
     moved = targets[rows]
-    found = np.sort(np.concatenate((moved[moved >= 0], added)))
-    found.flags.writeable = False
-    return found
+    moved = moved[moved >= 0]  # ascending, since kept rows stay in their order
+    if len(added):
+        moved = np.insert(moved, np.searchsorted(moved, added), added)
+    moved.flags.writeable = False
+    return moved
 
 
 def frozen_rows(rows: Iterable[int]) -> Rows:

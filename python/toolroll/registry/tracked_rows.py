@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Generic, TypeVar
+
+from toolroll._gil import GilYielder
 
 Value = TypeVar("Value")
 
 _REMEMBERED = 64  # mappings before this one
+_SLICE = 4_096
 
 
 class TrackedRows(dict[str, Value], Generic[Value]):
@@ -19,8 +23,12 @@ class TrackedRows(dict[str, Value], Generic[Value]):
     __slots__ = ("_history", "_identity")
 
     def __init__(self, values: Mapping[str, Value]) -> None:
-        """values: copied."""
-        super().__init__(values)
+        """values: copied, in slices between which other threads run."""
+        super().__init__()
+        items, yielder = iter(values.items()), GilYielder()
+        while some := tuple(islice(items, _SLICE)):
+            self.update(some)
+            yielder()
         self._identity = object()
         self._history: tuple[tuple[object, frozenset[str]], ...] = ()
 

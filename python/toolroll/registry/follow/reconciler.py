@@ -363,7 +363,10 @@ class Reconciler:
         if changes is None:
             return None
         shared, rest = self.engine.snapshot.shared, replica.toolkits_and_routes("")
-        return self._builder.changed(shared, changes, rest, self._policy)
+        try:
+            return self._builder.changed(shared, changes, rest, self._policy)
+        except EmbedderUnavailable:  # for the new texts; the others have vectors in the store
+            return None
 
     def _build_shared(self, progress: Progress | None) -> Pipeline:
         builder = self._builder

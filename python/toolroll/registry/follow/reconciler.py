@@ -335,6 +335,11 @@ class Reconciler:
         self._policy_source, self._policy = written, now
         self.change(shared=shared, own=own, policy=now, org_failures=self._org_failures())
 
+    @property
+    def is_measured(self) -> bool:
+        """Whether damping and calibration of the shared catalog are its own."""
+        return self._is_measured
+
     def measure(self) -> None:
         """Measures damping and calibration of the shared catalog anew, if some of its tools have changed.
 

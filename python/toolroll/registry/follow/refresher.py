@@ -139,7 +139,8 @@ class Refresher:
         with self._builder.lock:
             self._reconciler.try_again()
             self._catch_up(progress)
-        self._builder.wake()  # to measure what has changed
+        if not self._reconciler.is_measured:
+            self._builder.wake()
 
     def prepare(self, orgs: frozenset[str] | None, progress: Progress | None) -> None:
         """Builds the catalogs of these organisations, or of all. progress: (organisations done, in all).

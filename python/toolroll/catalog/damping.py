@@ -201,7 +201,9 @@ def damping(tools: Sequence[Tool], probes: Probes, rows: Rows, scores: Scores, k
     foreign = np.bincount(reached[is_foreign], votes[probe[is_foreign]], minlength=n)
     shares = foreign / np.maximum(votes.sum() - (votes @ owned)[groups], 1e-9)
     bounds = np.maximum(LEAST_SHARE, np.where(weights.are_warm, WARM_SHARE, COLD_SHARE) * k / n)
+    yielder = GilYielder()
     for row in np.flatnonzero(shares > bounds):
+        yielder()
         among = ~owned[:, groups[row]]
         own = np.where((rows == row) & is_found, scores, 0).max(axis=1)[among]
         others = np.where(own >= floor[among], below[among], floor[among])
@@ -212,6 +214,7 @@ def damping(tools: Sequence[Tool], probes: Probes, rows: Rows, scores: Scores, k
     found = np.where(is_found, groups[rows], -1)
     found, damped = np.take_along_axis(found, order, axis=1), np.take_along_axis(damped, order, axis=1)
     for group in np.unique(found[:, :k]).tolist():
+        yielder()
         members = np.flatnonzero(groups == group)
         foreign_probes = np.flatnonzero(~owned[:, group])
         if group < 0 or not tools[members[0]].toolkit or n - len(members) < k or not len(foreign_probes):

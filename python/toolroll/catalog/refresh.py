@@ -227,7 +227,15 @@ def with_changes(
     old_words = [keyword for route in record.routes for keyword in route.keywords]
     speller = catalog.speller
     assert isinstance(speller, Speller)
-    space = catalog.space
+    yielder()
+    speller = changed_speller(speller, (columns(old_texts), old_words), (columns(texts), words))
+    yielder()
+    marks = catalog.marks.with_changes(targets, place.added, texts)
+    yielder()
+    not_public = _rows_where(catalog.not_public, place, n, [not tool.public for tool in place.tools])
+    yielder()
+    revision = revision_of(digests, rest, catalog.space, options)
+    yielder()
     changed = Catalog(
         tools=tools,
         names=_names(catalog.names, place, tools),
@@ -239,11 +247,11 @@ def with_changes(
         toolkit_index=toolkit_index,
         scale=catalog.scale,
         routes=_routes(catalog, record, rest, n, reached, options),
-        marks=catalog.marks.with_changes(targets, place.added, texts),
-        speller=changed_speller(speller, (columns(old_texts), old_words), (columns(texts), words)),
+        marks=marks,
+        speller=speller,
         switches=Switches.of(n, [toolkits[name] for name in below], below),
         inactive=_inactive(catalog, place, n),
-        not_public=_rows_where(catalog.not_public, place, n, [not tool.public for tool in place.tools]),
+        not_public=not_public,
         base=rows_of_base(reached, toolkits),
         pinned=heaviest_first(
             (
@@ -255,9 +263,9 @@ def with_changes(
         costs=costs,
         keys=_keys(catalog.keys, place, tools),
         hosted=rest.hosted,
-        space=space,
+        space=catalog.space,
         dim=catalog.dim,
-        _revision=Deferred.of(revision_of(digests, rest, space, options)),
+        _revision=Deferred.of(revision),
         record=new_record,
     )
     for key, known in catalog._retrievers.items():

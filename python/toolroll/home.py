@@ -246,6 +246,9 @@ class MemoryHome:
             if changed is not None:  # selections begin with the measurements of before
                 self._engine.swap(self._snapshot(changed, definitions))
                 pipeline = self._builder.measured(changed)
+                vectors = pipeline.catalog.indexes.vectors
+                if vectors is not None and self._builder.lacks_graph(pipeline):
+                    pipeline = self._builder.with_vectors(pipeline, vectors.with_graph())
             else:
                 pipeline = self._compose(definitions, progress)
             self._engine.swap(self._snapshot(pipeline, definitions))

@@ -177,3 +177,21 @@ def test_in_memory_a_changed_tool_is_read_and_no_other(monkeypatch):
     built = Toolroll.from_tools(tools, embedder=EMBEDDER)
     assert roll.catalog.revision == built.catalog.revision
     assert picks(roll, Context()) == picks(built, Context())
+
+
+def test_a_changed_catalog_is_searched_exactly_until_its_graph_is_built(registry, database_url):
+    with Toolroll.open(database_url, embedder=EMBEDDER, hnsw=True, poll_s=3_600, listens=False) as roll:
+        assert roll.catalog.indexes.vectors.has_graph
+        registry.create(Tool("aaa_crane", "folds paper cranes"))
+        roll.refresh()
+        assert "aaa_crane" in roll.select("fold a paper crane", k=3).names
+        soon(lambda: roll.catalog.indexes.vectors.has_graph)
+        with Toolroll.open(database_url, embedder=EMBEDDER, hnsw=True) as fresh:
+            assert picks(roll, Context()) == picks(fresh, Context())
+
+
+def test_in_memory_too_a_changed_catalog_gets_its_graph():
+    tools = list(world(1, SIZE).tools)
+    roll = Toolroll.from_tools(tools, embedder=EMBEDDER, hnsw=True)
+    roll.refresh([*tools, Tool("aaa_crane", "folds paper cranes")])
+    assert roll.catalog.indexes.vectors.has_graph and "aaa_crane" in roll.catalog.names

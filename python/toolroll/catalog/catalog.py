@@ -253,6 +253,12 @@ class Catalog:
             is_same &= anew.retriever(fusion, bool(key[0])).measures_as(known)
         return self if is_same else anew
 
+    def with_vectors(self, vectors: VectorIndex) -> Catalog:
+        """The same with another index over the same vectors: one with a graph."""
+        indexes = replace(self.indexes, vectors=vectors)
+        retrievers = {key: known.over(indexes) for key, known in list(self._retrievers.items())}
+        return replace(self, indexes=indexes, _retrievers=retrievers)
+
     def retriever(self, fusion: Fusion, damped: bool) -> CalibratedRetriever:
         """Retrieval with these weights, calibrated at the first call.
 

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from toolroll._core import Bitset, Fusion, Retriever, latin_share
-from toolroll._gil import GilYielder
+from toolroll._gil import GilYielder, batches
 from toolroll.arrays import Rows, Scores
 from toolroll.catalog.digests import DigestArray, TextDigests, ascending
 from toolroll.catalog.tool2vec import ToolVectors
@@ -46,7 +46,8 @@ _LEAST = 0.4  # factor, for a tool and again for its toolkit: its own messages s
 _ERRORS = 1.0  # standard errors that a share must lie above its bound
 _VOTES = 0.1  # of a toolkit, at the most
 _MOST_AGAINST = 0.5  # of a bound: what one toolkit's texts, or one tool's, can weigh against a tool
-_OFTEN = 1_024  # rows between two moments at which other threads may run
+SEARCHED_AT_ONCE = 32  # probes in one call, whose conversion holds up other threads
+_OFTEN = 128  # rows between two moments at which other threads may run
 _ENOUGH = 50  # tools whose examples stand for the messages of all
 FOUND = 64  # best tools of each probe that are read, to find the best outside a toolkit
 
@@ -103,7 +104,12 @@ class Probes:
             )
             for at, text in enumerate(self.texts)
         ]
-        for at, (found, best, _) in enumerate(retriever.search_each(searches, FOUND, fusion)):
+        results = (
+            result
+            for some in batches(searches, SEARCHED_AT_ONCE)
+            for result in retriever.search_each(some, FOUND, fusion)
+        )
+        for at, (found, best, _) in enumerate(results):
             rows[at, : len(found)], scores[at, : len(found)] = found, best
         return rows, scores
 

@@ -8,7 +8,7 @@ measured once for all of them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -56,6 +56,12 @@ class CalibratedRetriever:
                 factors = None
         calibration = AT_LARGE if calibration_set is None else calibration_set.calibrate(fusion)
         return cls(indexes.retriever(factors), factors, calibration)
+
+    def over(self, indexes: Indexes) -> CalibratedRetriever:
+        """The same measurements over other indexes of the same tools. This one is not stacked."""
+        damping = self.damping
+        assert damping is None or isinstance(damping, np.ndarray)
+        return replace(self, retriever=indexes.retriever(damping))
 
     def measures_as(self, other: CalibratedRetriever) -> bool:
         """Whether another one has the same damping and calibration. Neither is stacked."""

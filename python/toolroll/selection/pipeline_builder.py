@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from toolroll._core import VectorIndex
 from toolroll.catalog.catalog import Catalog, CatalogOptions
 from toolroll.catalog.catalog import Progress as Progress
 from toolroll.catalog.pins import Pin, with_pins
@@ -104,8 +105,19 @@ class PipelineBuilder:
     def measured(self, pipeline: Pipeline) -> Pipeline:
         """The same with damping and calibration as a whole build measures them; itself if they are so."""
         catalog = pipeline.catalog.measured()
-        if catalog is pipeline.catalog:
-            return pipeline
+        return pipeline if catalog is pipeline.catalog else self._over(pipeline, catalog)
+
+    def lacks_graph(self, pipeline: Pipeline) -> bool:
+        """Whether its vectors should have a graph and have none, because its tools have changed."""
+        vectors = pipeline.catalog.indexes.vectors
+        return self.hnsw and vectors is not None and not vectors.has_graph
+
+    def with_vectors(self, pipeline: Pipeline, vectors: VectorIndex) -> Pipeline:
+        """The same with another index over the same vectors: one with a graph."""
+        return self._over(pipeline, pipeline.catalog.with_vectors(vectors))
+
+    def _over(self, pipeline: Pipeline, catalog: Catalog) -> Pipeline:
+        """The pipeline over another catalog of the same tools."""
         anew = self.varied(
             compose(catalog, self.parameters, self._at_once).governed(pipeline.hard[0], pipeline.soft[0])
         )

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeAlias
 
+from toolroll._core import VectorIndex
 from toolroll.catalog.catalog import Catalog
 from toolroll.embedder import Embedder
 from toolroll.errors import EmbedderUnavailable, Failure, InvalidDefinition, ToolrollError
@@ -357,6 +358,19 @@ class Reconciler:
         self._is_measured = True
         if measured is not shared:
             self.change(shared=measured)
+            self._update_awaited()
+
+    @property
+    def vectors_without_graph(self) -> VectorIndex | None:
+        """The shared catalog's vectors, if a graph is due over them."""
+        shared = self.engine.snapshot.shared
+        return shared.catalog.indexes.vectors if self._builder.lacks_graph(shared) else None
+
+    def put_graph(self, vectors: VectorIndex, graph: VectorIndex) -> None:
+        """Has the shared catalog search these vectors by their graph, if they are still its vectors."""
+        shared = self.engine.snapshot.shared
+        if shared.catalog.indexes.vectors is vectors:
+            self.change(shared=self._builder.with_vectors(shared, graph))
             self._update_awaited()
 
     def _changed_shared(self) -> Pipeline | None:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from toolroll._core import VectorIndex
 from toolroll._threads import CallPool, Full, Overdue, Worker, survive_forks
 from toolroll.errors import Failure, StoreUnavailable, ToolrollError
 from toolroll.registry.follow.reconciler import EngineOver, Reconciler
@@ -92,6 +93,10 @@ class Refresher:
             retry_s=(options.poll_s, options.poll_s),
             holds_forks=False,
         )
+        self._graph: tuple[VectorIndex, VectorIndex] | None = None  # vectors, and the same with a graph
+        self._graph_builder = Worker(
+            self._build_graph, "toolroll-graph", subject="catalog", holds_forks=False
+        )
         survive_forks(self, Refresher._locks, Refresher._reset)
 
     def _begin(self) -> None:
@@ -109,6 +114,7 @@ class Refresher:
         """Stops following soon. The catalog stays in use; selections say that it is not kept up to date."""
         self._listener.request_stop()
         self._builder.request_stop()
+        self._graph_builder.request_stop()
         if self._signals is not None:
             self._signals.request_stop()
         self._set_failure(StoreUnavailable("this Toolroll is closed and no longer follows its registry"))
@@ -222,6 +228,7 @@ class Refresher:
                 self._read_settings()
             self.on_read()
             self._reconciler.measure()  # before organisations' catalogs, which are over the measured one
+            self._put_graph()
             org = self._next()
             if org is not None:
                 self._reconciler.build(org)
@@ -229,6 +236,21 @@ class Refresher:
             self._set_failure(error)
             raise
         return 0.0 if self._wanted or self._reconciler.due() is not None else self._options.poll_s
+
+    def _put_graph(self) -> None:
+        """Puts a graph in place that is built, and has one built where it is due."""
+        graph, self._graph = self._graph, None
+        if graph is not None:
+            self._reconciler.put_graph(*graph)
+        if self._reconciler.vectors_without_graph is not None:
+            self._graph_builder.wake()
+
+    def _build_graph(self) -> None:
+        """Takes up to a minute, without the interpreter. Searches are exact meanwhile."""
+        vectors = self._reconciler.vectors_without_graph
+        if vectors is not None:
+            self._graph = vectors, vectors.with_graph()
+            self._builder.wake()
 
     # Reading.
 

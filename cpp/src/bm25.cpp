@@ -521,7 +521,8 @@ std::size_t Bm25Index::memory_bytes() const {
   return table_.memory_bytes() + begins_.capacity() * sizeof begins_[0] +
          postings_.capacity() * sizeof postings_[0] + reach_.capacity() * sizeof reach_[0] +
          column_.capacity() * sizeof column_[0] +
-         (frequencies_.capacity() + impacts_.capacity() + lengths_.capacity() + greatest_.capacity() + columns_.capacity()) *
+         (frequencies_.capacity() + impacts_.capacity() + lengths_.capacity() +
+          greatest_.capacity() + columns_.capacity()) *
              sizeof(float);
 }
 

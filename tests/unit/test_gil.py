@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from toolroll import _gil as gil
 from toolroll._gil import batches
-from toolroll.registry.store import gil
 
 
 @pytest.mark.parametrize(("count", "sizes"), [(0, []), (1, [1]), (4, [4]), (9, [4, 4, 1])])

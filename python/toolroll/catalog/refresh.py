@@ -198,9 +198,11 @@ def with_changes(
     members = _members(catalog, record, place, toolkits, tools, is_same_tree)
     reached = joined_rows(below, members) if members else below
 
+    centre = catalog.scale.centre  # `embed` outlives this call, and must not keep the old catalog
+
     def embed(some: Sequence[ToolText]) -> ToolVectors:
         assert embedder is not None
-        return ToolVectors.of(some, embedder, None, options.description_counts, catalog.scale.centre)
+        return ToolVectors.of(some, embedder, None, options.description_counts, centre)
 
     vectors = None if embedder is None else embed(texts)
     indexes = catalog.indexes.with_changes(sources, texts, vectors)

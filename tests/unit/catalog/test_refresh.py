@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import random
+import weakref
 from dataclasses import replace
 
 import numpy as np
@@ -184,3 +186,38 @@ def test_many_small_changes_give_the_catalog_of_a_whole_build(seed, size, is_mea
     assert_same(catalog, built)
     assert_same_samples(catalog, built)
     assert_selects_same(catalog, built, profile)
+
+
+def test_a_changed_catalog_keeps_no_catalog_before_it_even_while_it_is_not_measured():
+    now = world(3, 30)
+    catalog = Catalog.build(now, EMBEDDER, MEANING)
+    compose(catalog, PROFILES["default"])
+    gone = [weakref.ref(catalog.indexes.vectors), weakref.ref(catalog.indexes.postings)]
+    for step in range(2):
+        now = edited(now, step)
+        catalog = changed(catalog, now, EMBEDDER)
+        gone.append(weakref.ref(catalog.indexes.vectors))
+    gc.collect()
+    assert [one() is None for one in gone] == [True, True, True, False]
+    assert len(catalog.measured()) == len(now.tools)
+
+
+def test_two_tools_of_one_name_are_refused_as_by_a_build():
+    now = world(3, 20)
+    catalog, first = Catalog.build(now, EMBEDDER), now.tools[0]
+    for added in ((replace(first, toolkit="other"),), (Tool("twice"), Tool("twice", "again"))):
+        with pytest.raises(InvalidDefinition, match="defined more than once"):
+            with_changes(catalog, ToolChanges(frozenset(), added), Definitions(), EMBEDDER, CatalogOptions())
+
+
+def test_changes_are_told_by_content_and_by_the_callers_object():
+    now = world(3, 20)
+    catalog = Catalog.build(now, EMBEDDER)
+    assert not ToolChanges.between(catalog, [replace(tool) for tool in now.tools])
+    for fields in ({"description": "new"}, {"original": object()}, {"parameters": {"x": True}}):
+        some = [replace(now.tools[0], **fields), *now.tools[1:]]
+        found = ToolChanges.between(catalog, some)
+        assert found.removed == {now.tools[0].name} and found.added == (some[0],)
+    one = replace(now.tools[0], parameters={"x": 1})
+    catalog = Catalog.build(Definitions((one, *now.tools[1:])), EMBEDDER)
+    assert ToolChanges.between(catalog, [replace(one, parameters={"x": True}), *now.tools[1:]]).added

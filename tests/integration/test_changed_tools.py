@@ -9,13 +9,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
+from bench.holds import Holds
 
 from tests.unit.catalog.test_refresh import EMBEDDER, MESSAGES, edited, world
 from toolroll import Context, Tool, Toolroll
-from toolroll.catalog.tool_text import ToolText
+from toolroll.catalog import tool_text
+from toolroll.catalog.refresh import ToolChanges
 from toolroll.errors import InvalidDefinition
 from toolroll.registry.registry import Registry
 from toolroll.selection import pipeline_builder
+from toolroll.selection.effective_policy import EffectivePolicy
+from toolroll.selection.pipeline_builder import PipelineBuilder
+from toolroll.selection.profiles import PROFILES
 from toolroll.tools import Definitions
 
 ACME = Context(org="acme")
@@ -64,6 +69,18 @@ def picks(roll: Toolroll, context: Context) -> list[tuple[tuple[str, ...], list[
     return [(picked.names, picked.candidates.scores.tolist()) for picked in found]
 
 
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the tools whose texts are read from now on."""
+    read, prose = [], tool_text._prose
+
+    def counted(tool: Tool) -> str:
+        read.append(tool.name)
+        return prose(tool)
+
+    monkeypatch.setattr(tool_text, "_prose", counted)
+    return read
+
+
 def test_changes_one_after_another_end_in_the_catalog_of_a_new_process(registry, roll, database_url):
     now = world(1, SIZE)
     for step in range(5):
@@ -79,14 +96,7 @@ def test_changes_one_after_another_end_in_the_catalog_of_a_new_process(registry,
 
 
 def test_a_changed_tool_is_read_and_no_other(registry, roll, monkeypatch):
-    read = []
-    of = ToolText.of.__func__
-
-    def counted(cls, tool):
-        read.append(tool.name)
-        return of(cls, tool)
-
-    monkeypatch.setattr(ToolText, "of", classmethod(counted))
+    read = reads(monkeypatch)
     name = next(tool.name for tool in roll.catalog.tools if tool.status == "active" and not tool.examples)
     registry.update(name, {"description": "folds paper cranes"}, version=1)
     roll.refresh()
@@ -166,11 +176,7 @@ def test_in_memory_a_changed_tool_is_read_and_no_other(monkeypatch):
     roll = Toolroll.from_tools(tools, embedder=EMBEDDER)
     at = next(at for at, tool in enumerate(tools) if tool.status == "active" and not tool.examples)
     tools[at] = replace(tools[at], description="folds paper cranes")
-    read = []
-    of = ToolText.of.__func__
-    monkeypatch.setattr(
-        ToolText, "of", classmethod(lambda cls, tool: read.append(tool.name) or of(cls, tool))
-    )
+    read = reads(monkeypatch)
     roll.refresh(tools)
     assert tools[at].name in roll.select("fold a paper crane", k=3).names
     assert set(read) == {tools[at].name}
@@ -195,3 +201,17 @@ def test_in_memory_too_a_changed_catalog_gets_its_graph():
     roll = Toolroll.from_tools(tools, embedder=EMBEDDER, hnsw=True)
     roll.refresh([*tools, Tool("aaa_crane", "folds paper cranes")])
     assert roll.catalog.indexes.vectors.has_graph and "aaa_crane" in roll.catalog.names
+
+
+@pytest.mark.slow
+def test_no_thread_waits_five_milliseconds_for_a_changed_tool():
+    tools = world(1, 4_000).tools
+    builder = PipelineBuilder(EMBEDDER, PROFILES["default"])
+    pipeline = builder.pipeline(Definitions(tools), EffectivePolicy())
+    held = []
+    for at in range(5):
+        changes = ToolChanges(frozenset({tools[at].name}), (replace(tools[at], name=f"aaa_{at}"),))
+        with Holds() as holds:
+            assert builder.changed(pipeline, changes, Definitions(), EffectivePolicy()) is not None
+        held.append(holds.held_s)
+    assert min(held) < 0.005  # the others waited for a processor, too

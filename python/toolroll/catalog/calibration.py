@@ -22,17 +22,16 @@ from typing import TypeAlias
 import numpy as np
 
 from toolroll._core import Bitset, Fusion, Retriever, latin_share
-from toolroll._gil import batches
 from toolroll.arrays import NO_SCORES, Part, Rows, Scores
 from toolroll.catalog.digests import DigestArray, TextDigests
 from toolroll.catalog.indexes import Indexes
 from toolroll.catalog.message_text import clauses
+from toolroll.catalog.searches import each_found
 from toolroll.catalog.tool2vec import ToolVectors
 from toolroll.catalog.tool_text import ToolText
 from toolroll.embedder import Embedder
 
 LEAST_HELD_OUT, MOST_HELD_OUT = 10, 256
-SEARCHED_AT_ONCE = 32  # messages in one call, whose conversion holds up other threads
 MOST_TOOLS = 5_000  # that a calibration set searches: more take longer and give the same
 
 # Best scores of served messages where tools have no examples, as logistic curves by centre and scale: with
@@ -107,11 +106,7 @@ class CalibrationSet:
             for at, ((text, vector, trust, _), pieces) in enumerate(self.turns)
             for rows in (everything, Bitset.of(size, self.owners[at : at + 1]))
         ]
-        found = [
-            evidence
-            for some in batches(searches, SEARCHED_AT_ONCE)
-            for _, _, evidence in self.retriever.search_each(some, 1, fusion)
-        ]
+        found = [evidence for _, _, evidence in each_found(self.retriever, searches, 1, fusion)]
         best, own = np.array(found[::2], np.float32), np.array(found[1::2], np.float32)
         has_vectors = any(part[1] is not None for part, _ in self.turns)
         return Calibration(np.sort(best), np.sort(own), has_vectors)

@@ -21,9 +21,10 @@ import numpy as np
 import numpy.typing as npt
 
 from toolroll._core import Bitset, Fusion, Retriever, latin_share
-from toolroll._gil import GilYielder, batches
+from toolroll._gil import GilYielder
 from toolroll.arrays import Rows, Scores
 from toolroll.catalog.digests import DigestArray, TextDigests, ascending
+from toolroll.catalog.searches import Search, each_found
 from toolroll.catalog.tool2vec import ToolVectors
 from toolroll.catalog.tool_text import MOST_EXAMPLES, ToolText
 from toolroll.embedder import Embedder, vectors_of
@@ -46,7 +47,6 @@ _LEAST = 0.4  # factor, for a tool and again for its toolkit: its own messages s
 _ERRORS = 1.0  # standard errors that a share must lie above its bound
 _VOTES = 0.1  # of a toolkit, at the most
 _MOST_AGAINST = 0.5  # of a bound: what one toolkit's texts, or one tool's, can weigh against a tool
-SEARCHED_AT_ONCE = 32  # probes in one call, whose conversion holds up other threads
 _OFTEN = 128  # rows between two moments at which other threads may run
 _ENOUGH = 50  # tools whose examples stand for the messages of all
 FOUND = 64  # best tools of each probe that are read, to find the best outside a toolkit
@@ -94,7 +94,7 @@ class Probes:
         rows = np.full((len(self.texts), FOUND), -1, np.int32)
         scores = np.zeros((len(self.texts), FOUND), np.float32)
         everything = Bitset.full(retriever.size)
-        searches = [
+        searches: list[Search] = [
             (
                 text,
                 None if self.vectors is None else self.vectors[at].astype(np.float32, copy=False),
@@ -104,12 +104,7 @@ class Probes:
             )
             for at, text in enumerate(self.texts)
         ]
-        results = (
-            result
-            for some in batches(searches, SEARCHED_AT_ONCE)
-            for result in retriever.search_each(some, FOUND, fusion)
-        )
-        for at, (found, best, _) in enumerate(results):
+        for at, (found, best, _) in enumerate(each_found(retriever, searches, FOUND, fusion)):
             rows[at, : len(found)], scores[at, : len(found)] = found, best
         return rows, scores
 

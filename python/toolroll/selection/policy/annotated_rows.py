@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import TypeAlias
 
 import numpy as np
@@ -70,7 +69,7 @@ class AnnotatedRows:
         behind = 0 if self.shared is None else self.shared.size
         rows: dict[bool, list[int]] = {True: [], False: []}
         yielder = GilYielder()
-        for row, tool in enumerate(islice(self.tools, behind, None)):
+        for row, tool in enumerate(self.tools[behind:]):
             if tool.annotations and (truth := asked.holds(tool.hints)) is not None:
                 rows[truth].append(row)
             yielder()

@@ -147,6 +147,21 @@ VectorIndex VectorIndex::build(std::span<const float> vectors, std::size_t dim,
   return VectorIndex(std::move(parts));
 }
 
+VectorIndex VectorIndex::with_changes(const RowChanges& changes,
+                                      std::span<const float> added) const {
+  const VectorRows& rows = parts_->rows;
+  if (added.size() % rows.dim != 0) {
+    throw std::invalid_argument("added: " + std::to_string(added.size()) +
+                                " values are no whole number of rows of " +
+                                std::to_string(rows.dim));
+  }
+  changes.check(rows.size(), added.size() / rows.dim);
+  auto parts = std::make_unique<Parts>();
+  parts->rows = rows.with_changes(changes, added);
+  parts->with_direction = rows_with_direction(parts->rows);
+  return VectorIndex(std::move(parts));
+}
+
 /// Hands the graph to the searches. False if it was stopped, or if there is one already.
 bool VectorIndex::build_graph(const GraphOptions& options, const std::atomic<bool>& is_stopped,
                               std::atomic<std::size_t>& done) const {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "toolroll/archive.hpp"
+#include "toolroll/row_changes.hpp"
 #include "toolroll/shared_array.hpp"
 #include "toolroll/vector_index.hpp"
 
@@ -21,6 +22,11 @@ class Intents {
   /// [0, 1]. Throws std::invalid_argument if sizes do not fit or a number is out of its range.
   static Intents build(std::span<const std::int64_t> begins, std::span<const float> vectors,
                        std::size_t dim, std::span<const float> weights);
+
+  /// What build() makes of the kept rows' vectors and of the added rows', which are given as for
+  /// build(). Throws std::invalid_argument as build does, or if the sizes do not fit.
+  Intents with_changes(const RowChanges& changes, std::span<const std::int64_t> begins,
+                       std::span<const float> vectors, std::span<const float> weights) const;
 
   /// Writes the greatest weight * cosine among each row's vectors; 0 if none is above 0.
   /// O(vectors of the rows). Throws std::invalid_argument if a row is out of range, the query's

@@ -21,6 +21,7 @@
 
 #include "toolroll/archive.hpp"
 #include "toolroll/bitset.hpp"
+#include "toolroll/row_changes.hpp"
 #include "toolroll/topk.hpp"
 
 namespace toolroll {
@@ -47,6 +48,10 @@ class VectorIndex {
   /// 1..65536, the size is no multiple of it, a value is not finite, or an option out of range.
   static VectorIndex build(std::span<const float> vectors, std::size_t dim,
                            const GraphOptions& graph = {});
+  /// The index that build() makes without a graph of the kept rows and of the added ones: every
+  /// search gives the same rows and scores. added: row-major float32[added, dim]. Throws
+  /// std::invalid_argument as build does, or if the sizes do not fit. O(rows * dim) copied.
+  VectorIndex with_changes(const RowChanges& changes, std::span<const float> added) const;
   VectorIndex(VectorIndex&&) noexcept;
   VectorIndex& operator=(VectorIndex&&) noexcept;
   ~VectorIndex();

@@ -114,6 +114,7 @@ TEST_CASE("vectors with changes are those of their rows") {
 TEST_CASE("4-bit rows with changes are those of a whole build") {
   std::mt19937 random(7);
   std::normal_distribution<float> normal;
+  constexpr std::size_t kWide = 64;  // of narrow rows, 4 bits exclude few
   constexpr std::size_t kRows = HalfByteRows::kFewest + 1000;
   for (const bool is_small : {false, true}) {
     // Changes far apart, so that rows move by whole blocks and by parts of them.
@@ -125,7 +126,7 @@ TEST_CASE("4-bit rows with changes are those of a whole build") {
       change.sources.push_back(static_cast<std::int32_t>(row));
     }
     const auto numbers = [&](std::size_t count) {
-      std::vector<float> some(count * kDim);
+      std::vector<float> some(count * kWide);
       for (float& number : some) number = normal(random);
       return some;
     };
@@ -135,13 +136,13 @@ TEST_CASE("4-bit rows with changes are those of a whole build") {
     std::size_t next = 0;
     for (const std::int32_t source : change.sources) {
       const float* const row = source == RowChanges::kNone
-                                   ? added.data() + kDim * next++
-                                   : old.data() + kDim * static_cast<std::size_t>(source);
-      whole.insert(whole.end(), row, row + kDim);
+                                   ? added.data() + kWide * next++
+                                   : old.data() + kWide * static_cast<std::size_t>(source);
+      whole.insert(whole.end(), row, row + kWide);
     }
-    const VectorRows built = VectorRows::of(whole, kDim);
+    const VectorRows built = VectorRows::of(whole, kWide);
     const VectorRows found =
-        VectorRows::of(old, kDim).with_changes(RowChanges(kRows, change.sources), added);
+        VectorRows::of(old, kWide).with_changes(RowChanges(kRows, change.sources), added);
     CHECK(std::ranges::equal(found.full.span(), built.full.span()));
     CHECK(std::ranges::equal(found.small.span(), built.small.span()));
     CHECK(found.step == built.step);

@@ -132,14 +132,17 @@ class PartQuery {
   }
 
   /// Appends the rows that are nearest to the part, at most `most` from each index.
-  void nominate(std::size_t most, const Bitset* filter, std::vector<std::int32_t>& rows) const {
+  /// method: kGraph also for a part unlike the index's rows, whose answer is not checked by a scan.
+  void nominate(std::size_t most, const Bitset* filter, std::vector<std::int32_t>& rows,
+                Method method = Method::kAuto) const {
     const auto add = [&rows](const std::vector<std::int32_t>& named) {
       rows.insert(rows.end(), named.begin(), named.end());
     };
     // The ef of the nearest ten: those behind them are found a little less often than by a scan.
     if (vectors_ != nullptr) {
       const std::size_t ef = vectors_->default_ef();
-      add(vectors_->search(part_->vector, most, filter, Method::kAuto, ef).rows);
+      if (!vectors_->has_graph()) method = Method::kAuto;
+      add(vectors_->search(part_->vector, most, filter, method, ef).rows);
     }
     if (postings_ != nullptr) add(postings_->search(message_, most, filter).rows);
   }
@@ -312,7 +315,9 @@ class Retriever::Search {
     message_.nominate(most, filter, rows_);
     message_.nominate(most, in_play, learned_, rows_);
     for (const PartQuery& clause : clauses_) {
-      clause.nominate(kFromAClause + std::min(damped, kMostInTheWay), filter, rows_);
+      // Many clauses are small talk, unlike any tool: their nearest rows are not worth a scan.
+      clause.nominate(kFromAClause + std::min(damped, kMostInTheWay), filter, rows_,
+                      Method::kGraph);
     }
     for (const PartQuery& turn : earlier_) turn.nominate(most, filter, rows_);
     std::sort(rows_.begin(), rows_.end());

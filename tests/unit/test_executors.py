@@ -26,6 +26,7 @@ ALLOWED = {
     ("embedders/onnx_graph.py", "ThreadPoolExecutor"),
     ("evaluation/simulation/simulation.py", "ProcessPoolExecutor"),
     ("gateway/serving.py", "run_sync"),
+    ("gateway/status.py", "run_sync"),
     ("gateway/tool_catalog.py", "run_sync"),
 }
 CALL = re.compile(

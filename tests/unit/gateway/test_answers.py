@@ -3,10 +3,11 @@ from __future__ import annotations
 import json
 from types import SimpleNamespace
 
-import anyio
 import pytest
 
 pytest.importorskip("mcp")
+
+import anyio
 
 from toolroll.errors import InvalidInput
 from toolroll.gateway.hooks import is_destructive

@@ -11,10 +11,11 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-import anyio
 import pytest
 
 pytest.importorskip("mcp")
+
+import anyio
 
 from tests.integration.gateways import (
     client_of,

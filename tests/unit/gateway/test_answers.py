@@ -3,13 +3,14 @@ from __future__ import annotations
 import json
 from types import SimpleNamespace
 
-import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 pytest.importorskip("mcp")
+
+import anyio
 
 from toolroll.errors import InvalidInput
 from toolroll.gateway import bounded_lines

@@ -201,32 +201,39 @@ class Connection:
         return ServerDown(f"server {self.spec.name!r} is away: {reason}", retry_after_s=round(wait_s, 1))
 
     async def _serve(self) -> None:
-        """Starts the server, and returns when the connection has ended."""
+        """Starts the server, and returns when the connection has ended.
+
+        Raises:
+            Flood: the server sent too much.
+        """
         self.traffic = Traffic()
+        try:
+            await self._converse()
+        except Exception:  # a transport whose server sent too much fails in many ways
+            if self.traffic.flood is not None:
+                raise self.traffic.flood from None
+            raise
+        if self.traffic.flood is not None:
+            raise self.traffic.flood
+
+    async def _converse(self) -> None:
         with self._errors() as errors:
             async with self._transport(errors) as (source, target):
                 limited = LimitedStream(source, self.traffic, self._ended)
-                try:
-                    async with Client((limited, target), self._on_question, self._on_notification) as client:
-                        with anyio.fail_after(self.spec.start_timeout_s):
-                            await client.initialize()
-                            self.client = client
-                            await self._on_up(client)
-                        self.starts += 1
-                        self._set("up", "")
-                        await self._watch(client, limited.ended)
-                        self._down(str(limited.flood or "it closed the connection"), 0.0)
-                        if limited.flood is not None:
-                            raise limited.flood
-                except Exception:  # a session that reads no more fails in many ways
-                    if limited.flood is not None:
-                        raise limited.flood from None
-                    raise
+                async with Client((limited, target), self._on_question, self._on_notification) as client:
+                    with anyio.fail_after(self.spec.start_timeout_s):
+                        await client.initialize()
+                        self.client = client
+                        await self._on_up(client)
+                    self.starts += 1
+                    self._set("up", "")
+                    await self._watch(client, limited.ended)
+                    self._ended()
 
     def _ended(self) -> None:
         """Ends the calls before the session does, whose error would not say why."""
         if self.state == "up":
-            self._down("it closed the connection", 0.0)
+            self._down(str(self.traffic.flood or "it closed the connection"), 0.0)
 
     async def _watch(self, client: Client, ended: anyio.Event) -> None:
         """Returns when the connection has ended, or when an idle server does not answer a ping."""

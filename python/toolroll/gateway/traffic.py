@@ -28,11 +28,13 @@ class Traffic:
         dropped: notifications that were more than the limit.
         bad: lines that are no messages.
         broken: tools that were taken out of lists: name → why.
+        flood: why nothing more is read; None while it is.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.dropped = self.bad = 0
         self.broken: dict[str, str] = {}
+        self.flood: Flood | None = None
         self._clock, self._at, self._left = clock, clock(), float(BURST)
 
     def admits(self, item: Any) -> bool:
@@ -90,13 +92,11 @@ class LimitedStream:
 
     Attributes:
         ended: set when nothing more comes.
-        flood: why reading stopped, if the server sent too much.
     """
 
     def __init__(self, source: Any, traffic: Traffic, on_end: Callable[[], None]) -> None:
         """on_end: is called before the session learns that nothing more comes."""
         self.ended = anyio.Event()
-        self.flood: Flood | None = None
         self._source, self._traffic, self._on_end = source, traffic, on_end
 
     async def receive(self) -> Any:
@@ -106,7 +106,7 @@ class LimitedStream:
                 pass
             return item
         except Flood as error:
-            self.flood = error
+            self._traffic.flood = error
             self._end()
             raise anyio.EndOfStream from None
         except (anyio.EndOfStream, anyio.ClosedResourceError):

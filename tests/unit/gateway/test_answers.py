@@ -130,21 +130,22 @@ def test_lines_that_are_no_messages_end_the_connection_at_last():
 
 
 def test_a_session_reads_to_the_end_of_its_server_and_not_beyond_a_flood():
-    async def go(items: list) -> tuple[list, LimitedStream]:
+    async def go(items: list) -> tuple[list, Flood | None]:
+        traffic = Traffic()
         send, receive = anyio.create_memory_object_stream[object](len(items))
         for item in items:
             send.send_nowait(item)
         send.close()
         ends: list[bool] = []
-        async with LimitedStream(receive, Traffic(), lambda: ends.append(True)) as limited:
+        async with LimitedStream(receive, traffic, lambda: ends.append(True)) as limited:
             read = [item async for item in limited]
-        assert ends == [True]
-        return read, limited
+        assert ends == [True] and limited.ended.is_set()
+        return read, traffic.flood
 
-    read, limited = anyio.run(go, [note(), ValueError("no JSON"), note()])
-    assert len(read) == 2 and limited.ended.is_set() and limited.flood is None
-    read, limited = anyio.run(go, [note(), *[ValueError("no JSON")] * 2_000, note()])
-    assert len(read) == 1 and limited.ended.is_set() and "are no messages" in str(limited.flood)
+    read, flood = anyio.run(go, [note(), ValueError("no JSON"), note()])
+    assert len(read) == 2 and flood is None
+    read, flood = anyio.run(go, [note(), *[ValueError("no JSON")] * 2_000, note()])
+    assert len(read) == 1 and "are no messages" in str(flood)
 
 
 @given(st.lists(st.text(alphabet="aé€\n\0\x85", max_size=20)), st.integers(1, 7))

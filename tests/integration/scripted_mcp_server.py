@@ -127,6 +127,8 @@ def main() -> None:
         sys.exit("no licence")
     for _ in range(BEHAVIOUR.get("babble", 0)):
         print("Loading model weights...", flush=False)
+    while BEHAVIOUR.get("endless_line"):
+        sys.stdout.write("x" * 1_000_000)
     for line in sys.stdin:
         message = json.loads(line)
         if "method" not in message:

@@ -19,7 +19,7 @@ from toolroll.gateway import mcp_versions
 from toolroll.gateway.mcp_versions import Client, Json, OnProgress, ProtocolError
 from toolroll.gateway.references import resolved
 from toolroll.gateway.server_spec import ServerSpec
-from toolroll.gateway.traffic import Traffic, between, with_reading
+from toolroll.gateway.traffic import LimitedStream, Traffic
 
 _log = logging.getLogger("toolroll.gateway")
 
@@ -137,11 +137,21 @@ class Connection:
             TimeoutError: it did not answer in time.
             ProtocolError: it answered with an error.
         """
+        timeout_s = self.spec.timeout_s if timeout_s is None else timeout_s
+        try:
+            self._slots.acquire_nowait()  # those that wait come first: a slot that is free has none of them
+        except anyio.WouldBlock:
+            await self._wait_for_slot(timeout_s)
+        try:
+            return await self._request(method, params, timeout_s, asker, on_progress)
+        finally:
+            self._slots.release()
+
+    async def _wait_for_slot(self, timeout_s: float) -> None:
         if self._waiting >= _MOST_WAITING:
             raise Overloaded(
                 f"server {self.spec.name!r}: {self._waiting:,} calls wait for it", retry_after_s=1.0
             )
-        timeout_s = self.spec.timeout_s if timeout_s is None else timeout_s
         self._waiting += 1
         try:
             with anyio.fail_after(timeout_s):
@@ -153,10 +163,6 @@ class Connection:
             ) from None
         finally:
             self._waiting -= 1
-        try:
-            return await self._request(method, params, timeout_s, asker, on_progress)
-        finally:
-            self._slots.release()
 
     async def _request(
         self,
@@ -195,31 +201,39 @@ class Connection:
         return ServerDown(f"server {self.spec.name!r} is away: {reason}", retry_after_s=round(wait_s, 1))
 
     async def _serve(self) -> None:
-        """Starts the server, and returns when the connection has ended."""
+        """Starts the server, and returns when the connection has ended.
+
+        Raises:
+            Flood: the server sent too much.
+        """
         self.traffic = Traffic()
-        send, receive = between()
-        with self._errors() as errors, send, receive:
-            async with self._transport(errors) as streams, anyio.create_task_group() as tasks:
-                ended = anyio.Event()
+        try:
+            await self._converse()
+        except Exception:  # a transport whose server sent too much fails in many ways
+            if self.traffic.flood is not None:
+                raise self.traffic.flood from None
+            raise
+        if self.traffic.flood is not None:
+            raise self.traffic.flood
 
-                async def pass_on() -> None:
-                    try:
-                        await self.traffic.pass_on(streams[0], send)
-                    finally:
-                        ended.set()
-
-                tasks.start_soon(pass_on)
-                session = with_reading(streams, receive)
-                async with Client(session, self._on_question, self._on_notification) as client:
+    async def _converse(self) -> None:
+        with self._errors() as errors:
+            async with self._transport(errors) as (source, target):
+                limited = LimitedStream(source, self.traffic, self._ended)
+                async with Client((limited, target), self._on_question, self._on_notification) as client:
                     with anyio.fail_after(self.spec.start_timeout_s):
                         await client.initialize()
                         self.client = client
                         await self._on_up(client)
                     self.starts += 1
                     self._set("up", "")
-                    await self._watch(client, ended)
-                    self._down("it closed the connection", 0.0)
-                tasks.cancel_scope.cancel()
+                    await self._watch(client, limited.ended)
+                    self._ended()
+
+    def _ended(self) -> None:
+        """Ends the calls before the session does, whose error would not say why."""
+        if self.state == "up":
+            self._down(str(self.traffic.flood or "it closed the connection"), 0.0)
 
     async def _watch(self, client: Client, ended: anyio.Event) -> None:
         """Returns when the connection has ended, or when an idle server does not answer a ping."""

@@ -34,6 +34,11 @@ class Intents {
   void nearest(std::span<const float> query, std::span<const std::int32_t> rows,
                std::span<float> out) const;
 
+  /// Whether the row has any. The row is in range.
+  bool has(std::int32_t row) const {
+    const auto at = static_cast<std::size_t>(row);
+    return begins_[at + 1] > begins_[at];
+  }
   std::size_t size() const { return begins_.size() - 1; }
   std::size_t count() const { return weights_.size(); }
   std::size_t dim() const { return vectors_.dim(); }

@@ -110,8 +110,8 @@ _loaded: Lexicon | None = None
 
 
 def _load() -> Lexicon:
-    return Lexicon.of_vocabulary(resources.files(_MODELS).joinpath("vocab.txt").read_bytes(), _FLAT)
+    return Lexicon.of_vocabulary(_vocabulary(), _FLAT)
 
 
-def _vocabulary() -> list[str]:
-    return resources.files(_MODELS).joinpath("vocab.txt").read_text("utf-8").splitlines()
+def _vocabulary() -> bytes:
+    return resources.files(_MODELS).joinpath("vocab.txt").read_bytes()

@@ -137,6 +137,10 @@ def main() -> None:
                 ANSWERED.notify_all()
         elif message["method"] == "notifications/cancelled":
             CANCELLED.append(message["params"]["requestId"])
+        elif message.get("params", {}).get("name") == "deafen":  # reads nothing any more, and goes on running
+            os.close(0)
+            send({"id": message["id"], "result": text("deaf")})
+            time.sleep(60)
         elif message["method"] == "notifications/initialized":
             for number in range(BEHAVIOUR.get("flood", 0)):
                 send({"method": "notifications/message", "params": {"level": "info", "data": number}})

@@ -539,6 +539,19 @@ def test_each_of_many_calls_gets_an_answer_or_an_error_though_a_server_is_killed
     run(go)
 
 
+def test_a_server_that_reads_no_more_is_started_again(tmp_path):
+    async def go():
+        server = {"a": scripted(tools=[tool("deafen"), tool("echo")])}
+        async with gateway_over(tmp_path, server, mode="all") as (gateway, client):
+            assert await client.call("a_deafen") == ("deaf", False)
+            told, is_error = await client.call("a_echo")
+            assert is_error and "is away" in told
+            await until(lambda: gateway.upstreams["a"].main.starts == 2)
+            assert await client.call("a_echo") == ("echo {}", False)
+
+    run(go)
+
+
 def test_a_restart_serves_the_same_tools_from_the_registry_it_has(tmp_path):
     server = {"a": scripted(tools=[tool("send", "Send an e-mail")])}
 

@@ -84,6 +84,7 @@ class Connection:
         self._slots = anyio.Semaphore(spec.max_in_flight)
         self._waiting = 0
         self._calls: dict[object, tuple[anyio.CancelScope, Asker | None]] = {}
+        self._closed = anyio.Event()
 
     async def run(self) -> None:
         """Keeps the server running, until this is cancelled."""
@@ -183,8 +184,10 @@ class Connection:
             self._calls[key] = scope, asker
             try:
                 return await client.request(method, params, on_progress)
-            except ProtocolError:
-                if self.client is not client:  # the package's way to say that the connection is closed
+            except ProtocolError as error:
+                if mcp_versions.is_closed(error) and self.client is client:
+                    self._ended()  # nothing can be sent any more, though the server may still write
+                if self.client is not client:
                     raise self._error() from None
                 raise
             except (anyio.ClosedResourceError, anyio.BrokenResourceError):
@@ -206,7 +209,7 @@ class Connection:
         Raises:
             Flood: the server sent too much.
         """
-        self.traffic = Traffic()
+        self.traffic, self._closed = Traffic(), anyio.Event()
         try:
             await self._converse()
         except Exception:  # a transport whose server sent too much fails in many ways
@@ -227,19 +230,20 @@ class Connection:
                         await self._on_up(client)
                     self.starts += 1
                     self._set("up", "")
-                    await self._watch(client, limited.ended)
+                    await self._watch(client)
                     self._ended()
 
     def _ended(self) -> None:
         """Ends the calls before the session does, whose error would not say why."""
+        self._closed.set()
         if self.state == "up":
             self._down(str(self.traffic.flood or "it closed the connection"), 0.0)
 
-    async def _watch(self, client: Client, ended: anyio.Event) -> None:
+    async def _watch(self, client: Client) -> None:
         """Returns when the connection has ended, or when an idle server does not answer a ping."""
-        while not ended.is_set():
+        while not self._closed.is_set():
             with anyio.move_on_after(_PING_S):
-                await ended.wait()
+                await self._closed.wait()
                 return
             if os.path.exists(self._log_file) and os.path.getsize(self._log_file) > _LARGEST_LOG:
                 os.truncate(self._log_file, 0)  # its process appends
@@ -247,8 +251,9 @@ class Connection:
                 try:
                     with anyio.fail_after(_PING_TIMEOUT_S):
                         await client.request("ping", None)
-                except ProtocolError:
-                    pass  # an error is an answer
+                except ProtocolError as error:  # an error is an answer
+                    if mcp_versions.is_closed(error):
+                        return
 
     def _set(self, state: State, reason: str) -> None:
         self.state, self.reason = state, reason[:_LONGEST_REASON]

@@ -56,6 +56,11 @@ def error_of(error: Exception) -> tuple[int, str, Any]:
     return found.code, found.message, found.data
 
 
+def is_closed(error: Exception) -> bool:
+    """Whether a ProtocolError says that the connection is closed: the package raises it, no server sent it."""
+    return error_of(error)[:2] == (types.CONNECTION_CLOSED, "Connection closed")
+
+
 def fail(code: int, message: str, data: Any = None) -> NoReturn:
     """Raises a ProtocolError: the other side gets it as the error of its request."""
     if MAJOR == 1:

@@ -89,14 +89,10 @@ class LimitedStream:
     """The stream that a session reads: a transport's, without the items that `Traffic` does not admit.
 
     The session's own task reads and checks. A task in between would cost a tenth of each call.
-
-    Attributes:
-        ended: set when nothing more comes.
     """
 
     def __init__(self, source: Any, traffic: Traffic, on_end: Callable[[], None]) -> None:
         """on_end: is called before the session learns that nothing more comes."""
-        self.ended = anyio.Event()
         self._source, self._traffic, self._on_end = source, traffic, on_end
 
     async def receive(self) -> Any:
@@ -107,15 +103,11 @@ class LimitedStream:
             return item
         except Flood as error:
             self._traffic.flood = error
-            self._end()
+            self._on_end()
             raise anyio.EndOfStream from None
         except (anyio.EndOfStream, anyio.ClosedResourceError):
-            self._end()
+            self._on_end()
             raise
-
-    def _end(self) -> None:
-        self.ended.set()
-        self._on_end()
 
     def close(self) -> None:
         """Closes the transport's stream."""

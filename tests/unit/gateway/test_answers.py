@@ -139,7 +139,7 @@ def test_a_session_reads_to_the_end_of_its_server_and_not_beyond_a_flood():
         ends: list[bool] = []
         async with LimitedStream(receive, traffic, lambda: ends.append(True)) as limited:
             read = [item async for item in limited]
-        assert ends == [True] and limited.ended.is_set()
+        assert ends == [True]
         return read, traffic.flood
 
     read, flood = anyio.run(go, [note(), ValueError("no JSON"), note()])

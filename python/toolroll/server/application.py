@@ -9,6 +9,7 @@ from fastapi import FastAPI
 
 from toolroll import Registry, Toolroll, __version__
 from toolroll.server.health import health_router
+from toolroll.server.selections import selection_router
 from toolroll.server.settings import ServerSettings, read_settings
 
 CLOSING_SHARE = 0.3  # of the grace period: for writing outcomes, once all requests have finished
@@ -44,6 +45,7 @@ def create_application(settings: ServerSettings) -> FastAPI:
 
     application = FastAPI(title="toolroll", version=__version__, lifespan=lifespan)
     application.include_router(health_router(roll))
+    application.include_router(selection_router(roll))
     return application
 
 

@@ -57,7 +57,7 @@ def error_of(error: Exception) -> tuple[int, str, Any]:
 
 
 def is_closed(error: Exception) -> bool:
-    """Whether a ProtocolError says that the connection is closed: the package raises it, no server sent it."""
+    """Whether a ProtocolError says that the connection is closed. The package raises it, no server."""
     return error_of(error)[:2] == (types.CONNECTION_CLOSED, "Connection closed")
 
 

@@ -37,6 +37,12 @@ from toolroll.cli.output import note, redacted
     metavar="SECONDS",
     unset="as configured, else 30",
 )
+@option(
+    "--authentication",
+    "Whether callers need a service key (registry keys); none: only programs on this machine can call.",
+    choices=("keys", "none"),
+    unset="as configured, else keys",
+)
 @flag("--check", "Say what is wrong with the settings, and serve nothing.")
 def command(config: Path | None, grace: float | None, check: bool, **options: Any) -> int:
     """Serve selections from a registry over HTTP.

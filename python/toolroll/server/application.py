@@ -6,9 +6,15 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
+from starlette.exceptions import HTTPException
 
 from toolroll import Registry, Toolroll, __version__
+from toolroll.server.gate import Gate
 from toolroll.server.health import health_router
+from toolroll.server.hosts import LOOPBACK
+from toolroll.server.key_reader import KeyReader
+from toolroll.server.problems import problem_of_bug, problem_of_http
+from toolroll.server.request_limits import RequestLimits
 from toolroll.server.selections import selection_router
 from toolroll.server.settings import ServerSettings, read_settings
 
@@ -29,6 +35,7 @@ def create_application(settings: ServerSettings) -> FastAPI:
     )
     try:
         registry = Registry.open(settings.catalog, create=False)
+        keys = KeyReader(registry.keys) if settings.authentication == "keys" else None
     except BaseException:
         roll.close()
         raise
@@ -44,7 +51,16 @@ def create_application(settings: ServerSettings) -> FastAPI:
                 registry.close()
 
     application = FastAPI(title="toolroll", version=__version__, lifespan=lifespan)
-    application.include_router(health_router(roll))
+    application.add_exception_handler(HTTPException, problem_of_http)
+    application.add_exception_handler(Exception, problem_of_bug)
+    application.add_middleware(
+        Gate,
+        keys=keys,
+        limits=RequestLimits(settings.key_rate, settings.key_concurrency),
+        hosts=frozenset(name.lower() for name in settings.hosts or LOOPBACK),
+        max_body_bytes=settings.max_body_bytes,
+    )
+    application.include_router(health_router(roll, keys))
     application.include_router(selection_router(roll))
     return application
 

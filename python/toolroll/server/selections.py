@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from typing import Literal
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from toolroll import Context, Toolroll
 from toolroll.selection.selection import Selection
+from toolroll.server.callers import Caller, Identify, caller_of
 from toolroll.server.problems import ProblemRoute
 
 Provider = Literal["openai", "openai_responses", "anthropic", "gemini", "mcp"]
@@ -34,9 +35,14 @@ class ContextBody(_Body):
     only: tuple[str, ...] = ()
     everything: bool = False
 
-    def context(self) -> Context:
-        """The same as a value of toolroll."""
-        return Context(**{name: getattr(self, name) for name in ContextBody.model_fields})
+    def context(self, caller: Caller) -> Context:
+        """The same as a value of toolroll, for the caller's organisation.
+
+        Raises:
+            Denied: it names another organisation than the caller's.
+        """
+        values = {name: getattr(self, name) for name in ContextBody.model_fields}
+        return Context(**{**values, "org": caller.org_of(self.org)})
 
 
 class SelectBody(_Body):
@@ -52,20 +58,24 @@ class SelectBody(_Body):
     history: tuple[dict[str, object] | str, ...] = ()
 
 
-def selection_router(roll: Toolroll) -> APIRouter:
-    """`/select`."""
+def selection_router(roll: Toolroll, identify: Identify = caller_of) -> APIRouter:
+    """`/select`. identify: says who makes a request."""
     router = APIRouter(tags=["selections"], route_class=ProblemRoute)
 
     @router.post("/select")
-    async def select(body: SelectBody, schemas: Provider | None = None, receipt: bool = False) -> Response:
+    async def select(
+        request: Request, body: SelectBody, schemas: Provider | None = None, receipt: bool = False
+    ) -> Response:
         """Selects the tools for a message.
 
         schemas: adds the tools in the form of this provider. receipt: adds text with which any process over
         the same registry reports the outcome.
         """
+        caller = identify(request)
+        caller.require("select")
         selection = await roll.aselect(
             body.message,
-            body.context.context(),
+            body.context.context(caller),
             body.k,
             max_tools=body.max_tools,
             budget_tokens=body.budget_tokens,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import socket
 from collections.abc import Iterator
@@ -14,6 +13,8 @@ from toolroll.errors import InvalidInput, ToolrollError
 from toolroll.registry.store.database import Database
 from toolroll.selection.profiles import profile
 from toolroll.server.application import CLOSING_SHARE
+from toolroll.server.hosts import is_loopback
+from toolroll.server.request_limits import read_rate
 from toolroll.server.settings import ServerSettings
 
 # A worker may answer late while it builds its catalog. After 5 s, uvicorn's default, it would be killed,
@@ -29,9 +30,9 @@ def serve(settings: ServerSettings) -> None:
 
     Raises:
         NotFound, StoreUnavailable: the registry cannot be read.
-        InvalidInput: the address is in use, or can be reached from other machines.
+        InvalidInput: the address is in use, or a setting is wrong.
     """
-    for check in (_check_registry, _check_profile, _check_address):
+    for check in (_check_registry, _check_profile, _check_rate, _check_address):
         check(settings)
     os.environ.update(settings.variables())
     uvicorn.run(
@@ -51,27 +52,31 @@ def serve(settings: ServerSettings) -> None:
 
 def problems_with(settings: ServerSettings) -> Iterator[str]:
     """A sentence for each reason why the service would not start. Changes nothing."""
-    for check in (_check_registry, _check_embedder, _check_profile, _check_address):
+    for check in (_check_registry, _check_embedder, _check_profile, _check_rate, _check_address):
         try:
             check(settings)
         except ToolrollError as error:
             yield str(error)
 
 
-def check_loopback(host: str) -> None:
-    """Refuses addresses that other machines can reach: nobody signs in here.
+def check_access(settings: ServerSettings) -> None:
+    """Refuses to serve other machines without keys, or by names that nobody has listed.
 
     Raises:
-        InvalidInput: it is such an address.
+        InvalidInput: says what to set.
     """
-    try:
-        is_loopback = host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        is_loopback = False
-    if not is_loopback:
+    host = settings.host
+    if is_loopback(host):
+        return
+    if settings.authentication == "none":
         raise InvalidInput(
-            f"host is {host!r:.100}, must be an address of this machine alone, such as 127.0.0.1: callers do "
-            "not sign in"
+            f"host is {host!r:.100}, must be an address of this machine alone, such as 127.0.0.1: with "
+            "authentication = none, callers need no key"
+        )
+    if not settings.hosts:
+        raise InvalidInput(
+            f"hosts is empty, must list the names by which callers reach {host!r:.100}, such as "
+            '["tools.example.com"], or be ["*"]'
         )
 
 
@@ -87,8 +92,12 @@ def _check_profile(settings: ServerSettings) -> None:
     profile(settings.profile)
 
 
+def _check_rate(settings: ServerSettings) -> None:
+    read_rate(settings.key_rate)
+
+
 def _check_address(settings: ServerSettings) -> None:
-    check_loopback(settings.host)
+    check_access(settings)
     host = settings.host.strip("[]")
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as listener:
         try:

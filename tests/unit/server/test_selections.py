@@ -8,6 +8,7 @@ from fastapi import FastAPI
 
 from tests.unit.server.asgi import request
 from toolroll import Context, Rule, Tool, Toolroll
+from toolroll.server.callers import trusted
 from toolroll.server.selections import selection_router
 
 MESSAGE = "Will it rain in Oslo?"
@@ -26,7 +27,7 @@ def roll() -> Toolroll:
 @pytest.fixture
 def host(roll):
     application = FastAPI()
-    application.include_router(selection_router(roll), prefix="/tools")
+    application.include_router(selection_router(roll, trusted), prefix="/tools")
     return application
 
 

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 from fastapi import FastAPI
+from prometheus_client import CollectorRegistry
 from starlette.exceptions import HTTPException
 
 from toolroll import Registry, Toolroll, __version__
+from toolroll.adapters.prometheus import ToolrollCollector
+from toolroll.server.conversations import session_router
 from toolroll.server.gate import Gate
 from toolroll.server.health import health_router
 from toolroll.server.hosts import LOOPBACK
+from toolroll.server.http_metrics import HttpMetrics, MeasuredRequests
 from toolroll.server.key_reader import KeyReader
+from toolroll.server.metrics import WorkerMetrics, metrics_router
+from toolroll.server.outcomes import outcome_router
 from toolroll.server.problems import problem_of_bug, problem_of_http
 from toolroll.server.request_limits import RequestLimits
 from toolroll.server.selections import selection_router
@@ -40,10 +47,16 @@ def create_application(settings: ServerSettings) -> FastAPI:
         roll.close()
         raise
 
+    metrics = WorkerMetrics(
+        CollectorRegistry(), Path(settings.metrics_folder) if settings.metrics_folder else None
+    )
+    metrics.registry.register(ToolrollCollector(roll))
+
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         try:
-            yield
+            async with metrics.written():
+                yield
         finally:
             try:
                 await roll.aclose(settings.grace_s * CLOSING_SHARE)
@@ -60,8 +73,11 @@ def create_application(settings: ServerSettings) -> FastAPI:
         hosts=frozenset(name.lower() for name in settings.hosts or LOOPBACK),
         max_body_bytes=settings.max_body_bytes,
     )
+    application.add_middleware(MeasuredRequests, metrics=HttpMetrics.in_registry(metrics.registry))
     application.include_router(health_router(roll, keys))
-    application.include_router(selection_router(roll))
+    application.include_router(metrics_router(metrics))
+    for router in (selection_router, outcome_router, session_router):
+        application.include_router(router(roll))
     return application
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import socket
+import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import uvicorn
 
@@ -34,7 +36,12 @@ def serve(settings: ServerSettings) -> None:
     """
     for check in (_check_registry, _check_profile, _check_rate, _check_address):
         check(settings)
-    os.environ.update(settings.variables())
+    with _metrics_folder(settings) as folder:
+        os.environ.update(settings.model_copy(update={"metrics_folder": folder}).variables())
+        _run(settings)
+
+
+def _run(settings: ServerSettings) -> None:
     uvicorn.run(
         _APPLICATION,
         factory=True,
@@ -78,6 +85,16 @@ def check_access(settings: ServerSettings) -> None:
             f"hosts is empty, must list the names by which callers reach {host!r:.100}, such as "
             '["tools.example.com"], or be ["*"]'
         )
+
+
+@contextmanager
+def _metrics_folder(settings: ServerSettings) -> Iterator[str]:
+    """The folder where workers leave their metrics; a temporary one ends with the context."""
+    if settings.workers == 1 or settings.metrics_folder:
+        yield settings.metrics_folder
+        return
+    with tempfile.TemporaryDirectory(prefix="toolroll-metrics-", ignore_cleanup_errors=True) as folder:
+        yield folder
 
 
 def _check_registry(settings: ServerSettings) -> None:

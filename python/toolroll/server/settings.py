@@ -41,6 +41,7 @@ class ServerSettings(BaseSettings):
         key_rate: how many requests a key has in which time, in each worker.
         key_concurrency: how many requests of a key are answered at a time, in each worker.
         max_body_bytes: the longest body of a request.
+        metrics_folder: where several workers leave their metrics for each other; empty for a temporary one.
     """
 
     model_config = SettingsConfigDict(env_prefix=SERVER_PREFIX, extra="forbid", frozen=True)
@@ -58,6 +59,7 @@ class ServerSettings(BaseSettings):
     key_rate: str = "5000/second"
     key_concurrency: int = Field(default=64, ge=1, le=100_000)
     max_body_bytes: int = Field(default=4 * 2**20, ge=1_024, le=2**30)
+    metrics_folder: str = ""
 
     @classmethod
     def settings_customise_sources(

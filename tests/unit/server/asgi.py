@@ -16,7 +16,7 @@ def request(
     query: str = "",
     headers: Mapping[str, str] | None = None,
 ) -> tuple[int, dict[str, str], Any]:
-    """Status, headers and JSON of the answer; None where it has no body."""
+    """Status, headers and body of the answer; JSON as its value."""
     return asyncio.run(arequest(application, method, path, body, query, headers))
 
 
@@ -54,4 +54,6 @@ async def arequest(
     await application(scope, receive, send)
     found = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
     answer = b"".join(part.get("body", b"") for part in sent[1:])
-    return sent[0]["status"], found, json.loads(answer) if answer else None
+    if answer and "json" in found.get("content-type", ""):
+        return sent[0]["status"], found, json.loads(answer)
+    return sent[0]["status"], found, answer.decode()

@@ -1,0 +1,154 @@
+"""`/sessions/{session}/…`: conversations, which keep their tools from turn to turn (`docs/sessions.md`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+
+from toolroll import Toolroll
+from toolroll.errors import Denied
+from toolroll.server.bodies import Body, ContextBody, MessageBody, Provider
+from toolroll.server.callers import Caller, Identify, caller_of
+from toolroll.server.outcomes import CalledBody
+from toolroll.server.problems import ProblemRoute
+from toolroll.server.selection_json import selection_json
+from toolroll.sessions.replies import Answer
+from toolroll.sessions.session import Session
+from toolroll.tools import Tool
+
+
+class TurnBody(MessageBody):
+    """A message of the conversation; the fields are arguments of `Session.select`."""
+
+    turn: int | None = None
+
+
+class TurnContextBody(Body):
+    """Who talks."""
+
+    context: ContextBody = ContextBody()
+
+
+class CheckBody(TurnContextBody):
+    """A tool that the model calls."""
+
+    name: str
+
+
+class UsedBody(TurnContextBody):
+    """The tools that the model called, and whether they worked."""
+
+    called: CalledBody
+
+
+class SearchBody(TurnContextBody):
+    """What tools are searched for."""
+
+    queries: tuple[str, ...]
+    k: int = 5
+
+
+class NamesBody(TurnContextBody):
+    """Names of tools or toolkits."""
+
+    names: tuple[str, ...]
+
+
+def session_router(roll: Toolroll, identify: Identify = caller_of) -> APIRouter:
+    """`/sessions/{session}/…`. identify: says who makes a request."""
+    router = APIRouter(tags=["sessions"], route_class=ProblemRoute, prefix="/sessions/{session}")
+
+    async def opened(request: Request, session: str, context: ContextBody, role: str = "select") -> Session:
+        caller: Caller = identify(request)
+        caller.require(role)
+        return await roll.asession(session, context.context(caller))
+
+    @router.post("/select")
+    async def select(
+        request: Request,
+        session: str,
+        body: TurnBody,
+        schemas: Provider | None = None,
+        receipt: bool = False,
+    ) -> Response:
+        """Begins a turn and selects its tools, or goes on with the turn if the message is the same.
+
+        schemas, receipt: as for `/select`.
+        """
+        talk = await opened(request, session, body.context)
+        selection = await talk.aselect(**body.arguments())
+        signed = await roll.areceipt(selection) if receipt else None
+        return Response(selection_json(selection, schemas, signed), media_type="application/json")
+
+    @router.post("/check")
+    async def check(request: Request, session: str, body: CheckBody) -> dict[str, Any]:
+        """Says whether the model may call the tool: it was offered, and the newest policy allows it.
+
+        `name` is the tool's own name, where the model was sent another one.
+        """
+        talk = await opened(request, session, body.context)
+        try:
+            tool = await talk.acheck(body.name)
+        except Denied as error:
+            return {"allowed": False, "name": body.name, "reason": str(error)}
+        return {"allowed": True, "name": tool.name, "reason": ""}
+
+    @router.post("/used")
+    async def used(request: Request, session: str, body: UsedBody) -> dict[str, Any]:
+        """Reports the tools that the model called in this turn. `refused` were not offered to it."""
+        talk = await opened(request, session, body.context, "report")
+        return {"refused": await talk.aused(body.called)}
+
+    @router.post("/end-turn")
+    async def end_turn(request: Request, session: str, body: TurnContextBody) -> dict[str, Any]:
+        """Closes the turn. `idle` are loaded tools that lose their place with the next one."""
+        talk = await opened(request, session, body.context, "report")
+        return {"idle": await talk.aend_turn()}
+
+    @router.post("/search")
+    async def search(request: Request, session: str, body: SearchBody) -> dict[str, Any]:
+        """Finds tools that were not shown, too. The model may call what is found."""
+        talk = await opened(request, session, body.context)
+        return {"tools": _described(await talk.asearch(*body.queries, k=body.k))}
+
+    @router.post("/load")
+    async def load(request: Request, session: str, body: NamesBody) -> dict[str, Any]:
+        """Loads tools by name; a toolkit's name loads its tools. `text` is for the model."""
+        talk = await opened(request, session, body.context)
+        return _answered(await talk.aload(body.names))
+
+    @router.post("/unload")
+    async def unload(request: Request, session: str, body: NamesBody) -> dict[str, Any]:
+        """Takes tools out of the conversation. `text` is for the model."""
+        talk = await opened(request, session, body.context)
+        return _answered(await talk.aunload(body.names))
+
+    @router.get("")
+    async def read(request: Request, session: str, org: str = "") -> dict[str, Any]:
+        """The conversation's turn, and the tools that it has loaded."""
+        talk = await opened(request, session, ContextBody(org=org))
+        return {"turn": talk.turn, "is_open": talk.is_open, "loaded": talk.loaded}
+
+    @router.delete("", status_code=204, response_class=Response)
+    async def delete(request: Request, session: str, org: str = "") -> None:
+        """Deletes what the conversation holds."""
+        await (await opened(request, session, ContextBody(org=org))).adelete()
+
+    return router
+
+
+def _described(tools: Sequence[Tool]) -> list[dict[str, Any]]:
+    return [
+        {"name": tool.name, "description": tool.description, "parameters": tool.parameters} for tool in tools
+    ]
+
+
+def _answered(answer: Answer) -> dict[str, Any]:
+    return {
+        "text": answer.text,
+        "tools": [tool.name for tool in answer.tools],
+        "unknown": answer.unknown,
+        "is_error": answer.is_error,
+    }

@@ -1,0 +1,77 @@
+"""Counts requests and their latency, for Prometheus."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+BOUNDS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
+UNROUTED = "-"  # requests that no route has got: refused ones, and paths that do not exist
+
+
+@dataclass(frozen=True, eq=False)
+class HttpMetrics:
+    """Counters of one process.
+
+    Attributes:
+        requests: by method, route and status.
+        duration: by route.
+    """
+
+    requests: Counter
+    duration: Histogram
+
+    @classmethod
+    def in_registry(cls, registry: CollectorRegistry) -> HttpMetrics:
+        """Counters that the registry collects."""
+        return cls(
+            Counter(
+                "toolroll_http_requests",
+                "Requests that were answered.",
+                ["method", "route", "status"],
+                registry=registry,
+            ),
+            Histogram(
+                "toolroll_http_request_duration_seconds",
+                "How long requests took, from their first byte to the end of the answer.",
+                ["route"],
+                buckets=BOUNDS_S,
+                registry=registry,
+            ),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredRequests:
+    """An ASGI application before another one, whose requests it counts.
+
+    Attributes:
+        application: answers.
+        metrics: are counted up.
+    """
+
+    application: ASGIApp
+    metrics: HttpMetrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Hands the request on."""
+        if scope["type"] != "http":
+            await self.application(scope, receive, send)
+            return
+        begun, status = time.perf_counter(), 500
+
+        async def send_noting(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self.application(scope, receive, send_noting)
+        finally:
+            route = getattr(scope.get("route"), "path", UNROUTED)
+            self.metrics.requests.labels(scope["method"], route, status).inc()
+            self.metrics.duration.labels(route).observe(time.perf_counter() - begun)

@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 
 from toolroll import Registry, Toolroll, __version__
 from toolroll.adapters.prometheus import ToolrollCollector
+from toolroll.embedders import named
 from toolroll.server.conversations import session_router
 from toolroll.server.gate import Gate
 from toolroll.server.health import health_router
@@ -24,6 +25,7 @@ from toolroll.server.problems import problem_of_bug, problem_of_http
 from toolroll.server.request_limits import RequestLimits
 from toolroll.server.selections import selection_router
 from toolroll.server.settings import ServerSettings, read_settings
+from toolroll.server.tool_registry.router import PREFIX, registry_router
 
 CLOSING_SHARE = 0.3  # of the grace period: for writing outcomes, once all requests have finished
 
@@ -31,12 +33,15 @@ CLOSING_SHARE = 0.3  # of the grace period: for writing outcomes, once all reque
 def create_application(settings: ServerSettings) -> FastAPI:
     """The service over the registry that the settings name. Its last step closes the registry.
 
+    The application's `state` has the `roll` and the `registry`.
+
     Raises:
         NotFound, StoreUnavailable, InvalidInput: as `Toolroll.open`.
     """
+    embedder = named.embedder(settings.embedder)
     roll = Toolroll.open(
         settings.catalog,
-        embedder=settings.embedder,
+        embedder=embedder or "none",
         profile=settings.profile,
         messages=settings.messages,
     )
@@ -64,6 +69,7 @@ def create_application(settings: ServerSettings) -> FastAPI:
                 registry.close()
 
     application = FastAPI(title="toolroll", version=__version__, lifespan=lifespan)
+    application.state.roll, application.state.registry = roll, registry
     application.add_exception_handler(HTTPException, problem_of_http)
     application.add_exception_handler(Exception, problem_of_bug)
     application.add_middleware(
@@ -78,6 +84,7 @@ def create_application(settings: ServerSettings) -> FastAPI:
     application.include_router(metrics_router(metrics))
     for router in (selection_router, outcome_router, session_router):
         application.include_router(router(roll))
+    application.include_router(registry_router(registry, roll, embedder), prefix=PREFIX)
     return application
 
 

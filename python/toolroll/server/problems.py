@@ -48,6 +48,8 @@ class ProblemRoute(APIRoute):
                 return problem_of(error)
             except RequestValidationError as error:
                 return _invalid_request(error)
+            except HTTPException as error:
+                return await problem_of_http(request, error)
 
         return handle_errors
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +67,5 @@ def command(config: Path | None, grace: float | None, check: bool, **options: An
         if not problems:
             print(f"the settings are right: {settings.host}:{settings.port}, {redacted(settings.catalog)}")
         return 1 if problems else 0
-    logging.basicConfig(format="toolroll: %(message)s", level=logging.WARNING)
-    note(f"http://{settings.host}:{settings.port}")
     serve(settings)
     return 0

@@ -19,6 +19,7 @@ from toolroll.server.health import health_router
 from toolroll.server.hosts import LOOPBACK
 from toolroll.server.http_metrics import HttpMetrics, MeasuredRequests
 from toolroll.server.key_reader import KeyReader
+from toolroll.server.logs import configure
 from toolroll.server.metrics import WorkerMetrics, metrics_router
 from toolroll.server.outcomes import outcome_router
 from toolroll.server.problems import problem_of_bug, problem_of_http
@@ -79,7 +80,11 @@ def create_application(settings: ServerSettings) -> FastAPI:
         hosts=frozenset(name.lower() for name in settings.hosts or LOOPBACK),
         max_body_bytes=settings.max_body_bytes,
     )
-    application.add_middleware(MeasuredRequests, metrics=HttpMetrics.in_registry(metrics.registry))
+    application.add_middleware(
+        MeasuredRequests,
+        metrics=HttpMetrics.in_registry(metrics.registry),
+        is_logged=settings.log_requests,
+    )
     application.include_router(health_router(roll, keys))
     application.include_router(metrics_router(metrics))
     for router in (selection_router, outcome_router, session_router):
@@ -90,4 +95,6 @@ def create_application(settings: ServerSettings) -> FastAPI:
 
 def create_from_environment() -> FastAPI:
     """The service with the settings in the environment, for an ASGI server that is given an import path."""
-    return create_application(read_settings())
+    settings = read_settings()
+    configure(settings.log)
+    return create_application(settings)

@@ -1,12 +1,17 @@
-"""Counts requests and their latency, for Prometheus."""
+"""Counts requests and their latency, for Prometheus, and writes the log of requests."""
 
 from __future__ import annotations
 
+import logging
 import time
 from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from toolroll.server.callers import Caller, address_of
+
+_log = logging.getLogger(__name__)
 
 BOUNDS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
 UNROUTED = "-"  # requests that no route has got: refused ones, and paths that do not exist
@@ -51,10 +56,12 @@ class MeasuredRequests:
     Attributes:
         application: answers.
         metrics: are counted up.
+        is_logged: whether each request has a line in the log.
     """
 
     application: ASGIApp
     metrics: HttpMetrics
+    is_logged: bool = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Hands the request on."""
@@ -74,4 +81,20 @@ class MeasuredRequests:
         finally:
             route = getattr(scope.get("route"), "path", UNROUTED)
             self.metrics.requests.labels(scope["method"], route, status).inc()
-            self.metrics.duration.labels(route).observe(time.perf_counter() - begun)
+            spent_s = time.perf_counter() - begun
+            self.metrics.duration.labels(route).observe(spent_s)
+            if self.is_logged:
+                _log.info("request", extra=_line(scope, route, status, spent_s))
+
+
+def _line(scope: Scope, route: str, status: int, spent_s: float) -> dict[str, object]:
+    """What the log says of a request. Paths are left out: they may name users and conversations."""
+    caller = scope.get("state", {}).get("caller")
+    return {
+        "method": scope["method"],
+        "route": route,
+        "status": status,
+        "ms": round(spent_s * 1_000, 3),
+        "key": caller.key_id if isinstance(caller, Caller) else "",
+        "address": address_of(scope.get("client")),
+    }

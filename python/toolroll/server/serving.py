@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import tempfile
@@ -16,12 +17,14 @@ from toolroll.registry.store.database import Database
 from toolroll.selection.profiles import profile
 from toolroll.server.application import CLOSING_SHARE
 from toolroll.server.hosts import is_loopback
+from toolroll.server.logs import configure
 from toolroll.server.request_limits import read_rate
 from toolroll.server.settings import ServerSettings
 
 # A worker may answer late while it builds its catalog. After 5 s, uvicorn's default, it would be killed,
 # and the next one too.
 _WORKER_START_S = 600
+_log = logging.getLogger(__name__)
 _APPLICATION = "toolroll.server.application:create_from_environment"
 
 
@@ -36,6 +39,10 @@ def serve(settings: ServerSettings) -> None:
     """
     for check in (_check_registry, _check_profile, _check_rate, _check_address):
         check(settings)
+    configure(settings.log)
+    _log.info(
+        "serving", extra={"url": f"http://{settings.host}:{settings.port}", "workers": settings.workers}
+    )
     with _metrics_folder(settings) as folder:
         os.environ.update(settings.model_copy(update={"metrics_folder": folder}).variables())
         _run(settings)
@@ -49,6 +56,7 @@ def _run(settings: ServerSettings) -> None:
         port=settings.port,
         workers=settings.workers,
         ws="none",
+        log_config=None,
         log_level="warning",
         access_log=False,
         server_header=False,

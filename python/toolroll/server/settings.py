@@ -42,6 +42,8 @@ class ServerSettings(BaseSettings):
         key_concurrency: how many requests of a key are answered at a time, in each worker.
         max_body_bytes: the longest body of a request.
         metrics_folder: where several workers leave their metrics for each other; empty for a temporary one.
+        log: the form of the lines on standard error.
+        log_requests: whether each request has a line.
     """
 
     model_config = SettingsConfigDict(env_prefix=SERVER_PREFIX, extra="forbid", frozen=True)
@@ -60,6 +62,8 @@ class ServerSettings(BaseSettings):
     key_concurrency: int = Field(default=64, ge=1, le=100_000)
     max_body_bytes: int = Field(default=4 * 2**20, ge=1_024, le=2**30)
     metrics_folder: str = ""
+    log: Literal["text", "json"] = "text"
+    log_requests: bool = False
 
     @classmethod
     def settings_customise_sources(

@@ -458,13 +458,22 @@ class Toolroll:
         message: str,
         context: Context | None = None,
         k: int | None = None,
+        *,
+        profile: str | Profile | None = None,
         **options: Unpack[RequestOptions],
     ) -> Selection:
         """What `select` would return now, for trying out: it is not logged, counted or learnt from.
 
         The selection has no event, so no outcome can be reported for it. The arguments are those of `select`.
+
+        profile: decides in place of the present one, over the same catalog. Its `description_counts` and
+        `keyword_mode` have no effect: the catalog was indexed with those of the present profile.
+
+        Raises:
+            NotFound: there is no profile of that name.
         """
-        return self._engine.preview(Request(message, context, k, **options))
+        request = Request(message, context, k, **options)
+        return self._engine.preview(request, None if profile is None else profile_of(profile))
 
     def with_tools(self, tools: Iterable[Any]) -> Toolroll:
         """The same over the tools that came with a request, in place of its own.

@@ -37,6 +37,7 @@ from toolroll.selection.calls import Calls, Denial, NoConversation
 from toolroll.selection.exposure import exposure_of
 from toolroll.selection.message_classifier import MessageClassifier
 from toolroll.selection.pipeline import Pipeline
+from toolroll.selection.profiles import Profile, recomposed
 from toolroll.selection.random_bytes import random_bytes
 from toolroll.selection.selection import Selection
 from toolroll.selection.snapshot import Snapshot
@@ -267,9 +268,12 @@ class Engine(NoConversation):
             reading, failures = await self._aembed(embedder, begun.reading, begun.given)
         return self._finish(begun, reading, failures, conversation, calls)
 
-    def preview(self, request: Request) -> Selection:
-        """What `select` would return: no event, no counter and no observer learns of it."""
-        begun = self._begin(request)
+    def preview(self, request: Request, profile: Profile | None = None) -> Selection:
+        """What `select` would return: no event, no counter and no observer learns of it.
+
+        profile: decides in place of the engine's own.
+        """
+        begun = self._begin(request, profile=profile)
         reading, failures = _embed(begun.embedder, begun.reading, begun.given)
         lasting = begun.snapshot.failures(begun.context.org)
         return begun.pipeline.decide(self._turn(begun, reading, None), "", (*lasting, *failures), calls=self)
@@ -303,10 +307,12 @@ class Engine(NoConversation):
         except Unavailable as error:
             return _embed(None, reading, given)[0], (Failure("embedder", error),)
 
-    def _begin(self, request: Request, *, is_search: bool = False) -> _Begun:
+    def _begin(self, request: Request, *, is_search: bool = False, profile: Profile | None = None) -> _Begun:
         snapshot, context, vector = self.serving, _checked(request.context), request.vector
         check_flag(request.strict, "strict")
         variant, pipeline = snapshot.variant_for(context)
+        if profile is not None:
+            pipeline = recomposed(pipeline, profile, self._embedder is None or self._embedder.is_instant)
         given = None if vector is None or _lost(pipeline) else _given(vector, pipeline.catalog.dim)
         # No embedding where no stage of this turn reads vectors, or the catalog has none to compare with.
         is_ranked = not context.required and not context.everything

@@ -20,7 +20,7 @@ from toolroll.errors import EmbedderUnavailable, Failure
 from toolroll.selection.effective_policy import EffectivePolicy
 from toolroll.selection.pipeline import Pipeline
 from toolroll.selection.policy.policy import Policy
-from toolroll.selection.profiles import Profile, compose
+from toolroll.selection.profiles import Profile, compose, recomposed
 from toolroll.selection.stages.visibility import Visibility
 from toolroll.tools import Definitions, Tool
 
@@ -218,13 +218,7 @@ class PipelineBuilder:
         """The same with the current variants."""
         if not self.variants and not pipeline.variants:
             return pipeline
-        catalog, lasting_failures, withdrawn = pipeline.catalog, pipeline.lasting_failures, pipeline.withdrawn
-        variants = {
-            name: replace(
-                compose(catalog, p, self._at_once), lasting_failures=lasting_failures, withdrawn=withdrawn
-            ).governed(pipeline.hard[0], pipeline.soft[0])
-            for name, p in self.variants.items()
-        }
+        variants = {name: recomposed(pipeline, p, self._at_once) for name, p in self.variants.items()}
         return replace(pipeline, variants=variants)
 
 

@@ -360,6 +360,18 @@ def compose(
     )
 
 
+def recomposed(pipeline: Pipeline, p: Profile, at_once: bool = True) -> Pipeline:
+    """The same catalog, rules and page mappings under another profile.
+
+    The catalog stays as it was indexed: `description_counts` and `keyword_mode` are those of its own profile.
+    """
+    return replace(
+        compose(pipeline.catalog, p, at_once),
+        lasting_failures=pipeline.lasting_failures,
+        withdrawn=pipeline.withdrawn,
+    ).governed(pipeline.hard[0], pipeline.soft[0])
+
+
 def _reading(
     catalog: Catalog,
     p: Profile,

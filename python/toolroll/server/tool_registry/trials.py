@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query, Request
 
 from toolroll import Context, NotFound, Toolroll
 from toolroll.selection.explanation import Account
+from toolroll.selection.selection import Selection
 from toolroll.server.problems import ProblemRoute
 from toolroll.server.selections import SelectBody
 from toolroll.server.tool_registry.access import RegistryAccess
@@ -20,18 +21,23 @@ def trial_router(roll: Toolroll, access: RegistryAccess) -> APIRouter:
 
     @router.post("/test-selection")
     def try_selection(
-        request: Request, body: SelectBody, most: int = Query(10_000, ge=1, le=100_000)
+        request: Request,
+        body: SelectBody,
+        most: int = Query(10_000, ge=1, le=100_000),
+        profile: str | None = None,
     ) -> dict[str, Any]:
         """What `/select` would select now, and why each tool is in or out. Logs and changes nothing.
 
         `tools` has the selected tools in their order, then the others by name, then those that a rule or
         their status hides from this context; at most so many. A caller who is bound to an organisation does
-        not get the hidden ones.
+        not get the hidden ones. `stages` has each step, with the number of tools in play after it.
+
+        profile: decides in place of the service's own.
         """
         caller = access.identify(request)
         caller.require("read")
         context = body.context.context(caller)
-        selection = roll.preview(context=context, **body.arguments())
+        selection = roll.preview(context=context, profile=profile, **body.arguments())
         found, hidden = selection.accounts(), tuple[Account, ...]()
         if caller.org is None:
             names = {one.name for one in found}
@@ -41,6 +47,7 @@ def trial_router(roll: Toolroll, access: RegistryAccess) -> APIRouter:
         return {
             **fields,
             "names": selection.names,
+            "stages": _stages(selection, has_hidden=caller.org is None),
             "tools": [
                 *(_form(one, one.reasons) for one in found[:most]),
                 *(_form(one, _why(roll, one, context)) for one in hidden[: most - len(found[:most])]),
@@ -48,6 +55,15 @@ def trial_router(roll: Toolroll, access: RegistryAccess) -> APIRouter:
         }
 
     return router
+
+
+def _stages(selection: Selection, *, has_hidden: bool) -> list[dict[str, Any]]:
+    """The steps of a selection. has_hidden: also those that say how many tools the context may not see."""
+    steps = [*selection.candidates.trail()]
+    if not has_hidden:
+        last = max((place for place, step in enumerate(steps) if step.verb == "forbid"), default=0)
+        steps = steps[last:]
+    return [{"verb": step.verb, "reason": step.reason, "in_play": len(step)} for step in steps if step.verb]
 
 
 def _why(roll: Toolroll, one: Account, context: Context) -> Iterable[str]:

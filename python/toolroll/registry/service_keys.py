@@ -95,6 +95,11 @@ class KeyRing:
             return None
         return key if key.is_valid(at) else None
 
+    def of_id(self, key_id: str, at: datetime) -> ServiceKey | None:
+        """The key with this public part, if it is valid at this time."""
+        found = self._keys.get(key_id)
+        return found[0] if found is not None and found[0].is_valid(at) else None
+
 
 class ServiceKeys:
     """The service keys of a registry. Running services follow a change within seconds.

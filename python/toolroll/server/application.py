@@ -22,6 +22,8 @@ from toolroll.server.key_reader import KeyReader
 from toolroll.server.logs import configure
 from toolroll.server.metrics import WorkerMetrics, metrics_router
 from toolroll.server.outcomes import outcome_router
+from toolroll.server.page import add_page
+from toolroll.server.page_sessions import PageSessions
 from toolroll.server.problems import problem_of_bug, problem_of_http
 from toolroll.server.request_limits import RequestLimits
 from toolroll.server.selections import selection_router
@@ -69,6 +71,7 @@ def create_application(settings: ServerSettings) -> FastAPI:
             finally:
                 registry.close()
 
+    sessions = PageSessions(settings.session_secret)
     application = FastAPI(title="toolroll", version=__version__, lifespan=lifespan)
     application.state.roll, application.state.registry = roll, registry
     application.add_exception_handler(HTTPException, problem_of_http)
@@ -79,6 +82,7 @@ def create_application(settings: ServerSettings) -> FastAPI:
         limits=RequestLimits(settings.key_rate, settings.key_concurrency),
         hosts=frozenset(name.lower() for name in settings.hosts or LOOPBACK),
         max_body_bytes=settings.max_body_bytes,
+        sessions=sessions,
     )
     application.add_middleware(
         MeasuredRequests,
@@ -90,6 +94,7 @@ def create_application(settings: ServerSettings) -> FastAPI:
     for router in (selection_router, outcome_router, session_router):
         application.include_router(router(roll))
     application.include_router(registry_router(registry, roll, embedder), prefix=PREFIX)
+    add_page(application, sessions, settings.profile, has_keys=keys is not None)
     return application
 
 

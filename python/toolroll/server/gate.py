@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 
 from fastapi import Response
@@ -13,6 +13,8 @@ from toolroll.registry.service_keys import ROLES
 from toolroll.server.callers import Caller, address_of
 from toolroll.server.hosts import is_allowed
 from toolroll.server.key_reader import KeyReader
+from toolroll.server.page import is_open
+from toolroll.server.page_sessions import PageSessions, is_of_another_site
 from toolroll.server.problems import problem
 from toolroll.server.request_limits import BUSY_RETRY_S, RequestLimits, limited
 
@@ -32,6 +34,7 @@ class Gate:
         limits: of each caller.
         hosts: names by which the service may be called.
         max_body_bytes: the longest body.
+        sessions: of people who signed in to the admin page.
     """
 
     application: ASGIApp
@@ -39,6 +42,7 @@ class Gate:
     limits: RequestLimits
     hosts: frozenset[str]
     max_body_bytes: int
+    sessions: PageSessions = field(default_factory=PageSessions)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers a request, or hands it on."""
@@ -46,6 +50,9 @@ class Gate:
             await self.application(scope, receive, send)
             return
         headers: Headers = dict(scope["headers"])
+        if is_open(scope["path"]) and is_allowed(headers.get(b"host", b""), self.hosts):
+            await self.application(scope, limited(receive, self.max_body_bytes), send)
+            return
         caller = await self._admit(scope, headers)
         if isinstance(caller, Response):
             await caller(scope, receive, send)
@@ -83,16 +90,24 @@ class Gate:
         return caller
 
     async def _caller(self, address: str, headers: Headers) -> Caller | None:
-        """Who has the key in these headers; None for nobody."""
+        """Who has the key or the session in these headers; None for nobody.
+
+        Without keys, everybody on this machine may call, but not a page of another site in a browser on it.
+        """
         if self.keys is None:
-            return Caller("", frozenset(ROLES), None, address=address)
+            return (
+                None if is_of_another_site(headers) else Caller("", frozenset(ROLES), None, address=address)
+            )
         text = headers.get(b"x-service-key", b"").decode("latin-1")
         authorization = headers.get(b"authorization", b"").decode("latin-1")
         if not text and authorization[: len(_BEARER)].lower() == _BEARER:
             text = authorization[len(_BEARER) :].strip()
-        if not text:
-            return None
-        key = (await self.keys.ring()).find(text, datetime.now(timezone.utc))
+        now = datetime.now(timezone.utc)
+        if text:
+            key = (await self.keys.ring()).find(text, now)
+        else:
+            key_id = None if is_of_another_site(headers) else self.sessions.key_id(headers)
+            key = None if key_id is None else (await self.keys.ring()).of_id(key_id, now)
         return None if key is None else Caller.of_key(key, address)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import secrets
 import socket
 import tempfile
 from collections.abc import Iterator
@@ -43,8 +44,10 @@ def serve(settings: ServerSettings) -> None:
     _log.info(
         "serving", extra={"url": f"http://{settings.host}:{settings.port}", "workers": settings.workers}
     )
+    secret = settings.session_secret or secrets.token_urlsafe(32)  # all workers accept a session of one
     with _metrics_folder(settings) as folder:
-        os.environ.update(settings.model_copy(update={"metrics_folder": folder}).variables())
+        shared = settings.model_copy(update={"metrics_folder": folder, "session_secret": secret})
+        os.environ.update(shared.variables())
         _run(settings)
 
 

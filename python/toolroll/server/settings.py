@@ -41,6 +41,7 @@ class ServerSettings(BaseSettings):
         key_rate: how many requests a key has in which time, in each worker.
         key_concurrency: how many requests of a key are answered at a time, in each worker.
         max_body_bytes: the longest body of a request.
+        session_secret: signs the sessions of the admin page; empty for a random one at each start.
         metrics_folder: where several workers leave their metrics for each other; empty for a temporary one.
         log: the form of the lines on standard error.
         log_requests: whether each request has a line.
@@ -61,6 +62,7 @@ class ServerSettings(BaseSettings):
     key_rate: str = "5000/second"
     key_concurrency: int = Field(default=64, ge=1, le=100_000)
     max_body_bytes: int = Field(default=4 * 2**20, ge=1_024, le=2**30)
+    session_secret: str = Field(default="", repr=False, pattern=r"^$|^.{32,}$")
     metrics_folder: str = ""
     log: Literal["text", "json"] = "text"
     log_requests: bool = False

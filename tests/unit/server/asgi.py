@@ -32,7 +32,12 @@ async def arequest(
     sent: list[Any] = []
     content = b"" if body is None else json.dumps(body).encode()
 
+    unread = [content]
+
     async def receive() -> Any:
+        if not unread:
+            await asyncio.Event().wait()  # the client stays until it has the answer
+        unread.clear()
         return {"type": "http.request", "body": content, "more_body": False}
 
     async def send(message: Any) -> None:

@@ -1,0 +1,187 @@
+/** Requests to the service. A failed one throws a `Problem`, which has the service's own words. */
+
+export const REGISTRY = '/internal/tool-registry'
+const SESSION = '/admin/session'
+
+/** An error that the service answered, or status 0 if it did not answer. */
+export class Problem extends Error {
+  readonly status: number
+  constructor(status: number, detail: string) {
+    super(detail)
+    this.status = status
+  }
+}
+
+export interface Answer<T> {
+  value: T
+  etag: string
+}
+
+export interface Options {
+  body?: unknown
+  etag?: string
+  key?: string
+  signal?: AbortSignal
+}
+
+/** The page tells the service that it is the page: a cookie without this header counts for nothing. */
+const PAGE_HEADER = { 'X-Toolroll-Page': '1' }
+
+export async function ask<T>(method: string, path: string, options: Options = {}): Promise<Answer<T>> {
+  const headers: Record<string, string> = { ...PAGE_HEADER }
+  if (options.body !== undefined) headers['Content-Type'] = 'application/json'
+  if (options.etag) headers['If-Match'] = options.etag
+  if (options.key) headers['X-Service-Key'] = options.key
+  let answer: Response
+  try {
+    answer = await fetch(path, {
+      method,
+      headers,
+      credentials: 'same-origin',
+      signal: options.signal ?? null,
+      body: options.body === undefined ? null : JSON.stringify(options.body),
+    })
+  } catch (error) {
+    if (error instanceof DOMException && error.name === 'AbortError') throw error
+    throw new Problem(0, '')
+  }
+  const isJson = answer.headers.get('Content-Type')?.includes('json') ?? false
+  const value = isJson ? await answer.json() : undefined
+  if (!answer.ok) throw new Problem(answer.status, String(value?.detail ?? answer.statusText))
+  return { value: value as T, etag: answer.headers.get('ETag') ?? '' }
+}
+
+/** A path below the registry's prefix. Parameters without a value are left out. */
+export function registryPath(path: string, parameters: Record<string, string | number | boolean | undefined> = {}): string {
+  const query = new URLSearchParams()
+  for (const [name, value] of Object.entries(parameters)) {
+    if (value !== undefined && value !== '' && value !== false) query.set(name, String(value))
+  }
+  return `${REGISTRY}${path}${query.size ? `?${query}` : ''}`
+}
+
+export interface Session {
+  name: string
+  key_id: string
+  org: string | null
+  roles: string[]
+  has_keys: boolean
+  profile: string
+  profiles: string[]
+  version: string
+}
+
+export const readSession = async () => (await ask<Session>('GET', SESSION)).value
+export const signIn = async (key: string) => (await ask<Session>('POST', SESSION, { key })).value
+export const signOut = () => ask<void>('DELETE', SESSION)
+
+export interface Health {
+  ready: boolean
+  degraded: string[]
+  catalog_revision: string
+}
+
+/** The probe answers 503 with a body while it cannot select: this is an answer, too. */
+export async function readHealth(): Promise<Health> {
+  try {
+    return (await (await fetch('/readyz')).json()) as Health
+  } catch {
+    throw new Problem(0, '')
+  }
+}
+
+export interface Tool {
+  tool_id: string
+  org: string
+  plugin: string
+  version: number
+  name: string
+  description: string
+  toolkit: string
+  status: string
+  review: string
+  parameters: Record<string, unknown>
+  summary: string
+  when_to_use: string
+  limitations: string
+  tags: string[]
+  examples: string[]
+  flags: { code: string; message: string }[]
+  damage: unknown
+  updated_at: string
+  updated_by: string
+  [field: string]: unknown
+}
+
+export interface Version {
+  version: number
+  at: string
+  actor: string
+  reason: string
+  changed: string[]
+  differences: { field: string; before: unknown; after: unknown }[]
+  [field: string]: unknown
+}
+
+export interface TrialTool {
+  name: string
+  toolkit: string
+  selected: boolean
+  score: number
+  reasons: string[]
+}
+
+export interface Trial {
+  names: string[]
+  tools: TrialTool[]
+  stages: { verb: string; reason: string; in_play: number }[]
+  confidence: number
+  has_match: boolean
+  degraded: string[]
+  catalog_revision: string
+  [field: string]: unknown
+}
+
+export interface Metrics {
+  total: number
+  logged: number
+  first: string | null
+  last: string | null
+  latency_us: Record<string, number | null>
+  methods: { profile: string; experiment: string | null; variant: string | null; events: number; share: number }[]
+  outcomes: Record<string, number>
+  success: number | null
+  tools_per_event: number | null
+  tokens: { selected_per_event: number | null; saved_per_event: number | null; saved: number; saved_share: number | null }
+  degraded: Record<string, number>
+}
+
+export interface Accuracy {
+  calls: number
+  hits: number
+  rate: number | null
+  days: { day: string; calls: number; hits: number; rate: number }[]
+}
+
+export interface Rule {
+  rule_id: string
+  name: string
+  org: string
+  effect: string
+  kind: string
+  condition: unknown
+  tool: string
+  toolkit: string
+  priority: number
+  active: boolean
+  version: number
+  [field: string]: unknown
+}
+
+export interface Heatmap {
+  of: string
+  tools: string[]
+  pages: string[]
+  counts: number[][]
+  left_out: number
+}

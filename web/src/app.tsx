@@ -1,0 +1,114 @@
+/** The frame of the page: who is signed in, for which organisation, and which view is open. */
+
+import { useEffect, useRef, useState } from 'preact/hooks'
+import { Problem, readSession, type Session, signOut } from './api'
+import { Failure, TextField } from './parts/elements'
+import { linkTo, useRoute } from './route'
+import { t } from './texts'
+import { Catalog } from './views/catalog'
+import { Overview } from './views/overview'
+import { Playground } from './views/playground'
+import { SignIn } from './views/sign_in'
+import { ToolView } from './views/tool'
+
+export interface ViewProperties {
+  session: Session
+  /** Whose rows are shown; undefined for the key's own. */
+  org: string | undefined
+  mayEdit: boolean
+  name: string
+}
+
+const VIEWS = { overview: Overview, playground: Playground, catalog: Catalog }
+type ViewName = keyof typeof VIEWS
+
+const THEME = 'toolroll.theme'
+type Theme = 'system' | 'light' | 'dark'
+
+export function App() {
+  const [session, setSession] = useState<Session | null>()
+  const [problem, setProblem] = useState<Problem>()
+  const begin = () => {
+    setProblem(undefined)
+    readSession().then(setSession, (error: Problem) => (error.status === 401 ? setSession(null) : setProblem(error)))
+  }
+  useEffect(begin, [])
+  useEffect(() => {
+    const end = () => setSession(null)
+    addEventListener('signed-out', end)
+    return () => removeEventListener('signed-out', end)
+  }, [])
+  if (problem) return <main class="alone"><Failure problem={problem} onRetry={begin} /></main>
+  if (session === undefined) return <main class="alone"><p role="status">{t.loading}</p></main>
+  if (session === null) return <SignIn onDone={setSession} />
+  return <Frame session={session} onSignOut={() => signOut().catch(() => {}).finally(() => setSession(null))} />
+}
+
+function Frame({ session, onSignOut }: { session: Session; onSignOut: () => void }) {
+  const route = useRoute()
+  const [org, setOrg] = useState('')
+  const main = useRef<HTMLElement>(null)
+  const isFirst = useRef(true)
+  const title = t.views[route.view as ViewName] ?? t.product
+  useEffect(() => {
+    document.title = `${route.name || title} · ${t.product}`
+    if (!isFirst.current) main.current?.focus() // a screen reader reads the new view, not the old link
+    isFirst.current = false
+  }, [route.view, route.name])
+  const View = route.view === 'catalog' && route.name ? ToolView : VIEWS[route.view as ViewName]
+  const properties: ViewProperties = {
+    session,
+    org: session.org === null ? org || undefined : undefined,
+    mayEdit: session.roles.includes('administer'),
+    name: route.name,
+  }
+  return (
+    <div class="frame">
+      <a class="skip" href="#main" onClick={(event) => { event.preventDefault(); main.current?.focus() }}>{t.skip}</a>
+      <header>
+        <a class="brand" href={linkTo('overview')}>{t.product}</a>
+        <nav aria-label={t.navigation}>
+          {(Object.keys(VIEWS) as ViewName[]).map((view) => (
+            <a key={view} href={linkTo(view)} aria-current={view === route.view ? 'page' : undefined}>{t.views[view]}</a>
+          ))}
+        </nav>
+        <div class="who">
+          {session.org === null && <Organisation value={org} onChange={setOrg} />}
+          <ThemeChoice />
+          <p>{session.has_keys ? t.signedInAs(session.name, session.org) : t.withoutKeys}</p>
+          {session.has_keys && <button type="button" class="quiet" onClick={onSignOut}>{t.signOut}</button>}
+        </div>
+      </header>
+      <main id="main" ref={main} tabIndex={-1}>
+        {View ? <View key={`${route.view}/${route.name}/${org}`} {...properties} /> : <p>{t.notFound}</p>}
+      </main>
+    </div>
+  )
+}
+
+function Organisation({ value, onChange }: { value: string; onChange: (org: string) => void }) {
+  const [text, setText] = useState(value)
+  return (
+    <form class="organisation" onSubmit={(event) => { event.preventDefault(); onChange(text.trim()) }}>
+      <TextField label={t.organisation} value={text} onInput={setText} placeholder={t.platform} onBlur={() => onChange(text.trim())} />
+    </form>
+  )
+}
+
+function ThemeChoice() {
+  const [theme, setTheme] = useState<Theme>(() => (localStorage.getItem(THEME) as Theme | null) ?? 'system')
+  useEffect(() => {
+    document.documentElement.dataset.theme = theme
+    localStorage.setItem(THEME, theme)
+  }, [theme])
+  return (
+    <label class="theme">
+      <span>{t.theme.label}</span>
+      <select value={theme} onChange={(event) => setTheme(event.currentTarget.value as Theme)}>
+        <option value="system">{t.theme.system}</option>
+        <option value="light">{t.theme.light}</option>
+        <option value="dark">{t.theme.dark}</option>
+      </select>
+    </label>
+  )
+}

@@ -1,0 +1,68 @@
+/** A line over days. The same figures stand in a table below it for those who do not see the picture. */
+
+import { useEffect, useRef } from 'preact/hooks'
+import uPlot from 'uplot'
+import 'uplot/dist/uPlot.min.css'
+import { format as formats } from '../texts'
+import { useMedia } from './media'
+
+interface Properties {
+  label: string
+  days: string[]
+  values: (number | null)[]
+  format: (value: number | null | undefined) => string
+  /** The range of the scale; from 0 up to the data without it. */
+  range?: [number, number]
+  kind?: 'line' | 'bars'
+}
+
+const HEIGHT_PX = 224
+const DAY_S = 86_400
+
+export function Chart({ label, days, values, format, range, kind = 'line' }: Properties) {
+  const box = useRef<HTMLDivElement>(null)
+  const isDark = useMedia('(prefers-color-scheme: dark)')
+  const theme = document.documentElement.dataset.theme
+  useEffect(() => {
+    const element = box.current!
+    const styles = getComputedStyle(element)
+    const [line, text, grid] = ['accent', 'soft', 'line'].map((name) => colour(element, name))
+    const axis = { stroke: text!, font: `12px ${styles.fontFamily}`, grid: { stroke: grid!, width: 1 }, ticks: { show: false } }
+    const times = days.map((day) => Date.parse(`${day}T00:00:00Z`) / 1_000)
+    const first = times[0] ?? 0
+    const last = times.at(-1) ?? 0
+    const plot = new uPlot(
+      {
+        width: element.clientWidth, height: HEIGHT_PX, tzDate: (at) => uPlot.tzDate(new Date(at * 1_000), 'Etc/UTC'),
+        cursor: { drag: { x: false, y: false } }, legend: { show: false },
+        scales: {
+          x: { time: true, range: [first - DAY_S / 2, last + DAY_S / 2] },
+          y: { range: range ?? ((_, __, most) => [0, Math.max(1, most * 1.1)]) },
+        },
+        axes: [{ ...axis, incrs: [DAY_S, 2 * DAY_S, 7 * DAY_S, 14 * DAY_S], values: (_, marks) => marks.map((mark) => dayOf(mark)) }, { ...axis, size: 56, values: (_, marks) => marks.map((mark) => format(mark)) }],
+        series: [
+          {},
+          {
+            label, stroke: line!, width: 2, points: { show: times.length < 40 },
+            ...(kind === 'bars' ? { fill: line!, paths: uPlot.paths.bars!({ size: [0.7, 40] }), points: { show: false } } : {}),
+          },
+        ],
+      },
+      [times, values], element,
+    )
+    const follow = new ResizeObserver(() => plot.setSize({ width: element.clientWidth, height: HEIGHT_PX }))
+    follow.observe(element)
+    return () => { follow.disconnect(); plot.destroy() }
+  }, [days, values, isDark, theme])
+  return <div class="chart" ref={box} role="img" aria-label={label} />
+}
+
+const dayOf = (seconds: number) => formats.day(new Date(seconds * 1_000).toISOString().slice(0, 10))
+
+/** A colour of the style sheet as a canvas takes it: `light-dark()` is resolved by an element that has it. */
+function colour(element: HTMLElement, name: string): string {
+  element.style.color = `var(--${name})`
+  const found = getComputedStyle(element).color
+  element.style.color = ''
+  return found
+}

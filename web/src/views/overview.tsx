@@ -1,0 +1,154 @@
+/** Whether it works, how much it is used, how well it does, and how fast it is. */
+
+import { useEffect, useState } from 'preact/hooks'
+import { type Accuracy, ask, type Health, type Metrics, readHealth, registryPath } from '../api'
+import type { ViewProperties } from '../app'
+import { type Loaded, useLoaded } from '../loading'
+import { Chart } from '../parts/chart'
+import { Empty, Failure } from '../parts/elements'
+import { format, t } from '../texts'
+
+const DAY_MS = 86_400_000
+const AGAIN_MS = 15_000
+
+export function Overview({ org }: ViewProperties) {
+  const [days, setDays] = useState('7')
+  const since = new Date(Date.now() - Number(days) * DAY_MS).toISOString()
+  const health = useLoaded(readHealth, [])
+  const metrics = useLoaded((signal) => ask<Metrics>('GET', registryPath('/analytics/metrics', { org, since }), { signal }), [org, days])
+  const accuracy = useLoaded((signal) => ask<Accuracy>('GET', registryPath('/analytics/accuracy', { org, since }), { signal }), [org, days])
+  useEffect(() => {
+    const timer = window.setInterval(() => { if (!document.hidden) health.reload() }, AGAIN_MS)
+    return () => window.clearInterval(timer)
+  }, [])
+  const problem = metrics.problem ?? accuracy.problem
+  const texts = t.overview
+  return (
+    <>
+      <div class="title">
+        <h1>{texts.title}</h1>
+        <div class="choices" role="group" aria-label={texts.period}>
+          {Object.entries(texts.periods).map(([value, text]) => (
+            <button key={value} type="button" aria-pressed={value === days} onClick={() => setDays(value)}>{text}</button>
+          ))}
+        </div>
+      </div>
+      <Verdict health={health} />
+      {problem && <Failure problem={problem} onRetry={() => { metrics.reload(); accuracy.reload() }} />}
+      {!metrics.value && !problem && <p role="status">{t.loading}</p>}
+      {metrics.value && <Figures metrics={metrics.value.value} />}
+      {metrics.value?.value.total === 0 && <div class="card"><Empty title={texts.noEvents}><p>{texts.noEventsHint}</p></Empty></div>}
+      {metrics.value && metrics.value.value.total > 0 && (
+        <>
+          {accuracy.value && <Days accuracy={accuracy.value.value} />}
+          <Breakdown metrics={metrics.value.value} />
+        </>
+      )}
+    </>
+  )
+}
+
+function Verdict({ health }: { health: Loaded<Health> }) {
+  const texts = t.overview
+  const { value, problem } = health
+  if (problem) return <div class="verdict bad" role="status"><div><strong>{texts.noAnswer}</strong>{t.problems.lost}</div></div>
+  if (!value) return <div class="verdict" role="status">{t.loading}</div>
+  const parts = value.degraded.join(', ')
+  const [tone, title] = !value.ready ? ['bad', texts.notReady] : parts ? ['warning', texts.degraded] : ['good', texts.ready]
+  return (
+    <div class={`verdict ${tone}`} role="status">
+      <div><strong>{title}</strong>{parts ? texts.failing(parts) : texts.allWell(value.catalog_revision.slice(0, 12))}</div>
+    </div>
+  )
+}
+
+function Figures({ metrics }: { metrics: Metrics }) {
+  const texts = t.overview
+  const { latency_us: latency, tokens } = metrics
+  const figures: [string, string, string][] = [
+    [texts.selections, format.compact(metrics.total), metrics.last ? texts.last(format.time(metrics.last)) : ''],
+    [texts.success, format.share(metrics.success), texts.successHint],
+    [texts.saved, format.compact(tokens.saved), texts.savedHint(format.share(tokens.saved_share))],
+    [texts.latency, format.microseconds(latency.p95), texts.latencyHint(format.microseconds(latency.p50), format.microseconds(latency.p99))],
+    [texts.perSelection, format.decimal(metrics.tools_per_event), ''],
+  ]
+  return (
+    <dl class="figures">
+      {figures.map(([label, value, hint]) => (
+        <div key={label} class="card figure"><dt>{label}</dt><dd><span class="value">{value}</span><br /><small>{hint}</small></dd></div>
+      ))}
+    </dl>
+  )
+}
+
+function Days({ accuracy }: { accuracy: Accuracy }) {
+  const texts = t.overview
+  if (accuracy.days.length === 0) return <div class="card"><Empty title={texts.noCalls} /></div>
+  const days = accuracy.days.map((day) => day.day)
+  return (
+    <div class="columns">
+      <section class="card">
+        <div><h2>{texts.hitRate}</h2><small>{texts.hitRateHint}</small></div>
+        <Chart label={texts.hitRate} days={days} values={accuracy.days.map((day) => day.rate)} range={[0, 1]} format={format.share} />
+        <DayTable accuracy={accuracy} />
+      </section>
+      <section class="card">
+        <div><h2>{texts.calls}</h2><small>{texts.callsHint(format.count(accuracy.calls))}</small></div>
+        <Chart label={texts.calls} kind="bars" days={days} values={accuracy.days.map((day) => day.calls)} format={format.compact} />
+      </section>
+    </div>
+  )
+}
+
+function DayTable({ accuracy }: { accuracy: Accuracy }) {
+  const texts = t.overview
+  return (
+    <details>
+      <summary>{texts.asTable}</summary>
+      <table>
+        <thead><tr><th scope="col">{texts.day}</th><th scope="col" class="number">{texts.calls}</th><th scope="col" class="number">{texts.hitRate}</th></tr></thead>
+        <tbody>
+          {accuracy.days.map((day) => (
+            <tr key={day.day}><td>{format.day(day.day)}</td><td class="number">{format.count(day.calls)}</td><td class="number">{format.share(day.rate)}</td></tr>
+          ))}
+        </tbody>
+      </table>
+    </details>
+  )
+}
+
+function Breakdown({ metrics }: { metrics: Metrics }) {
+  const texts = t.overview
+  const outcomes = Object.entries(metrics.outcomes).filter(([, count]) => count > 0)
+  const failures = Object.entries(metrics.degraded)
+  return (
+    <div class="columns">
+      <Shares title={texts.outcomes} rows={outcomes.map(([name, count]) => [texts.outcomeNames[name] ?? name, count])} total={metrics.total} />
+      <Shares
+        title={texts.profiles} total={metrics.total}
+        rows={metrics.methods.map((each) => [[each.profile, each.experiment, each.variant].filter(Boolean).join(' · '), each.events])}
+      />
+      {failures.length > 0 && <Shares title={texts.degradedEvents} rows={failures} total={metrics.total} />}
+    </div>
+  )
+}
+
+function Shares({ title, rows, total }: { title: string; rows: [string, number][]; total: number }) {
+  return (
+    <section class="card">
+      <h2>{title}</h2>
+      <table>
+        <tbody>
+          {rows.map(([name, count]) => (
+            <tr key={name}>
+              <th scope="row">{name}</th>
+              <td class="bar"><span class="share" aria-hidden="true"><span style={{ width: `${(100 * count) / total}%` }} /></span></td>
+              <td class="number">{format.count(count)}</td>
+              <td class="number">{format.share(count / total)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </section>
+  )
+}

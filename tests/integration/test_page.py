@@ -23,7 +23,8 @@ from toolroll.tools import Tool
 
 AXE = Path(__file__).parents[2] / "web" / "node_modules" / "axe-core" / "axe.min.js"
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-VIEWS = ("overview", "playground", "catalog", "catalog/get_current_weather")
+expect.set_options(timeout=20_000)  # machines that build and test at once are slow
+VIEWS = ("overview", "playground", "catalog", "catalog/get_current_weather", "analytics")
 PICTURES = os.environ.get("TOOLROLL_PICTURES", "")  # a folder for pictures of the views
 
 pytestmark = [
@@ -199,6 +200,27 @@ def test_a_lost_connection_is_said_and_found_again(service: PageService, open_pa
     service.start_again()
     page.get_by_role("button", name="Try again").click()
     expect(page.get_by_role("alert")).to_have_count(0)
+
+
+def test_the_heatmap_counts_what_is_chosen(service: PageService, open_page: Open) -> None:
+    page = open_page(service, "analytics", "reader")
+    heat = page.get_by_role("region", name="Tools by page")
+
+    def total() -> int:
+        expect(page.get_by_text("Loading…")).to_have_count(0)
+        return sum(int(text or 0) for text in heat.locator(".cell").all_inner_texts())
+
+    expect(heat.get_by_role("columnheader", name="crm")).to_be_visible()
+    called = total()
+    assert called == 48
+    page.get_by_role("button", name="Succeeded").click()
+    page.wait_for_load_state("networkidle")
+    expect(page.get_by_role("button", name="Succeeded")).to_have_attribute("aria-pressed", "true")
+    page.wait_for_function(
+        "most => [...document.querySelectorAll('.cell')].reduce((sum, cell) => sum + Number(cell.innerText), 0) < most",
+        arg=called,
+    )
+    assert total() == 41
 
 
 def test_an_empty_registry_says_what_to_do(database_url: str, open_page: Open) -> None:

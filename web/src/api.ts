@@ -163,19 +163,11 @@ export interface Accuracy {
   days: { day: string; calls: number; hits: number; rate: number }[]
 }
 
-export interface Rule {
-  rule_id: string
-  name: string
-  org: string
-  effect: string
-  kind: string
-  condition: unknown
-  tool: string
-  toolkit: string
-  priority: number
-  active: boolean
-  version: number
-  [field: string]: unknown
+export interface Drift {
+  embedder: string
+  stored: boolean
+  checked: number
+  tools: { name: string }[]
 }
 
 export interface Heatmap {

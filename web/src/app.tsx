@@ -5,6 +5,7 @@ import { Problem, readSession, type Session, signOut } from './api'
 import { Failure, TextField } from './parts/elements'
 import { linkTo, useRoute } from './route'
 import { t } from './texts'
+import { Analytics } from './views/analytics'
 import { Catalog } from './views/catalog'
 import { Overview } from './views/overview'
 import { Playground } from './views/playground'
@@ -19,7 +20,7 @@ export interface ViewProperties {
   name: string
 }
 
-const VIEWS = { overview: Overview, playground: Playground, catalog: Catalog }
+const VIEWS = { overview: Overview, playground: Playground, catalog: Catalog, analytics: Analytics }
 type ViewName = keyof typeof VIEWS
 
 const THEME = 'toolroll.theme'

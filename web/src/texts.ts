@@ -29,9 +29,7 @@ export const t = {
     overview: 'Overview',
     playground: 'Playground',
     catalog: 'Catalog',
-    rules: 'Who sees what',
     analytics: 'Analytics',
-    plugins: 'Plugins',
   },
   theme: { label: 'Colours', system: 'System', light: 'Light', dark: 'Dark' },
   organisation: 'Organisation',
@@ -155,6 +153,20 @@ export const t = {
     noTools: 'No tools here.',
     onlyHere: 'only here',
     results: (profile: string) => `Selection by ${profile}`,
+  },
+
+  analytics: {
+    title: 'Analytics',
+    counted: 'Counted',
+    counts: { called: 'Called', selected: 'Selected', succeeded: 'Succeeded' } as Record<string, string>,
+    heatmap: 'Tools by page',
+    leftOut: (count: string) => `Other tools and pages: ${count}`,
+    noPage: 'no page',
+    noCounts: 'Nothing has been counted in this period.',
+    drift: 'Tools without vectors',
+    notStored: 'The embedder of the service works within the process: it stores no vectors, so none can be missing.',
+    noDrift: (checked: string) => `All ${checked} tools have vectors of this embedder.`,
+    drifting: (count: string, checked: string) => `${count} of ${checked} tools lack vectors of this embedder:`,
   },
 
   catalog: {

@@ -142,7 +142,7 @@ def test_selections_go_on_while_tools_change_and_each_sees_one_catalog(registry,
 
     def select() -> None:
         try:
-            while not stop.is_set():
+            while not stop.wait(0.001):
                 found = roll.select("folds paper cranes", k=5)
                 assert found.names == tuple(found.catalog.tools[row].name for row in found.rows.tolist())
                 assert all(found.catalog.names[name] in found.rows for name in found.names)

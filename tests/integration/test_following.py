@@ -445,7 +445,9 @@ def test_a_storm_of_changes_ends_in_the_last_of_them_and_selections_go_on(regist
     stop, errors = threading.Event(), []
 
     def select() -> None:
-        while not stop.is_set():
+        while not stop.wait(
+            0.001
+        ):  # without a pause, a writer waits 5 ms a thread for each of its statements
             try:
                 roll.select("number 5", k=3, strict=True)
             except Exception as error:

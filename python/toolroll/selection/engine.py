@@ -424,7 +424,7 @@ class Engine(NoConversation):
         """The turn. reading: with its vectors."""
         request, context, text, vector = begun.request, begun.context, reading.text, reading.vector
         learned = self._learned(context.org)
-        return Turn(
+        turn = Turn(
             text=text,
             context=context,
             vector=vector,
@@ -453,6 +453,8 @@ class Engine(NoConversation):
             tool_list=begun.snapshot.tool_list,
             public_only=begun.snapshot.expired is not None,
         )
+        turn.reading = reading
+        return turn
 
     def _finish(
         self,

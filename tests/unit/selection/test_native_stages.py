@@ -168,6 +168,7 @@ def questions(candidates: Candidates) -> tuple[object, ...]:
     names = (
         "hits",
         "retrieved",
+        "retrieved_scores",
         "fallback",
         "reranked",
         "before_list",

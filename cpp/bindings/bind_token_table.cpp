@@ -83,7 +83,7 @@ Column<float> embed_batch(const AnyTable& table, const py::sequence& texts) {
 void bind_token_table(py::module_& m) {
   py::class_<WordPiece, std::shared_ptr<WordPiece>>(m, "WordPiece")
       .def(py::init([](const py::sequence& vocabulary) {
-             const Texts pieces(vocabulary);
+             const Vocabulary pieces(vocabulary);
              return WordPiece(pieces.views);
            }),
            py::arg("vocabulary"))

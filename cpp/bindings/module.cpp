@@ -17,6 +17,8 @@ void bind_message_reader(pybind11::module_& m);
 void bind_vector_index(pybind11::module_& m);
 void bind_fusion(pybind11::module_& m);
 void bind_selector(pybind11::module_& m);
+void bind_row_changes(pybind11::module_& m);
+void bind_search_each(pybind11::module_& m);
 void bind_thompson(pybind11::module_& m);
 void bind_containers(pybind11::module_& m);
 void bind_cue_classifier(pybind11::module_& m);
@@ -47,6 +49,8 @@ PYBIND11_MODULE(_core, m, pybind11::mod_gil_not_used()) {
   bind_inclusion(m);
   bind_fusion(m);
   bind_selector(m);
+  bind_row_changes(m);  // adds to the classes above
+  bind_search_each(m);
   bind_thompson(m);
   bind_section_file(m);
   bind_containers(m);

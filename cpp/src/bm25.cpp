@@ -35,6 +35,7 @@ constexpr std::size_t kLookUpCost = 32;  // postings walked in the time that one
 constexpr float kSlack = 1 + 1e-4F;
 // Impacts stay below this, so that no sum of kMostTerms of them is infinite.
 constexpr double kMostImpact = 1e35;
+constexpr double kMostFrequency = 1e35;
 
 // The costs that expected_ns() adds up, measured on one core of 2021.
 constexpr double kReadNsPerByte = 15;  // of a message: folding, stemming, looking terms up
@@ -211,7 +212,6 @@ Bm25Index Bm25Index::build(std::span<const Field> fields, const Bm25Options& opt
   std::vector<std::uint64_t> begins(1, 0);  // first the counts, one behind
   std::vector<std::size_t> place;           // of a term in term_of, if in this row
   Terms terms;
-  double total = 0;
   for (std::size_t row = 0; row < index.size_; ++row) {
     const std::size_t first = term_of.size();
     double length = 0;
@@ -234,44 +234,54 @@ Bm25Index Bm25Index::build(std::span<const Field> fields, const Bm25Options& opt
         tf_of[place[term]] += field.weight;
       }
     }
-    lengths[row] = static_cast<float>(length);
-    total += length;
+    lengths[row] = static_cast<float>(std::min(length, kMostFrequency));
     row_ends[row] = term_of.size();
   }
   for (std::size_t t = 1; t < begins.size(); ++t) begins[t] += begins[t - 1];
 
-  // Term by term: the rows with what the term adds to their scores.
-  std::vector<std::int32_t> postings(term_of.size());
-  std::vector<float> impacts(term_of.size());
-  std::vector<double> idfs(index.table_.size());
-  for (std::size_t t = 0; t < idfs.size(); ++t) {
-    idfs[t] = index.idf(static_cast<std::size_t>(begins[t + 1] - begins[t]) +
-                        index.df_behind(index.table_[t]));
-  }
   index.begins_ = begins;
-  if (index.background_) total += index.background_->total_length_;
-  const auto n = static_cast<double>(index.documents());
-  const double mean = n == 0 ? 0 : total / n;
+  std::vector<std::int32_t> postings(term_of.size());
+  std::vector<float> frequencies(term_of.size());
   for (std::size_t row = 0, i = 0; row < index.size_; ++row) {
-    double length = 0;
-    for (const double* tf = tf_of.data() + i; tf != tf_of.data() + row_ends[row]; ++tf)
-      length += *tf;
-    const double norm = options.k1 * (1 - options.b + options.b * length / mean);
     for (; i < row_ends[row]; ++i) {
-      const std::uint32_t term = term_of[i];
-      const std::uint64_t to = begins[term]++;
+      const std::uint64_t to = begins[term_of[i]]++;
       postings[to] = static_cast<std::int32_t>(row);
-      const double impact = idfs[term] * (options.k1 + 1) * tf_of[i] / (tf_of[i] + norm);
-      // Never below the least float above 0: a posting always shows in a sum.
-      impacts[to] = std::max(static_cast<float>(std::min(impact, kMostImpact)),
-                             std::numeric_limits<float>::denorm_min());
+      frequencies[to] = std::max(static_cast<float>(std::min(tf_of[i], kMostFrequency)),
+                                 std::numeric_limits<float>::denorm_min());
     }
   }
   index.lengths_ = std::move(lengths);
   index.postings_ = std::move(postings);
-  index.impacts_ = std::move(impacts);
+  index.frequencies_ = std::move(frequencies);
+  index.weigh();
   index.derive();
   return index;
+}
+
+// What each term adds to the scores of its rows. One function for every way to make an index: an
+// index with changes has the scores of one that is built whole.
+void Bm25Index::weigh() {
+  double total = background_ ? background_->total_length_ : 0;
+  for (const float length : lengths_) total += static_cast<double>(length);
+  const auto n = static_cast<double>(documents());
+  const double mean = n == 0 ? 0 : total / n;
+  std::vector<double> norms(size_);
+  for (std::size_t row = 0; row < size_; ++row) {
+    norms[row] =
+        options_.k1 * (1 - options_.b + options_.b * static_cast<double>(lengths_[row]) / mean);
+  }
+  std::vector<float> impacts(postings_.size());
+  for (std::uint32_t t = 0; t < table_.size(); ++t) {
+    const double most = idf(df(t) + df_behind(table_[t])) * (options_.k1 + 1);
+    for (std::uint64_t i = begins_[t]; i < begins_[t + 1]; ++i) {
+      const auto tf = static_cast<double>(frequencies_[i]);
+      const double impact = most * tf / (tf + norms[static_cast<std::size_t>(postings_[i])]);
+      // Never below the least float above 0: a posting always shows in a sum.
+      impacts[i] = std::max(static_cast<float>(std::min(impact, kMostImpact)),
+                            std::numeric_limits<float>::denorm_min());
+    }
+  }
+  impacts_ = std::move(impacts);
 }
 
 double Bm25Index::expected_ns(std::size_t text_bytes) const {
@@ -374,8 +384,9 @@ void Bm25Index::read(std::string_view text, Scratch& scratch, Message& message) 
       unknown.push_back(terms[i]);
     }
   }
+  // By text, not by number: a term's number depends on how the index came about.
   std::sort(message.terms.begin(), message.terms.end(), [this](std::uint32_t a, std::uint32_t b) {
-    return df(a) < df(b) || (df(a) == df(b) && a < b);
+    return df(a) < df(b) || (df(a) == df(b) && table_[a] < table_[b]);
   });
   message.terms.erase(std::unique(message.terms.begin(), message.terms.end()), message.terms.end());
   std::sort(unknown.begin(), unknown.end());
@@ -772,9 +783,10 @@ std::size_t Bm25Index::idle_scratch() const { return scratch_->idle(); }
 
 std::size_t Bm25Index::memory_bytes() const {
   return table_.memory_bytes() + begins_.memory_bytes() + postings_.memory_bytes() +
-         impacts_.memory_bytes() + lengths_.memory_bytes() + maxima_.capacity() +
-         skips_.capacity() * sizeof skips_[0] + reach_.capacity() * sizeof reach_[0] +
-         shift_.capacity() + skips_begin_.capacity() * sizeof skips_begin_[0] +
+         frequencies_.memory_bytes() + impacts_.memory_bytes() + lengths_.memory_bytes() +
+         maxima_.capacity() + skips_.capacity() * sizeof skips_[0] +
+         reach_.capacity() * sizeof reach_[0] + shift_.capacity() +
+         skips_begin_.capacity() * sizeof skips_begin_[0] +
          (maxima_of_.capacity() + column_.capacity()) * sizeof column_[0] +
          (greatest_.capacity() + step_.capacity() + columns_.capacity()) * sizeof(float);
 }
@@ -791,6 +803,7 @@ ArchiveWriter Bm25Index::archive() const {
   table_.write(archive);
   archive.array(begins_);
   archive.array(postings_);
+  archive.array(frequencies_);
   archive.array(impacts_);
   return archive;
 }
@@ -815,11 +828,13 @@ Bm25Index Bm25Index::read(ArchiveReader archive) {
   const std::size_t terms = index.table_.size();
   index.begins_ = archive.array<std::uint64_t>();
   index.postings_ = archive.array<std::int32_t>();
+  index.frequencies_ = archive.array<float>();
   index.impacts_ = archive.array<float>();
   archive.finish();
   require(index.begins_.size() == terms + 1 && index.begins_[0] == 0, "postings out of place");
   require(index.begins_.back() == index.postings_.size(), "postings out of place");
   require(index.impacts_.size() == index.postings_.size(), "not one impact a posting");
+  require(index.frequencies_.size() == index.postings_.size(), "not one frequency a posting");
   for (std::size_t t = 0; t < terms; ++t) {
     require(index.begins_[t] < index.begins_[t + 1], "a term without rows");
     require(index.begins_[t + 1] <= index.postings_.size(), "postings out of place");
@@ -829,6 +844,8 @@ Bm25Index Bm25Index::read(ArchiveReader archive) {
       before = index.postings_[i];
       require(index.impacts_[i] > 0 && index.impacts_[i] <= static_cast<float>(kMostImpact),
               "an impact out of range");
+      require(index.frequencies_[i] > 0 && std::isfinite(index.frequencies_[i]),
+              "a frequency out of range");
     }
     require(static_cast<std::size_t>(before) < index.size_, "a row out of range");
   }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -121,35 +122,78 @@ void scan_listed(const VectorRows& rows, const Query& query, std::size_t k, cons
   if (candidates.capacity() > kKeptCandidates) std::vector<Candidate>().swap(candidates);
 }
 
+/// Writes x / |x| as row i in both precisions. Nothing if a value is not finite.
+std::optional<Quantised> write(std::span<const float> x, VectorRows& rows, std::size_t i) {
+  const DotKernels& dot = dot_kernels();
+  const std::size_t width = rows.width();
+  float* const out = rows.full.mutable_row(i);
+  std::ranges::copy(x, out);
+  const double squares = dot.squares(out, width);
+  if (!std::isfinite(squares)) return std::nullopt;
+  if (squares > 0) dot.scale(out, 1.0 / std::sqrt(squares), width, out);
+  return dot.quantise(out, width, rows.small.mutable_row(i));
+}
+
 }  // namespace
 
 VectorRows VectorRows::of(std::span<const float> vectors, std::size_t dim) {
-  const DotKernels& dot = dot_kernels();
   const std::size_t n = vectors.size() / dim;
   VectorRows rows;
   rows.dim = dim;
   rows.full = Rows<float>(n, dim);
   rows.small = Rows<std::int8_t>(n, dim);
-  std::vector<float> step(n);
-  std::vector<float> error(n);
-  const std::size_t width = rows.width();
+  std::vector<Quantised> forms(n);
   for (std::size_t i = 0; i < n; ++i) {
-    float* const out = rows.full.mutable_row(i);
-    std::ranges::copy(vectors.subspan(i * dim, dim), out);
-    const double squares = dot.squares(out, width);
-    if (!std::isfinite(squares)) {
+    const auto form = write(vectors.subspan(i * dim, dim), rows, i);
+    if (!form) {
       throw std::invalid_argument("vectors: row " + std::to_string(i) +
                                   " has a value that is not finite");
     }
-    if (squares > 0) dot.scale(out, 1.0 / std::sqrt(squares), width, out);
-    const Quantised form = dot.quantise(out, width, rows.small.mutable_row(i));
-    step[i] = form.step;
-    error[i] = form.error;
+    forms[i] = *form;
   }
-  rows.step = std::move(step);
-  rows.error = std::move(error);
+  rows.keep(forms);
   rows.halves = HalfByteRows::of(rows.full);
   return rows;
+}
+
+VectorRows VectorRows::with_changes(const RowChanges& changes, std::span<const float> added) const {
+  const std::size_t n = changes.size();
+  VectorRows rows;
+  rows.dim = dim;
+  rows.full = Rows<float>(n, dim);
+  rows.small = Rows<std::int8_t>(n, dim);
+  std::vector<Quantised> forms(n);
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    const std::int32_t source = changes.sources()[i];
+    if (source == RowChanges::kNone) {
+      const auto form = write(added.subspan(dim * next++, dim), rows, i);
+      if (!form) {
+        throw std::invalid_argument("added: row " + std::to_string(next - 1) +
+                                    " has a value that is not finite");
+      }
+      forms[i] = *form;
+      continue;
+    }
+    const auto row = static_cast<std::size_t>(source);
+    std::copy_n(full.row(row), width(), rows.full.mutable_row(i));
+    std::copy_n(small.row(row), width(), rows.small.mutable_row(i));
+    forms[i] = {step[row], error[row]};
+  }
+  rows.keep(forms);
+  rows.halves = halves.with_changes(changes, rows.full);
+  return rows;
+}
+
+void VectorRows::keep(std::span<const Quantised> forms) {
+  std::vector<float> steps(forms.size());
+  std::vector<float> errors(forms.size());
+  for (std::size_t i = 0; i < forms.size(); ++i) {
+    steps[i] = forms[i].step;
+    errors[i] = forms[i].error;
+  }
+  step = std::move(steps);
+  error = std::move(errors);
 }
 
 void VectorRows::save(ArchiveWriter& archive) const {

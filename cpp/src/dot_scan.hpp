@@ -41,6 +41,7 @@
 #include "toolroll/archive.hpp"
 #include "toolroll/bitset.hpp"
 #include "toolroll/dot.hpp"
+#include "toolroll/row_changes.hpp"
 #include "toolroll/shared_array.hpp"
 #include "toolroll/topk.hpp"
 
@@ -52,6 +53,9 @@ struct VectorRows {
   /// vectors: row-major float32[n, dim]; row i becomes x / |x|, in both precisions. Throws
   /// std::invalid_argument if a value is not finite.
   static VectorRows of(std::span<const float> vectors, std::size_t dim);
+  /// The rows that of() makes of the kept rows' vectors and of the added ones, row-major
+  /// float32[added, dim]. Throws std::invalid_argument if a value is not finite.
+  VectorRows with_changes(const RowChanges& changes, std::span<const float> added) const;
 
   void save(ArchiveWriter& archive) const;
   /// The rows as they were saved; of a mapped archive a view. Throws ArchiveError unless every row
@@ -69,6 +73,9 @@ struct VectorRows {
   SharedArray<float> step;   // of each row
   SharedArray<float> error;  // of each row: at least |x - x'|
   HalfByteRows halves;       // empty, or of all rows as they are
+
+ private:
+  void keep(std::span<const Quantised> forms);
 };
 
 /// A query in each precision; memory is kept from one query to the next.

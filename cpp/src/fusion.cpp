@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <limits>
 #include <numeric>
 #include <stdexcept>
 #include <string>
@@ -13,6 +15,12 @@ namespace {
 constexpr std::size_t kLeastFromEach = 24;
 constexpr std::size_t kFromAClause = 8;    // a clause asks for one thing
 constexpr std::size_t kMostInTheWay = 64;  // rows named in addition where rows are damped
+constexpr std::size_t kFewKnown = 96;      // up to so many known rows are all weighed
+
+// Bounds are increased by it before they exclude a row: more than the roundings of a few sums of
+// float32 numbers, and than those of a BM25 score that is summed in another order.
+constexpr float kSlack = 1 + 2e-4F;
+constexpr float kLeastSlack = 1e-6F;
 
 // The costs that expected_ns() adds up, measured on one core of 2021.
 constexpr double kRowNs = 40;              // each part's evidence for a row, beside the products
@@ -134,7 +142,7 @@ class PartQuery {
   /// Appends the rows that are nearest to the part, at most `most` from each index.
   /// method: kGraph also for a part unlike the index's rows, whose answer is not checked by a scan.
   void nominate(std::size_t most, const Bitset* filter, std::vector<std::int32_t>& rows,
-                Method method = Method::kAuto) const {
+                Method method = Method::kAuto) {
     const auto add = [&rows](const std::vector<std::int32_t>& named) {
       rows.insert(rows.end(), named.begin(), named.end());
     };
@@ -144,13 +152,34 @@ class PartQuery {
       if (!vectors_->has_graph()) method = Method::kAuto;
       add(vectors_->search(part_->vector, most, filter, method, ef).rows);
     }
-    if (postings_ != nullptr) add(postings_->search(message_, most, filter).rows);
+    if (postings_ != nullptr) {
+      const Hits hits = postings_->search(message_, most, filter);
+      add(hits.rows);
+      most_unnamed_ = hits.rows.size() < most ? 0.0F : hits.scores.back();
+    }
   }
 
   /// Appends the rows whose learned vectors are nearest to the part.
   void nominate(std::size_t most, const Bitset& in_play, const LearnedVectors& learned_vectors,
                 std::vector<std::int32_t>& rows) const {
     if (vectors_ != nullptr) learned_vectors.nominate(part_->vector, most, in_play, rows);
+  }
+
+  /// sums[i] = at least the evidence for row i of these, in play, without learned vectors. Only
+  /// dense evidence is looked up. After nominate(): a row that BM25 did not name has at most the
+  /// score of the last one that it named. A row with intents may have as much as a cosine of 1.
+  void bound(std::span<const std::int32_t> rows, std::span<float> sums) const {
+    const float lexical = postings_ == nullptr ? 0.0F : lexical_scale() * most_unnamed_;
+    std::ranges::fill(sums, lexical);
+    if (vectors_ == nullptr) return;
+    const std::vector<float> cosines = vectors_->scores_at_most(part_->vector, rows);
+    const float dense = part_->trust * fusion_->dense;
+    const float intents =
+        part_->trust * fusion_->intents * std::max(1 - fusion_->intent_floor, 0.0F);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      sums[i] += dense * std::max(cosines[i] - fusion_->dense_floor, 0.0F);
+      if (intents_ != nullptr && intents_->has(rows[i])) sums[i] += intents;
+    }
   }
 
   /// The evidence for these rows. learned_vectors has looked them up.
@@ -178,8 +207,7 @@ class PartQuery {
       }
     }
     if (postings_ != nullptr) {
-      const auto ceiling = static_cast<float>(message_.ceiling);
-      const float lexical = fusion_->lexical / (1.0F + ceiling / fusion_->lexical_saturation);
+      const float lexical = lexical_scale();
       postings_->scores(message_, rows, evidence.lexical);
       for (float& score : evidence.lexical) score *= lexical;
     }
@@ -190,12 +218,19 @@ class PartQuery {
   bool is_dense() const { return vectors_ != nullptr; }
 
  private:
+  /// What a BM25 score is multiplied by.
+  float lexical_scale() const {
+    const auto ceiling = static_cast<float>(message_.ceiling);
+    return fusion_->lexical / (1.0F + ceiling / fusion_->lexical_saturation);
+  }
+
   const Part* part_;
   const VectorIndex* vectors_;  // nullptr if the part does not use it
   const Bm25Index* postings_;
   const Intents* intents_;
   const Fusion* fusion_;
   Bm25Index::Message message_;
+  float most_unnamed_ = 0.0F;  // at least the BM25 score of each row that nominate() did not append
 };
 
 }  // namespace
@@ -248,7 +283,10 @@ double Retriever::expected_ns(const RetrievalQuery& query) const {
   const std::size_t count = std::min(query.in_play.count(), size_);
   const std::size_t most = most_of_each(std::min(query.k, size_), damped_);
   const std::size_t parts = 1 + query.clauses.size() + query.earlier.size();
-  const std::size_t rows = std::min(size_, query.known_rows.size() + 2 * most * parts);
+  const std::size_t known = query.known_rows.size();
+  const bool is_bounded = known > kFewKnown;
+  const std::size_t rows =
+      std::min(size_, (is_bounded ? query.k + kFewKnown : known) + 2 * most * parts);
   double ns = 0;
   const auto add = [&](const Part& part) {
     ns += kRowNs * static_cast<double>(rows);
@@ -256,6 +294,7 @@ double Retriever::expected_ns(const RetrievalQuery& query) const {
     if (vectors_ != nullptr && !part.vector.empty()) {
       ns += vectors_->expected_ns(most, count, vectors_->default_ef()) +
             vectors_->expected_scores_ns(rows);
+      if (is_bounded) ns += vectors_->expected_bounds_ns(known);
     }
   };
   add(query.message);
@@ -289,7 +328,12 @@ class Retriever::Search {
 
   Retrieved run() {
     nominate();
-    weigh();
+    if (known_rows_.size() <= kFewKnown) {
+      join(known_rows_);
+      weigh();
+    } else {
+      weigh_promising();
+    }
     return order();
   }
 
@@ -305,29 +349,150 @@ class Retriever::Search {
     return all;
   }
 
-  /// First step: rows_ become the known rows and those that any index names for any part.
+  /// known_rows_ and known_scores_ become those of the query, by ascending row.
+  void sort_known() {
+    known_rows_ = query_.known_rows;
+    known_scores_ = query_.known_scores;
+    if (std::ranges::is_sorted(known_rows_)) return;
+    std::vector<std::size_t> order(known_rows_.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::ranges::sort(order, {}, [this](std::size_t i) { return query_.known_rows[i]; });
+    for (const std::size_t i : order) {
+      sorted_rows_.push_back(query_.known_rows[i]);
+      sorted_scores_.push_back(query_.known_scores[i]);
+    }
+    known_rows_ = sorted_rows_;
+    known_scores_ = sorted_scores_;
+  }
+
+  /// Adds rows to rows_.
+  void join(std::span<const std::int32_t> rows) {
+    rows_.insert(rows_.end(), rows.begin(), rows.end());
+    std::ranges::sort(rows_);
+    rows_.erase(std::unique(rows_.begin(), rows_.end()), rows_.end());
+  }
+
+  /// First step: rows_ become those that any index names for any part.
   void nominate() {
     const Bitset& in_play = query_.in_play;
     const Bitset* const filter = in_play.count() == retriever_.size_ ? nullptr : &in_play;
     const std::size_t damped = retriever_.damped_;
     const std::size_t most = most_of_each(std::min(query_.k, retriever_.size_), damped);
-    rows_.assign(query_.known_rows.begin(), query_.known_rows.end());
+    sort_known();
     message_.nominate(most, filter, rows_);
     message_.nominate(most, in_play, learned_, rows_);
-    for (const PartQuery& clause : clauses_) {
+    for (PartQuery& clause : clauses_) {
       // Many clauses are small talk, unlike any tool: their nearest rows are not worth a scan.
       clause.nominate(kFromAClause + std::min(damped, kMostInTheWay), filter, rows_,
                       Method::kGraph);
     }
-    for (const PartQuery& turn : earlier_) turn.nominate(most, filter, rows_);
-    std::sort(rows_.begin(), rows_.end());
-    rows_.erase(std::unique(rows_.begin(), rows_.end()), rows_.end());
+    for (PartQuery& turn : earlier_) turn.nominate(most, filter, rows_);
+    join({});
+  }
+
+  /// Second step for many known rows, with the result that weigh() of all of them has. The rows
+  /// with the greatest bounds are weighed first. Of the others those that may be among the best,
+  /// or may be the greatest evidence.
+  void weigh_promising() {
+    const std::vector<float> bounds = bound_known();
+    const auto score_bound = [&](std::size_t i) { return bounds[i] + known_scores_[i]; };
+    std::vector<std::size_t> places(known_rows_.size());
+    std::iota(places.begin(), places.end(), std::size_t{0});
+    const std::size_t seeds = std::min(query_.k, places.size());
+    std::ranges::nth_element(
+        places, places.begin() + static_cast<std::ptrdiff_t>(seeds - 1),
+        [&](std::size_t a, std::size_t b) { return score_bound(a) > score_bound(b); });
+    std::vector<std::int32_t> promising = with_learned_vectors();
+    for (std::size_t i = 0; i < seeds; ++i) promising.push_back(known_rows_[places[i]]);
+    join(promising);
+    weigh();
+    const float least = least_kept();
+    float weights = 1.0F;
+    for (const PartQuery& turn : earlier_) weights += turn.weight();
+    promising.clear();
+    for (std::size_t i = 0; i < known_rows_.size(); ++i) {
+      if (!(score_bound(i) < least) || !(bounds[i] / weights < evidence_)) {
+        promising.push_back(known_rows_[i]);
+      }
+    }
+    const std::size_t weighed = rows_.size();
+    join(promising);
+    if (rows_.size() > weighed) weigh();
+  }
+
+  /// For each known row at least its score without the known one and without learned vectors.
+  std::vector<float> bound_known() const {
+    const std::size_t n = known_rows_.size();
+    std::vector<float> bounds(n);
+    std::vector<float> of_part(n);
+    message_.bound(known_rows_, bounds);
+    if (!clauses_.empty()) {
+      std::vector<float> best(n, 0.0F);
+      for (const PartQuery& clause : clauses_) {
+        clause.bound(known_rows_, of_part);
+        for (std::size_t i = 0; i < n; ++i) best[i] = std::max(best[i], of_part[i]);
+      }
+      for (std::size_t i = 0; i < n; ++i) {
+        bounds[i] = (1.0F - fusion_.clauses) * bounds[i] + fusion_.clauses * best[i];
+      }
+    }
+    for (const PartQuery& turn : earlier_) {
+      turn.bound(known_rows_, of_part);
+      for (std::size_t i = 0; i < n; ++i) bounds[i] += turn.weight() * of_part[i];
+    }
+    for (std::size_t i = 0; i < n; ++i) {
+      bounds[i] = bounds[i] * kSlack + kLeastSlack;
+      if (retriever_.damped_ > 0) {
+        bounds[i] *= retriever_.damping_[static_cast<std::size_t>(known_rows_[i])];
+      }
+      if (std::isnan(bounds[i])) bounds[i] = std::numeric_limits<float>::infinity();
+    }
+    return bounds;
+  }
+
+  /// The known rows to which the bounds do not apply.
+  std::vector<std::int32_t> with_learned_vectors() {
+    std::vector<std::int32_t> rows;
+    if (learned_.is_empty()) return rows;
+    look_up(known_rows_);
+    for (const std::size_t place : learned_.places()) rows.push_back(known_rows_[place]);
+    return rows;
+  }
+
+  /// A row with a smaller score is neither among the k best of the weighed rows nor among those
+  /// that are best without learned vectors.
+  float least_kept() const {
+    std::vector<float> scores;
+    std::vector<float> raw;
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+      if (!is_found(i)) continue;
+      scores.push_back(scores_[i]);
+      if (!raw_scores_.empty()) raw.push_back(raw_scores_[i]);
+    }
+    const auto at = [](std::vector<float>& column, std::size_t k) {
+      if (column.size() < k) return -std::numeric_limits<float>::infinity();
+      std::ranges::nth_element(column, column.begin() + static_cast<std::ptrdiff_t>(k - 1),
+                               std::greater<>());
+      return column[k - 1];
+    };
+    const float least = at(scores, query_.k);
+    return raw_scores_.empty() ? least : std::min(least, at(raw, std::min(query_.k, kRawBest)));
+  }
+
+  bool is_found(std::size_t place) const {
+    return scores_[place] > 0.0F && scores_[place] >= fusion_.threshold;
+  }
+
+  void look_up(std::span<const std::int32_t> rows) {
+    const float unrelated = 0.5F * (fusion_.dense_floor + fusion_.intent_floor);
+    learned_.look_up(rows, unrelated, 0.5F * (unrelated + fusion_.intent_floor));
   }
 
   /// Second step: the evidence of each part for each row, and its sums.
   void weigh() {
-    const float unrelated = 0.5F * (fusion_.dense_floor + fusion_.intent_floor);
-    learned_.look_up(rows_, unrelated, 0.5F * (unrelated + fusion_.intent_floor));
+    look_up(rows_);
+    of_clauses_.clear();
+    of_earlier_.clear();
     of_message_ = message_.weigh(rows_, learned_);
     for (const PartQuery& clause : clauses_) of_clauses_.push_back(clause.weigh(rows_, learned_));
     for (const PartQuery& turn : earlier_) of_earlier_.push_back(turn.weigh(rows_, learned_));
@@ -367,9 +532,13 @@ class Retriever::Search {
   }
 
   void add_known(std::vector<float>& scores) const {
-    for (std::size_t i = 0; i < query_.known_rows.size(); ++i) {
-      const auto found = std::lower_bound(rows_.begin(), rows_.end(), query_.known_rows[i]);
-      scores[static_cast<std::size_t>(found - rows_.begin())] += query_.known_scores[i];
+    auto known = known_rows_.begin();
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+      known = std::lower_bound(known, known_rows_.end(), rows_[i]);
+      if (known == known_rows_.end()) return;
+      if (*known == rows_[i]) {
+        scores[i] += known_scores_[static_cast<std::size_t>(known - known_rows_.begin())];
+      }
     }
   }
 
@@ -378,7 +547,7 @@ class Retriever::Search {
     std::vector<std::size_t> found;
     found.reserve(rows_.size());
     for (std::size_t i = 0; i < rows_.size(); ++i) {
-      if (scores_[i] > 0.0F && scores_[i] >= fusion_.threshold) found.push_back(i);
+      if (is_found(i)) found.push_back(i);
     }
     Retrieved out;
     std::vector<std::size_t> places = best(found, scores_, query_.k);
@@ -432,6 +601,11 @@ class Retriever::Search {
   PartQuery message_;
   std::vector<PartQuery> clauses_;
   std::vector<PartQuery> earlier_;
+
+  std::span<const std::int32_t> known_rows_;  // ascending
+  std::span<const float> known_scores_;
+  std::vector<std::int32_t> sorted_rows_;  // the same, if the query's are in another order
+  std::vector<float> sorted_scores_;
 
   std::vector<std::int32_t> rows_;  // ascending; the columns below are parallel to it
   Evidence of_message_{0};

@@ -1,7 +1,9 @@
 #include "half_byte_rows.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -31,6 +33,14 @@ void pack(const std::uint8_t* values, std::size_t width, std::uint8_t* row) {
   }
 }
 
+/// Writes a row as the `at`-th of a block. values: scratch memory of the row's width.
+void write(const float* row, std::size_t width, std::uint8_t* values, std::uint8_t* block,
+           std::size_t at) {
+  const std::uint32_t number = dot_kernels().quantise4(row, width, values);
+  pack(values, width, block + 4 * at);
+  std::memcpy(block + width / 2 * kBlockRows + 4 * at, &number, sizeof number);
+}
+
 }  // namespace
 
 HalfByteRows::HalfByteRows(Rows<std::uint8_t> blocks, std::size_t width)
@@ -56,16 +66,43 @@ HalfByteRows::HalfByteRows(Rows<std::uint8_t> blocks, std::size_t width)
 
 HalfByteRows HalfByteRows::of(const Rows<float>& rows) {
   if (rows.size() < kFewest) return {};
-  const DotKernels& dot = dot_kernels();
   const std::size_t width = rows.width();
   Rows<std::uint8_t> blocks(blocks_of(rows.size()), block_bytes(width));
   std::vector<std::uint8_t> values(width);
   for (std::size_t i = 0; i < rows.size(); ++i) {
+    write(rows.row(i), width, values.data(), blocks.mutable_row(i / kBlockRows), i % kBlockRows);
+  }
+  HalfByteRows made(std::move(blocks), width);
+  if (made.mean_error_ > kMostError) return {};
+  return made;
+}
+
+HalfByteRows HalfByteRows::with_changes(const RowChanges& changes, const Rows<float>& rows) const {
+  if (empty() || rows.size() < kFewest) return of(rows);
+  const std::size_t width = rows.width();
+  Rows<std::uint8_t> blocks(blocks_of(rows.size()), block_bytes(width));
+  std::vector<std::uint8_t> values(width);
+  const std::span<const std::int32_t> sources = changes.sources();
+  for (std::size_t i = 0; i < rows.size();) {
     std::uint8_t* const block = blocks.mutable_row(i / kBlockRows);
-    const std::size_t place = 4 * (i % kBlockRows);
-    const std::uint32_t number = dot.quantise4(rows.row(i), width, values.data());
-    pack(values.data(), width, block + place);
-    std::memcpy(block + width / 2 * kBlockRows + place, &number, sizeof number);
+    const std::size_t at = i % kBlockRows;
+    if (sources[i] == RowChanges::kNone) {
+      write(rows.row(i++), width, values.data(), block, at);
+      continue;
+    }
+    // Rows that stay neighbours, within one block before and after: all bytes of one line at once.
+    const auto row = static_cast<std::size_t>(sources[i]);
+    const std::size_t from = row % kBlockRows;
+    const std::size_t most = std::min(kBlockRows - std::max(at, from), rows.size() - i);
+    std::size_t count = 1;
+    while (count < most && sources[i + count] == sources[i] + static_cast<std::int32_t>(count)) {
+      ++count;
+    }
+    const std::uint8_t* const old = blocks_.row(row / kBlockRows);
+    for (std::size_t line = 0; line < block_bytes(width); line += kLine) {
+      std::memcpy(block + line + 4 * at, old + line + 4 * from, 4 * count);
+    }
+    i += count;
   }
   HalfByteRows made(std::move(blocks), width);
   if (made.mean_error_ > kMostError) return {};

@@ -6,6 +6,7 @@
 
 #include "toolroll/archive.hpp"
 #include "toolroll/dot.hpp"
+#include "toolroll/row_changes.hpp"
 
 namespace toolroll {
 
@@ -19,6 +20,9 @@ class HalfByteRows {
   /// uneven that 4 bits exclude few of them: the mean error is above 0.2, where a normal
   /// distribution has 0.11. O(rows * width), about 1 ns a number.
   static HalfByteRows of(const Rows<float>& rows);
+  /// What of() makes of the changed rows; these are the 4-bit rows of the rows before. Kept rows
+  /// are copied.
+  HalfByteRows with_changes(const RowChanges& changes, const Rows<float>& rows) const;
 
   void save(ArchiveWriter& archive) const;
   /// The 4-bit form of n rows as it was saved; of a mapped archive a view. Throws ArchiveError

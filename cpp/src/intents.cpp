@@ -32,6 +32,30 @@ Intents Intents::build(std::span<const std::int64_t> begins, std::span<const flo
                  std::vector<float>(weights.begin(), weights.end()));
 }
 
+Intents Intents::with_changes(const RowChanges& changes, std::span<const std::int64_t> begins,
+                              std::span<const float> vectors,
+                              std::span<const float> weights) const {
+  const Intents added = build(begins, vectors, dim(), weights);
+  changes.check(size(), added.size());
+  std::vector<std::int64_t> ends(1, 0);  // of each row: the beginnings of the new index
+  ends.reserve(changes.size() + 1);
+  std::vector<std::int32_t> sources;
+  std::vector<float> kept;
+  std::size_t next = 0;
+  for (const std::int32_t source : changes.sources()) {
+    const bool is_added = source == RowChanges::kNone;
+    const Intents& from = is_added ? added : *this;
+    const std::size_t row = is_added ? next++ : static_cast<std::size_t>(source);
+    for (std::int64_t place = from.begins_[row]; place < from.begins_[row + 1]; ++place) {
+      sources.push_back(is_added ? RowChanges::kNone : static_cast<std::int32_t>(place));
+      kept.push_back(from.weights_[static_cast<std::size_t>(place)]);
+    }
+    ends.push_back(static_cast<std::int64_t>(kept.size()));
+  }
+  VectorIndex index = vectors_.with_changes(RowChanges(count(), sources), vectors);
+  return Intents(std::move(ends), std::move(index), std::move(kept));
+}
+
 void Intents::nearest(std::span<const float> query, std::span<const std::int32_t> rows,
                       std::span<float> out) const {
   if (out.size() != rows.size()) {

@@ -96,6 +96,12 @@ void LearnedVectors::look_up(std::span<const std::int32_t> rows, float unrelated
   }
 }
 
+std::vector<std::size_t> LearnedVectors::places() const {
+  std::vector<std::size_t> out;
+  for (const Entry& entry : entries_) out.push_back(entry.place);
+  return out;
+}
+
 void LearnedVectors::blend(std::span<const float> query, std::span<float> cosines) const {
   if (entries_.empty()) return;
   const Direction direction = directed(query);

@@ -254,6 +254,26 @@ Lexicon Lexicon::of_texts(std::span<const std::string_view> texts, std::span<con
   return lexicon;
 }
 
+Lexicon Lexicon::with_changes(std::span<const std::string_view> removed,
+                              std::span<const float> removed_weights,
+                              std::span<const std::string_view> added,
+                              std::span<const float> added_weights) const {
+  const Lexicon less = of_texts(removed, removed_weights);
+  const Lexicon more = of_texts(added, added_weights);
+  Lexicon lexicon;
+  for (std::size_t number = 0; number < words_; ++number) {
+    const std::string_view word = table_[number];
+    const float weight = weights_[number] - less.weight(word) + more.weight(word);
+    if (weight > 0) lexicon.add(word, weight);
+  }
+  for (std::size_t number = 0; number < more.words_; ++number) {
+    const std::string_view word = more.table_[number];
+    if (weight(word) == 0) lexicon.add(word, more.weights_[number]);
+  }
+  lexicon.finish();
+  return lexicon;
+}
+
 void Lexicon::add(std::string_view word, float weight) {
   const std::uint32_t number = table_.add(word);
   if (number == weights_.size()) weights_.push_back(0);

@@ -41,6 +41,28 @@ ToolKeys::ToolKeys(std::vector<std::uint64_t> arm, std::vector<std::uint64_t> in
   }
 }
 
+ToolKeys ToolKeys::with_changes(const RowChanges& changes, std::vector<std::uint64_t> arm,
+                                std::vector<std::uint64_t> intent,
+                                std::vector<std::uint64_t> group) const {
+  if (shared_) throw std::invalid_argument("tool keys: are stacked, must be of one catalog");
+  const ToolKeys added(std::move(arm), std::move(intent), std::move(group));
+  changes.check(size(), added.size());
+  std::vector<std::uint64_t> arms(changes.size());
+  std::vector<std::uint64_t> subjects(changes.size());
+  std::vector<std::uint64_t> groups(changes.size());
+  std::size_t next = 0;
+  for (std::size_t row = 0; row < changes.size(); ++row) {
+    const std::int32_t source = changes.sources()[row];
+    const bool is_added = source == RowChanges::kNone;
+    const ToolKeys& from = is_added ? added : *this;
+    const std::size_t at = is_added ? next++ : static_cast<std::size_t>(source);
+    arms[row] = from.arm_[at];
+    subjects[row] = from.subject_[at];  // where there is a group, that is the subject
+    groups[row] = from.group_[at];
+  }
+  return ToolKeys(std::move(arms), std::move(subjects), std::move(groups));
+}
+
 ToolKeys ToolKeys::stacked(std::shared_ptr<const ToolKeys> shared,
                            std::shared_ptr<const ToolKeys> own) {
   if (!shared || !own) throw std::invalid_argument("tool keys: a part is missing");

@@ -1,6 +1,7 @@
 #include "toolroll/vector_index.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cmath>
 #include <limits>
@@ -60,6 +61,7 @@ namespace {
 constexpr double kScanNsPerByte = 0.06;  // in 8 bits
 constexpr double kStagesNsPerNumber = 0.025;
 constexpr double kScoreNsPerNumber = 0.15;  // of a row that lies anywhere, in float32
+constexpr double kBoundNsPerByte = 0.08;    // of the same in 8 bits
 
 void check_options(const GraphOptions& graph) {
   if (graph.m < 2 || graph.m > 128) {
@@ -108,6 +110,21 @@ void lower_priority() {
 #endif
 }
 
+void check_rows(const VectorRows& rows, std::span<const float> query,
+                std::span<const std::int32_t> wanted) {
+  if (query.size() != rows.dim) {
+    throw std::invalid_argument("query: has " + std::to_string(query.size()) +
+                                " values, the index has " + std::to_string(rows.dim) +
+                                " dimensions");
+  }
+  for (const std::int32_t row : wanted) {
+    if (row < 0 || static_cast<std::size_t>(row) >= rows.size()) {
+      throw std::invalid_argument("rows: row " + std::to_string(row) + " is not in 0.." +
+                                  std::to_string(rows.size()) + " (excluded)");
+    }
+  }
+}
+
 /// The query of this thread. Its memory is reused from search to search.
 Query& query_of_thread() {
   thread_local Query query;
@@ -144,6 +161,21 @@ VectorIndex VectorIndex::build(std::span<const float> vectors, std::size_t dim,
     std::atomic<std::size_t> done = 0;
     parts->publish(built(parts->rows, parts->with_direction, graph, is_stopped, done));
   }
+  return VectorIndex(std::move(parts));
+}
+
+VectorIndex VectorIndex::with_changes(const RowChanges& changes,
+                                      std::span<const float> added) const {
+  const VectorRows& rows = parts_->rows;
+  if (added.size() % rows.dim != 0) {
+    throw std::invalid_argument("added: " + std::to_string(added.size()) +
+                                " values are no whole number of rows of " +
+                                std::to_string(rows.dim));
+  }
+  changes.check(rows.size(), added.size() / rows.dim);
+  auto parts = std::make_unique<Parts>();
+  parts->rows = rows.with_changes(changes, added);
+  parts->with_direction = rows_with_direction(parts->rows);
   return VectorIndex(std::move(parts));
 }
 
@@ -236,17 +268,7 @@ Hits VectorIndex::search(std::span<const float> query, std::size_t k, const Bits
 std::vector<float> VectorIndex::scores(std::span<const float> query,
                                        std::span<const std::int32_t> wanted) const {
   const VectorRows& rows = parts_->rows;
-  if (query.size() != rows.dim) {
-    throw std::invalid_argument("query: has " + std::to_string(query.size()) +
-                                " values, the index has " + std::to_string(rows.dim) +
-                                " dimensions");
-  }
-  for (const std::int32_t row : wanted) {
-    if (row < 0 || static_cast<std::size_t>(row) >= rows.size()) {
-      throw std::invalid_argument("rows: row " + std::to_string(row) + " is not in 0.." +
-                                  std::to_string(rows.size()) + " (excluded)");
-    }
-  }
+  check_rows(rows, query, wanted);
   std::vector<float> out(wanted.size());
   Query& unit = query_of_thread();
   if (unit.set(query)) {
@@ -254,6 +276,32 @@ std::vector<float> VectorIndex::scores(std::span<const float> query,
                          out.data());
   }
   return out;
+}
+
+std::vector<float> VectorIndex::scores_at_most(std::span<const float> query,
+                                               std::span<const std::int32_t> wanted) const {
+  const VectorRows& rows = parts_->rows;
+  check_rows(rows, query, wanted);
+  std::vector<float> upper(wanted.size());
+  Query& unit = query_of_thread();
+  if (!unit.set(query)) return upper;
+  constexpr std::size_t kBlock = 256;  // products of a block stay in the first-level cache
+  std::array<std::int32_t, kBlock> products;
+  std::array<float, kBlock> step;
+  std::array<float, kBlock> error;
+  std::array<float, kBlock> lower;
+  const DotKernels& dot = dot_kernels();
+  for (std::size_t first = 0; first < wanted.size(); first += kBlock) {
+    const auto at = wanted.subspan(first, std::min(kBlock, wanted.size() - first));
+    dot.i8_at(unit.small(), rows.small.data(), at.data(), at.size(), rows.width(), products.data());
+    for (std::size_t i = 0; i < at.size(); ++i) {
+      step[i] = rows.step[static_cast<std::size_t>(at[i])];
+      error[i] = rows.error[static_cast<std::size_t>(at[i])];
+    }
+    dot.bounds(products.data(), step.data(), error.data(), at.size(), unit.terms(), lower.data(),
+               upper.data() + first);
+  }
+  return upper;
 }
 
 std::size_t VectorIndex::size() const { return parts_->rows.size(); }
@@ -286,6 +334,10 @@ double VectorIndex::expected_ns(std::size_t k, std::size_t allowed, std::size_t 
 
 double VectorIndex::expected_scores_ns(std::size_t rows) const {
   return kScoreNsPerNumber * static_cast<double>(parts_->rows.width()) * static_cast<double>(rows);
+}
+
+double VectorIndex::expected_bounds_ns(std::size_t rows) const {
+  return kBoundNsPerByte * static_cast<double>(parts_->rows.width()) * static_cast<double>(rows);
 }
 
 std::span<const float> VectorIndex::vector(std::size_t row) const {

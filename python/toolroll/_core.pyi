@@ -52,6 +52,14 @@ class Folded:
 def isa() -> str: ...
 def release_free_memory() -> None: ...
 
+# row_changes.hpp
+class RowChanges:
+    def __init__(self, before: int, sources: NDArray[np.int32]) -> None: ...
+    @property
+    def before(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+
 # vector_index.hpp
 class VectorIndex:
     @staticmethod
@@ -62,6 +70,7 @@ class VectorIndex:
         ef_construction: int = 200,
         threads: int = 1,
     ) -> VectorIndex: ...
+    def with_changes(self, changes: RowChanges, added: NDArray[np.float32]) -> VectorIndex: ...
     def search(
         self,
         query: NDArray[np.float32] | Sequence[float],
@@ -136,6 +145,9 @@ class Bm25Index:
     def search(
         self, text: str, k: int, allowed: Bitset | None = None
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]]: ...
+    def with_changes(
+        self, changes: RowChanges, fields: Sequence[Sequence[str]], weights: Sequence[float]
+    ) -> Bm25Index: ...
     def scores(self, text: str, rows: NDArray[np.int32]) -> NDArray[np.float32]: ...
     def terms(self, text: str) -> list[str]: ...
     @property
@@ -165,6 +177,13 @@ class Lexicon:
 class Speller:
     def __init__(self, catalog: Lexicon, general: Lexicon, gate: LanguageGate | None = None) -> None: ...
     def with_own(self, own: Lexicon) -> Speller: ...
+    def with_changes(
+        self,
+        removed: Sequence[str],
+        removed_weights: NDArray[np.float32],
+        added: Sequence[str],
+        added_weights: NDArray[np.float32],
+    ) -> Speller: ...
     @property
     def catalog(self) -> Lexicon: ...
     def correct(self, text: str) -> str: ...
@@ -178,7 +197,7 @@ def is_plain(text: str) -> bool: ...
 
 # wordpiece.hpp
 class WordPiece:
-    def __init__(self, vocabulary: Sequence[str]) -> None: ...
+    def __init__(self, vocabulary: Sequence[str] | bytes) -> None: ...
     def encode(self, text: str, max_tokens: int = 0) -> NDArray[np.int32]: ...
     @property
     def size(self) -> int: ...
@@ -229,6 +248,13 @@ class Intents:
     @staticmethod
     def build(
         begins: NDArray[np.int64], vectors: NDArray[np.float32], weights: NDArray[np.float32]
+    ) -> Intents: ...
+    def with_changes(
+        self,
+        changes: RowChanges,
+        begins: NDArray[np.int64],
+        vectors: NDArray[np.float32],
+        weights: NDArray[np.float32],
     ) -> Intents: ...
     def nearest(self, query: NDArray[np.float32], rows: NDArray[np.int32]) -> NDArray[np.float32]: ...
     @property
@@ -357,6 +383,20 @@ class Retriever:
     ]: ...
     @property
     def size(self) -> int: ...
+    def search_each(
+        self,
+        searches: Sequence[
+            tuple[
+                str,
+                NDArray[np.float32] | None,
+                float,
+                tuple[tuple[str, NDArray[np.float32] | None, float, float], ...],
+                Bitset,
+            ]
+        ],
+        k: int,
+        fusion: Fusion,
+    ) -> list[tuple[NDArray[np.int32], NDArray[np.float32], float]]: ...
 
 # tool_keys.hpp
 class ToolKeys:
@@ -366,6 +406,13 @@ class ToolKeys:
     @staticmethod
     def stacked(shared: ToolKeys, own: ToolKeys) -> ToolKeys: ...
     def arms(self, rows: NDArray[np.int32]) -> NDArray[np.uint64]: ...
+    def with_changes(
+        self,
+        changes: RowChanges,
+        arm: NDArray[np.uint64],
+        intent: NDArray[np.uint64],
+        group: NDArray[np.uint64],
+    ) -> ToolKeys: ...
     @property
     def size(self) -> int: ...
 

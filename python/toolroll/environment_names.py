@@ -16,6 +16,7 @@ from toolroll.selection.profiles import Profile
 _log = logging.getLogger("toolroll")
 
 PREFIX = "TOOLROLL_"
+SERVER_PREFIX = PREFIX + "SERVER_"  # the service's settings; `server/settings.py` refuses unknown ones
 OTHERS = frozenset(
     PREFIX + name
     for name in ("CATALOG", "PROFILE", "EMBEDDER", "EMBEDDER_KEY", "LLM_KEY", "CACHE", "ISA", "COMPLETE")
@@ -28,7 +29,13 @@ warned: set[str] = set()  # names that this process has warned of
 
 def warn_of_unknown(names: Iterable[str] = os.environ) -> None:
     """Logs each variable that begins as ours do and is none of ours, once, with the nearest name."""
-    unknown = [name for name in names if name[: len(PREFIX)].upper() == PREFIX and name not in NAMES]
+    unknown = [
+        name
+        for name in names
+        if name[: len(PREFIX)].upper() == PREFIX
+        and name not in NAMES
+        and not name.upper().startswith(SERVER_PREFIX)
+    ]
     for name in [name for name in unknown if name not in warned][:_MOST_WARNINGS]:
         warned.add(name)
         known = [other.removeprefix(PREFIX) for other in sorted(NAMES)]  # all begin alike

@@ -247,7 +247,13 @@ class MemoryHome:
             if self._read is None:
                 raise InvalidInput("refresh: this catalog was made from definitions, make another one")
             definitions = self._read(tools)
-            self._engine.swap(self._snapshot(self._compose(definitions, progress), definitions))
+            changed = self._changed(definitions)
+            if changed is not None:  # selections begin with the measurements of before
+                self._engine.swap(self._snapshot(changed, definitions))
+                pipeline = self._builder.measured(changed)
+            else:
+                pipeline = self._compose(definitions, progress)
+            self._engine.swap(self._snapshot(pipeline, definitions))
 
     def save(self, path: str | PathLike[str]) -> None:
         """Writes the catalog and its rules to a file.
@@ -331,6 +337,19 @@ class MemoryHome:
                 raise
             _log.warning("catalog: built without vectors until refresh(): %s", error)
             return self._builder.by_words(definitions, _effective_policy(definitions), error)
+
+    def _changed(self, definitions: Definitions | SavedSource) -> Pipeline | None:
+        """The pipeline of these definitions, if few of their tools are others than now."""
+        now = self._engine.snapshot.shared
+        if isinstance(definitions, SavedSource):
+            return None
+        changes = self._builder.changes(now, definitions)
+        if changes is None:
+            return None
+        pipeline = self._builder.changed(now, changes, definitions, _effective_policy(definitions))
+        if pipeline is not None:
+            self._builder.warn_of_absent(pipeline.catalog)
+        return pipeline
 
     def _compose(self, definitions: Definitions | SavedSource, progress: Progress | None) -> Pipeline:
         policy = _effective_policy(definitions)

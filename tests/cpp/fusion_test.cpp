@@ -229,6 +229,52 @@ TEST_CASE("memory of intents grows with their vectors") {
   CHECK(of(4'000) - of(1) >= 3'999 * kDim * sizeof(float));
 }
 
+TEST_CASE("many known rows are ranked as if each of them was weighed") {
+  // If k is the number of rows, nothing is left out. Only known rows are in play, so that every
+  // row is weighed there, and a smaller k must give the first of them.
+  const Retriever retriever = retriever_of(kRows, 1);
+  const std::vector<std::string> texts = sentences(60, 4, 4);
+  const std::vector<float> vectors = random_vectors(texts.size(), 5);
+  std::mt19937 random(6);
+  for (std::size_t i = 0; i + 2 < texts.size(); ++i) {
+    std::vector<std::int32_t> known;
+    for (std::int32_t row = 0; row < static_cast<std::int32_t>(kRows); ++row) {
+      if (random() % 4 == 0) known.push_back(row);
+    }
+    if (i % 3 == 0) std::ranges::shuffle(known, random);  // routes come before marks
+    std::vector<float> before(known.size(), 0.15F);
+    for (float& score : before) {
+      if (random() % 8 == 0) score = i % 2 == 0 ? 0.3F : 0.0F;
+    }
+    const Bitset in_play = Bitset::of(kRows, known);
+    Fusion fusion = dense_alone();
+    fusion.lexical = i % 4 == 0 ? 0.0F : 0.05F;
+    fusion.intents = i % 5 == 0 ? 0.5F : 0.0F;
+    fusion.clauses = 0.4F;
+    fusion.threshold = i % 7 == 0 ? 0.4F : 0.0F;
+    const auto part = [&](std::size_t at, float weight) {
+      return Part{texts[at], std::span(vectors).subspan(at * kDim, kDim), 1.0F, weight};
+    };
+    std::vector<Part> clauses;
+    std::vector<Part> earlier;
+    if (i % 2 == 0) clauses = {part(i + 1, 1.0F), part(i + 2, 1.0F)};
+    if (i % 3 == 1) earlier = {part(i + 1, 0.7F)};
+    const auto found = [&](std::size_t k) {
+      return retriever.search({part(i, 1.0F), clauses, earlier, in_play, known, before, k}, fusion);
+    };
+    const Retrieved all = found(kRows);
+    for (const std::size_t k : {std::size_t{1}, std::size_t{20}, std::size_t{90}}) {
+      const Retrieved best = found(k);
+      const std::size_t kept = std::min(k, all.rows.size());
+      REQUIRE(best.rows.size() == kept);
+      CHECK(std::equal(best.rows.begin(), best.rows.end(), all.rows.begin()));
+      CHECK(std::equal(best.scores.begin(), best.scores.end(), all.scores.begin()));
+      CHECK(std::equal(best.lexical.begin(), best.lexical.end(), all.lexical.begin()));
+      CHECK(best.evidence == all.evidence);
+    }
+  }
+}
+
 TEST_CASE("a search of a small catalog takes microseconds, of a large one a thread's turn") {
   constexpr double kWorthReleasingNs = 200'000;
   const std::vector<float> vector = random_vectors(1, 5);

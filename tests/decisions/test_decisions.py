@@ -51,12 +51,12 @@ def test_no_answer_of_any_entry_point_holds_a_tool_that_the_oracle_hides(tmp_pat
 
 
 def plant_in_policy(patch: pytest.MonkeyPatch) -> None:
-    """One of a hundred answers of the policy lacks a denied tool."""
+    """Four of a hundred answers of the policy lack a denied tool."""
     real, draw = Policy.denied, random.Random(1)
 
     def denied(policy: Policy, context: object) -> Bitset | None:
         found = real(policy, context)
-        if found is None or draw.random() > 0.01:
+        if found is None or draw.random() > 0.04:
             return found
         return found - Bitset.of(found.size, found.rows()[:1])
 

@@ -127,6 +127,8 @@ def main() -> None:
         sys.exit("no licence")
     for _ in range(BEHAVIOUR.get("babble", 0)):
         print("Loading model weights...", flush=False)
+    while BEHAVIOUR.get("endless_line"):
+        sys.stdout.write("x" * 1_000_000)
     for line in sys.stdin:
         message = json.loads(line)
         if "method" not in message:
@@ -135,6 +137,10 @@ def main() -> None:
                 ANSWERED.notify_all()
         elif message["method"] == "notifications/cancelled":
             CANCELLED.append(message["params"]["requestId"])
+        elif message.get("params", {}).get("name") == "deafen":  # reads nothing any more, and goes on running
+            os.close(0)
+            send({"id": message["id"], "result": text("deaf")})
+            time.sleep(60)
         elif message["method"] == "notifications/initialized":
             for number in range(BEHAVIOUR.get("flood", 0)):
                 send({"method": "notifications/message", "params": {"level": "info", "data": number}})

@@ -576,7 +576,6 @@ def test_a_registry_without_its_revision_says_so_to_readers_and_writers(path, re
     for act in (
         lambda: registry.create(Tool("new", "serves")),
         lambda: registry.sync([Tool("new", "serves")], plugin="p"),
-        lambda: status_of(registry.database),
         lambda: Toolroll.open(f"sqlite:///{path}"),
     ):
         with pytest.raises(StoreUnavailable, match=f"its revision .*{said}; restore a backup"):

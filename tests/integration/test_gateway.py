@@ -11,10 +11,11 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-import anyio
 import pytest
 
 pytest.importorskip("mcp")
+
+import anyio
 
 from tests.integration.gateways import (
     client_of,
@@ -137,8 +138,9 @@ def test_a_server_that_was_killed_comes_back_by_itself(tmp_path):
             await until(lambda: gateway.upstreams["a"].main.starts == 2)
             second, is_error = await client.call("a_pid")
             assert not is_error and second != first
-            endings = [json.loads(line)["ending"] for line in gateway.call_log.path.read_text().splitlines()]
-            assert endings == ["succeeded", "unavailable", "succeeded"]
+        lines = gateway.call_log.path.read_text().splitlines()
+        endings = [json.loads(line)["ending"] for line in lines]
+        assert endings == ["succeeded", "unavailable", "succeeded"]
 
     run(go)
 
@@ -337,10 +339,11 @@ def test_a_list_of_ten_megabytes_is_refused_and_other_servers_go_on(tmp_path):
     run(go)
 
 
-def test_a_flood_of_notifications_and_of_rubbish_is_bounded(tmp_path):
+def test_a_flood_of_notifications_rubbish_and_an_endless_line_are_bounded(tmp_path):
     servers = {
         "flood": scripted(flood=5_000, tools=[tool("echo")]),
         "babble": scripted(babble=3_000, tools=[tool("x")]),
+        "endless": scripted(endless_line=True, tools=[tool("y")]),
     }
 
     async def go():
@@ -348,6 +351,8 @@ def test_a_flood_of_notifications_and_of_rubbish_is_bounded(tmp_path):
             assert await client.call("flood_echo") == ("echo {}", False)
             await until(lambda: gateway.upstreams["flood"].main.traffic.dropped > 2_000)
             assert "are no messages" in gateway.upstreams["babble"].main.reason
+            endless = gateway.upstreams["endless"].main
+            await until(lambda: "more than 32,000,000 bytes" in endless.reason, 60)
 
     run(go)
 
@@ -530,6 +535,19 @@ def test_each_of_many_calls_gets_an_answer_or_an_error_though_a_server_is_killed
             assert sum(answer == ("done", False) for answer in answers) == count - len(failed)
             await until(lambda: gateway.upstreams["a"].main.starts == 2)
             assert not (await client.call("a_slow", {"s": 0}))[1]
+
+    run(go)
+
+
+def test_a_server_that_reads_no_more_is_started_again(tmp_path):
+    async def go():
+        server = {"a": scripted(tools=[tool("deafen"), tool("echo")])}
+        async with gateway_over(tmp_path, server, mode="all") as (gateway, client):
+            assert await client.call("a_deafen") == ("deaf", False)
+            told, is_error = await client.call("a_echo")
+            assert is_error and "is away" in told
+            await until(lambda: gateway.upstreams["a"].main.starts == 2)
+            assert await client.call("a_echo") == ("echo {}", False)
 
     run(go)
 
@@ -724,9 +742,9 @@ def test_hooks_change_arguments_and_results_and_refuse(tmp_path):
                 False,
             )
             assert await client.call("a_echo", {"text": "secret"}) == ("Do not send secrets.", True)
-            first, second = map(json.loads, gateway.call_log.path.read_text().splitlines())
-            assert first["arguments"] == {"text": "x", "by": "hook"} and first["ending"] == "succeeded"
-            assert second["ending"] == "refused" and second["error"] == "Do not send secrets."
+        first, second = map(json.loads, gateway.call_log.path.read_text().splitlines())
+        assert first["arguments"] == {"text": "x", "by": "hook"} and first["ending"] == "succeeded"
+        assert second["ending"] == "refused" and second["error"] == "Do not send secrets."
 
     run(go)
 

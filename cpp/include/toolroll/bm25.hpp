@@ -12,6 +12,7 @@
 
 #include "toolroll/archive.hpp"
 #include "toolroll/bitset.hpp"
+#include "toolroll/row_changes.hpp"
 #include "toolroll/shared_array.hpp"
 #include "toolroll/string_table.hpp"
 #include "toolroll/terms.hpp"
@@ -71,6 +72,12 @@ class Bm25Index {
   static Bm25Index build(std::span<const Field> fields, const Bm25Options& options,
                          std::shared_ptr<const Bm25Index> background = nullptr);
 
+  /// The index that build() makes of the kept rows' texts and of the added ones: every search gives
+  /// the same rows and scores. fields: of the added rows, with the weights of build(). Throws
+  /// std::invalid_argument if the sizes do not fit or there is a background.
+  /// O(postings + total text added).
+  Bm25Index with_changes(const RowChanges& changes, std::span<const Field> fields) const;
+
   /// The terms of a message for this index; not valid for another index.
   struct Message {
     std::vector<std::uint32_t> terms;  // the known ones, each once, rarest first
@@ -115,7 +122,7 @@ class Bm25Index {
   static Bm25Index load(const std::string& path);
 
   static constexpr std::string_view kKind = "BM25";
-  static constexpr std::uint32_t kVersion = 2;
+  static constexpr std::uint32_t kVersion = 3;
   /// The archive, which refers to this index. Throws as save() does.
   ArchiveWriter archive() const;
   /// An index whose postings are views of the archive's memory. Throws as load() does.
@@ -145,6 +152,7 @@ class Bm25Index {
     return maxima == nullptr ? greatest_[term]
                              : step_[term] * static_cast<float>(static_cast<int>(maxima[block]));
   }
+  void weigh();
   void derive();
   void find_maxima(std::uint32_t term);
   void find_skips(std::uint32_t term);
@@ -169,6 +177,7 @@ class Bm25Index {
   StringTable table_;                            // term -> number
   SharedArray<std::uint64_t> begins_;            // postings of term t: [begins_[t], begins_[t + 1])
   SharedArray<std::int32_t> postings_;           // rows, ascending within a term
+  SharedArray<float> frequencies_;               // weighted, of the term in the row
   SharedArray<float> impacts_;                   // what the term adds to the row's score, > 0
   SharedArray<float> lengths_;  // of the rows; saved, so that a file's size limits its row count
   // Derived from the above:

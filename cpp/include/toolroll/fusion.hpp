@@ -106,8 +106,9 @@ class Retriever {
   ///    others out. Learned vectors name the rows nearest to the message (learned_vectors.hpp).
   ///    Intents name no rows.
   /// 2. Weigh: all indexes score every nominated and every known row, so that no row lacks the
-  ///    evidence of an index that did not name it. With m, c and e for the evidence of the message,
-  ///    of its best clause and of an earlier turn:
+  ///    evidence of an index that did not name it. Many known rows are bounded first, and those
+  ///    that cannot change the result are not scored. With m, c and e for the evidence of the
+  ///    message, of its best clause and of an earlier turn:
   ///
   ///        score = damping * (m + fusion.clauses * (c - m) + sum of weight * e) + known score
   ///

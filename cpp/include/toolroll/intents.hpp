@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "toolroll/archive.hpp"
+#include "toolroll/row_changes.hpp"
 #include "toolroll/shared_array.hpp"
 #include "toolroll/vector_index.hpp"
 
@@ -22,12 +23,22 @@ class Intents {
   static Intents build(std::span<const std::int64_t> begins, std::span<const float> vectors,
                        std::size_t dim, std::span<const float> weights);
 
+  /// What build() makes of the kept rows' vectors and of the added rows', which are given as for
+  /// build(). Throws std::invalid_argument as build does, or if the sizes do not fit.
+  Intents with_changes(const RowChanges& changes, std::span<const std::int64_t> begins,
+                       std::span<const float> vectors, std::span<const float> weights) const;
+
   /// Writes the greatest weight * cosine among each row's vectors; 0 if none is above 0.
   /// O(vectors of the rows). Throws std::invalid_argument if a row is out of range, the query's
   /// size does not fit, or out is not as long as rows.
   void nearest(std::span<const float> query, std::span<const std::int32_t> rows,
                std::span<float> out) const;
 
+  /// Whether the row has any. The row is in range.
+  bool has(std::int32_t row) const {
+    const auto at = static_cast<std::size_t>(row);
+    return begins_[at + 1] > begins_[at];
+  }
   std::size_t size() const { return begins_.size() - 1; }
   std::size_t count() const { return weights_.size(); }
   std::size_t dim() const { return vectors_.dim(); }

@@ -46,6 +46,8 @@ class LearnedVectors {
   void look_up(std::span<const std::int32_t> rows, float unrelated, float related);
   /// Whether any of the rows that were looked up has a learned vector.
   bool has_any() const { return !entries_.empty(); }
+  /// The places of these rows among those that were looked up, ascending.
+  std::vector<std::size_t> places() const;
   /// Replaces the cosines of the rows that were looked up by the weighted sums described above.
   void blend(std::span<const float> query, std::span<float> cosines) const;
   /// above[i] of row i becomes at least (cosine with the row's nearest message - floor), scaled by

@@ -53,6 +53,14 @@ class Lexicon {
   /// hub, listgithub, repos. Throws as of_words does. O(total text).
   static Lexicon of_texts(std::span<const std::string_view> texts, std::span<const float> weights);
 
+  /// The lexicon that of_texts() makes without the removed texts and with the added ones. removed:
+  /// are among its texts, with their weights; sums of weights must be exact, as those of whole
+  /// numbers are. Throws as of_texts does. O(words + total text given).
+  Lexicon with_changes(std::span<const std::string_view> removed,
+                       std::span<const float> removed_weights,
+                       std::span<const std::string_view> added,
+                       std::span<const float> added_weights) const;
+
   /// The weight of a word of ASCII lower-case letters; 0 if it is unknown.
   float weight(std::string_view word) const;
   /// Whether it is a word or an inflection of one: its stem is that of a word (english.hpp). A
@@ -146,6 +154,11 @@ class Speller {
   /// The same with other own words. Nothing is copied.
   Speller with_own(std::shared_ptr<const Lexicon> own) const {
     return Speller(catalog_, general_, gate_, std::move(own));
+  }
+
+  /// The same with another lexicon of the catalog.
+  Speller with_catalog(std::shared_ptr<const Lexicon> catalog) const {
+    return Speller(std::move(catalog), general_, gate_, own_);
   }
 
   /// The misspelt words of a text, in order. Any bytes are accepted; ill-formed UTF-8 separates

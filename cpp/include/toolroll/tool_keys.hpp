@@ -6,6 +6,8 @@
 #include <memory>
 #include <vector>
 
+#include "toolroll/row_changes.hpp"
+
 namespace toolroll {
 
 /// Three columns of 64-bit keys, and an index from subjects to rows. Immutable; safe to share.
@@ -21,6 +23,11 @@ class ToolKeys {
   /// Throws std::invalid_argument if one is missing or stacked itself.
   static ToolKeys stacked(std::shared_ptr<const ToolKeys> shared,
                           std::shared_ptr<const ToolKeys> own);
+
+  /// The keys of the kept rows and of the added ones. Throws std::invalid_argument if the sizes do
+  /// not fit or these are stacked. O(n log n).
+  ToolKeys with_changes(const RowChanges& changes, std::vector<std::uint64_t> arm,
+                        std::vector<std::uint64_t> intent, std::vector<std::uint64_t> group) const;
 
   std::size_t size() const { return behind_ + arm_.size() + (own_ ? own_->size() : 0); }
   std::uint64_t arm(std::size_t row) const { return column(row, &ToolKeys::arm_); }

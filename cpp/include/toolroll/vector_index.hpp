@@ -21,6 +21,7 @@
 
 #include "toolroll/archive.hpp"
 #include "toolroll/bitset.hpp"
+#include "toolroll/row_changes.hpp"
 #include "toolroll/topk.hpp"
 
 namespace toolroll {
@@ -47,6 +48,10 @@ class VectorIndex {
   /// 1..65536, the size is no multiple of it, a value is not finite, or an option out of range.
   static VectorIndex build(std::span<const float> vectors, std::size_t dim,
                            const GraphOptions& graph = {});
+  /// The index that build() makes without a graph of the kept rows and of the added ones: every
+  /// search gives the same rows and scores. added: row-major float32[added, dim]. Throws
+  /// std::invalid_argument as build does, or if the sizes do not fit. O(rows * dim) copied.
+  VectorIndex with_changes(const RowChanges& changes, std::span<const float> added) const;
   VectorIndex(VectorIndex&&) noexcept;
   VectorIndex& operator=(VectorIndex&&) noexcept;
   ~VectorIndex();
@@ -62,6 +67,11 @@ class VectorIndex {
   /// Throws std::invalid_argument as search does, or if a row is not in 0..size()-1.
   std::vector<float> scores(std::span<const float> query, std::span<const std::int32_t> rows) const;
 
+  /// At least the cosine of the query with each of the rows, from their 8-bit copies: a quarter of
+  /// the bytes that scores() reads. Throws as scores() does.
+  std::vector<float> scores_at_most(std::span<const float> query,
+                                    std::span<const std::int32_t> rows) const;
+
   std::size_t size() const;
   std::size_t dim() const;
   bool has_graph() const;
@@ -72,6 +82,8 @@ class VectorIndex {
   double expected_ns(std::size_t k, std::size_t allowed, std::size_t ef = 0) const;
   /// The approximate duration of scores() for so many rows. O(1).
   double expected_scores_ns(std::size_t rows) const;
+  /// The approximate duration of scores_at_most() for so many rows. O(1).
+  double expected_bounds_ns(std::size_t rows) const;
   /// The row, scaled to length 1. Throws std::invalid_argument if it is not in 0..size()-1.
   std::span<const float> vector(std::size_t row) const;
 

@@ -15,15 +15,17 @@ from __future__ import annotations
 import hashlib
 import math
 from bisect import bisect_right
-from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
 from toolroll._core import Bitset, Fusion, clauses_of, latin_share
-from toolroll.arrays import NO_ROWS, NO_SCORES, Part, Rows, Scores
+from toolroll.arrays import NO_SCORES, Part, Rows, Scores
+from toolroll.catalog.digests import DigestArray, TextDigests
 from toolroll.catalog.indexes import Indexes
+from toolroll.catalog.searches import each_found
 from toolroll.catalog.tool2vec import ToolVectors
 from toolroll.catalog.tool_text import ToolText
 from toolroll.embedder import Embedder
@@ -73,6 +75,8 @@ class Calibration:
 
 AT_LARGE = Calibration(NO_SCORES, NO_SCORES)
 
+Message: TypeAlias = tuple[Part, tuple[Part, ...]]  # a text with its vector, and its clauses
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CalibrationSet:
@@ -82,21 +86,25 @@ class CalibrationSet:
         indexes: over the tools without them.
         turns: text, vector and clauses of each message.
         owners: int32[h], the row of the tool whose example it was.
+        held_out: which messages and tools these are; None where that was not saved.
     """
 
     indexes: Indexes
-    turns: tuple[tuple[Part, tuple[Part, ...]], ...]
+    turns: tuple[Message, ...]
     owners: Rows
+    held_out: HeldOut | None = None
 
     def calibrate(self, fusion: Fusion) -> Calibration:
         """Searches for every message with these weights."""
         retriever, size = self.indexes.retriever(), self.indexes.size
         everything = Bitset.full(size)
-        best, own = np.empty((2, len(self.turns)), np.float32)
-        for at, ((text, vector, trust, _), pieces) in enumerate(self.turns):
-            for scores, rows in ((best, everything), (own, Bitset.of(size, self.owners[at : at + 1]))):
-                found = retriever.search(text, vector, trust, pieces, (), rows, NO_ROWS, NO_SCORES, 1, fusion)
-                scores[at] = found[3]
+        searches = [
+            (text, vector, trust, pieces, rows)
+            for at, ((text, vector, trust, _), pieces) in enumerate(self.turns)
+            for rows in (everything, Bitset.of(size, self.owners[at : at + 1]))
+        ]
+        found = [evidence for _, _, evidence in each_found(retriever, searches, 1, fusion)]
+        best, own = np.array(found[::2], np.float32), np.array(found[1::2], np.float32)
         has_vectors = any(part[1] is not None for part, _ in self.turns)
         return Calibration(np.sort(best), np.sort(own), has_vectors)
 
@@ -117,39 +125,16 @@ class HeldOut:
 
     @classmethod
     def of(cls, texts: Sequence[ToolText]) -> HeldOut | None:
-        """At most `MOST_HELD_OUT`, and of a tool at most an eighth or one; None where tools have too few.
-
-        A tool may lend its only one, since messages come for tools without examples, too. The choice is a
-        function of the texts: the same definitions give the same confidence.
-        """
-        if sum(len(text.examples) for text in texts) < LEAST_HELD_OUT:
-            return None
-        places: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
-        spare = [max(1, len(text.examples) // 8) for text in texts]
-        for row, text in enumerate(texts):
-            for at, example in enumerate(text.examples):
-                places[example].append((row, at))
-        chosen: list[tuple[int, int]] = []
-        out: list[tuple[int, int]] = []
-        for example in sorted(places, key=_digest):
-            if len(chosen) == MOST_HELD_OUT:
-                break
-            lenders = {row for row, _ in places[example]}
-            if all(spare[row] for row in lenders):
-                for row in lenders:
-                    spare[row] -= 1
-                chosen.append(places[example][0])
-                out += places[example]
-        if len(chosen) < LEAST_HELD_OUT:
-            return None
-        lent = {row for row, _ in out}
-        others = sorted(set(range(len(texts))) - lent, key=lambda row: _digest(texts[row].name))
-        rows = np.array(sorted([*lent, *others[: max(0, MOST_TOOLS - len(lent))]]), np.int32)
-        return cls(rows, tuple(chosen), frozenset(out))
+        """Chosen among the examples of these tools; see `ExampleDigests.held_out`."""
+        return ExampleDigests.of(texts).held_out()
 
     def texts(self, texts: Sequence[ToolText]) -> list[ToolText]:
         """The texts of these tools, less the examples that are held out."""
-        return [texts[row]._replace(examples=self._rest_of(row, texts[row])) for row in self.rows.tolist()]
+        return [self.rest(row, texts[row]) for row in self.rows.tolist()]
+
+    def rest(self, row: int, text: ToolText) -> ToolText:
+        """The text of one tool, less the examples that are held out."""
+        return text._replace(examples=self._rest_of(row, text))
 
     def _rest_of(self, row: int, text: ToolText) -> tuple[str, ...]:
         return tuple([one for at, one in enumerate(text.examples) if (row, at) not in self.out])
@@ -167,27 +152,92 @@ class HeldOut:
         vectors: ToolVectors | None,
         embedder: Embedder | None,
     ) -> CalibrationSet:
-        """The messages as turns; `indexes` do not know them. Clauses are embedded if that is instant."""
-        place = {row: at for at, row in enumerate(self.rows.tolist())}
-        is_english = embedder is not None and embedder.is_english
-        is_instant = embedder is None or embedder.is_instant
+        """The messages as turns; `indexes` do not know them."""
         turns = []
         for row, at in self.messages:
-            text = texts[row].examples[at]
             vector = None if vectors is None else vectors.examples[vectors.begins[row] + at]
-            pieces = [
-                (piece, None if embedder is None else embedder.embed_query(piece))
-                for piece in (clauses_of(text) if is_instant else ())
-            ]
-            parts: list[Part] = [
-                (part, vector, latin_share(part) if is_english else 1.0, 1.0)
-                for part, vector in [(text, vector), *pieces]
-            ]
-            turns.append((parts[0], tuple(parts[1:])))
-        return CalibrationSet(
-            indexes, tuple(turns), np.array([place[row] for row, _ in self.messages], np.int32)
-        )
+            turns.append(message_of(texts[row].examples[at], vector, embedder))
+        return self.over(indexes, turns)
+
+    def over(self, indexes: Indexes, turns: Iterable[Message]) -> CalibrationSet:
+        """The set of these messages."""
+        place = {row: at for at, row in enumerate(self.rows.tolist())}
+        owners = np.array([place[row] for row, _ in self.messages], np.int32)
+        return CalibrationSet(indexes, tuple(turns), owners, self)
 
 
-def _digest(text: str) -> bytes:
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+def message_of(text: str, vector: Scores | None, embedder: Embedder | None) -> Message:
+    """A held-out message as a turn. Clauses are embedded if that is instant."""
+    is_english = embedder is not None and embedder.is_english
+    is_instant = embedder is None or embedder.is_instant
+    pieces = [
+        (piece, None if embedder is None else embedder.embed_query(piece))
+        for piece in (clauses_of(text) if is_instant else ())
+    ]
+    parts: list[Part] = [
+        (part, vector, latin_share(part) if is_english else 1.0, 1.0)
+        for part, vector in [(text, vector), *pieces]
+    ]
+    return parts[0], tuple(parts[1:])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ExampleDigests:
+    """The digests by which held-out messages and their tools are chosen.
+
+    Attributes:
+        examples: of the examples that count.
+        names: uint64[n], of the tools' names.
+    """
+
+    examples: TextDigests
+    names: DigestArray
+
+    @classmethod
+    def of(cls, texts: Sequence[ToolText]) -> ExampleDigests:
+        """O(characters of the examples)."""
+        names = np.array([_digest(text.name) for text in texts], np.uint64)
+        return cls(TextDigests.of((text.examples for text in texts), _digest), names)
+
+    def with_changes(self, sources: Rows, added: ExampleDigests) -> ExampleDigests:
+        """Of the kept rows and the added ones. sources: see `RowChanges`."""
+        names = self.names[sources] if len(self.names) else np.empty(len(sources), np.uint64)
+        names[sources < 0] = added.names
+        return ExampleDigests(self.examples.with_changes(sources, added.examples), names)
+
+    def held_out(self) -> HeldOut | None:
+        """At most `MOST_HELD_OUT`, and of a tool at most an eighth or one; None where tools have too few.
+
+        A tool may lend its only one, since messages come for tools without examples, too. The choice is a
+        function of the texts: the same definitions give the same confidence.
+        """
+        if len(self.examples.digests) < LEAST_HELD_OUT:
+            return None
+        counts = self.examples.counts
+        lent: dict[int, int] = {}  # row → how many of its examples
+        chosen: list[tuple[int, int]] = []
+        out: list[tuple[int, int]] = []
+        for places in self.examples.ascending(MOST_HELD_OUT):
+            if len(chosen) == MOST_HELD_OUT:
+                break
+            lenders = {row for row, _ in places}
+            if all(lent.get(row, 0) < max(1, counts[row] // 8) for row in lenders):
+                for row in lenders:
+                    lent[row] = lent.get(row, 0) + 1
+                chosen.append(places[0])
+                out += places
+        if len(chosen) < LEAST_HELD_OUT:
+            return None
+        is_lent = np.zeros(len(counts), np.bool_)
+        is_lent[list(lent)] = True
+        others = np.flatnonzero(~is_lent)
+        wanted = max(0, MOST_TOOLS - len(lent))
+        if wanted < len(others):
+            others = others[np.argsort(self.names[others], kind="stable")[:wanted]]
+        rows = np.sort(np.concatenate((np.flatnonzero(is_lent), others))).astype(np.int32)
+        return HeldOut(rows, tuple(chosen), frozenset(out))
+
+
+def _digest(text: str) -> int:
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8)
+    return int.from_bytes(digest.digest(), "big")

@@ -15,6 +15,7 @@ from operator import attrgetter
 from typing import Any, Literal, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from toolroll._core import (
     Bitset,
@@ -26,8 +27,9 @@ from toolroll._core import (
     release_free_memory,
 )
 from toolroll.arrays import Rows
-from toolroll.catalog.calibration import CalibrationSet
-from toolroll.catalog.damping import MOST_OWN_PROBES, MOST_PROBES, NO_PROBES, Probes, probes_of
+from toolroll.catalog.build_record import BuildRecord, Samples, digests_of
+from toolroll.catalog.calibration import CalibrationSet, ExampleDigests
+from toolroll.catalog.damping import MOST_OWN_PROBES, MOST_PROBES, NO_PROBES, ProbeDigests, Probes
 from toolroll.catalog.deferred import Deferred, DeferredCosts, readable_schema
 from toolroll.catalog.indexes import Indexes
 from toolroll.catalog.mark_table import MarkTable
@@ -44,8 +46,10 @@ from toolroll.catalog.toolkits import (
     NO_TOOLKITS,
     frozen_rows,
     joined_rows,
+    numbers_in_toolkits,
     rows_below,
     rows_of_members,
+    toolkit_numbers,
     toolkits_of,
 )
 from toolroll.catalog.toolkits_by_meaning import ToolkitIndex
@@ -115,11 +119,10 @@ class Catalog:
             settings and pages read this.
         indexes: what retrieval searches; of a stacked catalog the shared part's, see `retriever`.
         parts: of a stacked catalog, the shared one and the own part, which is not complete alone.
-        probes: texts that show which tools are found for most messages.
+        samples: texts that tell how the tools compete.
         routes: compiled keywords and patterns; a hit selects members, too.
         marks: the tools for each kind of mark and each service.
         toolkit_index: vectors of the toolkits; None where no profile asked for them.
-        calibration_set: messages that are held out, to learn what scores mean; None where there are too few.
         scale: how the embedder's cosines compare to others'.
         speller: corrects messages by the words of tools and keywords.
         switches: toolkits that need settings.
@@ -133,6 +136,7 @@ class Catalog:
         space: identity of the embedder behind the vectors; "" for a catalog without vectors.
         dim: width of the vectors; 0 without.
         options: how it was built.
+        record: what it was built from; None for one that cannot have changes.
     """
 
     tools: Sequence[Tool]
@@ -141,9 +145,8 @@ class Catalog:
     below: Mapping[str, Rows]
     indexes: Indexes
     parts: tuple[Catalog, Catalog] | None
-    probes: Probes
+    samples: Deferred[Samples]
     toolkit_index: ToolkitIndex | None
-    calibration_set: CalibrationSet | None
     scale: Scale
     routes: RouteTable
     marks: MarkTable
@@ -160,6 +163,7 @@ class Catalog:
     dim: int
     options: CatalogOptions
     _revision: Deferred[str]
+    record: BuildRecord | None = None
     _retrievers: dict[tuple[float, ...], CalibratedRetriever] = field(default_factory=dict, repr=False)
     _tool_keys: dict[int, ToolKey] = field(default_factory=dict, repr=False)  # of rows that were shown
     _texts: dict[Hashable, Any] = field(default_factory=dict, repr=False)  # see `remembered`
@@ -224,9 +228,8 @@ class Catalog:
             below=part.below,
             indexes=shared.indexes,
             parts=(shared, part),
-            probes=part.probes,
+            samples=Deferred(lambda: Samples(part.probes, shared.calibration_set or part.calibration_set)),
             toolkit_index=part.toolkit_index,
-            calibration_set=shared.calibration_set or part.calibration_set,
             scale=part.scale,
             routes=part.routes,
             marks=part.marks,
@@ -235,7 +238,7 @@ class Catalog:
             inactive=_joined_inactive(shared, part, hidden),
             not_public=Bitset.join(shared.not_public, part.not_public),
             base=_without(frozen_rows(np.union1d(shared.base, part.base)), hidden),
-            pinned=_heaviest_first(
+            pinned=heaviest_first(
                 (*_without(shared.pinned, hidden).tolist(), *(n + row for row in part.pinned.tolist())),
                 StackedTools(shared.tools, part.tools),
             ),
@@ -249,6 +252,28 @@ class Catalog:
                 lambda: hashlib.sha256(f"{shared.revision} {part.revision}".encode()).hexdigest()[:16]
             ),
         )
+
+    @property
+    def probes(self) -> Probes:
+        """Texts that show which tools are found for most messages."""
+        return self.samples().probes
+
+    @property
+    def calibration_set(self) -> CalibrationSet | None:
+        """Messages that are held out, to learn what scores mean; None where there are too few."""
+        return self.samples().calibration_set
+
+    def measured(self) -> Catalog:
+        """The same with damping and calibration measured anew; itself if they are as they were.
+
+        For a catalog with changes, which begins with those of the catalog before it.
+        """
+        anew = replace(self, _retrievers={})
+        is_same = True
+        for key, known in list(self._retrievers.items()):
+            fusion = Fusion(**dict(zip(_WEIGHTS, key[1:], strict=True)))
+            is_same &= anew.retriever(fusion, bool(key[0])).measures_as(known)
+        return self if is_same else anew
 
     def retriever(self, fusion: Fusion, damped: bool) -> CalibratedRetriever:
         """Retrieval with these weights, calibrated at the first call.
@@ -271,14 +296,15 @@ class Catalog:
 
     @property
     def wants_graph(self) -> bool:
-        """Whether a graph over the vectors would make selections faster and may be built."""
+        """Whether a graph over the vectors may be built and would make selections faster, or was asked for.
+
+        A build makes the one that was asked for at once, but a catalog with changes begins without.
+        """
         vectors = self.indexes.vectors
-        return (
-            self.options.hnsw == "auto"
-            and self.parts is None
-            and vectors is not None
-            and vectors.size * vectors.dim >= LEAST_NUMBERS_FOR_GRAPH
-        )
+        if vectors is None or self.parts is not None:
+            return False
+        is_large = vectors.size * vectors.dim >= LEAST_NUMBERS_FOR_GRAPH
+        return self.options.hnsw is True or (self.options.hnsw == "auto" and is_large)
 
     def __len__(self) -> int:
         return len(self.tools)
@@ -366,28 +392,38 @@ def _built(
     tools = tuple(sorted(definitions.tools, key=lambda tool: tool.name))
     names = {tool.name: row for row, tool in enumerate(tools)}
     if len(names) != len(tools):
-        raise _duplicate(tools)
+        raise duplicate_in(tools)
     own_toolkits = toolkits_of(
         definitions.toolkits, tools, NO_TOOLKITS if shared is None else shared.toolkits
     )
     toolkits = own_toolkits if shared is None else layered(shared.toolkits, own_toolkits)
     below = rows_below(toolkits, tools, own_toolkits)
-    everywhere, reached, base = _reached(toolkits, own_toolkits, tools, below, shared)
+    members = members_of(own_toolkits.values(), toolkits, map(attrgetter("name"), tools))
+    everywhere, reached, base = _reached(toolkits, own_toolkits, members, below, shared)
     costs: Costs
     if options.deferred:
-        costs, revision = (
-            DeferredCosts(tools),
-            Deferred(lambda: _digest(definitions, tools, embedder, options)),
-        )
+        costs, digests = DeferredCosts(tools), None
     else:
         schemas = [schema_text(tool) for tool in tools]
         costs = np.fromiter(map(estimate_tokens, schemas), np.int32, len(tools))
-        digest = _digest(definitions, tools, embedder, options, schemas)
-        revision = Deferred(lambda: digest)
+        digests = digests_of(tools, schemas)
     texts = texts_of(tools, text_of)
-    probes = NO_PROBES
+    toolkit_names, numbers = toolkit_numbers(tools)
+    probes, probe_digests = NO_PROBES, None
+    descriptions: dict[str, tuple[Tool, str]] = {}
     if options.damping:
-        probes = probes_of(tools, texts, MOST_PROBES if shared is None else MOST_OWN_PROBES)
+
+        def description_of(row: int) -> str:
+            descriptions[tools[row].name] = tools[row], texts[row].description
+            return texts[row].description
+
+        probe_digests = ProbeDigests.of(tools)
+        probes = probe_digests.probes(
+            tools,
+            numbers_in_toolkits(toolkit_names, numbers),
+            description_of,
+            MOST_PROBES if shared is None else MOST_OWN_PROBES,
+        )
     scale = Scale() if shared is None else shared.scale
     vectors = index = intents = None
     if embedder is not None and tools:
@@ -412,9 +448,38 @@ def _built(
     toolkit_index = None if shared is None else shared.toolkit_index
     if embedder is not None and options.toolkits_by_meaning:
         toolkit_index = ToolkitIndex.of(own_toolkits, tools, below, embedder, toolkit_index)
-    calibration_set = None
+    calibration_set = example_digests = record = None
     if shared is None or shared.calibration_set is None:  # else the shared part says what a score means
-        calibration_set = calibration_set_of(texts, vectors, embedder)
+        example_digests = ExampleDigests.of(texts)
+        calibration_set = calibration_set_of(example_digests, texts, vectors, embedder)
+    samples = Samples(
+        probes,
+        calibration_set,
+        tuple(tools[owners[0]] for owners in probes.owners),
+        ()
+        if calibration_set is None or calibration_set.held_out is None
+        else tuple(tools[row] for row in calibration_set.held_out.rows.tolist()),
+        descriptions,
+    )
+    if shared is None and digests is not None and example_digests is not None:
+        record = BuildRecord(
+            digests,
+            probe_digests,
+            example_digests,
+            toolkit_names,
+            numbers,
+            definitions.toolkits,
+            definitions.routes,
+            members,
+        )
+    identity = "" if embedder is None else embedder.identity
+
+    def revision() -> str:
+        of_tools = (
+            digests_of(tools, [readable_schema(tool) for tool in tools]) if digests is None else digests
+        )
+        return revision_of(of_tools, definitions, identity, options)
+
     return Catalog(
         tools=tools,
         names=names,
@@ -422,8 +487,7 @@ def _built(
         below=everywhere,
         indexes=Indexes(len(tools), index, postings, intents),
         parts=None,
-        probes=probes,
-        calibration_set=calibration_set,
+        samples=Deferred.of(samples),
         scale=scale,
         toolkit_index=toolkit_index,
         routes=RouteTable.of(
@@ -446,21 +510,22 @@ def _built(
             len(tools), frozen_rows(row for row, tool in enumerate(tools) if not tool.public)
         ),
         base=base,
-        pinned=_heaviest_first((row for row, tool in enumerate(tools) if tool.pinned), tools),
+        pinned=heaviest_first((row for row, tool in enumerate(tools) if tool.pinned), tools),
         costs=costs,
-        keys=Deferred(lambda: _keys(tools)),
+        keys=Deferred(lambda: keys_of(tools)),
         hosted=definitions.hosted,
-        space=embedder.identity if embedder is not None else "",
+        space=identity,
         dim=embedder.dim if embedder is not None else 0,
         options=options,
-        _revision=revision,
+        _revision=Deferred(revision) if digests is None else Deferred.of(revision()),
+        record=record,
     )
 
 
 def _reached(
     toolkits: Mapping[str, Toolkit],
     own_toolkits: Mapping[str, Toolkit],
-    tools: Sequence[Tool],
+    members: Mapping[str, Rows],
     below: Mapping[str, Rows],
     shared: Catalog | None,
 ) -> tuple[Mapping[str, Rows], Mapping[str, Rows], Rows]:
@@ -469,38 +534,39 @@ def _reached(
     With a shared catalog all are rows of both. Own toolkits may have shared tools as members. Shared ones
     have only shared tools: the platform's definitions mean the same for every organisation.
     """
-    members = _members(own_toolkits.values(), toolkits, map(attrgetter("name"), tools))
     if shared is None:
         reached = joined_rows(below, members) if members else below
-        return below, reached, _base(reached, toolkits)
+        return below, reached, rows_of_base(reached, toolkits)
     n = len(shared)
     own = {name: frozen_rows(rows + n) for name, rows in below.items()}
     everywhere = StackedRows(shared.below, own)
     members = joined_rows(
-        _members(own_toolkits.values(), toolkits, shared.names),
+        members_of(own_toolkits.values(), toolkits, shared.names),
         {name: frozen_rows(rows + n) for name, rows in members.items()},
     )
     if not members and shared.routes.rows is shared.below:
-        return everywhere, everywhere, _base(own, toolkits)
+        return everywhere, everywhere, rows_of_base(own, toolkits)
     own = joined_rows(own, members)
-    return everywhere, StackedRows(shared.routes.rows, own), _base(own, toolkits)
+    return everywhere, StackedRows(shared.routes.rows, own), rows_of_base(own, toolkits)
 
 
-def _members(
+def members_of(
     named: Iterable[Toolkit], toolkits: Mapping[str, Toolkit], names: Iterable[str]
 ) -> dict[str, Rows]:
-    """names: of all tools, ascending."""
+    """Toolkit → rows that it or a toolkit below it has as members. names: of all tools, ascending."""
     having = [toolkit for toolkit in named if toolkit.members]
     return rows_of_members(having, toolkits, list(names)) if having else {}
 
 
-def _base(reached: Mapping[str, Rows], toolkits: Mapping[str, Toolkit]) -> Rows:
+def rows_of_base(reached: Mapping[str, Rows], toolkits: Mapping[str, Toolkit]) -> Rows:
+    """The rows of base toolkits and their members. reached: toolkit → rows below it, and members."""
     return frozen_rows(
         sorted({row for name, rows in reached.items() if toolkits[name].base for row in rows.tolist()})
     )
 
 
-def _keys(tools: Sequence[Tool]) -> ToolKeys:
+def keys_of(tools: Sequence[Tool]) -> ToolKeys:
+    """The statistics' keys of these tools."""
     arms, intents, groups = zip(*map(tool_key, tools), strict=True) if tools else ((), (), ())
     return ToolKeys(np.array(arms, np.uint64), np.array(intents, np.uint64), np.array(groups, np.uint64))
 
@@ -519,11 +585,13 @@ def _without(rows: Rows, hidden: Rows) -> Rows:
     return rows[~np.isin(rows, hidden)] if len(hidden) else rows
 
 
-def _heaviest_first(rows: Iterable[int], tools: Sequence[Tool]) -> Rows:
+def heaviest_first(rows: Iterable[int], tools: Sequence[Tool]) -> Rows:
+    """Rows of pinned tools in the order in which they are selected."""
     return frozen_rows(sorted(rows, key=lambda row: (-tools[row].pin_weight, row)))
 
 
-def _duplicate(tools: Sequence[Tool]) -> InvalidDefinition:
+def duplicate_in(tools: Sequence[Tool]) -> InvalidDefinition:
+    """The error of two tools of one name, which are neighbours."""
     for tool, following in pairwise(tools):
         if tool.name == following.name:
             homes = sorted({tool.toolkit or "no toolkit", following.toolkit or "no toolkit"})
@@ -541,36 +609,18 @@ def _rows_where(tools: Sequence[Tool], holds: Callable[[Tool], bool]) -> Bitset 
     return Bitset.of(len(tools), rows) if len(rows) else None
 
 
-def _digest(
-    definitions: Definitions,
-    tools: Sequence[Tool],
-    embedder: Embedder | None,
-    options: CatalogOptions,
-    schemas: Sequence[str] | None = None,
+def revision_of(
+    digests: npt.NDArray[np.uint8], definitions: Definitions, space: str, options: CatalogOptions
 ) -> str:
-    """The revision. schemas: `schema_text` of each tool, where the caller has them."""
-    digest = hashlib.sha256()
-    schemas = [readable_schema(tool) for tool in tools] if schemas is None else schemas
-    for tool, schema in zip(tools, schemas, strict=True):
-        kept = (
-            tool.toolkit,
-            tool.summary,
-            tool.when_to_use,
-            tool.tags,
-            tool.examples,
-            tool.status,
-            tool.public,
-        )
-        governed = (tool.pinned, tool.pin_weight, *([tool.interchangeable] if tool.interchangeable else ()))
-        hints = (sorted(tool.hints.items()),) if tool.annotations else ()  # rules read them
-        digest.update(repr((schema, kept, *governed, *hints)).encode("utf-8", "surrogatepass"))
+    """The revision. digests: `digests_of` the tools; those of the definitions are not read."""
+    digest = hashlib.sha256(digests.tobytes())
     for toolkit in sorted(definitions.toolkits, key=lambda toolkit: toolkit.name):
         digest.update(_written(toolkit).encode("utf-8", "surrogatepass"))
     for route in definitions.routes:
         digest.update(repr(route).encode("utf-8", "surrogatepass"))
-    if embedder is not None:
+    if space:
         weights = f"{options.description_counts} {PARAMETERS_WEIGHT} {VERB_WEIGHT}"
-        digest.update(f"{embedder.identity} {weights}".encode())
+        digest.update(f"{space} {weights}".encode())
     if options.keyword_mode is not None:
         digest.update(f"keywords {options.keyword_mode}".encode())
     return digest.hexdigest()[:16]

@@ -13,8 +13,7 @@ are worth most, those that the description would not have found, and greedy desc
 from __future__ import annotations
 
 import hashlib
-from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -22,9 +21,13 @@ import numpy as np
 import numpy.typing as npt
 
 from toolroll._core import Bitset, Fusion, Retriever, latin_share
-from toolroll.arrays import NO_ROWS, NO_SCORES, Rows, Scores
+from toolroll._gil import GilYielder
+from toolroll.arrays import NO_ROWS, Rows, Scores
+from toolroll.catalog.digests import DigestArray, TextDigests, ascending
+from toolroll.catalog.searches import Search, each_found
 from toolroll.catalog.tool2vec import ToolVectors
 from toolroll.catalog.tool_text import MOST_EXAMPLES, ToolText
+from toolroll.catalog.toolkits import numbers_in_toolkits, toolkit_numbers
 from toolroll.embedder import Embedder, vectors_of
 from toolroll.tools import Tool
 
@@ -95,12 +98,17 @@ class Probes:
         rows = np.full((len(self.texts), FOUND), -1, np.int32)
         scores = np.zeros((len(self.texts), FOUND), np.float32)
         everything = Bitset.full(retriever.size)
-        for at, text in enumerate(self.texts):
-            vector = None if self.vectors is None else self.vectors[at].astype(np.float32, copy=False)
-            trust = latin_share(text) if self.is_english else 1.0
-            found, best, *_ = retriever.search(
-                text, vector, trust, (), (), everything, NO_ROWS, NO_SCORES, FOUND, fusion
+        searches: list[Search] = [
+            (
+                text,
+                None if self.vectors is None else self.vectors[at].astype(np.float32, copy=False),
+                latin_share(text) if self.is_english else 1.0,
+                (),
+                everything,
             )
+            for at, text in enumerate(self.texts)
+        ]
+        for at, (found, best, _) in enumerate(each_found(retriever, searches, FOUND, fusion)):
             rows[at, : len(found)], scores[at, : len(found)] = found, best
         return rows, scores
 
@@ -108,30 +116,76 @@ class Probes:
 NO_PROBES = Probes((), (), NO_ROWS, np.empty(0, np.bool_))
 
 
-def probes_of(tools: Sequence[Tool], texts: Sequence[ToolText], most: int = MOST_PROBES) -> Probes:
-    """The tools' examples, which are messages; descriptions where too few tools have any.
+@dataclass(frozen=True, slots=True, eq=False)
+class ProbeDigests:
+    """The digests by which probes are chosen.
 
-    At most so many, fewer in a large catalog; chosen by digest.
+    Attributes:
+        examples: of the tools' examples.
+        names: uint64[n], of their names.
+        have_examples: bool[n], whether each tool has examples.
     """
-    most = min(most, max(LEAST_PROBES, _MOST_WORK // max(len(texts), 1)))
-    have_examples = np.fromiter((bool(tool.examples) for tool in tools), np.bool_, len(tools))
-    are_enough = int(have_examples.sum()) >= _ENOUGH
-    numbers: dict[str, int] = {"": -1}
-    toolkits = np.fromiter(
-        (numbers.setdefault(tool.toolkit, len(numbers) - 1) for tool in tools), np.int32, len(tools)
-    )
-    owners: defaultdict[str, dict[int, None]] = defaultdict(dict)
-    plain = []
-    for row, tool in enumerate(tools):
-        for example in tool.examples[:MOST_EXAMPLES]:
-            owners[example][row] = None
-        if not tool.examples and not are_enough:
-            plain.append(row)
-    plain.sort(key=lambda row: _digest(texts[row].name))
-    for row in plain[:most]:
-        owners[texts[row].description][row] = None
-    chosen = sorted(owners, key=_digest)[:most]
-    return Probes(tuple(chosen), tuple(tuple(owners[text]) for text in chosen), toolkits, have_examples)
+
+    examples: TextDigests
+    names: DigestArray
+    have_examples: npt.NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, tools: Sequence[Tool]) -> ProbeDigests:
+        """O(characters of the examples)."""
+        return cls(
+            TextDigests.of((tool.examples[:MOST_EXAMPLES] for tool in tools), _digest),
+            np.array([_digest(tool.name) for tool in tools], np.uint64),
+            np.array([bool(tool.examples) for tool in tools], np.bool_),
+        )
+
+    def with_changes(self, sources: Rows, added: ProbeDigests) -> ProbeDigests:
+        """Of the kept rows and the added ones. sources: see `RowChanges`."""
+        is_added = sources < 0
+        names, have_examples = self.names[sources], self.have_examples[sources]
+        names[is_added], have_examples[is_added] = added.names, added.have_examples
+        return ProbeDigests(self.examples.with_changes(sources, added.examples), names, have_examples)
+
+    def probes(
+        self,
+        tools: Sequence[Tool],
+        toolkits: Rows,
+        description_of: Callable[[int], str],
+        most: int = MOST_PROBES,
+    ) -> Probes:
+        """The tools' examples, which are messages; descriptions where too few tools have any.
+
+        At most so many, fewer in a large catalog. toolkits: int32[n], as in `Probes`. description_of: a row's
+        `ToolText.description`.
+        """
+        n = len(self.names)
+        most = min(most, max(LEAST_PROBES, _MOST_WORK // max(n, 1)))
+        plain: list[int] = []
+        if int(self.have_examples.sum()) < _ENOUGH:
+            cold = np.flatnonzero(~self.have_examples)
+            plain = cold[np.argsort(self.names[cold], kind="stable")[:most]].tolist()
+        descriptions = [description_of(row) for row in plain]
+        count = len(self.examples.digests)
+        digests = np.array([_digest(text) for text in descriptions], np.uint64)
+
+        def place(at: int) -> tuple[int, int]:
+            return self.examples.place(at) if at < count else (plain[at - count], count - 1 - at)
+
+        texts: list[str] = []
+        owners: list[tuple[int, ...]] = []
+        for places in ascending(np.concatenate((self.examples.digests, digests)), most, place):
+            if len(texts) == most:
+                break
+            row, at = places[0]
+            texts.append(descriptions[-1 - at] if at < 0 else tools[row].examples[at])
+            owners.append(tuple(dict.fromkeys(row for row, _ in places)))
+        return Probes(tuple(texts), tuple(owners), toolkits, self.have_examples)
+
+
+def probes_of(tools: Sequence[Tool], texts: Sequence[ToolText], most: int = MOST_PROBES) -> Probes:
+    """The probes of these tools; see `ProbeDigests.probes`."""
+    toolkits = numbers_in_toolkits(*toolkit_numbers(tools))
+    return ProbeDigests.of(tools).probes(tools, toolkits, lambda row: texts[row].description, most)
 
 
 def damping(probes: Probes, rows: Rows, scores: Scores, k: int = 5) -> Scores:
@@ -158,7 +212,9 @@ def damping(probes: Probes, rows: Rows, scores: Scores, k: int = 5) -> Scores:
     foreign = np.bincount(reached[is_foreign], votes[probe[is_foreign]], minlength=n)
     shares = foreign / np.maximum(votes.sum() - weights.owned_votes()[groups], 1e-9)
     bounds = np.maximum(LEAST_SHARE, np.where(probes.have_examples, WARM_SHARE, COLD_SHARE) * k / n)
+    yielder = GilYielder()
     for row in np.flatnonzero(shares > bounds):
+        yielder()
         among = weights.foreign_to(int(groups[row]))
         own = np.where((rows == row) & is_found, scores, 0).max(axis=1)[among]
         others = np.where(own >= floor[among], below[among], floor[among])
@@ -170,6 +226,7 @@ def damping(probes: Probes, rows: Rows, scores: Scores, k: int = 5) -> Scores:
     found, damped = np.take_along_axis(found, order, axis=1), np.take_along_axis(damped, order, axis=1)
     # The toolkits come before the groups of one tool.
     for group in sorted(set(found[:, :k].ravel().tolist()) & set(range(weights.toolkits))):
+        yielder()
         members = np.flatnonzero(groups == group)
         foreign_probes = np.flatnonzero(weights.foreign_to(group))
         if n - len(members) < k or not len(foreign_probes):
@@ -270,5 +327,6 @@ class _ProbeWeights:
         return float(np.clip(needed[order[min(at, len(order) - 1)]], _LEAST, 1))
 
 
-def _digest(text: str) -> bytes:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+def _digest(text: str) -> int:
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+    return int.from_bytes(digest[:8], "big")

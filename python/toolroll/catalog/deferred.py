@@ -20,18 +20,36 @@ T = TypeVar("T")
 class Deferred(Generic[T]):
     """A value that its first call computes. Two threads may both compute it; they get equal values."""
 
-    __slots__ = ("_make", "_value")
+    __slots__ = ("_earlier", "_make", "_value")
 
-    def __init__(self, make: Callable[[], T]) -> None:
-        """make: computes the value, and returns the same one each time."""
+    def __init__(self, make: Callable[[], T], earlier: T | None = None) -> None:
+        """make: computes the value, and returns the same one each time. earlier: a value to begin with."""
         self._make: Callable[[], T] | None = make
+        self._earlier = earlier
+
+    @classmethod
+    def of(cls, value: T) -> Deferred[T]:
+        """One that is computed already."""
+        deferred: Deferred[T] = cls(lambda: value)
+        deferred()
+        return deferred
 
     def __call__(self) -> T:
         """The value."""
         if (make := self._make) is not None:
             self._value = make()
-            self._make = None  # lets go of everything that the value is made from
+            self._make = self._earlier = None  # lets go of everything that the value is made from
         return self._value
+
+    @property
+    def known(self) -> T | None:
+        """The value; None if nobody has asked for it yet."""
+        return self._value if self._make is None else None
+
+    @property
+    def earlier(self) -> T | None:
+        """The value that the computation begins with; None if there is none, or it is done."""
+        return self._earlier
 
 
 class DeferredCosts:

@@ -11,12 +11,13 @@ from typing import NamedTuple
 import numpy as np
 
 from toolroll._core import Automaton, find_meanings
+from toolroll._gil import GilYielder
 from toolroll.arrays import Rows
 from toolroll.catalog.deferred import Deferred
 from toolroll.catalog.marks import ENDINGS, MEANINGS
 from toolroll.catalog.services import SERVICES, Service
 from toolroll.catalog.tool_text import ToolText, words
-from toolroll.catalog.toolkits import frozen_rows
+from toolroll.catalog.toolkits import frozen_rows, moved_rows
 
 _MOST_ROWS = 512  # of a meaning: each is scored for the message, and so many say little
 _REMEMBERED = 1024  # sets of marks whose answer is kept; forgotten all at once when there are more
@@ -42,7 +43,8 @@ class MarkTable:
     """The tools for each meaning, which is a kind of mark, an ending of a file or a service.
 
     Attributes:
-        rows: meaning → the rows whose name or toolkit has one of its words, ascending.
+        rows: meaning → the rows whose name or toolkit has one of its words, ascending; counted only where
+            they are few.
         shared: of a stacked catalog, the table of the shared part.
         behind: the number of rows of that part.
     """
@@ -77,6 +79,20 @@ class MarkTable:
             named[name] if name.startswith(_SERVICE) else name: found for name, found in rows.items()
         }
         return cls(Deferred(lambda: known))
+
+    def with_changes(self, targets: Rows, added: Rows, texts: Sequence[ToolText]) -> MarkTable:
+        """Of the kept rows and the added ones; for a table without a shared one.
+
+        targets: the new row of each old one, or -1. added: the new rows of the texts, ascending.
+        """
+        more = _rows_for(texts)()
+        rows, yielder = {}, GilYielder()
+        for meaning in dict.fromkeys((*self.rows(), *more)):
+            moved = moved_rows(self.rows().get(meaning, _NONE), targets, added[more.get(meaning, _NONE)])
+            if len(moved):
+                rows[meaning] = moved
+            yielder()
+        return MarkTable(Deferred(lambda: rows))
 
     def hits(self, text: str, query: str = "") -> tuple[MarkHit, ...]:
         """The marks of a message and the services that it names, if any tool deals with them.
@@ -117,6 +133,8 @@ class MarkTable:
 
     def _rows_of(self, meaning: str | Service) -> Rows:
         own = self.rows().get(meaning, _NONE)
+        if len(own) > _MOST_ROWS:
+            own = _NONE
         if self.shared is None:
             return own
         return np.concatenate((self.shared._rows_of(meaning), own + np.int32(self.behind)))
@@ -142,7 +160,7 @@ def _rows_for(texts: Sequence[ToolText]) -> Callable[[], Mapping[str | Service, 
         for row, (toolkit, name) in enumerate(names):
             for meaning in meanings_of(f"{words(toolkit)} {words(name)}"):
                 rows[meaning].append(row)
-        return {meaning: frozen_rows(found) for meaning, found in rows.items() if len(found) <= _MOST_ROWS}
+        return {meaning: frozen_rows(found) for meaning, found in rows.items()}
 
     return make
 

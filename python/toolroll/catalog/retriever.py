@@ -12,14 +12,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from toolroll._core import Bm25Index, Fusion, Retriever, VectorIndex
+from toolroll._core import Fusion, Retriever
 from toolroll.arrays import Scores
-from toolroll.catalog.calibration import AT_LARGE, Calibration, CalibrationSet, HeldOut
+from toolroll.catalog.calibration import AT_LARGE, Calibration, CalibrationSet, ExampleDigests
 from toolroll.catalog.damping import Probes, damping
 from toolroll.catalog.indexes import Indexes
 from toolroll.catalog.stacked import StackedColumn
 from toolroll.catalog.tool2vec import ToolVectors
-from toolroll.catalog.tool_text import FIELD_WEIGHTS, ToolText, columns
+from toolroll.catalog.tool_text import ToolText
 from toolroll.embedder import Embedder
 
 
@@ -55,6 +55,17 @@ class CalibratedRetriever:
         calibration = AT_LARGE if calibration_set is None else calibration_set.calibrate(fusion)
         return cls(indexes.retriever(factors), factors, calibration)
 
+    def measures_as(self, other: CalibratedRetriever) -> bool:
+        """Whether another one has the same damping and calibration. Neither is stacked."""
+        damping, others = self.damping, other.damping
+        if isinstance(damping, np.ndarray) and isinstance(others, np.ndarray):
+            if not np.array_equal(damping, others):
+                return False
+        elif damping is not others:
+            return False
+        one, two = self.calibration, other.calibration
+        return np.array_equal(one.best, two.best) and np.array_equal(one.own, two.own)
+
     @classmethod
     def stacked(cls, shared: CalibratedRetriever, own: CalibratedRetriever) -> CalibratedRetriever:
         """Both as one. The calibration is that of the shared part, if it has one."""
@@ -80,16 +91,11 @@ def _ones(size: int) -> Scores:
 
 
 def calibration_set_of(
-    texts: Sequence[ToolText], vectors: ToolVectors | None, embedder: Embedder | None
+    digests: ExampleDigests, texts: Sequence[ToolText], vectors: ToolVectors | None, embedder: Embedder | None
 ) -> CalibrationSet | None:
     """Held-out messages over indexes that are built without them; None where there are too few."""
-    held_out = HeldOut.of(texts)
+    held_out = digests.held_out()
     if held_out is None:
         return None
-    rest = held_out.texts(texts)
-    index = intents = None
-    if vectors is not None:
-        known = held_out.vectors(vectors)
-        index, intents = VectorIndex.build(known.vectors()), known.intents()
-    indexes = Indexes(len(rest), index, Bm25Index.build(columns(rest), FIELD_WEIGHTS), intents)
+    indexes = Indexes.of(held_out.texts(texts), None if vectors is None else held_out.vectors(vectors))
     return held_out.calibration_set(texts, indexes, vectors, embedder)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
 
@@ -85,6 +85,16 @@ class RouteTable:
             shared,
             prefilter,
         )
+
+    def over(self, size: int, routes: Iterable[Route], rows: Mapping[str, Rows]) -> RouteTable:
+        """The same routes over a catalog with changes; nothing is compiled.
+
+        Raises:
+            InvalidDefinition: an unknown toolkit.
+        """
+        for route in routes:
+            _check(route, rows)
+        return replace(self, size=size, rows=rows)
 
     def hits(self, text: str, query: str = "") -> dict[str, str]:
         """Toolkit → the first keyword or pattern that switched it on. Empty where nothing did.

@@ -25,6 +25,7 @@ from toolroll._core import Bitset, SectionFile, SectionWriter, SortedStrings, Sp
 from toolroll._files import replacing
 from toolroll._version import __version__
 from toolroll.arrays import NO_ROWS, Rows, Scores
+from toolroll.catalog.build_record import Samples
 from toolroll.catalog.calibration import AT_LARGE, Calibration, CalibrationSet
 from toolroll.catalog.catalog import Catalog, CatalogOptions
 from toolroll.catalog.damping import Probes
@@ -327,9 +328,8 @@ class SavedCatalog:
             below=below,
             indexes=indexes,
             parts=None,
-            probes=self._probes(size, dim),
+            samples=Deferred.of(Samples(self._probes(size, dim), self._calibration_set(dim))),
             toolkit_index=self._toolkit_index(toolkits, dim),
-            calibration_set=self._calibration_set(dim),
             scale=Scale(
                 float(scale["gain"]), float(scale["floor"]), base64.b64decode(scale["centre"], validate=True)
             ),

@@ -10,6 +10,7 @@ from itertools import chain
 from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from toolroll._core import LanguageGate, Lexicon, Speller, WordPiece
 from toolroll.catalog.deferred import Deferred
@@ -35,10 +36,29 @@ def speller_of(
     shared: a speller whose words this one knows, too, without a copy.
     Memory follows the distinct words, about 50 bytes each; reading costs some 10 ns a character.
     """
-    columns = (*fields, keywords)
-    weights = np.repeat(np.array(_WEIGHTS, np.float32), [len(texts) for texts in columns])
-    words = Lexicon.of_texts(list(chain.from_iterable(columns)), weights)
+    words = Lexicon.of_texts(*_weighed(fields, keywords))
     return Speller(words, general_words(), language_gate()) if shared is None else shared.with_own(words)
+
+
+def changed_speller(
+    speller: Speller,
+    removed: tuple[Sequence[Sequence[str]], Sequence[str]],
+    added: tuple[Sequence[Sequence[str]], Sequence[str]],
+) -> Speller:
+    """The speller without the texts and keywords that are removed, and with those that are added.
+
+    removed, added: as `speller_of` takes them.
+    """
+    return speller.with_changes(*_weighed(*removed), *_weighed(*added))
+
+
+def _weighed(
+    fields: Sequence[Sequence[str]], keywords: Sequence[str]
+) -> tuple[list[str], npt.NDArray[np.float32]]:
+    """All texts, and the weight of each one's words."""
+    every = (*fields, keywords)
+    weights = np.repeat(np.array(_WEIGHTS, np.float32), [len(texts) for texts in every])
+    return list(chain.from_iterable(every)), weights
 
 
 class DeferredSpeller:
@@ -90,8 +110,8 @@ _loaded: Lexicon | None = None
 
 
 def _load() -> Lexicon:
-    return Lexicon.of_vocabulary(resources.files(_MODELS).joinpath("vocab.txt").read_bytes(), _FLAT)
+    return Lexicon.of_vocabulary(_vocabulary(), _FLAT)
 
 
-def _vocabulary() -> list[str]:
-    return resources.files(_MODELS).joinpath("vocab.txt").read_text("utf-8").splitlines()
+def _vocabulary() -> bytes:
+    return resources.files(_MODELS).joinpath("vocab.txt").read_bytes()

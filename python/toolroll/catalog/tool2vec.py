@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +33,8 @@ VERB_WEIGHT = 0.1  # of other words for the verb beside both
 LEAST_GROUPED = 8  # examples of a tool from which on they are grouped
 GROUP_SIZE = 4  # examples in a group, on the mean
 MOST_GROUPS = 8
+
+Groups: TypeAlias = tuple[npt.NDArray[np.int64], Scores, Scores]
 
 _BATCH = 4096
 _ROUNDS = 8
@@ -114,9 +117,19 @@ class ToolVectors:
         return _unit((1 - share) * self.descriptions + share * _unit(sums))
 
     def intents(self) -> Intents | None:
-        """The groups of the tools that have many examples; None where no tool has so many.
+        """The groups of the tools that have many examples; None where no tool has so many."""
+        groups = self.groups()
+        return None if groups is None else Intents.build(*groups)
 
-        Unit vectors, which count as much as the examples do in the tool's vector.
+    def no_groups(self) -> Groups:
+        """What `groups` would be of tools that have none."""
+        dim = self.descriptions.shape[1]
+        return np.zeros(len(self.begins), np.int64), np.empty((0, dim), np.float32), np.empty(0, np.float32)
+
+    def groups(self) -> Groups | None:
+        """Begins of each tool, unit vectors and weights, as `Intents.build` takes them; None for none.
+
+        They count as much as the examples do in the tool's vector.
         """
         if len(self.examples) < LEAST_GROUPED:
             return None
@@ -134,7 +147,7 @@ class ToolVectors:
             weights += [shares[row]] * len(groups)
         if not centres:
             return None
-        return Intents.build(np.cumsum(begins), np.concatenate(centres), np.array(weights, np.float32))
+        return np.cumsum(begins), np.concatenate(centres), np.array(weights, np.float32)
 
     def _owners(self) -> npt.NDArray[np.intp]:
         """The tool of each example."""
@@ -172,7 +185,9 @@ def _turned(rows: Scores, weight: np.float32, added: Scores, centre: bytes) -> S
         return _unit(rows + weight * added)
     common = np.frombuffer(centre, np.float32)
     turned = _unit(_unit(rows - common) + weight * _unit(added - common))
-    along = turned @ common  # as far in the new direction as the unit sphere is
+    # As far in the new direction as the unit sphere is. Not a product of matrices: the last digits of those
+    # depend on the number of rows, and a tool's vector must not depend on the tools beside it.
+    along = (turned * common).sum(axis=1)
     reach = np.sqrt(np.maximum(0, along**2 + 1 - common @ common)) - along
     return _unit(common + reach[:, None] * turned)
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
-from toolroll.arrays import Rows
+from toolroll.arrays import NO_ROWS, Rows
 from toolroll.catalog.stacked import layered
 from toolroll.errors import InvalidDefinition
 from toolroll.tools import Tool, Toolkit
@@ -75,16 +76,16 @@ def rows_of_members(
     return {name: frozen_rows(sorted(found)) for name, found in rows.items()}
 
 
-def absent_members(toolkits: Iterable[Toolkit], names: Sequence[str]) -> list[tuple[str, str]]:
+def absent_members(toolkits: Iterable[Toolkit], names: Container[str]) -> list[tuple[str, str]]:
     """(toolkit, member) for members that are the name of no tool; a pattern may wait for tools to come.
 
-    names: of all tools, ascending.
+    names: of all tools.
     """
     return [
         (toolkit.name, member)
         for toolkit in toolkits
         for member in toolkit.members
-        if "*" not in member and not is_among(member, names)
+        if "*" not in member and member not in names
     ]
 
 
@@ -134,6 +135,50 @@ def joined_rows(*parts: Mapping[str, Rows]) -> dict[str, Rows]:
             held = joined.get(name)
             joined[name] = rows if held is None else frozen_rows(np.union1d(held, rows))
     return joined
+
+
+def rows_by_toolkit(
+    toolkits: Mapping[str, Toolkit], names: Sequence[str], numbers: npt.NDArray[np.int32]
+) -> dict[str, Rows]:
+    """What `rows_below` gives for all of the toolkits, without a look at the tools.
+
+    names, numbers: the toolkit of row r is names[numbers[r]]. O(n log n) in numpy.
+    """
+    order = np.argsort(numbers, kind="stable").astype(np.int32)
+    ends = np.cumsum(np.bincount(numbers, minlength=len(names))).tolist()
+    parts: dict[str, list[Rows]] = {name: [] for name in toolkits}
+    for name, begin, end in zip(names, [0, *ends], ends, strict=False):
+        if name and begin < end:
+            for above in _lineage(name, toolkits):
+                parts[above].append(order[begin:end])
+    rows = {name: np.sort(np.concatenate((NO_ROWS, *some))) for name, some in parts.items()}
+    for array in rows.values():
+        array.flags.writeable = False
+    return rows
+
+
+def toolkit_numbers(
+    tools: Sequence[Tool], known: Sequence[str] = ()
+) -> tuple[tuple[str, ...], npt.NDArray[np.int32]]:
+    """The names of the tools' toolkits, behind the known ones, and the number of each tool's."""
+    numbers = {name: number for number, name in enumerate(known)}
+    found = np.array([numbers.setdefault(tool.toolkit, len(numbers)) for tool in tools], np.int32)
+    return tuple(numbers), found
+
+
+def numbers_in_toolkits(names: Sequence[str], numbers: Rows) -> Rows:
+    """The numbers, with -1 for tools in no toolkit. names, numbers: from `toolkit_numbers`."""
+    return np.where(numbers == names.index(""), np.int32(-1), numbers) if "" in names else numbers
+
+
+def moved_rows(rows: Rows, targets: Rows, added: Rows) -> Rows:
+    """The rows in a catalog with changes, ascending. targets: the new row of each old one, or -1."""
+    moved = targets[rows]
+    moved = moved[moved >= 0]  # ascending, since kept rows stay in their order
+    if len(added):
+        moved = np.insert(moved, np.searchsorted(moved, added), added)
+    moved.flags.writeable = False
+    return moved
 
 
 def frozen_rows(rows: Iterable[int]) -> Rows:

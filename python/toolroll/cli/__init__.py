@@ -29,7 +29,8 @@ root = click.version_option(__version__, prog_name="toolroll", message="%(prog)s
         "toolroll import toolkits/ --to sqlite:///tools.db\n"
         "toolroll registry list --catalog sqlite:///tools.db\n"
         "toolroll embed --catalog sqlite:///tools.db --embedder minilm\n"
-        "toolroll mcp --config mcp.json",
+        "toolroll mcp --config mcp.json\n"
+        "toolroll serve --catalog sqlite:///tools.db",
         modules={
             "select": "toolroll.cli.select",
             "eval": "toolroll.cli.evaluate",
@@ -38,6 +39,7 @@ root = click.version_option(__version__, prog_name="toolroll", message="%(prog)s
             "registry": "toolroll.cli.registry",
             "embed": "toolroll.cli.embed",
             "mcp": "toolroll.cli.mcp",
+            "serve": "toolroll.cli.serve",
             "examples": "toolroll.cli.examples",
             "events": "toolroll.cli.events",
             "lab": "toolroll.cli.lab",
@@ -46,7 +48,7 @@ root = click.version_option(__version__, prog_name="toolroll", message="%(prog)s
         },
         sections={
             "Commands": ("select", "eval", "import", "registry", "embed", "mcp"),
-            "More": ("build", "examples", "events", "lab"),
+            "More": ("serve", "build", "examples", "events", "lab"),
         },
         context_settings={
             "help_option_names": ["-h", "--help"],

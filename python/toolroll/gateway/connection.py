@@ -19,7 +19,7 @@ from toolroll.gateway import mcp_versions
 from toolroll.gateway.mcp_versions import Client, Json, OnProgress, ProtocolError
 from toolroll.gateway.references import resolved
 from toolroll.gateway.server_spec import ServerSpec
-from toolroll.gateway.traffic import Traffic, between, with_reading
+from toolroll.gateway.traffic import LimitedStream, Traffic
 
 _log = logging.getLogger("toolroll.gateway")
 
@@ -84,6 +84,7 @@ class Connection:
         self._slots = anyio.Semaphore(spec.max_in_flight)
         self._waiting = 0
         self._calls: dict[object, tuple[anyio.CancelScope, Asker | None]] = {}
+        self._closed = anyio.Event()
 
     async def run(self) -> None:
         """Keeps the server running, until this is cancelled."""
@@ -137,11 +138,21 @@ class Connection:
             TimeoutError: it did not answer in time.
             ProtocolError: it answered with an error.
         """
+        timeout_s = self.spec.timeout_s if timeout_s is None else timeout_s
+        try:
+            self._slots.acquire_nowait()  # those that wait come first: a slot that is free has none of them
+        except anyio.WouldBlock:
+            await self._wait_for_slot(timeout_s)
+        try:
+            return await self._request(method, params, timeout_s, asker, on_progress)
+        finally:
+            self._slots.release()
+
+    async def _wait_for_slot(self, timeout_s: float) -> None:
         if self._waiting >= _MOST_WAITING:
             raise Overloaded(
                 f"server {self.spec.name!r}: {self._waiting:,} calls wait for it", retry_after_s=1.0
             )
-        timeout_s = self.spec.timeout_s if timeout_s is None else timeout_s
         self._waiting += 1
         try:
             with anyio.fail_after(timeout_s):
@@ -153,10 +164,6 @@ class Connection:
             ) from None
         finally:
             self._waiting -= 1
-        try:
-            return await self._request(method, params, timeout_s, asker, on_progress)
-        finally:
-            self._slots.release()
 
     async def _request(
         self,
@@ -177,8 +184,10 @@ class Connection:
             self._calls[key] = scope, asker
             try:
                 return await client.request(method, params, on_progress)
-            except ProtocolError:
-                if self.client is not client:  # the package's way to say that the connection is closed
+            except ProtocolError as error:
+                if mcp_versions.is_closed(error) and self.client is client:
+                    self._ended()  # nothing can be sent any more, though the server may still write
+                if self.client is not client:
                     raise self._error() from None
                 raise
             except (anyio.ClosedResourceError, anyio.BrokenResourceError):
@@ -195,37 +204,46 @@ class Connection:
         return ServerDown(f"server {self.spec.name!r} is away: {reason}", retry_after_s=round(wait_s, 1))
 
     async def _serve(self) -> None:
-        """Starts the server, and returns when the connection has ended."""
-        self.traffic = Traffic()
-        send, receive = between()
-        with self._errors() as errors, send, receive:
-            async with self._transport(errors) as streams, anyio.create_task_group() as tasks:
-                ended = anyio.Event()
+        """Starts the server, and returns when the connection has ended.
 
-                async def pass_on() -> None:
-                    try:
-                        await self.traffic.pass_on(streams[0], send)
-                    finally:
-                        ended.set()
+        Raises:
+            Flood: the server sent too much.
+        """
+        self.traffic, self._closed = Traffic(), anyio.Event()
+        try:
+            await self._converse()
+        except Exception:  # a transport whose server sent too much fails in many ways
+            if self.traffic.flood is not None:
+                raise self.traffic.flood from None
+            raise
+        if self.traffic.flood is not None:
+            raise self.traffic.flood
 
-                tasks.start_soon(pass_on)
-                session = with_reading(streams, receive)
-                async with Client(session, self._on_question, self._on_notification) as client:
+    async def _converse(self) -> None:
+        with self._errors() as errors:
+            async with self._transport(errors) as (source, target):
+                limited = LimitedStream(source, self.traffic, self._ended)
+                async with Client((limited, target), self._on_question, self._on_notification) as client:
                     with anyio.fail_after(self.spec.start_timeout_s):
                         await client.initialize()
                         self.client = client
                         await self._on_up(client)
                     self.starts += 1
                     self._set("up", "")
-                    await self._watch(client, ended)
-                    self._down("it closed the connection", 0.0)
-                tasks.cancel_scope.cancel()
+                    await self._watch(client)
+                    self._ended()
 
-    async def _watch(self, client: Client, ended: anyio.Event) -> None:
+    def _ended(self) -> None:
+        """Ends the calls before the session does, whose error would not say why."""
+        self._closed.set()
+        if self.state == "up":
+            self._down(str(self.traffic.flood or "it closed the connection"), 0.0)
+
+    async def _watch(self, client: Client) -> None:
         """Returns when the connection has ended, or when an idle server does not answer a ping."""
-        while not ended.is_set():
+        while not self._closed.is_set():
             with anyio.move_on_after(_PING_S):
-                await ended.wait()
+                await self._closed.wait()
                 return
             if os.path.exists(self._log_file) and os.path.getsize(self._log_file) > _LARGEST_LOG:
                 os.truncate(self._log_file, 0)  # its process appends
@@ -233,8 +251,9 @@ class Connection:
                 try:
                     with anyio.fail_after(_PING_TIMEOUT_S):
                         await client.request("ping", None)
-                except ProtocolError:
-                    pass  # an error is an answer
+                except ProtocolError as error:  # an error is an answer
+                    if mcp_versions.is_closed(error):
+                        return
 
     def _set(self, state: State, reason: str) -> None:
         self.state, self.reason = state, reason[:_LONGEST_REASON]

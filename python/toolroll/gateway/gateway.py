@@ -17,7 +17,7 @@ import anyio.abc
 from toolroll import Answer, Context, Session, Tool, Unavailable
 from toolroll.errors import InvalidInput
 from toolroll.formats.meta_tools import CALL_TOOL, SEARCH_TOOLS, read_call
-from toolroll.formats.schemas import convert_all
+from toolroll.formats.schemas import SentTools, sent_tools
 from toolroll.gateway.call_log import CallLog, Ending
 from toolroll.gateway.caller import Caller
 from toolroll.gateway.configuration import Configuration
@@ -38,6 +38,7 @@ _SEARCH_START_S = 8.0  # after the start, until which a search waits for servers
 _LONGEST_START_S = 30.0  # the same for a call of a tool that is not known yet
 _MOST_SEARCHED = 100_000  # conversations whose calls may be outcomes of their searches
 _COLLECT_S = 0.05  # servers that answer together are taken over together
+_TOGETHER_S = 0.3  # after which a list has what was taken over; the rest follows
 _RECORDS = 64  # outcomes that are written at the same time; more make their calls wait
 _OF_TRANSPORT = (INTERNAL_ERROR, METHOD_NOT_FOUND)
 
@@ -86,15 +87,16 @@ class Gateway:
     async def running(self) -> AsyncIterator[Gateway]:
         """Starts all servers, guardians first, and stops them at the end."""
         self._began = time.monotonic()
-        async with anyio.create_task_group() as self._tasks:
-            self._tasks.start_soon(self._take_over)
-            self._tasks.start_soon(self._compare)
-            self._tasks.start_soon(self._start)
-            try:
-                yield self
-            finally:
-                self._tasks.cancel_scope.cancel()
-                self.call_log.close()
+        try:
+            async with anyio.create_task_group() as self._tasks:
+                for task in (self.call_log.run, self._take_over, self._compare, self._start):
+                    self._tasks.start_soon(task)
+                try:
+                    yield self
+                finally:
+                    self._tasks.cancel_scope.cancel()
+        finally:
+            self.call_log.close()
 
     async def _start(self) -> None:
         guardians = [one for one in self.upstreams.values() if one.spec.role == "guardian"]
@@ -144,8 +146,9 @@ class Gateway:
             await self._has_pending.wait()
             self._has_pending = anyio.Event()
             await anyio.sleep(_COLLECT_S)
-            taken, self._pending = self._pending, []
-            for upstream in dict.fromkeys(taken):
+            taken, self._pending = list(dict.fromkeys(self._pending)), []
+            began = time.monotonic()
+            for number, upstream in enumerate(taken, 1):
                 assert upstream.listing is not None
                 try:
                     await self.catalog.take_over(upstream.spec, upstream.listing)
@@ -153,6 +156,11 @@ class Gateway:
                 except Exception as error:  # one server's list costs its own tools only
                     upstream.refusal = str(error) or type(error).__name__
                     _log.warning("server %r: its tools are not taken over: %s", upstream.spec.name, error)
+                if time.monotonic() - began > _TOGETHER_S:
+                    self._pending = [*taken[number:], *self._pending]
+                    self._has_pending.set()
+                    taken = taken[:number]
+                    break
             await self.catalog.refresh()
             for upstream in taken:
                 self._known[upstream.spec.name].set()
@@ -194,7 +202,7 @@ class Gateway:
     def _shown(self, caller: Caller, tools: int) -> Shown:
         return shown_for(self.options.mode, caller.incoming.client, None if self.is_starting else tools)
 
-    async def list_tools(self, caller: Caller) -> list[Json]:
+    async def list_tools(self, caller: Caller) -> SentTools:
         """The list of this caller."""
         await self.known()
         context = self._listed(caller.context)
@@ -211,7 +219,7 @@ class Gateway:
             names = {tool.name for tool in tools}
             loaded = [visible.get(name) for name in session.loaded if name not in names]
             tools = (*tools, *[tool for tool in loaded if tool is not None][-_MOST_DYNAMIC:])
-        return convert_all(tools, "mcp")[0]
+        return sent_tools(tools, "mcp")
 
     async def call_tool(self, caller: Caller, params: Json) -> Json:
         """Runs a tool, or one of the gateway's own.

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 from collections import OrderedDict
 from collections.abc import Mapping
 
 from toolroll import __version__
 from toolroll.errors import Denied, ToolrollError
+from toolroll.formats.schemas import SentTools
 from toolroll.gateway import mcp_versions
 from toolroll.gateway.caller import Caller, CallerOf
 from toolroll.gateway.gateway import Gateway
@@ -32,7 +32,7 @@ class McpServer:
         self.side = ServerSide("toolroll", __version__, _INSTRUCTIONS, self._answers())
         self._gateway, self._caller_of = gateway, caller_of
         self._offers = Offers(gateway)
-        self._clients: OrderedDict[str, tuple[Caller, str]] = OrderedDict()
+        self._clients: OrderedDict[str, tuple[Caller, bytes]] = OrderedDict()
         gateway.on_change(self._changed)
 
     def _answers(self) -> Mapping[str, Answer]:
@@ -55,7 +55,7 @@ class McpServer:
             self._clients.move_to_end(caller.client_key)
             if len(self._clients) > _MOST_CLIENTS:
                 self._clients.popitem(last=False)
-        return {"tools": tools}
+        return {"tools": tools.schemas()}
 
     async def _call_tool(self, incoming: Incoming) -> Json:
         caller = await self._caller(incoming)
@@ -99,5 +99,5 @@ class McpServer:
                 self._clients.pop(key, None)
 
 
-def _digest(tools: list[Json]) -> str:
-    return hashlib.sha256(json.dumps(tools, sort_keys=True).encode()).hexdigest()
+def _digest(tools: SentTools) -> bytes:
+    return hashlib.sha256(tools.text()).digest()

@@ -30,6 +30,7 @@ from mcp.shared.message import ServerMessageMetadata
 from pydantic import ValidationError
 
 from toolroll import __version__
+from toolroll.gateway.bounded_lines import CODEC
 
 # Each line of a server that is no message would be logged with a traceback: `Traffic` counts them instead.
 logging.getLogger("mcp.client.stdio").addFilter(lambda record: "parse JSONRPC" not in record.msg)
@@ -53,6 +54,11 @@ def error_of(error: Exception) -> tuple[int, str, Any]:
     """Code, message and data of a ProtocolError."""
     found = error.error  # type: ignore[attr-defined]
     return found.code, found.message, found.data
+
+
+def is_closed(error: Exception) -> bool:
+    """Whether a ProtocolError says that the connection is closed. The package raises it, no server."""
+    return error_of(error)[:2] == (types.CONNECTION_CLOSED, "Connection closed")
 
 
 def fail(code: int, message: str, data: Any = None) -> NoReturn:
@@ -100,7 +106,7 @@ async def open_stdio(
     command: str, args: list[str], env: dict[str, str], cwd: str | None, errors: TextIO
 ) -> AsyncIterator[Streams]:
     """Starts a server's process with a clean environment and these variables."""
-    parameters = StdioServerParameters(command=command, args=args, env=env, cwd=cwd, encoding="utf-8")
+    parameters = StdioServerParameters(command=command, args=args, env=env, cwd=cwd, encoding=CODEC)
     parameters.encoding_error_handler = "replace"
     async with stdio_client(parameters, errlog=errors) as streams:
         yield streams[0], streams[1]
@@ -256,7 +262,6 @@ class Incoming:
         method, params: as JSON.
         headers, path: of its HTTP request; none over stdio.
         client: the client's name for itself; "" where it does not say.
-        capabilities: of the client.
         request_id: as the client numbers it.
         session_id: of its connection; "" where the protocol has none.
     """
@@ -266,10 +271,19 @@ class Incoming:
     headers: Mapping[str, str]
     path: str
     client: str
-    capabilities: Json
     request_id: Any
     session_id: str
     _session: Any = field(repr=False, default=None)
+
+    @property
+    def capabilities(self) -> Json:
+        """Of the client."""
+        if MAJOR > 1:
+            found = self._session.client_capabilities
+        else:
+            client = self._session.client_params
+            found = None if client is None else client.capabilities
+        return {} if found is None else dict(found.model_dump(by_alias=True, exclude_none=True))
 
     @property
     def can_ask(self) -> bool:
@@ -390,17 +404,12 @@ def _incoming(context: Any, method: str, params: Json) -> Incoming:
         if client is None
         else getattr(client, "client_info", None) or getattr(client, "clientInfo", None)
     )
-    if MAJOR > 1:
-        capabilities = session.client_capabilities
-    else:
-        capabilities = None if client is None else client.capabilities
     return Incoming(
         method,
         params,
         headers,
         "" if request is None else request.url.path,
         "" if info is None else info.name,
-        {} if capabilities is None else capabilities.model_dump(by_alias=True, exclude_none=True),
         context.request_id,
         headers.get("mcp-session-id", ""),
         session,

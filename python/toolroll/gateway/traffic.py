@@ -1,4 +1,4 @@
-"""Limits what one MCP server may send: floods of notifications, lines that are no messages, broken lists."""
+"""Limits what one MCP server may send: floods of notifications, endless lines, broken lists."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 
 import anyio
 
-from toolroll.gateway.mcp_versions import Streams, tool_problem
+from toolroll.gateway.bounded_lines import TOO_LONG, is_too_long
+from toolroll.gateway.mcp_versions import tool_problem
 
 BURST = 1_000  # notifications that a server may send at once
 PER_SECOND = 200  # that it may send all the time
@@ -27,37 +28,37 @@ class Traffic:
         dropped: notifications that were more than the limit.
         bad: lines that are no messages.
         broken: tools that were taken out of lists: name → why.
+        flood: why nothing more is read; None while it is.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.dropped = self.bad = 0
         self.broken: dict[str, str] = {}
+        self.flood: Flood | None = None
         self._clock, self._at, self._left = clock, clock(), float(BURST)
 
-    async def pass_on(self, source: Any, target: Any) -> None:
-        """Passes a server's messages on until it has no more.
+    def admits(self, item: Any) -> bool:
+        """Whether the session gets this item. Takes broken tools out of a list.
 
         Raises:
-            Flood: too many of its lines are no messages.
+            Flood: too many of the server's lines are no messages, or one is too long.
         """
-        async with target:
-            async for item in source:
-                if isinstance(item, Exception):
-                    self.bad += 1
-                    if self.bad > MOST_BAD:
-                        raise Flood(f"{self.bad:,} lines of its output are no messages")
-                    continue
-                message = getattr(item.message, "root", item.message)  # version 1 wraps it
-                result = getattr(message, "result", None)
-                if isinstance(result, dict) and isinstance(result.get("tools"), list):
-                    result["tools"] = self._sound(result["tools"])
-                elif _is_notification(message) and not self._may_notify():
-                    self.dropped += 1
-                    continue
-                try:
-                    await target.send(item)
-                except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-                    return  # the session is over
+        if isinstance(item, Exception):
+            if is_too_long(item):
+                raise Flood(TOO_LONG)
+            self.bad += 1
+            if self.bad > MOST_BAD:
+                raise Flood(f"{self.bad:,} lines of its output are no messages")
+            return False
+        message = getattr(item.message, "root", item.message)  # version 1 wraps it
+        result = getattr(message, "result", None)
+        if isinstance(result, dict):
+            if isinstance(result.get("tools"), list):
+                result["tools"] = self._sound(result["tools"])
+        elif _is_notification(message) and not self._may_notify():
+            self.dropped += 1
+            return False
+        return True
 
     def _may_notify(self) -> bool:
         now = self._clock()
@@ -84,12 +85,49 @@ def _is_notification(message: Any) -> bool:
     return getattr(message, "method", None) is not None and getattr(message, "id", None) is None
 
 
-def between() -> tuple[Any, Any]:
-    """A stream between a connection and its session: what is sent, and what is received."""
-    send, receive = anyio.create_memory_object_stream[Any](0)
-    return send, receive
+class LimitedStream:
+    """The stream that a session reads: a transport's, without the items that `Traffic` does not admit.
 
+    The session's own task reads and checks. A task in between would cost a tenth of each call.
+    """
 
-def with_reading(streams: Streams, receive: Any) -> Streams:
-    """The streams with another one to read from."""
-    return receive, streams[1]
+    def __init__(self, source: Any, traffic: Traffic, on_end: Callable[[], None]) -> None:
+        """on_end: is called before the session learns that nothing more comes."""
+        self._source, self._traffic, self._on_end = source, traffic, on_end
+
+    async def receive(self) -> Any:
+        """The next item. Raises EndOfStream after the last one, as streams of anyio do."""
+        try:
+            while not self._traffic.admits(item := await self._source.receive()):
+                pass
+            return item
+        except Flood as error:
+            self._traffic.flood = error
+            self._on_end()
+            raise anyio.EndOfStream from None
+        except (anyio.EndOfStream, anyio.ClosedResourceError):
+            self._on_end()
+            raise
+
+    def close(self) -> None:
+        """Closes the transport's stream."""
+        self._source.close()
+
+    async def aclose(self) -> None:
+        """Closes the transport's stream."""
+        await self._source.aclose()
+
+    def __aiter__(self) -> LimitedStream:
+        return self
+
+    async def __anext__(self) -> Any:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def __aenter__(self) -> LimitedStream:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.aclose()

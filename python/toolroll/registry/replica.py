@@ -15,6 +15,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from toolroll.catalog.pins import Pin
+from toolroll.catalog.refresh import ToolChanges
 from toolroll.errors import InvalidDefinition, InvalidInput, quoted
 from toolroll.learning.experiments import Experiment
 from toolroll.registry.content import content_hash, keywords_in, route_to, toolkit_in
@@ -30,6 +31,7 @@ from toolroll.registry.store.errors import is_damage
 from toolroll.registry.store.revision import revision_in
 from toolroll.registry.store.row_reader import Row, UnreadableRow, place_of, read_rows
 from toolroll.registry.tiers import verified_tiers
+from toolroll.registry.tracked_rows import TrackedRows
 from toolroll.registry.versions import find_version
 from toolroll.selection.effective_policy import PolicySource
 from toolroll.selection.policy.unreadable_rules import UnreadableRule
@@ -102,6 +104,31 @@ class Replica:
             toolkits, tools = self._without(lost, org, toolkits, tools)
         return Definitions(
             tools,
+            tuple(toolkit for toolkit, _ in toolkits),
+            tuple(route for _, routes in toolkits for route in routes),
+        )
+
+    def changes(self, org: str, before: Mapping[str, Tool] | None) -> ToolChanges | None:
+        """The tools of an organisation that are others than before; None where that is not known.
+
+        before: its tools in an earlier replica, all of which were in its catalog.
+        """
+        now = self.tools.get(org)
+        if not isinstance(now, TrackedRows) or before is None or self.lost.get("") or self.lost.get(org):
+            return None
+        keys = now.changed_since(before)
+        if keys is None:
+            return None
+        return ToolChanges(
+            frozenset(before[key].name for key in keys if key in before),
+            tuple(now[key] for key in sorted(keys) if key in now),
+        )
+
+    def toolkits_and_routes(self, org: str) -> Definitions:
+        """`definitions` without tools, where no toolkit is lost."""
+        toolkits = sorted(self.toolkits.get(org, _NOTHING).values(), key=lambda pair: pair[0].name)
+        return Definitions(
+            (),
             tuple(toolkit for toolkit, _ in toolkits),
             tuple(route for _, routes in toolkits for route in routes),
         )
@@ -233,12 +260,12 @@ def _merged(
 
     damaged, lost: get the problem and the name of each row that cannot be read, as in `Replica`.
     """
-    fresh: dict[str, dict[str, Any]] = {}
-    changed = set()
+    fresh: dict[str, TrackedRows[Any]] = {}
+    changed: dict[str, set[str]] = {}
     for org, key, row in _changed(connection, table, since):
         values = fresh.get(org)
         if values is None:
-            values = fresh[org] = dict(known.get(org, _NOTHING))
+            values = fresh[org] = TrackedRows(known.get(org, _NOTHING))
         for rows in (*damaged.values(), *lost.values()):  # its owner may not have been readable
             rows.pop(key, None)
         value = None
@@ -255,14 +282,15 @@ def _merged(
             damaged.setdefault(org, {})[key] = problem
             lost.setdefault(org, {})[key] = name if isinstance(name, str) else ""
         if not _is_same(value, values.get(key)):
-            changed.add(org)
+            changed.setdefault(org, set()).add(key)
         if value is None:
             values.pop(key, None)
         else:
             values[key] = value
     merged: dict[str, Mapping[str, Any]] = dict(known)
-    for org in changed:
+    for org, keys in changed.items():
         if fresh[org]:
+            fresh[org].succeed(known.get(org, _NOTHING), keys)
             merged[org] = fresh[org]
         else:
             merged.pop(org, None)

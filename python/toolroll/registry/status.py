@@ -12,7 +12,7 @@ from toolroll.registry.governed_rows import as_json
 from toolroll.registry.store import schema, tables
 from toolroll.registry.store.checksums import is_present
 from toolroll.registry.store.database import Database
-from toolroll.registry.store.revision import revision_in
+from toolroll.registry.store.revision import damaged
 from toolroll.registry.store.row_reader import Row, UnreadableRow, read_rows
 from toolroll.registry.store.unreadable_rows import UnreadableRows, readable
 from toolroll.registry.store.url import Address
@@ -89,8 +89,10 @@ def status_of(database: Database) -> dict[str, Any]:
 
 def _state(connection: sa.Connection) -> Row:
     """What can be read of the registry's own row."""
-    revision_in(connection)  # raises for a registry without its row
-    (row,) = read_rows(connection, list(tables.registry_state.c))
+    rows = list(read_rows(connection, list(tables.registry_state.c)))
+    if not rows:
+        raise damaged("is missing")
+    (row,) = rows
     return row.values if isinstance(row, UnreadableRow) else row
 
 

@@ -119,8 +119,11 @@ class Pipeline:
         if not len(rows):
             return self
         gone = Bitset.of(len(self.catalog), rows)
-        withdrawn = gone if self.withdrawn is None else self.withdrawn | gone
-        return self._everywhere(lambda pipeline: replace(pipeline, withdrawn=withdrawn))
+        return self.withdrawing(gone if self.withdrawn is None else self.withdrawn | gone)
+
+    def withdrawing(self, rows: Bitset | None) -> Pipeline:
+        """The same; none of these rows may be selected."""
+        return self._everywhere(lambda pipeline: replace(pipeline, withdrawn=rows))
 
     def lacking(self, *lasting_failures: Failure) -> Pipeline:
         """The same; every selection names these failures."""

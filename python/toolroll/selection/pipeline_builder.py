@@ -11,6 +11,7 @@ from typing import Literal
 from toolroll.catalog.catalog import Catalog, CatalogOptions
 from toolroll.catalog.catalog import Progress as Progress
 from toolroll.catalog.pins import Pin, with_pins
+from toolroll.catalog.refresh import ToolChanges, with_changes
 from toolroll.catalog.saved import SavedCatalog
 from toolroll.catalog.tool_text import ToolText
 from toolroll.catalog.toolkits import absent_members
@@ -26,6 +27,8 @@ from toolroll.tools import Definitions, Tool
 _log = logging.getLogger("toolroll")
 
 _MOST_WARNINGS = 20  # about one catalog
+_LEAST = 1_000  # tools: a smaller catalog is built whole
+_SHARE = 8  # of the tools: where one in so many changes, a whole build takes no longer
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,6 +78,55 @@ class PipelineBuilder:
         pipeline = self._staged(saved.catalog(self.embedder, self._options), policy)
         return replace(pipeline, build_s=time.perf_counter() - started)
 
+    def changed(
+        self, pipeline: Pipeline, changes: ToolChanges, rest: Definitions, policy: EffectivePolicy
+    ) -> Pipeline | None:
+        """The pipeline of definitions of which a few tools are others than in a pipeline of this builder.
+
+        It selects as one that is built whole, but for damping and calibration: they are those of before until
+        `measured`. Vectors have no graph. None where a whole build is needed, or as good.
+
+        rest: the definitions; tools in them are not read.
+
+        Raises:
+            InvalidDefinition: the definitions are malformed.
+            EmbedderUnavailable: the embedder fails.
+        """
+        started = time.perf_counter()
+        catalog, record = pipeline.catalog, pipeline.catalog.record
+        space = "" if self.embedder is None else self.embedder.identity
+        n, options = len(catalog), self._options
+        if (
+            record is None
+            or catalog.space != space
+            or options.damping != (record.probe_digests is not None)
+            or n < _LEAST
+            or len(changes) * _SHARE > n
+        ):
+            return None
+        changed = with_changes(catalog, changes, rest, self.embedder, options)
+        return replace(self._staged(changed, policy), build_s=time.perf_counter() - started)
+
+    def changes(self, pipeline: Pipeline, definitions: Definitions) -> ToolChanges | None:
+        """How these definitions differ from a pipeline's tools; None where a whole build is as good."""
+        if pipeline.catalog.record is None or len(pipeline.catalog) < _LEAST:
+            return None
+        return ToolChanges.between(pipeline.catalog, definitions.tools)
+
+    def measured(self, pipeline: Pipeline) -> Pipeline:
+        """The same with damping and calibration as a whole build measures them; itself if they are so."""
+        catalog = pipeline.catalog.measured()
+        return pipeline if catalog is pipeline.catalog else self._over(pipeline, catalog)
+
+    def _over(self, pipeline: Pipeline, catalog: Catalog) -> Pipeline:
+        """The pipeline over another catalog of the same tools."""
+        anew = self.varied(
+            compose(catalog, self.parameters, self._at_once).governed(pipeline.hard[0], pipeline.soft[0])
+        )
+        if pipeline.lasting_failures:
+            anew = anew.lacking(*pipeline.lasting_failures)
+        return replace(anew.withdrawing(pipeline.withdrawn), build_s=pipeline.build_s)
+
     def warn_of_absent(self, catalog: Catalog) -> None:
         """Warns once of each toolkit in `no_hit`, and of each member of a toolkit, that the catalog lacks.
 
@@ -83,10 +135,9 @@ class PipelineBuilder:
         p = self.parameters
         kits = (() if p.no_hit is None else p.no_hit) if p.routes != "favour" else ()
         absent = [f"no_hit: toolkit {name!r:.80}" for name in kits if name not in catalog.toolkits]
-        names = list(catalog.names) if any(k.members for k in catalog.toolkits.values()) else []
         absent += [
             f"toolkit {name!r:.80}: member {member!r:.80}"
-            for name, member in absent_members(catalog.toolkits.values(), names)
+            for name, member in absent_members(catalog.toolkits.values(), catalog.names)
         ]
         for what in [one for one in absent if one not in self._warned][:_MOST_WARNINGS]:
             _log.warning("%s is not in the catalog", what)

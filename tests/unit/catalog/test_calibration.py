@@ -169,7 +169,7 @@ def test_messages_that_are_held_out_are_in_no_index_of_the_trial():
 
 def test_what_the_trial_searches_does_not_know_the_messages(monkeypatch):
     """Spied on where it is built: postings and vectors of the trial are made without them."""
-    from toolroll.catalog import catalog, retriever
+    from toolroll.catalog import catalog, indexes
 
     built: list[list[list[str]]] = []
 
@@ -179,8 +179,8 @@ def test_what_the_trial_searches_does_not_know_the_messages(monkeypatch):
             built.append(columns)
             return real.build(columns, weights, background=background)
 
-    real = retriever.Bm25Index
-    for module in (catalog, retriever):
+    real = indexes.Bm25Index
+    for module in (catalog, indexes):
         monkeypatch.setattr(module, "Bm25Index", Spy)
     tools = world(8)
     asked = {

@@ -144,7 +144,7 @@ def test_a_revision_tells_members_and_is_what_it_was_without_any():
     definitions = Definitions(
         (Tool("a", toolkit="k"),), (Toolkit("k", "d", settings_keys=("x",)),), (Route(("k",), ("w",)),)
     )
-    assert Catalog.build(definitions, None).revision == "b345eb1e2b487ed2"
+    assert Catalog.build(definitions, None).revision == "c88ce9169404cd8b"
     revisions = {
         Catalog.build(Definitions(TOOLS, (Toolkit("kit", members=members),)), None).revision
         for members in ((), ("mail_*",), ("mail_send",))

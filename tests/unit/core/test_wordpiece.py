@@ -101,6 +101,13 @@ def test_ids_are_int32_and_a_megabyte_is_fine() -> None:
     assert ids.tolist() == [IDS["weather"]] * 131_072
 
 
+def test_the_bytes_of_a_vocabulary_give_the_pieces_of_its_lines() -> None:
+    read = _core.WordPiece("\n".join([*VOCABULARY, ""]).encode())
+    assert read.size == WORDPIECE.size
+    for text in ("unbelievable weather", "zigbee 天気 é", "".join(VOCABULARY[-40:])):
+        assert read.encode(text).tolist() == WORDPIECE.encode(text).tolist()
+
+
 def test_a_vocabulary_without_unk_or_with_a_piece_twice_is_refused() -> None:
     with pytest.raises(ValueError, match=r"no \[UNK\]"):
         _core.WordPiece(["a", "b"])

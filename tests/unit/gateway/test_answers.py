@@ -3,17 +3,23 @@ from __future__ import annotations
 import json
 from types import SimpleNamespace
 
-import anyio
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import TypeAdapter, ValidationError
 
 pytest.importorskip("mcp")
 
+import anyio
+
 from toolroll.errors import InvalidInput
+from toolroll.gateway import bounded_lines
+from toolroll.gateway.bounded_lines import TOO_LONG, LineDecoder, is_too_long
 from toolroll.gateway.hooks import is_destructive
 from toolroll.gateway.modes import FEW, shown_for
 from toolroll.gateway.results import LimitResults
 from toolroll.gateway.search_markdown import markdown
-from toolroll.gateway.traffic import BURST, PER_SECOND, Flood, Traffic
+from toolroll.gateway.traffic import BURST, PER_SECOND, Flood, LimitedStream, Traffic
 from toolroll.tools import Tool
 
 
@@ -100,22 +106,8 @@ def test_a_short_result_stays_as_it_is():
     assert after(LimitResults(10), result) is result
 
 
-def sent(traffic: Traffic, items: list) -> list:
-    """What of the items is passed on."""
-
-    async def go() -> list:
-        source, feed = anyio.create_memory_object_stream[object](len(items)), []
-        for item in items:
-            source[0].send_nowait(item)
-        source[0].close()
-        out, into = anyio.create_memory_object_stream[object](len(items) + 1)
-        with source[1], into:
-            await traffic.pass_on(source[1], out)
-            async for item in into:
-                feed.append(item)
-        return feed
-
-    return anyio.run(go)
+def admitted(traffic: Traffic, items: list) -> list:
+    return [item for item in items if traffic.admits(item)]
 
 
 def note() -> SimpleNamespace:
@@ -126,12 +118,49 @@ def test_more_notifications_than_the_limit_are_dropped_and_requests_pass():
     now = [0.0]
     traffic = Traffic(lambda: now[0])
     request = SimpleNamespace(message=SimpleNamespace(method="sampling/createMessage", id=1))
-    assert len(sent(traffic, [note() for _ in range(BURST + 50)] + [request])) == BURST + 1
+    assert len(admitted(traffic, [note() for _ in range(BURST + 50)] + [request])) == BURST + 1
     assert traffic.dropped == 50
     now[0] = 1.0
-    assert len(sent(traffic, [note() for _ in range(PER_SECOND + 1)])) == PER_SECOND
+    assert len(admitted(traffic, [note() for _ in range(PER_SECOND + 1)])) == PER_SECOND
 
 
 def test_lines_that_are_no_messages_end_the_connection_at_last():
     with pytest.raises(Flood, match="are no messages"):
-        sent(Traffic(), [ValueError("no JSON")] * 2_000)
+        admitted(Traffic(), [ValueError("no JSON")] * 2_000)
+
+
+def test_a_session_reads_to_the_end_of_its_server_and_not_beyond_a_flood():
+    async def go(items: list) -> tuple[list, Flood | None]:
+        traffic = Traffic()
+        send, receive = anyio.create_memory_object_stream[object](len(items))
+        for item in items:
+            send.send_nowait(item)
+        send.close()
+        ends: list[bool] = []
+        async with LimitedStream(receive, traffic, lambda: ends.append(True)) as limited:
+            read = [item async for item in limited]
+        assert ends == [True]
+        return read, traffic.flood
+
+    read, flood = anyio.run(go, [note(), ValueError("no JSON"), note()])
+    assert len(read) == 2 and flood is None
+    read, flood = anyio.run(go, [note(), *[ValueError("no JSON")] * 2_000, note()])
+    assert len(read) == 1 and "are no messages" in str(flood)
+
+
+@given(st.lists(st.text(alphabet="aé€\n\0\x85", max_size=20)), st.integers(1, 7))
+def test_lines_are_the_same_however_their_bytes_arrive(texts, size):
+    decoder, data = LineDecoder(), "".join(texts).encode()
+    found = "".join(decoder.decode(data[at : at + size]) for at in range(0, len(data), size))
+    assert found == data.decode()[: data.decode().rfind("\n") + 1]
+    assert found + decoder.decode(b"", final=True) == data.decode()
+
+
+def test_a_line_that_is_too_long_is_replaced_and_the_next_one_is_read(monkeypatch):
+    monkeypatch.setattr(bounded_lines, "LONGEST", 10)
+    decoder = LineDecoder()
+    chunks = [b"first\n12345678", b"9", b"01", b"2345" * 100, b"end\nlast\nbeg"]
+    assert [decoder.decode(each) for each in chunks] == ["first\n", "", f"{TOO_LONG}\n", "", "last\n"]
+    with pytest.raises(ValidationError) as error:
+        TypeAdapter(dict).validate_json(TOO_LONG)
+    assert is_too_long(error.value) and not is_too_long(ValueError(TOO_LONG))

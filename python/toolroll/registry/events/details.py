@@ -11,13 +11,13 @@ from typing import Any, NamedTuple, get_args
 import numpy as np
 import sqlalchemy as sa
 
+from toolroll._gil import GilYielder
 from toolroll.learning.exposure import ShownTool
 from toolroll.learning.outcomes import Kind
 from toolroll.registry.events.logged_tools import LoggedTool, LoggedToolReader
 from toolroll.registry.events.packing import Column, floats, numbers, pack, unpack
 from toolroll.registry.store import tables
 from toolroll.registry.store.errors import DamagedRow, is_damage
-from toolroll.registry.store.gil import GilYielder
 from toolroll.registry.store.row_reader import Row, UnreadableRow, read_rows
 from toolroll.registry.store.unreadable_rows import Conditions, UnreadableRows, readable
 

@@ -13,12 +13,12 @@ import numpy as np
 import numpy.typing as npt
 import sqlalchemy as sa
 
+from toolroll._gil import GilYielder
 from toolroll.learning.effects import deltas
 from toolroll.registry.events.details import EntryReader
 from toolroll.registry.events.rows import OutcomeRow, outcome_rows
 from toolroll.registry.store import tables
 from toolroll.registry.store.errors import is_damage
-from toolroll.registry.store.gil import GilYielder
 from toolroll.registry.store.row_reader import UnreadableRow, read_rows
 from toolroll.registry.store.unreadable_rows import each_readable
 

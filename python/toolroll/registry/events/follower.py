@@ -19,6 +19,7 @@ from typing import Any, Generic, TypeVar
 
 import sqlalchemy as sa
 
+from toolroll._gil import batches
 from toolroll._threads import CallPool, Full, Overdue, Worker
 from toolroll.errors import Failure, StoreUnavailable
 from toolroll.registry.events.fold import DamagedOutcome, LearnedState, fold_all, outcomes_of
@@ -26,7 +27,6 @@ from toolroll.registry.store import tables
 from toolroll.registry.store.bulk_insert import add_missing
 from toolroll.registry.store.database import Database
 from toolroll.registry.store.errors import DamagedRow
-from toolroll.registry.store.gil import batches
 from toolroll.registry.store.row_reader import UnreadableRow, read_rows
 
 _log = logging.getLogger("toolroll")

@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import sqlalchemy as sa
 
+from toolroll._gil import GilYielder, batches
 from toolroll.errors import InvalidInput
 from toolroll.learning.deduplication import EventState, closing_weight, deduplicate, most_a_day
 from toolroll.learning.effects import EFFECTS
@@ -44,7 +45,6 @@ from toolroll.registry.store import tables
 from toolroll.registry.store.bulk_insert import add_missing, insert_in_batches, update, upsert
 from toolroll.registry.store.database import CHANNEL, Database
 from toolroll.registry.store.errors import is_damage
-from toolroll.registry.store.gil import GilYielder, batches
 from toolroll.registry.store.row_reader import UnreadableRow, read_rows
 
 CLOSES_AFTER_S = 600.0  # an event that has only partial reports

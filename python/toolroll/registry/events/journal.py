@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Literal, NamedTuple, TypeAlias
 
+from toolroll._gil import GilYielder
 from toolroll.errors import InvalidInput, StoreUnavailable
-from toolroll.registry.store.gil import GilYielder
 
 _log = logging.getLogger("toolroll")
 

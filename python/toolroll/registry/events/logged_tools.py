@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
+from toolroll._gil import GilYielder, batches
 from toolroll.identity import ToolKey
 from toolroll.learning.exposure import ShownTool
 from toolroll.registry.store import tables
 from toolroll.registry.store.bulk_insert import add_missing
-from toolroll.registry.store.gil import GilYielder, batches
 from toolroll.registry.store.row_reader import Row, UnreadableRow, read_rows
 
 _SOME = 128  # keys in a query

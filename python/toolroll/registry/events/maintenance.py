@@ -10,6 +10,7 @@ from functools import partial
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import REGCLASS
 
+from toolroll._gil import batches
 from toolroll.errors import InvalidInput, quoted
 from toolroll.registry.events import statistics
 from toolroll.registry.events.details import EntryReader
@@ -18,7 +19,6 @@ from toolroll.registry.events.ingest import lock
 from toolroll.registry.store import bulk_insert, tables
 from toolroll.registry.store.database import CHANNEL, Database, words
 from toolroll.registry.store.errors import DamagedRow
-from toolroll.registry.store.gil import batches
 from toolroll.registry.store.revision import revision_in
 from toolroll.registry.store.row_reader import Row, read_rows
 from toolroll.registry.store.unreadable_rows import UnreadableRows

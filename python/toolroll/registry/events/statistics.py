@@ -18,12 +18,12 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from toolroll._core import LearningRates
+from toolroll._gil import GilYielder, batches
 from toolroll.identity import plain_key
 from toolroll.learning.effects import Change
 from toolroll.registry.events.rows import OutcomeRow, instant, seconds
 from toolroll.registry.store import tables
 from toolroll.registry.store.bulk_insert import upsert
-from toolroll.registry.store.gil import GilYielder, batches
 from toolroll.registry.store.row_reader import Row, UnreadableRow, read_rows
 
 RATES = LearningRates()

@@ -24,6 +24,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from toolroll._gil import GilYielder
 from toolroll._threads import CallPool, Full, Overdue, Worker, survive_forks
 from toolroll.errors import NotFound, StoreUnavailable
 from toolroll.learning.deduplication import NEW_EVENT, EventState, Step, deduplicate
@@ -38,7 +39,6 @@ from toolroll.registry.events.receipts import LIFETIME_S
 from toolroll.registry.events.rows import Messages, ReceivedReport, check_steps, exposure_of_event, normal
 from toolroll.registry.store.database import Database, words
 from toolroll.registry.store.errors import DamagedRow
-from toolroll.registry.store.gil import GilYielder
 from toolroll.selection.selection import Selection
 
 _log = logging.getLogger("toolroll")

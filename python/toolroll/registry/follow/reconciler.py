@@ -18,6 +18,7 @@ from toolroll.embedder import Embedder
 from toolroll.errors import EmbedderUnavailable, Failure, InvalidDefinition, ToolrollError
 from toolroll.learning.experiments import Experiment
 from toolroll.registry.replica import Replica
+from toolroll.registry.tracked_rows import TrackedRows
 from toolroll.registry.vectors import StoredEmbedder
 from toolroll.selection.effective_policy import EffectivePolicy
 from toolroll.selection.engine import Engine
@@ -29,6 +30,7 @@ from toolroll.tools import Route, Tool, Toolkit
 
 _log = logging.getLogger("toolroll")
 
+_MEASURED = "\0measured"  # no organisation has this name
 _RETRY_S = 5.0  # between two attempts to build a catalog that failed
 
 
@@ -44,6 +46,7 @@ class _BuildInputs:
         tools, toolkits, pins: of the replica that it was built from.
         shared: the catalog below it; None for the shared one itself.
         is_whole: whether all its texts have vectors.
+        has_all: whether all its tools are in the catalog: none is in a toolkit that is lost.
     """
 
     tools: Mapping[str, Tool] | None
@@ -51,6 +54,7 @@ class _BuildInputs:
     pins: object
     shared: Catalog | None
     is_whole: bool
+    has_all: bool
 
     def is_of(self, replica: Replica, org: str, shared: Catalog | None) -> bool:
         """Whether a build would use the same inputs now."""
@@ -116,6 +120,7 @@ class Reconciler:
         self._others: Mapping[str, Failure] = {}
         self._policy_source = replica.policy_source
         self.policy_at = replica.read_at  # of the policy in force; monotonic seconds
+        self._is_measured = True  # the shared catalog's damping and calibration
         self._experiments: Mapping[str, Experiment] = {}  # that the pipelines have variants for
         self._set_variants(replica)
         self._policy = EffectivePolicy.of(self._policy_source, builder.parameters.on_policy_error, None)
@@ -285,6 +290,11 @@ class Reconciler:
         regoverned = self._regoverned_toolkits(org)
         if before is now and not regoverned:
             return frozenset()
+        if not regoverned and isinstance(now, TrackedRows):
+            changed = now.changed_since(before)
+            if changed is not None:  # few: all others are as they were
+                before = {key: before[key] for key in changed if key in before}
+                now = {key: now[key] for key in changed if key in now}
         active = {tool.name: tool for tool in now.values() if tool.status == "active"}
         return frozenset(
             tool.name
@@ -325,14 +335,56 @@ class Reconciler:
         self._policy_source, self._policy = written, now
         self.change(shared=shared, own=own, policy=now, org_failures=self._org_failures())
 
+    @property
+    def is_measured(self) -> bool:
+        """Whether damping and calibration of the shared catalog are its own."""
+        return self._is_measured
+
+    def measure(self) -> None:
+        """Measures damping and calibration of the shared catalog anew, if some of its tools have changed.
+
+        That takes hundreds of searches, so tools can be selected before.
+        """
+        if self._is_measured or not self.may_build(_MEASURED):
+            return
+        shared = self.engine.snapshot.shared
+        try:
+            measured = self._builder.measured(shared)
+        except ToolrollError as error:
+            _log.warning("catalog: its damping and calibration are those of an earlier one: %s", error)
+            self._retry_at[_MEASURED] = time.monotonic() + _RETRY_S
+            return
+        self._is_measured = True
+        if measured is not shared:
+            self.change(shared=measured)
+            self._update_awaited()
+
+    def _changed_shared(self) -> Pipeline | None:
+        """The shared pipeline with the tools that have changed since it was built; None for a whole build."""
+        inputs, replica = self._inputs.get(""), self._replica
+        if inputs is None or not (inputs.is_whole and inputs.has_all):
+            return None
+        changes = replica.changes("", inputs.tools)
+        if changes is None:
+            return None
+        shared, rest = self.engine.snapshot.shared, replica.toolkits_and_routes("")
+        try:
+            return self._builder.changed(shared, changes, rest, self._policy)
+        except EmbedderUnavailable:  # for the new texts; the others have vectors in the store
+            return None
+
     def _build_shared(self, progress: Progress | None) -> Pipeline:
-        definitions, builder = self._replica.definitions(""), self._builder
+        builder = self._builder
         lost = self._lost_texts
         try:
-            pipeline = builder.pipeline(definitions, self._policy, progress)
+            pipeline = self._changed_shared()
+            self._is_measured = pipeline is None
+            if pipeline is None:
+                pipeline = builder.pipeline(self._replica.definitions(""), self._policy, progress)
             is_whole = self._lost_texts == lost
         except EmbedderUnavailable as error:
             _log.warning("catalog: built without vectors until the embedder answers: %s", error)
+            definitions = self._replica.definitions("")
             pipeline, is_whole = builder.by_words(definitions, self._policy, error), False
         except InvalidDefinition as error:
             self._errors[""] = Failure("registry", error)
@@ -353,7 +405,7 @@ class Reconciler:
     def _inputs_of(self, org: str, shared: Catalog | None, is_whole: bool) -> _BuildInputs:
         replica = self._replica
         own = (replica.tools.get(org), replica.toolkits.get(org), replica.pins.get(org))
-        return _BuildInputs(*own, shared, is_whole)
+        return _BuildInputs(*own, shared, is_whole, not (replica.lost.get("") or replica.lost.get(org)))
 
     @property
     def _lost_texts(self) -> int:

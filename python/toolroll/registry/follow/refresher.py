@@ -139,6 +139,8 @@ class Refresher:
         with self._builder.lock:
             self._reconciler.try_again()
             self._catch_up(progress)
+        if not self._reconciler.is_measured:
+            self._builder.wake()
 
     def prepare(self, orgs: frozenset[str] | None, progress: Progress | None) -> None:
         """Builds the catalogs of these organisations, or of all. progress: (organisations done, in all).
@@ -148,6 +150,8 @@ class Refresher:
             ToolrollError: an organisation's tools make no catalog; the others are built.
         """
         self.refresh()
+        with self._builder.lock:
+            self._reconciler.measure()
         awaited = self.engine.snapshot.awaited
         wanted = sorted(awaited if orgs is None else orgs & awaited)
         failed: list[Exception] = []
@@ -217,6 +221,7 @@ class Refresher:
             if time.monotonic() - self._settings_at >= self._options.settings_s:
                 self._read_settings()
             self.on_read()
+            self._reconciler.measure()  # before organisations' catalogs, which are over the measured one
             org = self._next()
             if org is not None:
                 self._reconciler.build(org)

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 
+from toolroll._gil import GilYielder, batches
 from toolroll.errors import Conflict, InvalidInput
 from toolroll.registry.sessions.records import (
     LIFETIME_S,
@@ -34,7 +35,6 @@ from toolroll.registry.store import tables
 from toolroll.registry.store.bulk_insert import add_missing, upsert
 from toolroll.registry.store.database import Database
 from toolroll.registry.store.errors import DamagedRow, is_damage
-from toolroll.registry.store.gil import GilYielder, batches
 from toolroll.registry.store.row_reader import UnreadableRow, read_rows
 from toolroll.registry.store.unreadable_rows import UnreadableRows
 

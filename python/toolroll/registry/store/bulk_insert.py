@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import sqlalchemy as sa
 
-from toolroll.registry.store.gil import GilYielder
+from toolroll._gil import GilYielder
 
 _T = TypeVar("_T")
 Row = Mapping[str, Any]

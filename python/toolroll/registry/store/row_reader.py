@@ -15,10 +15,10 @@ from typing import Any, TypeAlias
 import sqlalchemy as sa
 from sqlalchemy import exc
 
+from toolroll._gil import batches
 from toolroll.errors import quoted
 from toolroll.registry.store.column_kinds import are_of_their_kind, has_its_kind
 from toolroll.registry.store.errors import is_damage
-from toolroll.registry.store.gil import batches
 
 _SOME = 200  # rows in a query, where one row of the table is damaged
 

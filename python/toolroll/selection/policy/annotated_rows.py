@@ -14,6 +14,7 @@ from typing import TypeAlias
 import numpy as np
 
 from toolroll._core import Bitset
+from toolroll._gil import GilYielder
 from toolroll.catalog.stacked import StackedTools
 from toolroll.selection.policy.conditions import Annotated
 from toolroll.tools import Tool
@@ -67,9 +68,11 @@ class AnnotatedRows:
             return found
         behind = 0 if self.shared is None else self.shared.size
         rows: dict[bool, list[int]] = {True: [], False: []}
+        yielder = GilYielder()
         for row, tool in enumerate(self.tools[behind:]):
             if tool.annotations and (truth := asked.holds(tool.hints)) is not None:
                 rows[truth].append(row)
+            yielder()
         true, false = (
             Bitset.of(self.size - behind, np.array(rows[truth], np.int32)) for truth in (True, False)
         )

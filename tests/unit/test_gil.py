@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from toolroll.registry.store import gil
-from toolroll.registry.store.gil import batches
+from toolroll import _gil as gil
+from toolroll._gil import batches
 
 
 @pytest.mark.parametrize(("count", "sizes"), [(0, []), (1, [1]), (4, [4]), (9, [4, 4, 1])])

@@ -1,0 +1,23 @@
+"""Hundreds of searches with one set of weights, which measure damping and calibration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
+
+from toolroll._core import Bitset, Fusion, Retriever
+from toolroll._gil import batches
+from toolroll.arrays import Part, Rows, Scores, Vector
+
+# A text, its vector, the trust in the vector, the text's clauses, and the rows to search.
+Search: TypeAlias = tuple[str, "Vector | None", float, tuple[Part, ...], Bitset]
+
+_AT_ONCE = 32  # in one call, whose conversion of arguments holds up other threads
+
+
+def each_found(
+    retriever: Retriever, searches: Sequence[Search], k: int, fusion: Fusion
+) -> Iterator[tuple[Rows, Scores, float]]:
+    """Rows, scores and evidence of each; other threads run meanwhile."""
+    for some in batches(searches, _AT_ONCE) if len(searches) > _AT_ONCE else (searches,):
+        yield from retriever.search_each(some, k, fusion)

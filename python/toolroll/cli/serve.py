@@ -1,0 +1,68 @@
+"""`toolroll serve`: runs the service."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import click
+
+from toolroll.cli.commands import command as declare
+from toolroll.cli.options import CATALOG, flag, option
+from toolroll.cli.output import note, redacted
+
+
+@declare(
+    "serve",
+    example="toolroll serve --catalog sqlite:///tools.db\n"
+    "toolroll serve --config server.toml --workers 4\n"
+    "toolroll serve --config server.toml --check",
+)
+@option(
+    "--config",
+    "Settings, as TOML.",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    unset="none",
+)
+@option("--catalog", "URL of the registry.", envvar=CATALOG, metavar="URL", unset="as configured")
+@option("--host", "Address to listen on.", metavar="HOST", unset="as configured, else 127.0.0.1")
+@option("--port", "Port to listen on.", type=int, metavar="PORT", unset="as configured, else 8080")
+@option("--workers", "Processes that share the port.", type=int, metavar="N", unset="as configured, else 1")
+@option(
+    "--grace",
+    "Seconds that a stop may take: requests finish, outcomes are written.",
+    type=float,
+    metavar="SECONDS",
+    unset="as configured, else 30",
+)
+@flag("--check", "Say what is wrong with the settings, and serve nothing.")
+def command(config: Path | None, grace: float | None, check: bool, **options: Any) -> int:
+    """Serve selections from a registry over HTTP.
+
+    Each setting has a variable, such as TOOLROLL_SERVER_PORT. Options precede variables, and these precede
+    the file. docs/service.md lists the settings.
+    """
+    try:
+        from toolroll.server.serving import problems_with, serve
+        from toolroll.server.settings import read_settings
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] == "toolroll":
+            raise
+        raise click.ClickException(
+            f"the service needs {error.name}: pip install 'toolroll[server]'"
+        ) from error
+
+    settings = read_settings(config, grace_s=grace, **options)
+    if check:
+        problems = [*problems_with(settings)]
+        for problem in problems:
+            note(redacted(problem))
+        if not problems:
+            print(f"the settings are right: {settings.host}:{settings.port}, {redacted(settings.catalog)}")
+        return 1 if problems else 0
+    logging.basicConfig(format="toolroll: %(message)s", level=logging.WARNING)
+    note(f"http://{settings.host}:{settings.port}")
+    serve(settings)
+    return 0

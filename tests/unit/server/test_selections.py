@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("fastapi")
+
+from fastapi import FastAPI
+
+from tests.unit.server.asgi import request
+from toolroll import Context, Rule, Tool, Toolroll
+from toolroll.server.selections import selection_router
+
+MESSAGE = "Will it rain in Oslo?"
+WEATHER = Tool(
+    "get_weather", "Tells whether it will rain", {"type": "object", "properties": {"q": {"type": "string"}}}
+)
+TOOLS = (WEATHER, Tool("send_mail", "Sends a mail to somebody"), Tool("pay_invoice", "Pays an invoice"))
+DENY = Rule("no payments", "deny", "org", {"org": "acme"}, tool="pay_invoice")
+
+
+@pytest.fixture
+def roll() -> Toolroll:
+    return Toolroll.from_tools(TOOLS, rules=[DENY])
+
+
+@pytest.fixture
+def host(roll):
+    application = FastAPI()
+    application.include_router(selection_router(roll), prefix="/tools")
+    return application
+
+
+def test_a_selection_answers_with_names_as_the_library_selects_them(host, roll):
+    status, _, body = request(host, "POST", "/tools/select", {"message": MESSAGE, "k": 1})
+    assert status == 200
+    assert tuple(body["names"]) == roll.select(MESSAGE, k=1).names == ("get_weather",)
+    assert body["degraded"] == []
+    assert "schemas" not in body
+    assert "receipt" not in body
+
+
+@pytest.mark.parametrize("provider", ["openai", "openai_responses", "anthropic", "gemini", "mcp"])
+def test_schemas_are_those_of_the_library(host, roll, provider):
+    body = request(host, "POST", "/tools/select", {"message": MESSAGE}, f"schemas={provider}")[2]
+    assert body["schemas"] == roll.select(MESSAGE).schemas(provider)
+    assert tuple(body["names"]) == roll.select(MESSAGE).names
+
+
+def test_a_denied_tool_is_not_in_the_answer_even_if_it_is_always_included(host):
+    wanted = {"message": "pay the invoice", "always_include": ["pay_invoice"]}
+    allowed = request(host, "POST", "/tools/select", {**wanted, "context": {"org": "other"}})[2]
+    assert "pay_invoice" in allowed["names"]
+    body = request(host, "POST", "/tools/select", {**wanted, "context": {"org": "acme"}})[2]
+    assert "pay_invoice" not in body["names"]
+    assert body["missing_required"] == ["pay_invoice"]
+
+
+def test_a_receipt_is_given_where_it_is_asked_for_and_can_be_recorded(host, roll):
+    body = request(host, "POST", "/tools/select", {"message": MESSAGE, "k": 1}, "receipt=true")[2]
+    assert roll.record(body["receipt"], {"get_weather": True}).counted == 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"message": 3},
+        {"message": "x", "k": -1},
+        {"message": "x", "kk": 1},
+        {"message": "x", "context": {"o": 1}},
+    ],
+)
+def test_a_wrong_request_is_a_problem(host, body):
+    status, headers, answer = request(host, "POST", "/tools/select", body)
+    assert (status, headers["content-type"]) == (422, "application/problem+json")
+    assert answer["detail"]
+
+
+def test_an_unknown_provider_is_a_problem(host):
+    assert request(host, "POST", "/tools/select", {"message": "x"}, "schemas=cobol")[0] == 422
+
+
+def test_a_body_has_every_field_of_a_context_but_the_session():
+    from dataclasses import fields
+
+    from toolroll.server.selections import ContextBody
+
+    assert {field.name for field in fields(Context)} - {"session"} == set(ContextBody.model_fields)

@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pydantic_settings")
+
+from toolroll import InvalidDefinition, NotFound, Registry
+from toolroll.cli import main
+from toolroll.server.settings import read_settings
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "server.toml"
+    path.write_text(text)
+    return path
+
+
+def test_options_precede_the_environment_and_that_precedes_the_file(tmp_path, monkeypatch):
+    file = write(tmp_path, 'catalog = "sqlite:///file.db"\nport = 1001\nworkers = 2\ngrace_s = 5')
+    monkeypatch.setenv("TOOLROLL_SERVER_PORT", "1002")
+    monkeypatch.setenv("TOOLROLL_SERVER_WORKERS", "3")
+    settings = read_settings(file, workers=4, host=None)
+    assert (settings.catalog, settings.port, settings.workers) == ("sqlite:///file.db", 1002, 4)
+    assert (settings.grace_s, settings.host) == (5.0, "127.0.0.1")
+
+
+def test_each_wrong_value_is_named_with_its_place(tmp_path, monkeypatch):
+    file = write(tmp_path, 'catalog = "sqlite:///file.db"\nprot = 1\ngrace_s = 0')
+    monkeypatch.setenv("TOOLROLL_SERVER_PORT", "many")
+    with pytest.raises(InvalidDefinition) as error:
+        read_settings(file, workers=0)
+    text = str(error.value)
+    assert f"{file}: prot: is no setting; did you mean port?" in text
+    assert f"{file}: grace_s: " in text
+    assert "environment variable TOOLROLL_SERVER_PORT: " in text
+    assert "option --workers: " in text
+
+
+def test_a_misspelt_variable_is_refused(monkeypatch):
+    monkeypatch.setenv("TOOLROLL_SERVER_GRACE", "5")
+    with pytest.raises(
+        InvalidDefinition, match="TOOLROLL_SERVER_GRACE: .*did you mean TOOLROLL_SERVER_GRACE_S"
+    ):
+        read_settings(catalog="sqlite:///tools.db")
+
+
+def test_without_a_catalog_the_settings_are_refused():
+    with pytest.raises(InvalidDefinition, match="setting catalog: is missing"):
+        read_settings()
+
+
+def test_a_file_that_is_absent_or_no_toml_is_refused(tmp_path):
+    with pytest.raises(NotFound, match="no such file"):
+        read_settings(tmp_path / "absent.toml")
+    with pytest.raises(InvalidDefinition, match="server.toml: cannot be read"):
+        read_settings(write(tmp_path, "port ="))
+
+
+def test_a_worker_process_reads_the_same_settings_from_its_environment(monkeypatch):
+    settings = read_settings(catalog="sqlite:///tools.db", port=1003, grace_s=2.5, messages="none")
+    for name, value in settings.variables().items():
+        monkeypatch.setenv(name, value)
+    assert read_settings() == settings
+
+
+def check(*words: str) -> int:
+    return main(["serve", "--check", *words])
+
+
+def test_check_accepts_settings_with_which_the_service_starts(tmp_path, capsys):
+    url = f"sqlite:///{tmp_path}/tools.db"
+    Registry.open(url).close()
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    assert check("--catalog", url, "--port", str(port)) == 0
+    assert f"127.0.0.1:{port}" in capsys.readouterr().out
+
+
+def test_check_names_all_that_is_wrong_and_makes_nothing(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("TOOLROLL_SERVER_PROFILE", "defualt")
+    monkeypatch.setenv("TOOLROLL_SERVER_EMBEDDER", "statik")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert check("--catalog", f"sqlite:///{tmp_path}/absent.db", "--port", str(port)) == 1
+    printed = capsys.readouterr().err
+    for part in ("absent.db", "defualt", "statik", f"127.0.0.1:{port}: cannot be listened on"):
+        assert part in printed
+    assert not (tmp_path / "absent.db").exists()
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.7", "example.org", ""])
+def test_an_address_that_other_machines_reach_is_refused(tmp_path, capsys, host):
+    url = f"sqlite:///{tmp_path}/tools.db"
+    Registry.open(url).close()
+    assert main(["serve", "--catalog", url, "--host", host]) == 1
+    assert "must be an address of this machine alone" in capsys.readouterr().err
+
+
+def test_without_the_extra_the_command_says_what_to_install(monkeypatch, capsys):
+    for name in list(sys.modules):
+        if name.startswith("toolroll.server"):
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "fastapi", None)
+    assert main(["serve"]) == 1
+    assert "pip install 'toolroll[server]'" in capsys.readouterr().err

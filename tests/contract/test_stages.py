@@ -119,6 +119,7 @@ def arrivals(pipeline: Pipeline, turn: Turn, name: str) -> Candidates:
     return candidates
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STAGES)
 @given(definitions(), turns(), parameters())
 def test_a_stage_answers_the_same_twice_and_leaves_its_input_alone(name, definitions_, turn, parameters_):
@@ -131,6 +132,7 @@ def test_a_stage_answers_the_same_twice_and_leaves_its_input_alone(name, definit
     assert state(candidates) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SOFT)
 @given(definitions(), turns(), parameters())
 def test_a_soft_stage_never_forbids(name, definitions_, turn, parameters_):

@@ -135,6 +135,7 @@ def test_a_failure_in_the_middle_leaves_the_old_catalog_and_the_next_try_succeed
     assert "aaa_crane" in roll.select("fold a paper crane", k=3).names
 
 
+@pytest.mark.slow
 def test_selections_go_on_while_tools_change_and_each_sees_one_catalog(registry, database_url):
     stop, errors, picked = threading.Event(), [], []
     # Hardly any events: writing as many as there are here would keep SQLite from the tools.

@@ -14,6 +14,7 @@ from toolroll import Registry, Toolroll, __version__
 from toolroll.adapters.prometheus import ToolrollCollector
 from toolroll.embedders import named
 from toolroll.server.conversations import session_router
+from toolroll.server.description import describe, operation_id
 from toolroll.server.gate import Gate
 from toolroll.server.health import health_router
 from toolroll.server.hosts import LOOPBACK
@@ -45,6 +46,7 @@ def create_application(settings: ServerSettings) -> FastAPI:
         embedder=embedder or "none",
         profile=settings.profile,
         messages=settings.messages,
+        journal=settings.journal or None,
     )
     try:
         registry = Registry.open(settings.catalog, create=False)
@@ -69,7 +71,15 @@ def create_application(settings: ServerSettings) -> FastAPI:
             finally:
                 registry.close()
 
-    application = FastAPI(title="toolroll", version=__version__, lifespan=lifespan)
+    application = FastAPI(
+        title="toolroll",
+        version=__version__,
+        lifespan=lifespan,
+        docs_url=None,  # its page loads scripts from other hosts
+        redoc_url=None,
+        generate_unique_id_function=operation_id,
+    )
+    describe(application)
     application.state.roll, application.state.registry = roll, registry
     application.add_exception_handler(HTTPException, problem_of_http)
     application.add_exception_handler(Exception, problem_of_bug)

@@ -16,7 +16,8 @@ from toolroll.server.key_reader import KeyReader
 from toolroll.server.problems import problem
 from toolroll.server.request_limits import BUSY_RETRY_S, RequestLimits, limited
 
-OPEN_PATHS = frozenset({"/healthz", "/readyz"})  # probes have no key, and call a pod by its address
+# Probes have no key, and call a pod by its address. The description is the same for all.
+OPEN_PATHS = frozenset({"/healthz", "/readyz", "/openapi.json"})
 _BEARER = "bearer "
 
 Headers = Mapping[bytes, bytes]

@@ -72,7 +72,7 @@ class Gate:
         length = headers.get(b"content-length", b"0")
         if not length.isdigit() or int(length[:20]) > self.max_body_bytes:
             return problem(413, "Too large", f"the body is longer than {self.max_body_bytes:,} bytes")
-        wait_s = self.limits.overdrawn_s(caller.key_id)
+        wait_s = await self.limits.overdrawn_s(caller.key_id)
         if wait_s is not None:
             return _refused(
                 429, "Too many requests", "the key has used up its requests", {"Retry-After": str(wait_s)}

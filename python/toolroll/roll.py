@@ -453,6 +453,19 @@ class Toolroll:
         """`select` for an event loop: an embedder that waits does so in a thread."""
         return await self._engine.aselect(Request(message, context, k, **options))
 
+    def preview(
+        self,
+        message: str,
+        context: Context | None = None,
+        k: int | None = None,
+        **options: Unpack[RequestOptions],
+    ) -> Selection:
+        """What `select` would return now, for trying out: it is not logged, counted or learnt from.
+
+        The selection has no event, so no outcome can be reported for it. The arguments are those of `select`.
+        """
+        return self._engine.preview(Request(message, context, k, **options))
+
     def with_tools(self, tools: Iterable[Any]) -> Toolroll:
         """The same over the tools that came with a request, in place of its own.
 
@@ -935,6 +948,8 @@ class Toolroll:
             raise InvalidInput(
                 f"picked: is {type(picked).__name__}, must be a Selection, its receipt or its event id"
             )
+        if not picked.event_id:
+            raise InvalidInput("picked: is a preview, which has no event to report on")
         if picked.turn.engine_id != self._engine.id:
             raise NotFound(f"event {picked.event_id}: was selected by another Toolroll; record it there")
         return picked

@@ -57,6 +57,7 @@ def fill(url: str, tmp_path: Path) -> None:
             if org:
                 registry.pins.set("open", org=org)
             registry.settings.set(f"{kit}_key", "value", org=org)
+            registry.keys.add(f"{org} backend", roles=["select"], org=org)
             registry.sync([Tool(f"{org or 'plat'}_sync", "serves too")], plugin=f"{org}_plugin", org=org)
     with Toolroll.open(url, poll_s=0.05, journal=tmp_path / "journal") as roll:
         roll.warm_up()

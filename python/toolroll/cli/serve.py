@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +36,12 @@ from toolroll.cli.output import note, redacted
     metavar="SECONDS",
     unset="as configured, else 30",
 )
+@option(
+    "--authentication",
+    "Whether callers need a service key (registry keys); none: only programs on this machine can call.",
+    choices=("keys", "none"),
+    unset="as configured, else keys",
+)
 @flag("--check", "Say what is wrong with the settings, and serve nothing.")
 def command(config: Path | None, grace: float | None, check: bool, **options: Any) -> int:
     """Serve selections from a registry over HTTP.
@@ -62,7 +67,5 @@ def command(config: Path | None, grace: float | None, check: bool, **options: An
         if not problems:
             print(f"the settings are right: {settings.host}:{settings.port}, {redacted(settings.catalog)}")
         return 1 if problems else 0
-    logging.basicConfig(format="toolroll: %(message)s", level=logging.WARNING)
-    note(f"http://{settings.host}:{settings.port}")
     serve(settings)
     return 0

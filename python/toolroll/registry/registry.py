@@ -26,6 +26,7 @@ from toolroll.registry.queries import check_limit, check_version, find_tool, rea
 from toolroll.registry.records import Record, Review, ToolPage
 from toolroll.registry.review import WHILE_WAITING, WhileWaiting, may_serve
 from toolroll.registry.rules import Rules, rules_naming
+from toolroll.registry.service_keys import ServiceKeys
 from toolroll.registry.settings import Settings
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database, Write, words
@@ -51,6 +52,7 @@ class Registry:
         actor: the author of changes in the audit log.
         toolkits, rules, pages, pins, settings: editors of what governs the tools.
         duplicates: proposals of tools that seem to do the same.
+        keys: of the service's callers.
         audit: the log of all changes.
     """
 
@@ -63,6 +65,7 @@ class Registry:
         self.pins = Pins(database, actor)
         self.settings = Settings(database, actor)
         self.duplicates = Duplicates(database, actor)
+        self.keys = ServiceKeys(database, actor)
         self.audit = Audit(database)
 
     @classmethod

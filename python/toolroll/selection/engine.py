@@ -273,6 +273,13 @@ class Engine(NoConversation):
             reading, failures = await self._aembed(embedder, begun.reading, begun.given)
         return self._finish(begun, reading, failures, conversation, calls)
 
+    def preview(self, request: Request) -> Selection:
+        """What `select` would return: no event, no counter and no observer learns of it."""
+        begun = self._begin(request)
+        reading, failures = _embed(begun.embedder, begun.reading, begun.given)
+        lasting = begun.snapshot.failures(begun.context.org)
+        return begun.pipeline.decide(self._turn(begun, reading, None), "", (*lasting, *failures), calls=self)
+
     async def arun(self, call: Callable[[], T]) -> T:
         """What a call that embeds returns, from a thread if the embedder may wait.
 

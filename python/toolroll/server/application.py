@@ -4,13 +4,30 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 from fastapi import FastAPI
+from prometheus_client import CollectorRegistry
+from starlette.exceptions import HTTPException
 
 from toolroll import Registry, Toolroll, __version__
+from toolroll.adapters.prometheus import ToolrollCollector
+from toolroll.embedders import named
+from toolroll.server.conversations import session_router
+from toolroll.server.description import describe, operation_id
+from toolroll.server.gate import Gate
 from toolroll.server.health import health_router
+from toolroll.server.hosts import LOOPBACK
+from toolroll.server.http_metrics import HttpMetrics, MeasuredRequests
+from toolroll.server.key_reader import KeyReader
+from toolroll.server.logs import configure
+from toolroll.server.metrics import WorkerMetrics, metrics_router
+from toolroll.server.outcomes import outcome_router
+from toolroll.server.problems import problem_of_bug, problem_of_http
+from toolroll.server.request_limits import RequestLimits
 from toolroll.server.selections import selection_router
 from toolroll.server.settings import ServerSettings, read_settings
+from toolroll.server.tool_registry.router import PREFIX, registry_router
 
 CLOSING_SHARE = 0.3  # of the grace period: for writing outcomes, once all requests have finished
 
@@ -18,37 +35,76 @@ CLOSING_SHARE = 0.3  # of the grace period: for writing outcomes, once all reque
 def create_application(settings: ServerSettings) -> FastAPI:
     """The service over the registry that the settings name. Its last step closes the registry.
 
+    The application's `state` has the `roll` and the `registry`.
+
     Raises:
         NotFound, StoreUnavailable, InvalidInput: as `Toolroll.open`.
     """
+    embedder = named.embedder(settings.embedder)
     roll = Toolroll.open(
         settings.catalog,
-        embedder=settings.embedder,
+        embedder=embedder or "none",
         profile=settings.profile,
         messages=settings.messages,
+        journal=settings.journal or None,
     )
     try:
         registry = Registry.open(settings.catalog, create=False)
+        keys = KeyReader(registry.keys) if settings.authentication == "keys" else None
     except BaseException:
         roll.close()
         raise
 
+    metrics = WorkerMetrics(
+        CollectorRegistry(), Path(settings.metrics_folder) if settings.metrics_folder else None
+    )
+    metrics.registry.register(ToolrollCollector(roll))
+
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         try:
-            yield
+            async with metrics.written():
+                yield
         finally:
             try:
                 await roll.aclose(settings.grace_s * CLOSING_SHARE)
             finally:
                 registry.close()
 
-    application = FastAPI(title="toolroll", version=__version__, lifespan=lifespan)
-    application.include_router(health_router(roll))
-    application.include_router(selection_router(roll))
+    application = FastAPI(
+        title="toolroll",
+        version=__version__,
+        lifespan=lifespan,
+        docs_url=None,  # its page loads scripts from other hosts
+        redoc_url=None,
+        generate_unique_id_function=operation_id,
+    )
+    describe(application)
+    application.state.roll, application.state.registry = roll, registry
+    application.add_exception_handler(HTTPException, problem_of_http)
+    application.add_exception_handler(Exception, problem_of_bug)
+    application.add_middleware(
+        Gate,
+        keys=keys,
+        limits=RequestLimits(settings.key_rate, settings.key_concurrency),
+        hosts=frozenset(name.lower() for name in settings.hosts or LOOPBACK),
+        max_body_bytes=settings.max_body_bytes,
+    )
+    application.add_middleware(
+        MeasuredRequests,
+        metrics=HttpMetrics.in_registry(metrics.registry),
+        is_logged=settings.log_requests,
+    )
+    application.include_router(health_router(roll, keys))
+    application.include_router(metrics_router(metrics))
+    for router in (selection_router, outcome_router, session_router):
+        application.include_router(router(roll))
+    application.include_router(registry_router(registry, roll, embedder), prefix=PREFIX)
     return application
 
 
 def create_from_environment() -> FastAPI:
     """The service with the settings in the environment, for an ASGI server that is given an import path."""
-    return create_application(read_settings())
+    settings = read_settings()
+    configure(settings.log)
+    return create_application(settings)

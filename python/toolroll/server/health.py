@@ -7,10 +7,11 @@ from typing import Any
 from fastapi import APIRouter, Response
 
 from toolroll import Toolroll
+from toolroll.server.key_reader import KeyReader
 
 
-def health_router(roll: Toolroll) -> APIRouter:
-    """`/healthz` and `/readyz`."""
+def health_router(roll: Toolroll, keys: KeyReader | None = None) -> APIRouter:
+    """`/healthz` and `/readyz`. keys: those of callers, where the service reads them."""
     router = APIRouter(tags=["health"])
 
     @router.get("/healthz")
@@ -23,9 +24,10 @@ def health_router(roll: Toolroll) -> APIRouter:
         """Says whether selections work, degraded or not. The parts that fail now are in `degraded`."""
         health = roll.health()
         response.status_code = 200 if health["ready"] else 503
+        degraded = [*health["degraded"], *(["keys"] if keys is not None and keys.is_failing else [])]
         return {
             "ready": health["ready"],
-            "degraded": health["degraded"],
+            "degraded": degraded,
             "catalog_revision": health["catalog_revision"],
         }
 

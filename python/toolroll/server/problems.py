@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Coroutine, Mapping
+from http import HTTPStatus
 from typing import Any
 
 from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
+from starlette.exceptions import HTTPException
 
 from toolroll.errors import (
     Conflict,
@@ -46,6 +48,8 @@ class ProblemRoute(APIRoute):
                 return problem_of(error)
             except RequestValidationError as error:
                 return _invalid_request(error)
+            except HTTPException as error:
+                return await problem_of_http(request, error)
 
         return handle_errors
 
@@ -70,6 +74,19 @@ def problem_of(error: ToolrollError) -> JSONResponse:
         wait_s = _RETRY_AFTER_S if error.retry_after_s is None else error.retry_after_s
         answer.headers["Retry-After"] = str(max(1, math.ceil(wait_s)))
     return answer
+
+
+async def problem_of_http(_: Request, error: Exception) -> Response:
+    """The problem details of an error of the framework, such as a path that does not exist."""
+    assert isinstance(error, HTTPException)
+    answer = problem(error.status_code, HTTPStatus(error.status_code).phrase, str(error.detail))
+    answer.headers.update(error.headers or {})
+    return answer
+
+
+async def problem_of_bug(_: Request, error: Exception) -> Response:
+    """The answer to an error that is ours to fix: it says nothing more, the log does."""
+    return problem(500, "Internal error", "the service failed; its log says why")
 
 
 def _invalid_request(error: RequestValidationError) -> JSONResponse:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import ipaddress
+import logging
 import os
 import socket
+import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import uvicorn
 
@@ -14,11 +16,15 @@ from toolroll.errors import InvalidInput, ToolrollError
 from toolroll.registry.store.database import Database
 from toolroll.selection.profiles import profile
 from toolroll.server.application import CLOSING_SHARE
+from toolroll.server.hosts import is_loopback
+from toolroll.server.logs import configure
+from toolroll.server.request_limits import read_rate
 from toolroll.server.settings import ServerSettings
 
 # A worker may answer late while it builds its catalog. After 5 s, uvicorn's default, it would be killed,
 # and the next one too.
 _WORKER_START_S = 600
+_log = logging.getLogger(__name__)
 _APPLICATION = "toolroll.server.application:create_from_environment"
 
 
@@ -29,11 +35,20 @@ def serve(settings: ServerSettings) -> None:
 
     Raises:
         NotFound, StoreUnavailable: the registry cannot be read.
-        InvalidInput: the address is in use, or can be reached from other machines.
+        InvalidInput: the address is in use, or a setting is wrong.
     """
-    for check in (_check_registry, _check_profile, _check_address):
+    for check in (_check_registry, _check_profile, _check_rate, _check_address):
         check(settings)
-    os.environ.update(settings.variables())
+    configure(settings.log)
+    _log.info(
+        "serving", extra={"url": f"http://{settings.host}:{settings.port}", "workers": settings.workers}
+    )
+    with _metrics_folder(settings) as folder:
+        os.environ.update(settings.model_copy(update={"metrics_folder": folder}).variables())
+        _run(settings)
+
+
+def _run(settings: ServerSettings) -> None:
     uvicorn.run(
         _APPLICATION,
         factory=True,
@@ -41,6 +56,7 @@ def serve(settings: ServerSettings) -> None:
         port=settings.port,
         workers=settings.workers,
         ws="none",
+        log_config=None,
         log_level="warning",
         access_log=False,
         server_header=False,
@@ -51,28 +67,42 @@ def serve(settings: ServerSettings) -> None:
 
 def problems_with(settings: ServerSettings) -> Iterator[str]:
     """A sentence for each reason why the service would not start. Changes nothing."""
-    for check in (_check_registry, _check_embedder, _check_profile, _check_address):
+    for check in (_check_registry, _check_embedder, _check_profile, _check_rate, _check_address):
         try:
             check(settings)
         except ToolrollError as error:
             yield str(error)
 
 
-def check_loopback(host: str) -> None:
-    """Refuses addresses that other machines can reach: nobody signs in here.
+def check_access(settings: ServerSettings) -> None:
+    """Refuses to serve other machines without keys, or by names that nobody has listed.
 
     Raises:
-        InvalidInput: it is such an address.
+        InvalidInput: says what to set.
     """
-    try:
-        is_loopback = host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        is_loopback = False
-    if not is_loopback:
+    host = settings.host
+    if is_loopback(host):
+        return
+    if settings.authentication == "none":
         raise InvalidInput(
-            f"host is {host!r:.100}, must be an address of this machine alone, such as 127.0.0.1: callers do "
-            "not sign in"
+            f"host is {host!r:.100}, must be an address of this machine alone, such as 127.0.0.1: with "
+            "authentication = none, callers need no key"
         )
+    if not settings.hosts:
+        raise InvalidInput(
+            f"hosts is empty, must list the names by which callers reach {host!r:.100}, such as "
+            '["tools.example.com"], or be ["*"]'
+        )
+
+
+@contextmanager
+def _metrics_folder(settings: ServerSettings) -> Iterator[str]:
+    """The folder where workers leave their metrics; a temporary one ends with the context."""
+    if settings.workers == 1 or settings.metrics_folder:
+        yield settings.metrics_folder
+        return
+    with tempfile.TemporaryDirectory(prefix="toolroll-metrics-", ignore_cleanup_errors=True) as folder:
+        yield folder
 
 
 def _check_registry(settings: ServerSettings) -> None:
@@ -87,8 +117,12 @@ def _check_profile(settings: ServerSettings) -> None:
     profile(settings.profile)
 
 
+def _check_rate(settings: ServerSettings) -> None:
+    read_rate(settings.key_rate)
+
+
 def _check_address(settings: ServerSettings) -> None:
-    check_loopback(settings.host)
+    check_access(settings)
     host = settings.host.strip("[]")
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as listener:
         try:

@@ -6,6 +6,7 @@ the wrong value.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
@@ -35,6 +36,15 @@ class ServerSettings(BaseSettings):
         grace_s: how long a stop may take: requests finish, then outcomes are written.
         embedder, profile: as `Toolroll.open` takes them.
         messages: how events keep messages: their text, a keyed digest, nothing, or no events at all.
+        journal: the folder where outcomes wait for the database; empty as in `Toolroll.open`.
+        authentication: whether callers need a service key; without keys, only this machine can call.
+        hosts: names by which the service may be called; empty for those of this machine.
+        key_rate: how many requests a key has in which time, in each worker.
+        key_concurrency: how many requests of a key are answered at a time, in each worker.
+        max_body_bytes: the longest body of a request.
+        metrics_folder: where several workers leave their metrics for each other; empty for a temporary one.
+        log: the form of the lines on standard error.
+        log_requests: whether each request has a line.
     """
 
     model_config = SettingsConfigDict(env_prefix=SERVER_PREFIX, extra="forbid", frozen=True)
@@ -47,6 +57,15 @@ class ServerSettings(BaseSettings):
     embedder: str = "static"
     profile: str = "default"
     messages: Literal["kept", "hashed", "dropped", "none"] = "hashed"
+    journal: str = ""
+    authentication: Literal["keys", "none"] = "keys"
+    hosts: tuple[str, ...] = ()
+    key_rate: str = "5000/second"
+    key_concurrency: int = Field(default=64, ge=1, le=100_000)
+    max_body_bytes: int = Field(default=4 * 2**20, ge=1_024, le=2**30)
+    metrics_folder: str = ""
+    log: Literal["text", "json"] = "text"
+    log_requests: bool = False
 
     @classmethod
     def settings_customise_sources(
@@ -62,7 +81,10 @@ class ServerSettings(BaseSettings):
 
     def variables(self) -> dict[str, str]:
         """The same settings as environment variables, for worker processes."""
-        return {SERVER_PREFIX + name.upper(): str(value) for name, value in self.model_dump().items()}
+        return {
+            SERVER_PREFIX + name.upper(): json.dumps(value) if isinstance(value, tuple) else str(value)
+            for name, value in self.model_dump().items()
+        }
 
 
 def read_settings(file: Path | None = None, **options: Any) -> ServerSettings:

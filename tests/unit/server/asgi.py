@@ -4,13 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Mapping
 from typing import Any
 
 
 def request(
-    application: Any, method: str, path: str, body: object = None, query: str = ""
+    application: Any,
+    method: str,
+    path: str,
+    body: object = None,
+    query: str = "",
+    headers: Mapping[str, str] | None = None,
 ) -> tuple[int, dict[str, str], Any]:
-    """Status, headers and JSON of the answer."""
+    """Status, headers and body of the answer; JSON as its value."""
+    return asyncio.run(arequest(application, method, path, body, query, headers))
+
+
+async def arequest(
+    application: Any,
+    method: str,
+    path: str,
+    body: object = None,
+    query: str = "",
+    headers: Mapping[str, str] | None = None,
+) -> tuple[int, dict[str, str], Any]:
+    """The same in an event loop."""
     sent: list[Any] = []
     content = b"" if body is None else json.dumps(body).encode()
 
@@ -20,14 +38,22 @@ def request(
     async def send(message: Any) -> None:
         sent.append(message)
 
-    headers = [(b"content-type", b"application/json")] if content else []
+    given = {
+        "host": "localhost",
+        **({"content-type": "application/json"} if content else {}),
+        **(headers or {}),
+    }
     scope = {
         "type": "http",
         "method": method,
         "path": path,
-        "headers": headers,
+        "headers": [(name.lower().encode(), value.encode()) for name, value in given.items()],
+        "client": ("10.0.0.7", 50_000),
         "query_string": query.encode(),
     }
-    asyncio.run(application(scope, receive, send))
+    await application(scope, receive, send)
     found = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
-    return sent[0]["status"], found, json.loads(b"".join(part.get("body", b"") for part in sent[1:]))
+    answer = b"".join(part.get("body", b"") for part in sent[1:])
+    if answer and "json" in found.get("content-type", ""):
+        return sent[0]["status"], found, json.loads(answer)
+    return sent[0]["status"], found, answer.decode()

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -7,12 +8,12 @@ import pytest
 
 pytest.importorskip("fastapi")
 
-from fastapi import APIRouter, FastAPI
+from fastapi import APIRouter, FastAPI, Request
 
 from tests.unit.server.asgi import request
 from toolroll import Conflict, Denied, InvalidDefinition, InvalidInput, NotFound, ToolrollError
 from toolroll.errors import StoreUnavailable, Unavailable
-from toolroll.server.problems import MEDIA_TYPE, STATUSES, ProblemRoute
+from toolroll.server.problems import MEDIA_TYPE, STATUSES, ProblemRoute, problem_of_bug
 
 
 def answer(error: Exception | None, path: str = "/3") -> tuple[int, dict[str, str], dict[str, Any]]:
@@ -78,3 +79,10 @@ def test_a_wrong_request_is_answered_with_its_places_and_without_its_values():
     assert (status, headers["content-type"]) == (422, MEDIA_TYPE)
     assert body["errors"][0]["field"] == "path.number"
     assert "s3cret" not in json.dumps(body)
+
+
+def test_an_error_that_is_ours_to_fix_says_nothing_of_itself():
+    error = RuntimeError("s3cret")
+    answer = asyncio.run(problem_of_bug(Request({"type": "http"}), error))
+    assert answer.status_code == 500
+    assert b"s3cret" not in answer.body

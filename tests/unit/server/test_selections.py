@@ -8,6 +8,7 @@ from fastapi import FastAPI
 
 from tests.unit.server.asgi import request
 from toolroll import Context, Rule, Tool, Toolroll
+from toolroll.server.callers import trusted
 from toolroll.server.selections import selection_router
 
 MESSAGE = "Will it rain in Oslo?"
@@ -26,7 +27,7 @@ def roll() -> Toolroll:
 @pytest.fixture
 def host(roll):
     application = FastAPI()
-    application.include_router(selection_router(roll), prefix="/tools")
+    application.include_router(selection_router(roll, trusted), prefix="/tools")
     return application
 
 
@@ -83,6 +84,22 @@ def test_an_unknown_provider_is_a_problem(host):
 def test_a_body_has_every_field_of_a_context_but_the_session():
     from dataclasses import fields
 
-    from toolroll.server.selections import ContextBody
+    from toolroll.server.bodies import ContextBody
 
     assert {field.name for field in fields(Context)} - {"session"} == set(ContextBody.model_fields)
+
+
+def test_a_batch_answers_each_request_in_its_place_also_the_wrong_one(host, roll):
+    asked = [{"message": MESSAGE, "k": 1}, {"message": MESSAGE, "k": -1}, {"message": "send a mail", "k": 1}]
+    status, _, body = request(host, "POST", "/tools/select/batch", {"requests": asked}, "schemas=openai")
+    assert status == 200
+    first, wrong, last = body["results"]
+    assert (first["names"], last["names"]) == (["get_weather"], ["send_mail"])
+    assert last["schemas"][0]["function"]["name"] == "send_mail"
+    assert (wrong["status"], wrong["title"]) == (422, "Invalid input")
+
+
+@pytest.mark.parametrize("count", [0, 101])
+def test_a_batch_has_from_1_to_100_requests(host, count):
+    asked = {"requests": [{"message": "x"}] * count}
+    assert request(host, "POST", "/tools/select/batch", asked)[0] == 422

@@ -61,7 +61,9 @@ def test_a_file_that_is_absent_or_no_toml_is_refused(tmp_path):
 
 
 def test_a_worker_process_reads_the_same_settings_from_its_environment(monkeypatch):
-    settings = read_settings(catalog="sqlite:///tools.db", port=1003, grace_s=2.5, messages="none")
+    settings = read_settings(
+        catalog="sqlite:///tools.db", port=1003, grace_s=2.5, messages="none", hosts=("a.example", "b")
+    )
     for name, value in settings.variables().items():
         monkeypatch.setenv(name, value)
     assert read_settings() == settings
@@ -84,23 +86,36 @@ def test_check_accepts_settings_with_which_the_service_starts(tmp_path, capsys):
 def test_check_names_all_that_is_wrong_and_makes_nothing(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("TOOLROLL_SERVER_PROFILE", "defualt")
     monkeypatch.setenv("TOOLROLL_SERVER_EMBEDDER", "statik")
+    monkeypatch.setenv("TOOLROLL_SERVER_KEY_RATE", "often")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
         assert check("--catalog", f"sqlite:///{tmp_path}/absent.db", "--port", str(port)) == 1
     printed = capsys.readouterr().err
-    for part in ("absent.db", "defualt", "statik", f"127.0.0.1:{port}: cannot be listened on"):
+    for part in ("absent.db", "defualt", "statik", "often", f"127.0.0.1:{port}: cannot be listened on"):
         assert part in printed
     assert not (tmp_path / "absent.db").exists()
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.7", "example.org", ""])
-def test_an_address_that_other_machines_reach_is_refused(tmp_path, capsys, host):
+OTHERS = ["0.0.0.0", "::", "10.0.0.7", "example.org", ""]
+
+
+@pytest.mark.parametrize("host", OTHERS)
+def test_without_keys_an_address_that_other_machines_reach_is_refused(tmp_path, capsys, monkeypatch, host):
+    url = f"sqlite:///{tmp_path}/tools.db"
+    Registry.open(url).close()
+    monkeypatch.setenv("TOOLROLL_SERVER_HOSTS", '["*"]')
+    assert main(["serve", "--catalog", url, "--host", host, "--authentication", "none"]) == 1
+    assert "must be an address of this machine alone" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("host", OTHERS)
+def test_for_other_machines_the_names_of_the_service_must_be_listed(tmp_path, capsys, host):
     url = f"sqlite:///{tmp_path}/tools.db"
     Registry.open(url).close()
     assert main(["serve", "--catalog", url, "--host", host]) == 1
-    assert "must be an address of this machine alone" in capsys.readouterr().err
+    assert "hosts is empty, must list the names" in capsys.readouterr().err
 
 
 def test_without_the_extra_the_command_says_what_to_install(monkeypatch, capsys):

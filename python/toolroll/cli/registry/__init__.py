@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from toolroll.cli.commands import Group
-from toolroll.cli.registry import duplicates, pins, review, rules, settings, state, sync, toolkits, tools
+from toolroll.cli.registry import (
+    duplicates,
+    keys,
+    pins,
+    review,
+    rules,
+    settings,
+    state,
+    sync,
+    toolkits,
+    tools,
+)
 
 command = Group(
     "registry",
@@ -12,6 +23,6 @@ command = Group(
     "second.",
     example="toolroll registry list --catalog sqlite:///tools.db",
 )
-for _module in (tools, review, sync, toolkits, rules, pins, duplicates, settings, state):
+for _module in (tools, review, sync, toolkits, rules, pins, duplicates, settings, keys, state):
     for _command in _module.COMMANDS:
         command.add_command(_command)

@@ -528,6 +528,21 @@ receipt_keys = sa.Table(
     sa.Column("retired_at", Instant),
 )
 
+# Keys of the service's callers. `digest` is of the secret and of what the key allows: neither changes alone.
+service_keys = sa.Table(
+    "service_keys",
+    metadata,
+    sa.Column("key_id", Id, primary_key=True),
+    sa.Column("name", Words, nullable=False),
+    sa.Column("org", Words),  # NULL: any
+    sa.Column("roles", NameList, nullable=False),
+    sa.Column("plugin", Words, nullable=False),
+    sa.Column("digest", sa.LargeBinary, nullable=False),
+    sa.Column("created_at", Instant, nullable=False),
+    sa.Column("created_by", Words, nullable=False),
+    sa.Column("expires_at", Instant),  # NULL: never
+)
+
 # The state of a conversation between turns, such as the tools that it has loaded and used.
 sessions = sa.Table(
     "sessions",

@@ -1,0 +1,86 @@
+"""`Caller`: who makes a request, for which organisation, and what they may do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from fastapi import Request
+
+from toolroll.errors import Denied
+from toolroll.registry.service_keys import ROLES, ServiceKey
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who makes a request.
+
+    Attributes:
+        name: of the key, or of whatever the host's application knows.
+        roles: names in `toolroll.registry.service_keys.ROLES`.
+        org: the organisation to which the caller is bound; "" is the platform, None means any organisation.
+        plugin: the plugin that the role "sync" registers.
+        key_id: of the service key; "" without one.
+        address: where the request comes from.
+    """
+
+    name: str
+    roles: frozenset[str]
+    org: str | None
+    plugin: str = ""
+    key_id: str = ""
+    address: str = ""
+
+    @classmethod
+    def of_key(cls, key: ServiceKey, address: str) -> Caller:
+        """The caller with this key."""
+        return cls(key.name, frozenset(key.roles), key.org, key.plugin, key.key_id, address)
+
+    @property
+    def actor(self) -> str:
+        """The author of changes, as the audit log names it: who, and from where."""
+        who = f"{self.name} (key {self.key_id})" if self.key_id else self.name
+        return f"{who} from {self.address}" if self.address else who
+
+    def require(self, role: str) -> None:
+        """Raises Denied if the caller lacks the role."""
+        if role not in self.roles:
+            raise Denied(f"{self.name or 'the caller'}: lacks the role {role!r}, which lets it {ROLES[role]}")
+
+    def org_of(self, org: str | None) -> str:
+        """The organisation that a request is for: the one that it names, else the caller's own.
+
+        Raises:
+            Denied: the caller is bound to another one.
+        """
+        if self.org is None:
+            return org or ""
+        if org and org != self.org:
+            raise Denied(f"{self.name or 'the caller'}: is not of organisation {org!r:.80}")
+        return self.org
+
+    def require_any_org(self) -> None:
+        """Raises Denied if the caller is bound to one organisation."""
+        if self.org is not None:
+            raise Denied(f"{self.name or 'the caller'}: is bound to one organisation; this is about all")
+
+
+Identify = Callable[[Request], Caller]
+
+
+def caller_of(request: Request) -> Caller:
+    """The caller whom the service's gate let in. Raises Denied where there was no gate."""
+    caller = getattr(request.state, "caller", None)
+    if not isinstance(caller, Caller):
+        raise Denied("the caller is not known: pass `identify` to the router")
+    return caller
+
+
+def trusted(request: Request) -> Caller:
+    """Anybody, for everything. For applications that check their callers themselves, before our routes."""
+    return Caller("", frozenset(ROLES), None, address=address_of(request.scope.get("client")))
+
+
+def address_of(client: object) -> str:
+    """The address in an ASGI scope's `client`; "" where the server does not know it."""
+    return str(client[0]) if isinstance(client, (tuple, list)) and client else ""

@@ -1,0 +1,103 @@
+"""The gate before all routes: checks the host, the key and the limits of each request, and says who calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
+
+from fastapi import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from toolroll.registry.service_keys import ROLES
+from toolroll.server.callers import Caller, address_of
+from toolroll.server.hosts import is_allowed
+from toolroll.server.key_reader import KeyReader
+from toolroll.server.problems import problem
+from toolroll.server.request_limits import BUSY_RETRY_S, RequestLimits, limited
+
+# Probes have no key, and call a pod by its address. The description is the same for all.
+OPEN_PATHS = frozenset({"/healthz", "/readyz", "/openapi.json"})
+_BEARER = "bearer "
+
+Headers = Mapping[bytes, bytes]
+
+
+@dataclass(frozen=True, eq=False)
+class Gate:
+    """An ASGI application before another one, whose requests have `request.state.caller`.
+
+    Attributes:
+        application: gets the requests that pass.
+        keys: the registry's service keys; None lets everybody in, for everything.
+        limits: of each caller.
+        hosts: names by which the service may be called.
+        max_body_bytes: the longest body.
+    """
+
+    application: ASGIApp
+    keys: KeyReader | None
+    limits: RequestLimits
+    hosts: frozenset[str]
+    max_body_bytes: int
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers a request, or hands it on."""
+        if scope["type"] != "http" or scope["path"] in OPEN_PATHS:
+            await self.application(scope, receive, send)
+            return
+        headers: Headers = dict(scope["headers"])
+        caller = await self._admit(scope, headers)
+        if isinstance(caller, Response):
+            await caller(scope, receive, send)
+            return
+        scope.setdefault("state", {})["caller"] = caller
+        try:
+            await self.application(scope, limited(receive, self.max_body_bytes), send)
+        finally:
+            self.limits.end(caller.key_id)
+
+    async def _admit(self, scope: Scope, headers: Headers) -> Caller | Response:
+        """The caller, whose request has begun; or the answer that refuses the request."""
+        if not is_allowed(headers.get(b"host", b""), self.hosts):
+            return problem(421, "Misdirected request", "the service is not known by this host name")
+        caller = await self._caller(address_of(scope.get("client")), headers)
+        if caller is None:
+            return _refused(
+                401,
+                "Not authenticated",
+                "a valid service key is needed, as Authorization: Bearer or X-Service-Key",
+                {"WWW-Authenticate": "Bearer"},
+            )
+        length = headers.get(b"content-length", b"0")
+        if not length.isdigit() or int(length[:20]) > self.max_body_bytes:
+            return problem(413, "Too large", f"the body is longer than {self.max_body_bytes:,} bytes")
+        wait_s = await self.limits.overdrawn_s(caller.key_id)
+        if wait_s is not None:
+            return _refused(
+                429, "Too many requests", "the key has used up its requests", {"Retry-After": str(wait_s)}
+            )
+        if not self.limits.begin(caller.key_id):
+            return _refused(
+                503, "Busy", "too many requests with this key at a time", {"Retry-After": str(BUSY_RETRY_S)}
+            )
+        return caller
+
+    async def _caller(self, address: str, headers: Headers) -> Caller | None:
+        """Who has the key in these headers; None for nobody."""
+        if self.keys is None:
+            return Caller("", frozenset(ROLES), None, address=address)
+        text = headers.get(b"x-service-key", b"").decode("latin-1")
+        authorization = headers.get(b"authorization", b"").decode("latin-1")
+        if not text and authorization[: len(_BEARER)].lower() == _BEARER:
+            text = authorization[len(_BEARER) :].strip()
+        if not text:
+            return None
+        key = (await self.keys.ring()).find(text, datetime.now(timezone.utc))
+        return None if key is None else Caller.of_key(key, address)
+
+
+def _refused(status: int, title: str, detail: str, headers: Mapping[str, str]) -> Response:
+    answer = problem(status, title, detail)
+    answer.headers.update(headers)
+    return answer

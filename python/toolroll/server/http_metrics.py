@@ -1,0 +1,114 @@
+"""Counts requests and their latency, for Prometheus, and writes the log of requests."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass
+
+from fastapi.routing import APIRoute
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from toolroll.server.callers import Caller, address_of
+
+_log = logging.getLogger(__name__)
+
+BOUNDS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
+UNROUTED = "-"  # requests that no route has got: refused ones, and paths that do not exist
+
+
+@dataclass(frozen=True, eq=False)
+class HttpMetrics:
+    """Counters of one process.
+
+    Attributes:
+        requests: by method, route and status.
+        duration: by route.
+    """
+
+    requests: Counter
+    duration: Histogram
+
+    @classmethod
+    def in_registry(cls, registry: CollectorRegistry) -> HttpMetrics:
+        """Counters that the registry collects."""
+        return cls(
+            Counter(
+                "toolroll_http_requests",
+                "Requests that were answered.",
+                ["method", "route", "status"],
+                registry=registry,
+            ),
+            Histogram(
+                "toolroll_http_request_duration_seconds",
+                "How long requests took, from their first byte to the end of the answer.",
+                ["route"],
+                buckets=BOUNDS_S,
+                registry=registry,
+            ),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredRequests:
+    """An ASGI application before another one, whose requests it counts.
+
+    Attributes:
+        application: answers.
+        metrics: are counted up.
+        is_logged: whether each request has a line in the log.
+    """
+
+    application: ASGIApp
+    metrics: HttpMetrics
+    is_logged: bool = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Hands the request on."""
+        if scope["type"] != "http":
+            await self.application(scope, receive, send)
+            return
+        begun, status = time.perf_counter(), 500
+
+        async def send_noting(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self.application(scope, receive, send_noting)
+        finally:
+            route = _template(scope)
+            self.metrics.requests.labels(scope["method"], route, status).inc()
+            spent_s = time.perf_counter() - begun
+            self.metrics.duration.labels(route).observe(spent_s)
+            if self.is_logged:
+                _log.info("request", extra=_line(scope, route, status, spent_s))
+
+
+def _template(scope: Scope) -> str:
+    """The path of the route that has got the request, with names in place of values, and with its prefix.
+
+    Depending on FastAPI's version, a route knows the prefix of its router or not.
+    """
+    route = scope.get("route")
+    if not isinstance(route, APIRoute):
+        return UNROUTED
+    tail = route.path_format.format(**scope.get("path_params", {}))
+    path: str = scope["path"]
+    return path.removesuffix(tail) + route.path_format if path.endswith(tail) else route.path_format
+
+
+def _line(scope: Scope, route: str, status: int, spent_s: float) -> dict[str, object]:
+    """What the log says of a request. Paths are left out: they may name users and conversations."""
+    caller = scope.get("state", {}).get("caller")
+    return {
+        "method": scope["method"],
+        "route": route,
+        "status": status,
+        "ms": round(spent_s * 1_000, 3),
+        "key": caller.key_id if isinstance(caller, Caller) else "",
+        "address": address_of(scope.get("client")),
+    }

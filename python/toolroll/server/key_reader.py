@@ -1,0 +1,61 @@
+"""Service keys as a process knows them: read again in the background, and kept while the database is away."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+
+from toolroll._threads import CallPool
+from toolroll.errors import ToolrollError
+from toolroll.registry.service_keys import KeyRing, ServiceKeys
+
+READ_AGAIN_S = 1.0  # the age at which a request has the keys read again, without waiting
+STALE_S = 3.0  # the age at which a request waits for the keys
+WAIT_S = 1.0  # how long
+
+_log = logging.getLogger("toolroll")
+
+
+class KeyReader:
+    """The registry's service keys. For the event loop of one process.
+
+    A key that was added or revoked counts after `STALE_S` at most, while the database answers. While it does
+    not, the keys that were read last are valid until they expire.
+
+    Attributes:
+        is_failing: whether the last reading failed or takes too long.
+    """
+
+    def __init__(self, keys: ServiceKeys, clock: Callable[[], float] = time.monotonic) -> None:
+        """Reads the keys. Raises StoreUnavailable."""
+        self._keys, self._clock = keys, clock
+        self._ring = keys.ring()
+        self._read_at = clock()
+        self._reading: asyncio.Task[None] | None = None
+        self._pool = CallPool(1, "toolroll-keys")
+        self.is_failing = False
+
+    async def ring(self) -> KeyRing:
+        """The keys."""
+        age = self._clock() - self._read_at
+        if age > READ_AGAIN_S:
+            if self._reading is None or self._reading.done():
+                self._reading = asyncio.create_task(self._read())
+            if age > STALE_S and not self.is_failing:
+                await asyncio.wait({self._reading}, timeout=WAIT_S)
+                self.is_failing = not self._reading.done() or self.is_failing
+        return self._ring
+
+    async def _read(self) -> None:
+        try:
+            self._ring = await self._pool.arun(self._keys.ring)
+        except ToolrollError as error:
+            if not self.is_failing:
+                _log.warning("service keys cannot be read, those read last stay valid: %s", error)
+            self.is_failing = True
+        else:
+            if self.is_failing:
+                _log.warning("service keys are read again")
+            self._read_at, self.is_failing = self._clock(), False

@@ -1,0 +1,53 @@
+"""`POST /outcomes`: what the model did with a selection."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from pydantic import Field
+
+from toolroll import Toolroll
+from toolroll.server.answers import OutcomeAnswer
+from toolroll.server.bodies import Body
+from toolroll.server.callers import Identify, caller_of
+from toolroll.server.problems import ProblemRoute
+
+CalledBody = dict[str, bool | None] | tuple[str, ...]
+
+
+class OutcomeBody(Body):
+    """A report; the fields are arguments of `Toolroll.record`."""
+
+    selection: str = Field(description="The selection's event_id, or its receipt.")
+    org: str = Field("", description="The organisation of the selection; a key's own if empty.")
+    called: CalledBody = Field((), examples=[{"get_forecast": True}])
+    wanted: CalledBody = ()
+    corrected: dict[str, str | None] | tuple[str, ...] = ()
+    final: bool = True
+    reporter: str | None = None
+
+
+def outcome_router(roll: Toolroll, identify: Identify = caller_of) -> APIRouter:
+    """`/outcomes`. identify: says who makes a request."""
+    router = APIRouter(tags=["outcomes"], route_class=ProblemRoute)
+
+    @router.post("/outcomes")
+    async def record(request: Request, body: OutcomeBody) -> OutcomeAnswer:
+        """Reports the outcome of a selection. To report it again adds nothing.
+
+        A caller may send it again after any error.
+        """
+        caller = identify(request)
+        caller.require("report")
+        is_any_org = caller.org is None and not body.org
+        done = await roll.arecord(
+            body.selection,
+            body.called,
+            wanted=body.wanted,
+            corrected=body.corrected,
+            final=body.final,
+            reporter=body.reporter,
+            org=None if is_any_org else caller.org_of(body.org),
+        )
+        return OutcomeAnswer(event_id=done.event_id, counted=done.counted, pending=dict(done.pending))
+
+    return router

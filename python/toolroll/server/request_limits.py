@@ -1,0 +1,79 @@
+"""Limits of requests: their bytes, and for each caller how many a second and how many at a time."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+
+from fastapi import HTTPException
+from limits import RateLimitItem, parse
+from limits.aio.storage import MemoryStorage  # the other one starts a thread every 10 ms, and waits for it
+from limits.aio.strategies import FixedWindowRateLimiter
+from starlette.types import Message, Receive
+
+from toolroll.errors import InvalidInput
+
+BUSY_RETRY_S = 1
+
+
+class RequestLimits:
+    """The limits of callers in one process. Each worker counts for itself.
+
+    Attributes:
+        in_flight: caller → requests that are being answered.
+    """
+
+    def __init__(self, rate: str, concurrency: int) -> None:
+        """rate: requests in a time, such as "500/second". concurrency: requests at a time.
+
+        Raises:
+            InvalidInput: the rate cannot be read.
+        """
+        self._rate, self._concurrency = read_rate(rate), concurrency
+        self._windows = FixedWindowRateLimiter(MemoryStorage())
+        self.in_flight: Counter[str] = Counter()
+
+    async def overdrawn_s(self, caller: str) -> int | None:
+        """The seconds after which the caller may come again; None if it may now. Counts a request."""
+        if await self._windows.hit(self._rate, caller):
+            return None
+        window = await self._windows.get_window_stats(self._rate, caller)
+        resets_at: float = window.reset_time
+        return max(1, math.ceil(resets_at - time.time()))
+
+    def begin(self, caller: str) -> bool:
+        """Whether the caller may have one more request at a time. If so, `end` must follow."""
+        if self.in_flight[caller] >= self._concurrency:
+            return False
+        self.in_flight[caller] += 1
+        return True
+
+    def end(self, caller: str) -> None:
+        """Ends a request."""
+        self.in_flight[caller] -= 1
+        if not self.in_flight[caller]:
+            del self.in_flight[caller]
+
+
+def read_rate(text: str) -> RateLimitItem:
+    """The rate in a text. Raises InvalidInput."""
+    try:
+        return parse(text)
+    except ValueError as error:
+        raise InvalidInput(f"key_rate is {text!r:.80}, must be such as 500/second or 10000/minute") from error
+
+
+def limited(receive: Receive, most: int) -> Receive:
+    """The same body, which fails with status 413 once it has more bytes."""
+    size = 0
+
+    async def receive_limited() -> Message:
+        nonlocal size
+        message = await receive()
+        size += len(message.get("body", b""))
+        if size > most:
+            raise HTTPException(413, f"the body is longer than {most:,} bytes")
+        return message
+
+    return receive_limited

@@ -1,0 +1,53 @@
+"""The registry on behalf of a caller: who may read or change what, and as whom."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fastapi import Request
+
+from toolroll import Registry
+from toolroll.registry.analytics.window import Window
+from toolroll.registry.store.database import Database
+from toolroll.server.callers import Identify
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryAccess:
+    """A registry whose callers act for one organisation in each request.
+
+    Attributes:
+        registry: of all organisations.
+        identify: says who makes a request.
+    """
+
+    registry: Registry
+    identify: Identify
+
+    @property
+    def database(self) -> Database:
+        """The registry's storage."""
+        return self.registry.database
+
+    def reader(self, request: Request, org: str | None) -> tuple[Registry, str]:
+        """The registry, and the organisation whose rows the caller may read. Raises Denied."""
+        caller = self.identify(request)
+        caller.require("read")
+        return self.registry, caller.org_of(org)
+
+    def window(self, request: Request, org: str | None) -> str | None:
+        """The organisation whose events the caller may read; None for all. Raises Denied."""
+        caller = self.identify(request)
+        caller.require("read")
+        return None if caller.org is None and org is None else caller.org_of(org)
+
+    def editor(self, request: Request, org: str | None) -> tuple[Registry, str]:
+        """The registry with the caller as author, and the organisation to change. Raises Denied."""
+        caller = self.identify(request)
+        caller.require("administer")
+        return self.registry.with_actor(caller.actor), caller.org_of(org)
+
+
+def window_of(org: str | None, since: object, until: object) -> Window:
+    """The events of an organisation, or of all, in a time."""
+    return Window(org, since, until)  # type: ignore[arg-type]  # it checks them

@@ -1,0 +1,92 @@
+"""`/analytics`: figures of the logged selections and their outcomes, and tools without vectors."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+from fastapi import APIRouter, Query, Request
+
+from toolroll.embedder import Embedder
+from toolroll.registry.analytics import drift, metrics, usage
+from toolroll.registry.store.unreadable_rows import UnreadableRows
+from toolroll.server.problems import ProblemRoute
+from toolroll.server.tool_registry.access import RegistryAccess, window_of
+
+
+def analytics_router(access: RegistryAccess, embedder: Embedder | None) -> APIRouter:
+    """`/analytics/metrics`, `…/heatmap`, `…/accuracy` and `…/drift`. embedder: of the service.
+
+    Without `org`, a caller of any organisation gets the figures of all.
+    """
+    router = APIRouter(tags=["analytics"], route_class=ProblemRoute, prefix="/analytics")
+
+    @router.get("/metrics")
+    def read_metrics(
+        request: Request, org: str | None = None, since: datetime | None = None, until: datetime | None = None
+    ) -> dict[str, Any]:
+        """Selections: their number, latency, profiles, outcomes, and the tokens that they saved."""
+        window = window_of(access.window(request, org), since, until)
+        unreadable = UnreadableRows()
+        return {**metrics.metrics(access.database, window, unreadable), "unreadable": [*unreadable]}
+
+    @router.get("/heatmap")
+    def read_heatmap(
+        request: Request,
+        org: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        of: usage.Of = "called",
+        tools: int = Query(40, ge=1, le=1_000),
+        pages: int = Query(20, ge=1, le=1_000),
+    ) -> dict[str, Any]:
+        """How often each tool was called, selected or successful, by page. tools, pages: the most of each."""
+        window = window_of(access.window(request, org), since, until)
+        unreadable = UnreadableRows()
+        found = usage.heatmap(access.database, window, of, tools, pages, unreadable)
+        return {**found.to_dict(), "unreadable": [*unreadable]}
+
+    @router.get("/accuracy")
+    def read_accuracy(
+        request: Request, org: str | None = None, since: datetime | None = None, until: datetime | None = None
+    ) -> dict[str, Any]:
+        """By day, how often a called tool had been selected."""
+        window = window_of(access.window(request, org), since, until)
+        unreadable = UnreadableRows()
+        days = usage.hits(access.database, window, unreadable)
+        calls, hits = sum(day.calls for day in days), sum(day.hits for day in days)
+        return {
+            "calls": calls,
+            "hits": hits,
+            "rate": hits / calls if calls else None,
+            "days": [day.to_dict() for day in days],
+            "unreadable": [*unreadable],
+        }
+
+    @router.get("/drift")
+    def read_drift(
+        request: Request,
+        org: str | None = None,
+        older_than_days: float | None = Query(None, ge=0, le=36_500),
+    ) -> dict[str, Any]:
+        """Tools that lack vectors of the service's embedder.
+
+        older_than_days: also tools with a vector that is older. An embedder that works within the process
+        stores no vectors (`stored` is false), so no tool drifts.
+        """
+        window = window_of(access.window(request, org), None, None)
+        checked, found = 0, tuple[drift.Drift, ...]()
+        is_stored = embedder is not None and not embedder.is_instant
+        if embedder is not None and is_stored:
+            oldest = None
+            if older_than_days is not None:
+                oldest = datetime.now(timezone.utc) - timedelta(days=older_than_days)
+            checked, found = drift.drift(access.database, window, embedder.identity, oldest)
+        return {
+            "embedder": embedder.identity if embedder else "none",
+            "stored": is_stored,
+            "checked": checked,
+            "tools": [tool.to_dict() for tool in found],
+        }
+
+    return router

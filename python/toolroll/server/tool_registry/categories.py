@@ -1,0 +1,119 @@
+"""`/categories` and `/page-mappings`: toolkits, and the pages to which they belong."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import Field
+
+from toolroll.registry.page_mappings import PageRecord
+from toolroll.registry.toolkits import ToolkitRecord
+from toolroll.rules import PageMapping
+from toolroll.selection.policy.pages import matches
+from toolroll.server.bodies import Body
+from toolroll.server.problems import ProblemRoute
+from toolroll.server.tool_registry.access import RegistryAccess
+from toolroll.server.tool_registry.paging import page_of
+from toolroll.server.tool_registry.preconditions import with_etag
+
+
+class PageMappingBody(Body):
+    """A page mapping."""
+
+    pattern: str = Field(examples=["deals*"])
+    categories: tuple[str, ...] = Field(examples=[["crm"]])
+    priority: int = 0
+
+    def mapping(self, org: str) -> PageMapping:
+        """The same as a value of toolroll."""
+        return PageMapping(self.pattern, self.categories, self.priority, org)
+
+
+def category_router(access: RegistryAccess) -> APIRouter:
+    """`/categories` and `/page-mappings`. A category is a toolkit."""
+    router = APIRouter(tags=["categories"], route_class=ProblemRoute)
+
+    @router.get("/categories")
+    def list_categories(request: Request, org: str | None = None) -> dict[str, Any]:
+        """The toolkits, each with those below it as `children`.
+
+        A toolkit of an organisation may have a parent of the platform: then it stands at the top, and
+        `parent` names it.
+        """
+        registry, org = access.reader(request, org)
+        return {"categories": _nested(registry.toolkits.list(org))}
+
+    @router.get("/categories/for-page/{page:path}")
+    def list_for_page(request: Request, page: str, org: str | None = None) -> dict[str, Any]:
+        """The toolkits of a page, and the platform's and the organisation's mappings that say so."""
+        registry, org = access.reader(request, org)
+        mappings = registry.pages.for_page(page, org)
+        names = dict.fromkeys(name for mapping in mappings for name in mapping.toolkits)
+        return {
+            "page": page,
+            "categories": list(names),
+            "mappings": [
+                {
+                    "pattern": mapping.pattern,
+                    "categories": mapping.toolkits,
+                    "priority": mapping.priority,
+                    "org": mapping.org,
+                }
+                for mapping in mappings
+            ],
+        }
+
+    @router.get("/page-mappings")
+    def list_mappings(
+        request: Request,
+        org: str | None = None,
+        page: str | None = None,
+        category: str | None = None,
+        plugin: str | None = None,
+        after: str = "",
+        limit: int = Query(100, ge=1, le=1_000),
+    ) -> dict[str, Any]:
+        """A page of the mappings that meet all conditions, highest priority first.
+
+        page: only those that match it. category: only those that name it.
+        """
+        registry, org = access.reader(request, org)
+        found = [
+            record
+            for record in registry.pages.list(org)
+            if (page is None or matches(record.mapping.pattern, page))
+            and (category is None or category in record.mapping.toolkits)
+            and plugin in (None, record.plugin)
+        ]
+        return page_of("page_mappings", found, lambda record: record.page_id, _form, after, limit)
+
+    @router.post("/page-mappings", status_code=201)
+    def create_mapping(
+        request: Request, body: PageMappingBody, org: str | None = None, reason: str = ""
+    ) -> Response:
+        """Adds a mapping."""
+        registry, org = access.editor(request, org)
+        record = registry.pages.add(body.mapping(org), reason=reason)
+        return with_etag(_form(record), record.version, 201)
+
+    return router
+
+
+def _form(record: PageRecord) -> dict[str, Any]:
+    fields = record.to_dict()
+    return {**fields, "categories": fields.pop("toolkits")}
+
+
+def _nested(records: Sequence[ToolkitRecord]) -> list[dict[str, Any]]:
+    """The toolkits as a forest. The registry has no circle, but a damaged row may say so: it is a root."""
+    forms = {record.name: {**record.to_dict(), "children": []} for record in records}
+    roots = []
+    for record in records:
+        form, parent = forms[record.name], record.toolkit.parent
+        if parent is None or parent not in forms or record.damage:
+            roots.append(form)
+        else:
+            forms[parent]["children"].append(form)
+    return roots

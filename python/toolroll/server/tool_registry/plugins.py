@@ -1,0 +1,121 @@
+"""`/plugins/sync`: a plugin registers its tools, categories and page mappings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+from pydantic import ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from toolroll.errors import Denied
+from toolroll.formats.sources.dicts import read_tools
+from toolroll.registry.content import route_to
+from toolroll.rules import PageMapping
+from toolroll.server.bodies import Body
+from toolroll.server.callers import Caller
+from toolroll.server.problems import ProblemRoute
+from toolroll.server.tool_registry.access import RegistryAccess
+from toolroll.server.tool_registry.categories import PageMappingBody
+from toolroll.tools import Definitions, Route, Toolkit
+
+
+class _PluginBody(Body):
+    """Takes the names of its fields in both spellings: `plugin_id` and `pluginId`."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
+
+
+class CategoryBody(_PluginBody):
+    """A category: a toolkit, with the keywords and patterns that switch it on."""
+
+    name: str
+    description: str = ""
+    parent: str | None = None
+    settings_keys: tuple[str, ...] = ()
+    base: bool = False
+    tier: str | None = None
+    members: tuple[str, ...] = ()
+    keywords: tuple[str, ...] = ()
+    patterns: tuple[str, ...] = ()
+
+    def toolkit(self) -> Toolkit:
+        """The same as a value of toolroll."""
+        return Toolkit(
+            self.name, self.description, self.parent, self.settings_keys, self.base, self.tier, self.members
+        )
+
+    def route(self) -> Route | None:
+        """What switches it on."""
+        return route_to(self.name, [(keyword, "") for keyword in self.keywords], self.patterns)
+
+
+class SyncBody(_PluginBody):
+    """Everything that a plugin has. Tools that are missing here are deleted."""
+
+    plugin_id: str = Field(min_length=1)
+    version: str = ""
+    tools: tuple[dict[str, Any], ...] = Field(
+        (), examples=[[{"name": "ping", "description": "Asks whether a host is there", "toolkit": "net"}]]
+    )
+    categories: tuple[CategoryBody, ...] = ()
+    page_mappings: tuple[PageMappingBody, ...] = ()
+    dry_run: bool = False
+    reason: str = ""
+
+    def definitions(self) -> Definitions:
+        """The same as values of toolroll. Raises InvalidDefinition."""
+        read = read_tools(self.tools)
+        declared = {category.name for category in self.categories}
+        routes = (category.route() for category in self.categories)
+        return Definitions(
+            read.tools,
+            (
+                *(toolkit for toolkit in read.toolkits if toolkit.name not in declared),
+                *(category.toolkit() for category in self.categories),
+            ),
+            tuple(route for route in routes if route is not None),
+            (),
+            tuple(PageMapping(page.pattern, page.categories, page.priority) for page in self.page_mappings),
+            skipped=read.skipped,
+        )
+
+
+def plugin_router(access: RegistryAccess) -> APIRouter:
+    """`/plugins/sync`."""
+    router = APIRouter(tags=["plugins"], route_class=ProblemRoute, prefix="/plugins")
+
+    @router.post("/sync")
+    def sync(
+        request: Request, body: SyncBody, org: str | None = None, trusted: bool = False
+    ) -> dict[str, Any]:
+        """Makes the tools, categories and page mappings of a plugin equal to the body, all or nothing.
+
+        New tools are added, changed ones get a version, missing ones are deleted. What did not change costs
+        nothing. The key of a plugin registers that plugin alone. trusted: lets the plugin also decide what
+        only people decide otherwise, such as page mappings; needs the role `administer`.
+        """
+        caller = access.identify(request)
+        _check(caller, body.plugin_id, trusted)
+        report = access.registry.with_actor(caller.actor).sync(
+            body.definitions(),
+            plugin=body.plugin_id,
+            plugin_version=body.version,
+            org=caller.org_of(org),
+            trusted=trusted,
+            dry_run=body.dry_run,
+            reason=body.reason,
+        )
+        return report.to_dict()
+
+    return router
+
+
+def _check(caller: Caller, plugin: str, trusted: bool) -> None:
+    """Raises Denied if the caller may not register this plugin."""
+    if trusted or "administer" in caller.roles:
+        caller.require("administer")
+        return
+    caller.require("sync")
+    if caller.plugin != plugin:
+        raise Denied(f"{caller.name}: registers plugin {caller.plugin!r:.80}, not {plugin!r:.80}")

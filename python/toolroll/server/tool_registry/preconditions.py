@@ -1,0 +1,89 @@
+"""ETags: a version of a row, which a client must name (If-Match) before it changes the row.
+
+So nobody overwrites a change that they have not seen. Source: RFC 9110, sections 8.8.3 and 13.1; RFC 6585.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from fastapi import HTTPException, Request, Response
+from fastapi.responses import JSONResponse
+
+from toolroll.errors import Conflict
+
+T = TypeVar("T")
+
+# For the description of routes: what `changed` needs and answers, and what `with_etag` adds.
+CONDITIONAL: Mapping[str, Any] = {
+    "responses": {412: {"description": "The row has another version."}, 428: {"description": "No If-Match."}},
+    "openapi_extra": {
+        "parameters": [
+            {
+                "name": "If-Match",
+                "in": "header",
+                "required": True,
+                "description": "The ETag of what you have read, or *.",
+                "schema": {"type": "string"},
+                "example": '"3"',
+            }
+        ]
+    },
+}
+
+_ETAG = re.compile(r'\s*"(\d{1,9})"\s*')
+
+
+def etag_of(version: int) -> str:
+    """The ETag of this version of a row."""
+    return f'"{version}"'
+
+
+def with_etag(content: Any, version: int, status: int = 200, **headers: str) -> Response:
+    """A row as JSON, with the ETag of its version."""
+    return JSONResponse(content, status, {"ETag": etag_of(version), **headers})
+
+
+def unless_known(request: Request, content: Callable[[], Any], version: int) -> Response:
+    """The row with its ETag; 304 without the row for a client that has this version (If-None-Match)."""
+    known = request.headers.get("if-none-match", "")
+    if known.strip() == "*" or version in _versions(known.replace("W/", "")):
+        return Response(status_code=304, headers={"ETag": etag_of(version)})
+    return with_etag(content(), version)
+
+
+def changed(request: Request, version_now: Callable[[], int], change: Callable[[int], T]) -> T:
+    """What `change` returns, called with the version that the client has read.
+
+    version_now: of the row.
+
+    Raises:
+        HTTPException: 428 without If-Match, 412 if the row has another version.
+        NotFound, Conflict, …: as `change`.
+    """
+    header = request.headers.get("if-match")
+    if header is None:
+        raise HTTPException(428, "If-Match is missing; it must have the ETag of what you have read, or be *")
+    version = version_now()
+    if header.strip() != "*" and version not in _versions(header):
+        raise _outdated(version)
+    try:
+        return change(version)
+    except Conflict as error:
+        now = version_now()
+        if now == version:
+            raise
+        raise _outdated(now) from error
+
+
+def _versions(header: str) -> set[int]:
+    found = (_ETAG.fullmatch(part) for part in header.split(","))
+    return {int(match[1]) for match in found if match}
+
+
+def _outdated(version: int) -> HTTPException:
+    return HTTPException(
+        412, f"the row is at version {version}: read it again, and apply the change to that version"
+    )

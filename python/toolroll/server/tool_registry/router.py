@@ -1,0 +1,41 @@
+"""All routes of the registry, under the paths of seed 4."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from toolroll import Registry, Toolroll
+from toolroll.embedder import Embedder
+from toolroll.server.callers import Identify, caller_of
+from toolroll.server.tool_registry.access import RegistryAccess
+from toolroll.server.tool_registry.analytics import analytics_router
+from toolroll.server.tool_registry.categories import category_router
+from toolroll.server.tool_registry.embeddings import embedding_router
+from toolroll.server.tool_registry.plugins import plugin_router
+from toolroll.server.tool_registry.rules import rule_router
+from toolroll.server.tool_registry.tools import tool_router
+from toolroll.server.tool_registry.trials import trial_router
+
+PREFIX = "/internal/tool-registry"
+
+
+def registry_router(
+    registry: Registry, roll: Toolroll, embedder: Embedder | None = None, identify: Identify = caller_of
+) -> APIRouter:
+    """The registry's routes, without `PREFIX`.
+
+    roll: selects from this registry, for `/test-selection`. embedder: of the roll, for its vectors; None for
+    one that stores none. identify: says who makes a request.
+    """
+    access, router = RegistryAccess(registry, identify), APIRouter()
+    for part in (
+        tool_router(access),
+        category_router(access),
+        rule_router(access),
+        analytics_router(access, embedder),
+        embedding_router(access, embedder),
+        trial_router(roll, access),
+        plugin_router(access),
+    ):
+        router.include_router(part)
+    return router

@@ -1,0 +1,167 @@
+"""`/tools`: tools, their versions, and rollback."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Query, Request, Response
+from pydantic import Field
+
+from toolroll.registry.content import attributes_of
+from toolroll.registry.versions import Version, field_differences
+from toolroll.server import bodies
+from toolroll.server.problems import ProblemRoute
+from toolroll.server.tool_registry.access import RegistryAccess
+from toolroll.server.tool_registry.preconditions import CONDITIONAL, changed, unless_known, with_etag
+from toolroll.tools import Tool
+
+LONGEST_PAGE = 500
+NEW_TOOL = {
+    "name": "get_forecast",
+    "description": "Gives the weather forecast of a city",
+    "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+    "toolkit": "weather",
+    "examples": ["Should I bring an umbrella?"],
+}
+
+
+class RollbackBody(bodies.Body):
+    """The version to which a tool goes back."""
+
+    version: int = Field(ge=1, examples=[3])
+    reason: str = ""
+
+
+def tool_router(access: RegistryAccess) -> APIRouter:
+    """`/tools`, and for each its versions and rollback. An id is a name or tool_id."""
+    router = APIRouter(tags=["tools"], route_class=ProblemRoute, prefix="/tools")
+
+    @router.get("")
+    def list_tools(
+        request: Request,
+        org: str | None = None,
+        plugin: str | None = None,
+        category: str | None = None,
+        status: str | None = None,
+        review: str | None = None,
+        flagged: bool | None = None,
+        text: str | None = None,
+        deleted: bool = False,
+        after: str = "",
+        limit: int = Query(100, ge=1, le=LONGEST_PAGE),
+    ) -> dict[str, Any]:
+        """A page of the tools that meet all conditions, by name. `next` is the `after` of the next page.
+
+        category: the tool's toolkit. text: a part of the name or the description. flagged: only tools with
+        something to review, or without. deleted: deleted tools instead of present ones.
+        """
+        registry, org = access.reader(request, org)
+        page = registry.tools(
+            org=org,
+            plugin=plugin,
+            toolkit=category,
+            status=status,  # type: ignore[arg-type]  # it checks them
+            review=review,  # type: ignore[arg-type]
+            flagged=flagged,
+            text=text,
+            deleted=deleted,
+            after=after,
+            limit=limit,
+        )
+        return page.to_dict()
+
+    @router.get("/{id}", responses={304: {"description": "As in If-None-Match."}})
+    def read_tool(request: Request, id: str, org: str | None = None, deleted: bool = False) -> Response:
+        """A tool with all that the registry knows of it. deleted: also the last deleted one of this id."""
+        registry, org = access.reader(request, org)
+        record = registry.tool(id, org=org, deleted=deleted)
+        return unless_known(request, record.to_dict, record.version)
+
+    @router.post("", status_code=201)
+    def create_tool(
+        request: Request,
+        body: Annotated[dict[str, Any], Body(examples=[NEW_TOOL])],
+        org: str | None = None,
+        reason: str = "",
+    ) -> Response:
+        """Adds a tool. The body has its fields, by the names of the answer of `GET /tools/{id}`."""
+        registry, org = access.editor(request, org)
+        tool = Tool(**{"name": "", **attributes_of(body)})
+        record = registry.create(tool, org=org, reason=reason)
+        where = request.url_for("read_tool", id=record.tool.tool_id).path
+        return with_etag(record.to_dict(), record.version, 201, Location=where)
+
+    @router.put("/{id}", **CONDITIONAL)
+    def update_tool(
+        request: Request,
+        id: str,
+        body: Annotated[dict[str, Any], Body(examples=[{"tags": ["weather"], "pinned": True}])],
+        org: str | None = None,
+        reason: str = "",
+        force: bool = False,
+    ) -> Response:
+        """Changes the fields in the body, and makes a version. Other fields stay. Needs If-Match.
+
+        force: allows a change after which rules no longer apply to the tool.
+        """
+        registry, org = access.editor(request, org)
+        record = changed(
+            request,
+            lambda: registry.tool(id, org=org).version,
+            lambda version: registry.update(id, body, version=version, force=force, org=org, reason=reason),
+        )
+        return with_etag(record.to_dict(), record.version)
+
+    @router.delete("/{id}", status_code=204, response_class=Response, **CONDITIONAL)
+    def delete_tool(request: Request, id: str, org: str | None = None, reason: str = "") -> None:
+        """Deletes a tool; its versions stay, and it can be restored. Needs If-Match."""
+        registry, org = access.editor(request, org)
+        changed(
+            request,
+            lambda: registry.tool(id, org=org).version,
+            lambda version: registry.delete(id, version=version, org=org, reason=reason),
+        )
+
+    @router.get("/{id}/versions")
+    def list_versions(
+        request: Request,
+        id: str,
+        org: str | None = None,
+        before: int | None = None,
+        limit: int = Query(50, ge=1, le=LONGEST_PAGE),
+    ) -> dict[str, Any]:
+        """The versions of a tool, deleted or not, newest first, with the `differences` from the one before.
+
+        before: only lower versions. `next` is the `before` of the next page; null on the last one.
+        """
+        registry, org = access.reader(request, org)
+        found = registry.history(id, org=org, before=before, limit=limit + 1)
+        older: tuple[Version | None, ...] = (*found[1:], None)
+        return {
+            "versions": [
+                {**version.to_dict(), "differences": _differences(other, version)}
+                for version, other in zip(found[:limit], older, strict=False)
+            ],
+            "next": found[limit - 1].version if len(found) > limit else None,
+        }
+
+    @router.post("/{id}/rollback", **CONDITIONAL)
+    def roll_back(
+        request: Request, id: str, body: RollbackBody, org: str | None = None, force: bool = False
+    ) -> Response:
+        """Makes a new version with the content of an earlier one. Needs If-Match."""
+        registry, org = access.editor(request, org)
+        record = changed(
+            request,
+            lambda: registry.tool(id, org=org).version,
+            lambda version: registry.rollback(
+                id, body.version, version=version, force=force, org=org, reason=body.reason
+            ),
+        )
+        return with_etag(record.to_dict(), record.version)
+
+    return router
+
+
+def _differences(before: Version | None, after: Version) -> list[dict[str, Any]]:
+    return [] if before is None else [each.to_dict() for each in field_differences(before, after)]

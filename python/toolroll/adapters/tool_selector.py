@@ -1,0 +1,610 @@
+"""`ToolSelector`: what every adapter of an agent framework needs, with no framework in it.
+
+    from toolroll.adapters import ToolSelector
+
+    selector = ToolSelector(max_tools=12)
+
+    turn = selector.turn(tools, messages, conversation="c-42")   # before each call of the model
+    reply = model(messages, turn.tools)                          # your own tool objects, those to send
+    refusal = turn.refusal(name)                                 # before a tool runs: None, or the answer
+    with turn.call(name):                                        # around it: reports the outcome
+        result = run(name, arguments)
+
+An adapter is a framework's hooks that call these four. `docs/frameworks/your-own.md` explains each.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from hashlib import blake2b
+from itertools import islice
+from operator import is_, itemgetter
+from typing import Any, NamedTuple
+
+from toolroll.adapters.messages import ReadMessage, read_messages
+from toolroll.argument_checks import items_of
+from toolroll.context import Context
+from toolroll.errors import Denied, InvalidInput, Unavailable, quoted
+from toolroll.formats.sources.fields import FieldError
+from toolroll.formats.sources.objects import described
+from toolroll.roll import Toolroll
+from toolroll.selection.selection import Selection
+from toolroll.sessions.session import Session
+
+_log = logging.getLogger("toolroll")
+
+ReadTool = Callable[[Any], "tuple[Any, Any, Any] | None"]
+ReadMessages = Callable[[Sequence[Any]], Sequence[ReadMessage]]
+
+MOST_TURNS = 4_096  # that are kept, so that hooks of their tool calls find them
+MOST_LISTS = 128
+_SPEAKERS = ("user", "assistant")
+_HANDED_ON: Mapping[str, Any] = {"type": "handed_on"}  # stands for an object of no known kind
+_MOST_CALLED = 8  # tools called before that stay, as many as a session keeps
+
+
+class ToolSelector:
+    """Selects a framework's tools for each turn of its agents. Safe to share between threads and agents.
+
+    The tools come with each call, in the framework's own objects: a list that changed is read again, and one
+    that did not costs microseconds. Rules, learning and stored conversations are those of `roll`.
+    """
+
+    def __init__(
+        self,
+        roll: Toolroll | None = None,
+        *,
+        k: int | None = None,
+        max_tools: int | None = None,
+        always_include: Iterable[str] = (),
+        context: Context | None = None,
+        read_tool: ReadTool = described,
+        read_messages: ReadMessages = read_messages,
+        suspending: tuple[type[BaseException], ...] = (),
+        learns: bool = True,
+    ) -> None:
+        """Reads nothing yet.
+
+        Args:
+            roll: whose rules apply, which learns, and which keeps conversations; None for one in memory.
+            k: how many tools retrieval finds, as in `Toolroll.select`.
+            max_tools: how many tools are sent at the most, not counting `always_include` and hosted tools.
+            always_include: names of tools that every turn has. A name that no tool has is passed over.
+            context: who asks, where a call does not say.
+            read_tool: name, description and parameters (a JSON Schema) of one of the framework's tools; None
+                for what is no function, and so is sent whatever is selected. Dictionaries never reach it:
+                they are read as `Toolroll.from_tools` reads them.
+            read_messages: reads the framework's messages.
+            suspending: exceptions by which the framework suspends a call, such as one that waits for a
+                person: they are no outcome.
+            learns: whether outcomes are recorded.
+        """
+        if roll is not None and not isinstance(roll, Toolroll):
+            raise InvalidInput(f"roll: is {quoted(roll)}, must be toolroll.Toolroll or None")
+        if context is not None and not isinstance(context, Context):
+            raise InvalidInput(f"context: is {quoted(context)}, must be toolroll.Context or None")
+        for name, number in (("k", k), ("max_tools", max_tools)):
+            if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 0):
+                raise InvalidInput(f"{name}: is {quoted(number)}, must be a whole number from 0, or None")
+        self.roll = Toolroll.from_tools([]) if roll is None else roll
+        self.suspending = suspending
+        self.learns = learns
+        self._k, self._max_tools = k, max_tools
+        self._always = items_of(always_include, "always_include", str)
+        self._context = Context() if context is None else context
+        self._read_tool, self._read_messages = read_tool, read_messages
+        self._lock = threading.Lock()
+        self._turns: OrderedDict[Hashable, AgentTurn] = OrderedDict()
+        self._lists: OrderedDict[Hashable, tuple[_ListedTools, ...]] = OrderedDict()
+
+    def turn(
+        self,
+        tools: Sequence[Any],
+        messages: Sequence[Any],
+        *,
+        conversation: str | None = None,
+        run: Hashable | None = None,
+        context: Context | None = None,
+        always_include: Iterable[str] = (),
+    ) -> AgentTurn:
+        """The turn that these messages have come to, with the tools to send: call it before each model call.
+
+        The first call of a turn selects. Further steps of the model in the same turn get the same tools, so
+        one message of the user is one event, however many tools are called for it.
+
+        Args:
+            tools: all tools of the agent, in the framework's own objects.
+            messages: of the conversation so far, oldest first.
+            conversation: names it, so that its list of tools stays stable from turn to turn and any process
+                over the same store goes on with it. None: each turn stands alone, and is known by its
+                messages; tools called in them stay.
+            run: identifies the agent's run in this process, where the framework has such an id. A turn is
+                over when another run begins, and not when the messages were shortened.
+            context: who asks; None for the selector's.
+            always_include: names of further tools that this turn must have, such as one that `tool_choice`
+                names.
+        """
+        step = self._step(tools, messages, conversation, run, context, always_include)
+        turn = step.turn
+        if step.is_known:
+            return turn
+        turn.over(self.roll.with_tools(turn.listed.items))
+        if conversation is None:
+            options = self._options(step, knows_calls=False)
+            turn.selection = turn.roll.select(step.message, turn.context, **options)
+        else:
+            session = turn.session = turn.roll.session(conversation, turn.context, learns=self.learns)
+            turn.selection = session.select(step.message, **self._options(step, knows_calls=session.turn > 0))
+        return self._kept(turn)
+
+    async def aturn(
+        self,
+        tools: Sequence[Any],
+        messages: Sequence[Any],
+        *,
+        conversation: str | None = None,
+        run: Hashable | None = None,
+        context: Context | None = None,
+        always_include: Iterable[str] = (),
+    ) -> AgentTurn:
+        """`turn` for an event loop: an embedder or a store that waits does so in a thread."""
+        step = self._step(tools, messages, conversation, run, context, always_include)
+        turn = step.turn
+        if step.is_known:
+            return turn
+        turn.over(await self._aroll(turn.listed))
+        if conversation is None:
+            options = self._options(step, knows_calls=False)
+            turn.selection = await turn.roll.aselect(step.message, turn.context, **options)
+        else:
+            session = await turn.roll.asession(conversation, turn.context, learns=self.learns)
+            options = self._options(step, knows_calls=session.turn > 0)
+            turn.session, turn.selection = session, await session.aselect(step.message, **options)
+        return self._kept(turn)
+
+    async def _aroll(self, listed: _ListedTools) -> Toolroll:
+        """The roll over a list: a new one is embedded, which may wait."""
+        if listed.is_read:
+            return self.roll.with_tools(listed.items)
+        return await asyncio.to_thread(self.roll.with_tools, listed.items)
+
+    def find(
+        self,
+        messages: Sequence[Any] = (),
+        *,
+        conversation: str | None = None,
+        run: Hashable | None = None,
+        context: Context | None = None,
+    ) -> AgentTurn | None:
+        """The turn that `turn` has returned last for this conversation, run or messages, in this process."""
+        key = conversation if conversation is not None else run
+        if key is None:
+            context = self._context if context is None else context
+            key = _digest(context, _asked(self._read_messages(messages))[0])
+        with self._lock:
+            return self._turns.get(key)
+
+    def resume(self, tools: Sequence[Any], conversation: str, *, context: Context | None = None) -> AgentTurn:
+        """The open turn of a conversation that another process has begun, such as before an approval.
+
+        tools: those whose calls are checked and reported, at least.
+        """
+        turn = AgentTurn(self, self._listed(tools), self._context if context is None else context)
+        turn.over(self.roll.with_tools(turn.listed.items))
+        turn.session = turn.roll.session(conversation, turn.context, learns=self.learns)
+        return turn
+
+    async def aresume(
+        self, tools: Sequence[Any], conversation: str, *, context: Context | None = None
+    ) -> AgentTurn:
+        """`resume` for an event loop."""
+        turn = AgentTurn(self, self._listed(tools), self._context if context is None else context)
+        turn.over(await self._aroll(turn.listed))
+        turn.session = await turn.roll.asession(conversation, turn.context, learns=self.learns)
+        return turn
+
+    # Underneath.
+
+    def _step(
+        self,
+        tools: Sequence[Any],
+        messages: Sequence[Any],
+        conversation: str | None,
+        run: Hashable | None,
+        context: Context | None,
+        always_include: Iterable[str],
+    ) -> _Step:
+        context = self._context if context is None else context
+        listed, read = self._listed(tools), self._read_messages(messages)
+        said, message = _asked(read)
+        key = conversation if conversation is not None else run
+        if key is None:
+            key = _digest(context, said)
+        always = (*self._always, *always_include)
+        identity = (run if run is not None else len(said), message, context, always)
+        with self._lock:
+            known = self._turns.get(key)
+        if known is not None and known.is_same(listed, identity):
+            return _Step(known, message, read, is_known=True)
+        turn = AgentTurn(self, listed, context)
+        turn.key, turn.run, turn.identity = key, run, identity
+        return _Step(turn, message, read)
+
+    def _options(self, step: _Step, *, knows_calls: bool) -> dict[str, Any]:
+        """Arguments of `select`. knows_calls: whether the session knows which tools were called before."""
+        names, always = step.turn.listed.names, step.turn.identity[-1]
+        included = always if knows_calls else (*always, *_called(step.read, names))
+        most = None if self._max_tools is None else self._max_tools + len(names.intersection(always))
+        said = _asked(step.read)[0][:-1]
+        history = [
+            {"role": one.role, "content": one.text} for one in said if one.role in _SPEAKERS and one.text
+        ]
+        return {"k": self._k, "max_tools": most, "always_include": included, "history": history}
+
+    def _kept(self, turn: AgentTurn) -> AgentTurn:
+        """Keeps a turn, for its tool calls and further steps."""
+        with self._lock:
+            before = self._turns.pop(turn.key, None)
+            self._turns[turn.key] = turn
+            while len(self._turns) > MOST_TURNS:
+                self._turns.popitem(last=False)
+        if before is not None and before.identity == turn.identity:
+            turn.reported |= before.reported
+        return turn
+
+    def _listed(self, tools: Sequence[Any]) -> _ListedTools:
+        """What is known of this list: of the same objects, or of others that say the same."""
+        tools = tuple(tools)
+        place = (id(tools[0]), id(tools[-1]), len(tools)) if tools else (0, 0, 0)
+        with self._lock:
+            for known in self._lists.get(place, ()):
+                if all(map(is_, known.objects, tools)):
+                    return known
+        items = [self._item(tool) for tool in tools]
+        content = (_name_in(items[0]), _name_in(items[-1]), len(items)) if items else ("", "", 0)
+        with self._lock:
+            alike = self._lists.get(content, ())
+            like = next((known for known in alike if known.items == items), None)
+            listed = _ListedTools(tools, items if like is None else like.items)
+            if like is not None:
+                listed.names = like.names
+            else:
+                self._lists[content] = (listed, *alike[:3])
+            self._lists[place] = (listed,)
+            while len(self._lists) > MOST_LISTS:
+                self._lists.popitem(last=False)
+        return listed
+
+    def _item(self, tool: Any) -> Mapping[str, Any]:
+        """What the catalog reads of a tool."""
+        if isinstance(tool, Mapping):
+            return tool
+        try:
+            said = self._read_tool(tool)
+        except FieldError:
+            said = (getattr(tool, "name", None), getattr(tool, "description", None), None)
+        if said is None or not isinstance(said[0], str) or not said[0]:
+            return _HANDED_ON
+        name, description, parameters = said
+        item = {"name": name, "description": description if isinstance(description, str) else ""}
+        if isinstance(parameters, Mapping) and parameters:
+            item["parameters"] = parameters
+        return item
+
+
+class AgentTurn:
+    """One turn of an agent: the tools to send, which calls pass, and what came of them."""
+
+    def __init__(self, selector: ToolSelector, listed: _ListedTools, context: Context) -> None:
+        """Made by `ToolSelector`."""
+        self.selector, self.listed, self.context = selector, listed, context
+        self.roll = selector.roll
+        self.selection: Selection | None = None
+        self.session: Session | None = None
+        self.key: Hashable = None
+        self.run: Hashable = None
+        self.identity: tuple[Any, ...] = ()
+        self.reported: set[str] = set()  # ids of calls, by `report_results`
+        self._is_over = self._has_reports = False
+        self._tools: tuple[Selection, _ListedTools, tuple[Any, ...]] | None = None
+
+    def over(self, roll: Toolroll) -> None:
+        """Takes the roll over its list. For `ToolSelector`."""
+        self.roll = roll
+        if not self.listed.is_read:
+            self.listed.names = frozenset(roll.catalog.names)
+
+    @property
+    def tools(self) -> tuple[Any, ...]:
+        """The framework's own objects to send to the model.
+
+        Those that are not selected from (hosted tools, objects of no known kind) come first. The selected
+        ones follow, best first, and in a conversation they keep their places, for the provider's cache.
+        """
+        selection, made = self.shown, self._tools
+        if made is None or made[0] is not selection or made[1] is not self.listed:
+            made = self._tools = selection, self.listed, self.listed.of(selection)
+        return made[2]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the selected tools, in the order in which they are sent."""
+        return self.shown.names
+
+    @property
+    def shown(self) -> Selection:
+        """The selection of the turn, with what its conversation has loaded since."""
+        if self.session is not None and self.session.is_open:
+            return self.session.selection
+        if self.selection is None:
+            raise InvalidInput("turn: nothing was selected in it; call ToolSelector.turn first")
+        return self.selection
+
+    def is_same(self, listed: _ListedTools, identity: tuple[Any, ...]) -> bool:
+        """Whether this is a further step of the turn over the same tools. For `ToolSelector`."""
+        if self._is_over or identity != self.identity or listed.items is not self.listed.items:
+            return False
+        if self.session is not None and not self.session.is_open:
+            return False
+        self.listed = listed  # other objects may say the same
+        return True
+
+    def refusal(self, name: str) -> str | None:
+        """None if the call of this tool may run; otherwise the text to answer it with.
+
+        A name that is none of the tools of the list is the framework's to answer.
+        """
+        if name not in self.listed.names:
+            return None
+        try:
+            if self.session is not None and not self.session.is_open and self.selection is None:
+                return None if self.roll.may(name, self.context) else f"{name!r} is not available."
+            if self.session is not None:
+                self.session.check(name)
+            else:
+                self.shown.check(name)
+        except Denied as error:
+            return str(error)
+        return None
+
+    async def arefusal(self, name: str) -> str | None:
+        """`refusal` for an event loop: it also sees what another process has offered a moment ago."""
+        if self.session is None or not self.session.is_open or name not in self.listed.names:
+            return self.refusal(name)
+        try:
+            await self.session.acheck(name)
+        except Denied as error:
+            return str(error)
+        return None
+
+    def report(self, name: str, worked: bool | None) -> bool:
+        """Reports a call that ran: True, False, or None where that is unknown or no fault of the tool's.
+
+        Returns whether it counts: a tool that was not offered counts for nothing. A store that is away is
+        logged, and stops no agent.
+        """
+        if not self._counts(name):
+            return False
+        try:
+            if self.session is not None:
+                return name not in self.session.used([(name, worked)])
+            self.roll.record(self.shown, [(name, worked)], final=False)
+        except Unavailable as error:
+            _log.warning("adapter: the outcome of %s was not recorded: %s", name, error)
+            return False
+        return True
+
+    async def areport(self, name: str, worked: bool | None) -> bool:
+        """`report` for an event loop."""
+        if not self._counts(name):
+            return False
+        try:
+            if self.session is not None:
+                return name not in await self.session.aused([(name, worked)])
+            await self.roll.arecord(self.shown, [(name, worked)], final=False)
+        except Unavailable as error:
+            _log.warning("adapter: the outcome of %s was not recorded: %s", name, error)
+            return False
+        return True
+
+    def outcome_of(self, error: BaseException) -> bool | None:
+        """What an exception says of the tool: False if it failed, None if the call was cancelled."""
+        return False if isinstance(error, Exception) else None
+
+    def is_suspended(self, error: BaseException) -> bool:
+        """Whether the exception suspends the call: then there is nothing to report yet."""
+        return isinstance(error, self.selector.suspending)
+
+    @contextmanager
+    def call(self, name: str) -> Iterator[CallOutcome]:
+        """Reports what came of the call that runs inside; `worked` of the value may be set there.
+
+        An exception is a failure and goes on its way. If the framework suspends the call by an exception,
+        nothing is reported.
+        """
+        outcome = CallOutcome()
+        try:
+            yield outcome
+        except BaseException as error:
+            if not self.is_suspended(error):
+                self.report(name, self.outcome_of(error))
+            raise
+        self.report(name, outcome.worked)
+
+    def acall(self, name: str) -> _AsyncCall:
+        """`call` for an event loop, in an `async with`."""
+        return _AsyncCall(self, name)
+
+    def report_results(self, messages: Sequence[Any]) -> tuple[str, ...]:
+        """Reports the results that these messages hold for calls of this turn, each once.
+
+        For programs and proxies that see messages and no calls. A result says whether it failed by its flag
+        (`is_error`, `status`), or else its text does (`adapters.messages.failed_by_text`).
+
+        Returns the names of the tools that were reported.
+        """
+        outcomes = self._results(messages)
+        return tuple([name for name, worked in outcomes if self.report(name, worked)])
+
+    async def areport_results(self, messages: Sequence[Any]) -> tuple[str, ...]:
+        """`report_results` for an event loop."""
+        outcomes = self._results(messages)
+        return tuple([name for name, worked in outcomes if await self.areport(name, worked)])
+
+    def end(self) -> None:
+        """Closes the turn: tools that were shown and not called are known now. Nothing happens twice.
+
+        A turn that nobody closes is closed ten minutes after its first report.
+        """
+        if self._is_over:
+            return
+        self._is_over = True
+        try:
+            if self.session is not None:
+                self.session.end_turn()
+            elif self._has_reports:
+                self.roll.record(self.shown, (), final=True)
+        except Unavailable as error:
+            _log.warning("adapter: the end of a turn was not recorded: %s", error)
+
+    async def aend(self) -> None:
+        """`end` for an event loop."""
+        if self._is_over:
+            return
+        self._is_over = True
+        try:
+            if self.session is not None:
+                await self.session.aend_turn()
+            elif self._has_reports:
+                await self.roll.arecord(self.shown, (), final=True)
+        except Unavailable as error:
+            _log.warning("adapter: the end of a turn was not recorded: %s", error)
+
+    def _counts(self, name: str) -> bool:
+        if not self.selector.learns or name not in self.listed.names:
+            return False
+        if self.session is None:
+            if name not in self.shown:
+                return False
+            self._has_reports = True
+        return True
+
+    def _results(self, messages: Sequence[Any]) -> list[tuple[str, bool | None]]:
+        read = self.selector._read_messages(messages)
+        names = {call.call_id: call.name for one in read for call in one.calls if call.call_id}
+        found: list[tuple[str, bool | None]] = []
+        for at, one in enumerate(read[len(_asked(read)[0]) :]):
+            for result in one.results:
+                name = result.name or names.get(result.call_id, "")
+                mark = result.call_id or f"{at} {name}"
+                if name and mark not in self.reported:
+                    self.reported.add(mark)
+                    found.append((name, result.worked))
+        return found
+
+
+class CallOutcome:
+    """What came of a call. Attributes: worked: True unless somebody sets it to False or None."""
+
+    worked: bool | None = True
+
+
+class _AsyncCall:
+    def __init__(self, turn: AgentTurn, name: str) -> None:
+        self._turn, self._name, self._outcome = turn, name, CallOutcome()
+
+    async def __aenter__(self) -> CallOutcome:
+        return self._outcome
+
+    async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        turn = self._turn
+        if error is None:
+            await turn.areport(self._name, self._outcome.worked)
+        elif isinstance(error, Exception):
+            if not turn.is_suspended(error):
+                await turn.areport(self._name, turn.outcome_of(error))
+        elif not turn.is_suspended(error):
+            turn.report(self._name, None)  # cancelled: nothing may be awaited
+
+
+class _Step(NamedTuple):
+    """A step of the model: its turn, the user's message, and the messages.
+
+    Attributes:
+        is_known: whether the turn was selected before, over the same tools.
+    """
+
+    turn: AgentTurn
+    message: str
+    read: Sequence[ReadMessage]
+    is_known: bool = False
+
+
+class _ListedTools:
+    """A framework's list of tools, and what the catalog reads of it.
+
+    Attributes:
+        objects: the framework's own.
+        items: what the catalog reads, one each.
+        names: of the tools that are selected from; empty until a catalog was made.
+    """
+
+    __slots__ = ("_places", "items", "names", "objects")
+
+    def __init__(self, objects: tuple[Any, ...], items: list[Mapping[str, Any]]) -> None:
+        self.objects, self.items = objects, items
+        self.names: frozenset[str] = frozenset()
+        self._places: dict[int, int] | None = None
+
+    @property
+    def is_read(self) -> bool:
+        """Whether a catalog was made of it, so that no tool has to be embedded."""
+        return bool(self.names)
+
+    def of(self, selection: Selection) -> tuple[Any, ...]:
+        """The selected objects: first those that are handed on in any case."""
+        if self._places is None:
+            self._places = {id(item): place for place, item in enumerate(self.items)}
+        order = {name: place for place, name in enumerate(selection.names, 1)}
+        found: list[tuple[int, Any]] = []
+        for item in selection.tools:
+            if item is _HANDED_ON:
+                continue  # one object stands for several
+            place = self._places.get(id(item))
+            found.append((order.get(_name_in(item), 0), item if place is None else self.objects[place]))
+        for place, item in enumerate(self.items):
+            if item is _HANDED_ON:
+                found.append((0, self.objects[place]))
+        return tuple([item for _, item in sorted(found, key=itemgetter(0))])
+
+
+def _name_in(item: Mapping[str, Any]) -> str:
+    """The name in a definition, in whatever provider's form; "" where it has none."""
+    function = item.get("function")
+    name = function.get("name") if isinstance(function, Mapping) else item.get("name")
+    return name if isinstance(name, str) else ""
+
+
+def _asked(read: Sequence[ReadMessage]) -> tuple[Sequence[ReadMessage], str]:
+    """The messages up to the last one of the user, and its text."""
+    for at in range(len(read) - 1, -1, -1):
+        if read[at].role == "user":
+            return read[: at + 1], read[at].text
+    return (), next((one.text for one in read if one.text), "")
+
+
+def _called(read: Sequence[ReadMessage], names: Collection[str]) -> tuple[str, ...]:
+    """Names of the tools that were called last, newest first."""
+    called = (call.name for one in reversed(read) for call in one.calls if call.name in names)
+    return tuple(islice(dict.fromkeys(called), _MOST_CALLED))
+
+
+def _digest(context: Context, said: Sequence[ReadMessage]) -> bytes:
+    """What a turn without a name is known by: who asks, and everything said so far."""
+    texts = [context.org, context.user, *(text for one in said for text in (one.role, one.text))]
+    return blake2b("\0".join(texts).encode("utf-8", "surrogatepass"), digest_size=16).digest()

@@ -412,10 +412,6 @@ class AgentTurn:
             return False
         return True
 
-    def outcome_of(self, error: BaseException) -> bool | None:
-        """What an exception says of the tool: False if it failed, None if the call was cancelled."""
-        return False if isinstance(error, Exception) else None
-
     def is_suspended(self, error: BaseException) -> bool:
         """Whether the exception suspends the call: then there is nothing to report yet."""
         return isinstance(error, self.selector.suspending)
@@ -424,15 +420,15 @@ class AgentTurn:
     def call(self, name: str) -> Iterator[CallOutcome]:
         """Reports what came of the call that runs inside; `worked` of the value may be set there.
 
-        An exception is a failure and goes on its way. If the framework suspends the call by an exception,
-        nothing is reported.
+        An exception is a failure, unless `worked` was set to None before, and goes on its way. A call that is
+        cancelled is unknown. If the framework suspends the call by an exception, nothing is reported.
         """
         outcome = CallOutcome()
         try:
             yield outcome
         except BaseException as error:
             if not self.is_suspended(error):
-                self.report(name, self.outcome_of(error))
+                self.report(name, outcome.after(error))
             raise
         self.report(name, outcome.worked)
 
@@ -509,9 +505,17 @@ class AgentTurn:
 
 
 class CallOutcome:
-    """What came of a call. Attributes: worked: True unless somebody sets it to False or None."""
+    """What came of a call.
+
+    Attributes:
+        worked: True, until somebody sets it to False, or to None: unknown, or no fault of the tool's.
+    """
 
     worked: bool | None = True
+
+    def after(self, error: BaseException) -> bool | None:
+        """What came of a call that ended with this exception."""
+        return False if isinstance(error, Exception) and self.worked is not None else None
 
 
 class _AsyncCall:
@@ -527,7 +531,7 @@ class _AsyncCall:
             await turn.areport(self._name, self._outcome.worked)
         elif isinstance(error, Exception):
             if not turn.is_suspended(error):
-                await turn.areport(self._name, turn.outcome_of(error))
+                await turn.areport(self._name, self._outcome.after(error))
         elif not turn.is_suspended(error):
             turn.report(self._name, None)  # cancelled: nothing may be awaited
 

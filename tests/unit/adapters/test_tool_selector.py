@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
-import weakref
 from typing import Any
 
 import pytest
@@ -299,6 +297,14 @@ def test_an_exception_is_a_failure_unless_it_cancels_or_suspends_the_call(
     assert [one[1] for one in reports.reported] == ([] if kind is None else [{"create_refund": kind}])
 
 
+def test_an_exception_that_is_no_fault_of_the_tools_is_said_to_be_one(selector, reports, conversation):
+    turn = selector.turn(own_tools(), REFUND, conversation=conversation)
+    with pytest.raises(ValueError), turn.call("create_refund") as outcome:
+        outcome.worked = None
+        raise ValueError
+    assert [one[1] for one in reports.reported] == [{"create_refund": "called"}]
+
+
 def test_a_tool_that_was_not_offered_counts_for_nothing(selector, reports, conversation):
     turn = selector.turn(own_tools(), REFUND, conversation=conversation)
     hidden = next(name for name in TEXTS if name not in turn.names)
@@ -389,11 +395,10 @@ def test_the_twins_for_event_loops_do_the_same(selector, reports, conversation):
 def test_old_turns_and_lists_are_let_go_of(monkeypatch, selector):
     monkeypatch.setattr(tool_selector, "MOST_TURNS", 2)
     monkeypatch.setattr(tool_selector, "MOST_LISTS", 2)
-    first = weakref.ref(selector.turn([OwnTool("a", "A first tool.")], REFUND, run=0))
-    for run in range(1, 5):
+    for run in range(5):
         selector.turn([OwnTool(f"b{run}", "Another tool.")], REFUND, run=run)
-    gc.collect()
-    assert first() is None and len(selector._turns) == 2 and len(selector._lists) == 2
+    assert selector.find(run=0) is None and selector.find(run=4) is not None
+    assert len(selector._turns) == 2 and len(selector._lists) == 2
 
 
 def test_an_adapter_may_read_tools_and_messages_itself(reports):

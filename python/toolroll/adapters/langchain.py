@@ -21,6 +21,7 @@ from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
 from typing_extensions import NotRequired
 
+from toolroll.adapters.tool_choice import chosen_names
 from toolroll.adapters.tool_selector import AgentTurn, ToolSelector
 from toolroll.context import Context
 from toolroll.roll import Toolroll
@@ -158,7 +159,7 @@ class ToolSelectorMiddleware(AgentMiddleware):  # type: ignore[misc]
             "conversation": _conversation(),
             "run": _run(request.state),
             "context": self._context(request.runtime),
-            "always_include": _chosen(request.tool_choice),
+            "always_include": chosen_names(request.tool_choice),
         }
 
     def _context(self, runtime: Any) -> Context | None:
@@ -190,14 +191,6 @@ def _run(state: Any) -> str | None:
 def _tools(request: ToolCallRequest) -> Sequence[Any]:
     known = getattr(request.runtime, "tools", None) or ()
     return known or ([] if request.tool is None else [request.tool])
-
-
-def _chosen(tool_choice: Any) -> tuple[str, ...]:
-    """The tool that the request says must be called: it has to be there."""
-    if isinstance(tool_choice, dict):
-        function = tool_choice.get("function")
-        tool_choice = function.get("name") if isinstance(function, dict) else tool_choice.get("name")
-    return (tool_choice,) if isinstance(tool_choice, str) else ()
 
 
 def _refused(request: ToolCallRequest, text: str) -> ToolMessage:

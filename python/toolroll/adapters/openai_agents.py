@@ -19,6 +19,7 @@ from typing import Any
 from agents import Agent, AgentHooks, FunctionTool, ModelBehaviorError, RunConfig, RunContextWrapper, Tool
 
 from toolroll.adapters.messages import failed_by_text
+from toolroll.adapters.tool_choice import chosen_names
 from toolroll.adapters.tool_selector import AgentTurn, ToolSelector
 from toolroll.context import Context
 from toolroll.roll import Toolroll
@@ -60,9 +61,10 @@ class SelectingAgent(Agent[Any]):  # type: ignore[misc]
             context=own if isinstance(own, Context) else None,
             read_tool=_described,
         )
-        if isinstance(self.hooks, ReportingHooks):  # of the agent that this one is a copy of
-            self.hooks = self.hooks.inner
-        self.hooks = ReportingHooks(self, self.hooks)
+        hooks: Any = self.hooks
+        if isinstance(hooks, ReportingHooks):  # of the agent that this one is a copy of
+            hooks = hooks.inner
+        self.hooks = ReportingHooks(self, hooks)
 
     async def get_all_tools(self, run_context: RunContextWrapper[Any]) -> list[Tool]:
         """The selected tools, and those that are no functions."""
@@ -75,7 +77,7 @@ class SelectingAgent(Agent[Any]):  # type: ignore[misc]
             run_context.turn_input,
             conversation=self._conversation(run_context),
             context=own(run_context) if callable(own) else None,
-            always_include=_chosen(self.model_settings.tool_choice),
+            always_include=chosen_names(self.model_settings.tool_choice),
         )
         return list(turn.tools)
 
@@ -170,9 +172,3 @@ def run_config(config: RunConfig | None = None) -> RunConfig:
 def _described(tool: Any) -> tuple[str, str, Any] | None:
     is_function = isinstance(tool, FunctionTool)
     return (tool.name, tool.description, tool.params_json_schema) if is_function else None
-
-
-def _chosen(tool_choice: Any) -> tuple[str, ...]:
-    """The tool that the model must call: it has to be there."""
-    is_name = isinstance(tool_choice, str) and tool_choice not in ("auto", "required", "none")
-    return (tool_choice,) if is_name else ()

@@ -47,7 +47,7 @@ TOO_LARGE = (
         "haystack",
         "google.adk",
     ),
-    *("semantic_kernel", "crewai", "agno", "strands", "agent_framework"),
+    *("strands", "agent_framework"),
 )
 
 

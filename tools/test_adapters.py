@@ -1,8 +1,8 @@
 """Tests each adapter with the real framework, each in a virtual environment of its own.
 
     python tools/test_adapters.py                  # all of them, one after another
-    python tools/test_adapters.py langchain agno   # these
-    python tools/test_adapters.py --lowest agno    # with the oldest version that the extra allows
+    python tools/test_adapters.py langchain strands  # these
+    python tools/test_adapters.py --lowest strands   # with the oldest version that the extra allows
     python tools/test_adapters.py --table          # measures the table of docs/frameworks/index.md
 
 The frameworks cannot be installed together. An environment is made once, in `--folder`, from the extra of the
@@ -23,6 +23,10 @@ from pathlib import Path
 import tomllib
 
 ROOT = Path(__file__).parents[1]
+TABLE = ROOT / "docs" / "frameworks" / "index.md"
+BEGIN, END = "<!-- table -->", "<!-- /table -->"
+HEAD = """| adapter | tools sent | right tool sent | hidden call refused | outcomes reported | added | lines changed |
+| --- | --- | --- | --- | --- | --- | --- |"""
 FRAMEWORKS = (
     "langchain",
     "pydantic-ai",
@@ -34,14 +38,12 @@ FRAMEWORKS = (
     "haystack",
     "google-adk",
     "smolagents",
-    "semantic-kernel",
-    "crewai",
-    "agno",
     "strands",
     "agent-framework",
 )
 # `clients` are the providers' own: an adapter without an extra, since it imports none of them.
 CLIENTS = ("openai>=3", "anthropic>=2", "google-genai>=3")
+TESTED_WITH = {"litellm": ("litellm[proxy]",)}  # what the tests need beside the extra
 RUNNER = ("pytest>=8.2", "pytest-xdist>=3.6", "pytest-timeout>=2.3", "hypothesis>=6.100")
 
 
@@ -51,7 +53,7 @@ def requirements_of(name: str, lowest: bool) -> list[str]:
     own = list(CLIENTS) if name == "clients" else project["optional-dependencies"][name]
     if lowest:
         own = [requirement.replace(">=", "==") for requirement in own]
-    return [*own, *project["dependencies"], *RUNNER]
+    return [*own, *TESTED_WITH.get(name, ()), *project["dependencies"], *RUNNER]
 
 
 def environment(name: str, folder: Path, lowest: bool) -> Path:
@@ -93,6 +95,25 @@ def run(python: Path, *arguments: str) -> int:
     return subprocess.run([python, *arguments], cwd=ROOT, env=variables(), check=False).returncode
 
 
+def measured(python: Path, module: str) -> tuple[int, list[str]]:
+    """The status of a measurement, and its row of the table."""
+    command = [python, "-m", "tests.adapters.measure", module]
+    done = subprocess.run(command, cwd=ROOT, env=variables(), check=False, stdout=subprocess.PIPE, text=True)
+    rows = [line for line in done.stdout.splitlines() if line.startswith("| ")]
+    print(*rows, sep="\n", flush=True)
+    return done.returncode, rows
+
+
+def write_table(rows: list[str]) -> None:
+    """Replaces the rows of these frameworks in the table of the page."""
+    text = TABLE.read_text("utf-8")
+    begin, end = text.index(BEGIN) + len(BEGIN), text.index(END)
+    known = [line for line in text[begin:end].splitlines() if line.startswith("| ")][2:]
+    by_name = {row.split(" | ")[0]: row for row in (*known, *rows)}
+    lines = [by_name[f"| {name}"] for name in FRAMEWORKS if f"| {name}" in by_name]
+    TABLE.write_text("\n".join((text[:begin], HEAD, *lines, text[end:])), "utf-8")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(FRAMEWORKS))
@@ -103,7 +124,7 @@ def main() -> int:
     given = parser.parse_args()
     if unknown := set(given.names) - set(FRAMEWORKS):
         parser.error(f"no adapter is named {', '.join(sorted(unknown))}")
-    failed = []
+    failed, rows = [], []
     for name in given.names or FRAMEWORKS:
         print(f"== {name}", flush=True)
         python = environment(name, given.folder, given.lowest)
@@ -111,12 +132,15 @@ def main() -> int:
         if given.install_only:
             continue
         if given.table:
-            status = run(python, "-m", "tests.adapters.measure", module)
+            status, cells = measured(python, module)
+            rows += cells
         else:
             tests = f"tests/adapters/test_{module}.py"
             status = run(python, "-m", "pytest", "-q", "-n", "0", "-m", "", tests)
         if status:
             failed.append(name)
+    if rows and not failed:
+        write_table(rows)
     print(f"failed: {', '.join(failed)}" if failed else "all passed")
     return 1 if failed else 0
 

@@ -7,9 +7,11 @@ that makes the calls it is told to make, and says what the model was sent.
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from toolroll import Observer, Toolroll
@@ -19,6 +21,7 @@ CALLED: list[str] = []  # names of the functions that ran
 FAILING: set[str] = set()  # names of those that raise
 BROKEN = "the backend is down"
 
+PAGES = Path(__file__).parents[2] / "docs" / "frameworks"
 FEW, MANY = 100, 300  # tools that the laws are tested with, and the table is measured with
 
 Step = Sequence[str]  # names of the tools that the model calls at once
@@ -126,6 +129,14 @@ def dialog(count: int = 60, tools: int = FEW) -> list[str]:
     for _ in range(count):
         found.append(draw.choice(found[-4:]) if found and draw.random() < 0.3 else draw.choice(names))
     return found
+
+
+def run_page(page: str, **world: Any) -> dict[str, Any]:
+    """Runs the Python of a page of docs/frameworks, one block after another, and returns its names."""
+    text = (PAGES / f"{page}.md").read_text("utf-8")
+    for block in re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE):
+        exec(compile(block, f"docs/frameworks/{page}.md", "exec"), world)
+    return world
 
 
 class Laws:

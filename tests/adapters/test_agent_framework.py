@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tests.adapters.scenario import Harness, Laws, Trace
+from tests.adapters.scenario import Harness, Laws, Trace, run_page, tools_of
 
 framework = pytest.importorskip("agent_framework")
 from agent_framework import (  # noqa: E402
@@ -83,3 +83,15 @@ class TestAgentFramework(Laws):
 
 class TestAgentFrameworkStateless(Laws):
     harness = AgentFrameworkStateless
+
+
+def test_the_page_runs():
+    client = Script()
+    client.queue = [()]
+
+    async def run():
+        return await run_page("agent-framework", client=client, tools=list(tools_of(AgentFramework)))[
+            "running"
+        ]
+
+    assert asyncio.run(run()).text == "done" and len(client.sent[0]) <= 12

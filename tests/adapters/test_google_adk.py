@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.adapters.scenario import Harness, Laws, Trace
+from tests.adapters.scenario import Harness, Laws, Trace, run_page, tools_of
 
 pytest.importorskip("google.adk")
 from google.adk.agents import LlmAgent
@@ -22,8 +22,8 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # ADK warns of its own experi
 
 
 class Script(BaseLlm):
-    queue: list[Any] = []
-    sent: list[Any] = []
+    queue: list[Any]
+    sent: list[Any]
 
     async def generate_content_async(self, llm_request, stream=False):
         found = llm_request.config.tools or []
@@ -70,3 +70,10 @@ HARNESS = GoogleADK
 
 class TestGoogleADK(Laws):
     harness = GoogleADK
+
+
+def test_the_page_runs():
+    harness = GoogleADK([], None)
+    agent = LlmAgent(name="a", model=harness.model, tools=list(tools_of(GoogleADK)))
+    harness.runner = run_page("google-adk", agent=agent)["runner"]
+    assert len(harness.say("Could you copy the message in Gcp for me?").sent[0]) <= 12

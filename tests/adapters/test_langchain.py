@@ -9,7 +9,17 @@ from typing import Any
 import pytest
 
 from tests.adapters import scenario
-from tests.adapters.scenario import CALLED, FAILING, Harness, Laws, Reports, Trace, message_for, tools_of
+from tests.adapters.scenario import (
+    CALLED,
+    FAILING,
+    Harness,
+    Laws,
+    Reports,
+    Trace,
+    message_for,
+    run_page,
+    tools_of,
+)
 from toolroll import Context, Rule, Toolroll
 
 pytest.importorskip("langchain.agents.middleware")
@@ -340,3 +350,9 @@ def test_the_answer_to_a_hidden_call_is_an_error_message_of_that_call(roll):
     state = agent.invoke({"messages": [("user", message_for(FIRST))]})
     (answer,) = [one for one in state["messages"] if isinstance(one, ToolMessage)]
     assert answer.status == "error" and answer.name == SECOND and "was not offered" in answer.text
+
+
+def test_the_page_runs():
+    model = Model(queue=[], sent=[]).then()
+    page = run_page("langchain", model=model, tools=TOOLS)
+    assert len(model.sent[0]) <= 12 and page["state"]["messages"][-1].text == "done"

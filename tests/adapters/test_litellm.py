@@ -19,7 +19,18 @@ import pytest
 
 from tests.adapters import scenario
 from tests.adapters.loopback import openai_reply, provider
-from tests.adapters.scenario import CALLED, FAILING, FEW, Harness, Laws, Reports, Trace, message_for, tools_of
+from tests.adapters.scenario import (
+    CALLED,
+    FAILING,
+    FEW,
+    Harness,
+    Laws,
+    Reports,
+    Trace,
+    message_for,
+    run_page,
+    tools_of,
+)
 from toolroll import Rule, Toolroll
 
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
@@ -261,3 +272,9 @@ def wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
         except OSError:
             time.sleep(0.5)
     raise AssertionError(log.read_text("utf-8")[-2_000:])
+
+
+def test_the_page_runs():
+    page = run_page("litellm")
+    assert isinstance(litellm.callbacks[0], ToolSelectionCallback)
+    assert isinstance(page["select_tools"], ToolSelectionHook)

@@ -8,7 +8,17 @@ from itertools import count
 import pytest
 
 from tests.adapters import scenario
-from tests.adapters.scenario import CALLED, FAILING, Harness, Laws, Reports, Trace, message_for, tools_of
+from tests.adapters.scenario import (
+    CALLED,
+    FAILING,
+    Harness,
+    Laws,
+    Reports,
+    Trace,
+    message_for,
+    run_page,
+    tools_of,
+)
 from toolroll import Context, Rule, Toolroll
 
 pytest.importorskip("agents")
@@ -270,3 +280,9 @@ def test_the_sdks_own_tool_objects_are_sent(roll):
     assert all(
         isinstance(tool, FunctionTool) and any(tool is own for own in TOOLS) for tool in model.calls[0].tools
     )
+
+
+def test_the_page_runs():
+    model = script()
+    page = run_page("openai-agents", model=model, tools=TOOLS)
+    assert len(sent_to(model)[0]) <= 12 and page["result"].final_output == "done"

@@ -8,7 +8,17 @@ from itertools import count
 import pytest
 
 from tests.adapters import scenario
-from tests.adapters.scenario import CALLED, FAILING, Harness, Laws, Reports, Trace, message_for, tools_of
+from tests.adapters.scenario import (
+    CALLED,
+    FAILING,
+    Harness,
+    Laws,
+    Reports,
+    Trace,
+    message_for,
+    run_page,
+    tools_of,
+)
 from toolroll import Context, Rule, Toolroll
 
 pytest.importorskip("pydantic_ai.capabilities")
@@ -211,3 +221,9 @@ def test_the_dependencies_of_a_run_decide_what_its_user_may_have(reports):
         script.then([FIRST])
         agent.run_sync(message_for(FIRST), deps=user)
         assert (FIRST in script.sent[0]) is has_it and (FIRST in CALLED) is has_it
+
+
+def test_the_page_runs():
+    script = Script().then()
+    page = run_page("pydantic-ai", model=script.model, tools=TOOLS)
+    assert len(script.sent[0]) <= 12 and page["result"].output == "done"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.adapters.scenario import Harness, Laws, Trace
+from tests.adapters.scenario import Harness, Laws, Trace, run_page, tools_of
 
 strands = pytest.importorskip("strands")
 from strands import Agent  # noqa: E402
@@ -75,3 +75,10 @@ HARNESS = Strands
 
 class TestStrands(Laws):
     harness = Strands
+
+
+def test_the_page_runs():
+    model = Script()
+    model.queue = [[]]
+    page = run_page("strands", model=model, tools=list(tools_of(Strands)))
+    assert len(model.sent[0]) <= 12 and "done" in str(page["result"])

@@ -147,7 +147,7 @@ def read_messages(messages: Sequence[Any]) -> list[ReadMessage]:
 
 def _conversation(context: Any) -> str | None:
     session = context.session
-    return None if session is None else session.session_id  # type: ignore[no-any-return]
+    return None if session is None else session.session_id
 
 
 def _described(tool: Any) -> tuple[str, str, Any] | None:

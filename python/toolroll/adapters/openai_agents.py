@@ -61,7 +61,7 @@ class SelectingAgent(Agent[Any]):  # type: ignore[misc]
             context=own if isinstance(own, Context) else None,
             read_tool=_described,
         )
-        hooks: Any = self.hooks
+        hooks: AgentHooks[Any] | None = getattr(self, "hooks", None)
         if isinstance(hooks, ReportingHooks):  # of the agent that this one is a copy of
             hooks = hooks.inner
         self.hooks = ReportingHooks(self, hooks)

@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from google.adk.plugins.base_plugin import BasePlugin
+from google.adk.tools import BaseTool
 
 from toolroll.adapters.messages import failed_by_text
 from toolroll.adapters.tool_selector import AgentTurn, ToolSelector
@@ -66,14 +67,16 @@ class ToolSelectionPlugin(BasePlugin):  # type: ignore[misc]
         declarations = [declaration for one in groups for declaration in one.function_declarations]
         if not declarations:
             return
+        known = llm_request.tools_dict
         turn = await self.selector.aturn(
-            declarations,
+            [known.get(one.name, one) for one in declarations],
             llm_request.contents,
             conversation=_conversation(callback_context),
             run=callback_context.invocation_id,
             context=self._context or Context(user=callback_context.user_id or ""),
         )
-        selected, first = list(turn.tools), True
+        by_name = {one.name: one for one in declarations}
+        selected, first = [by_name[tool.name] for tool in turn.tools], True
         for group in groups:  # all in the first group, in the order of the selection
             group.function_declarations, first = (selected if first else None), False
         rest = [one for one in llm_request.config.tools if one.model_dump(exclude_none=True)]
@@ -112,7 +115,11 @@ def _conversation(context: Any) -> str:
     return f"{context.session.id}/{context.agent_name}"
 
 
-def _described(declaration: Any) -> tuple[str, str, Any]:
+def _described(tool: Any) -> tuple[str, str, Any]:
+    """Of a tool of ADK, which stays the same object from request to request, or of a bare declaration."""
+    declaration = tool._get_declaration() if isinstance(tool, BaseTool) else tool
+    if declaration is None:
+        return tool.name, tool.description, None
     schema = declaration.parameters_json_schema
     if schema is None and declaration.parameters is not None:  # Gemini's own form of a schema
         found = declaration.parameters.properties or {}
@@ -120,4 +127,4 @@ def _described(declaration: Any) -> tuple[str, str, Any]:
             "type": "object",
             "properties": {name: {"description": one.description or ""} for name, one in found.items()},
         }
-    return declaration.name, declaration.description, schema
+    return tool.name, declaration.description, schema

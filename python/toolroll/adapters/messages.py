@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from toolroll.conversation import content_of, field_of
+from toolroll.conversation import field_of
 
 Role: TypeAlias = Literal["user", "assistant", "tool", "system"]
 
@@ -95,7 +95,7 @@ def read_message(message: object) -> ReadMessage | None:
     if type(message) is dict and type(message.get("content")) is str and len(message) == 2:
         role = _ROLES.get(message.get("role", ""))  # most messages, read in a third of the time
         return None if role is None or role == "tool" else ReadMessage(role, message["content"])
-    kind = field_of(message, "type")
+    kind = _field(message, "type")
     if kind in _CALLS:  # an item of the Responses API
         return ReadMessage("assistant", "", (_call(message),))
     if kind in _RESULTS:
@@ -103,10 +103,10 @@ def read_message(message: object) -> ReadMessage | None:
     role = _role(message)
     if role is None:
         return None
-    content = content_of(message)
+    content = _content(message)
     if role == "tool" and not _is_blocks(content):
         return ReadMessage("tool", "", (), (_result(message),))
-    calls = [_call(call) for call in field_of(message, "tool_calls") or ()]
+    calls = [_call(call) for call in _field(message, "tool_calls") or ()]
     results, texts = [], []
     for block in content if _is_blocks(content) else ():
         if isinstance(block, str):
@@ -115,7 +115,7 @@ def read_message(message: object) -> ReadMessage | None:
             calls.append(call)
         elif (result := _result_in(block)) is not None:
             results.append(result)
-        elif isinstance(text := field_of(block, "text"), str):
+        elif isinstance(text := _field(block, "text"), str):
             texts.append(text)
     if isinstance(content, str):
         texts.append(content)
@@ -149,10 +149,20 @@ def failed_by_text(content: object) -> bool:
     return text[:40].lower().startswith(_ERRORS)
 
 
+def _field(message: object, name: str) -> Any:
+    """`field_of`, in a third of the time for a dictionary."""
+    return message.get(name) if type(message) is dict else field_of(message, name)
+
+
+def _content(message: object) -> Any:
+    content = _field(message, "content")
+    return _field(message, "parts") if content is None else content
+
+
 def _role(message: object) -> Role | None:
-    role = field_of(message, "role")
+    role = _field(message, "role")
     if role is None:
-        role = field_of(message, "type")  # LangChain
+        role = _field(message, "type")  # LangChain
     role = getattr(role, "value", role)
     return _ROLES.get(role) if isinstance(role, str) else None
 
@@ -162,48 +172,48 @@ def _is_blocks(content: object) -> bool:
 
 
 def _call(call: Any) -> MadeCall:
-    function = field_of(call, "function")
-    name = field_of(call if function is None else function, "name")
-    call_id = field_of(call, "call_id") or field_of(call, "id") or field_of(call, "toolUseId")
+    function = _field(call, "function")
+    name = _field(call if function is None else function, "name")
+    call_id = _field(call, "call_id") or _field(call, "id") or _field(call, "toolUseId")
     return MadeCall(_name(call_id), _name(name))
 
 
 def _call_in(block: object) -> MadeCall | None:
     """The call in a block of a message's content."""
-    if field_of(block, "type") in _CALLS:
+    if _field(block, "type") in _CALLS:
         return _call(block)
     for key in ("functionCall", "function_call", "toolUse"):
-        if (call := field_of(block, key)) is not None:
+        if (call := _field(block, key)) is not None:
             return _call(call)
     return None
 
 
 def _result_in(block: object) -> CallResult | None:
     """The result in a block of a message's content."""
-    if field_of(block, "type") in _RESULTS:
+    if _field(block, "type") in _RESULTS:
         return _result(block)
     for key in ("functionResponse", "function_response", "toolResult"):
-        if (result := field_of(block, key)) is not None:
+        if (result := _field(block, key)) is not None:
             return _result(result)
     return None
 
 
 def _result(result: Any) -> CallResult:
     ids = ("tool_call_id", "tool_use_id", "call_id", "toolUseId", "id")
-    call_id = next((value for key in ids if isinstance(value := field_of(result, key), str)), "")
-    return CallResult(call_id, _name(field_of(result, "name")), not _failed(result))
+    call_id = next((value for key in ids if isinstance(value := _field(result, key), str)), "")
+    return CallResult(call_id, _name(_field(result, "name")), not _failed(result))
 
 
 def _failed(result: Any) -> bool:
     """Whether a result is one of a call that failed: by its flag, else by its text."""
     for key in ("is_error", "isError", "tool_call_error"):
-        if isinstance(flag := field_of(result, key), bool):
+        if isinstance(flag := _field(result, key), bool):
             return flag
-    status = field_of(result, "status")
+    status = _field(result, "status")
     if isinstance(status, str) and status.lower() in (*_FAILED_STATUS, "success"):
         return status.lower() != "success"
     for key in ("content", "output", "response", "result"):
-        if (content := field_of(result, key)) is not None:
+        if (content := _field(result, key)) is not None:
             return failed_by_text(content)
     return False
 
@@ -222,7 +232,7 @@ def _text(content: object) -> str:
 
 
 def _text_in(block: object) -> str:
-    text = block if isinstance(block, str) else field_of(block, "text")
+    text = block if isinstance(block, str) else _field(block, "text")
     return text if isinstance(text, str) else ""
 
 

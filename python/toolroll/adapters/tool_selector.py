@@ -23,7 +23,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from contextlib import contextmanager
 from hashlib import blake2b
 from itertools import islice
-from operator import is_, itemgetter
+from operator import is_
 from typing import Any, NamedTuple
 
 from toolroll.adapters.messages import ReadMessage, read_messages
@@ -31,6 +31,8 @@ from toolroll.argument_checks import items_of
 from toolroll.context import Context
 from toolroll.errors import Denied, InvalidInput, Unavailable, quoted
 from toolroll.formats.sources.fields import FieldError
+from toolroll.formats.sources.hosted import is_hosted
+from toolroll.formats.sources.lenient import group_in
 from toolroll.formats.sources.objects import described
 from toolroll.roll import Toolroll
 from toolroll.selection.selection import Selection
@@ -45,6 +47,7 @@ MOST_TURNS = 4_096  # that are kept, so that hooks of their tool calls find them
 MOST_LISTS = 128
 _SPEAKERS = ("user", "assistant")
 _HANDED_ON: Mapping[str, Any] = {"type": "handed_on"}  # stands for an object of no known kind
+_MOST_BEFORE = 16  # messages before the user's last one that are read
 _MOST_CALLED = 8  # tools called before that stay, as many as a session keeps
 
 
@@ -133,13 +136,16 @@ class ToolSelector:
         turn = step.turn
         if step.is_known:
             return turn
+        if step.before is not None:
+            step.before.end()
         turn.over(self.roll.with_tools(turn.listed.items))
         if conversation is None:
             options = self._options(step, knows_calls=False)
-            turn.selection = turn.roll.select(step.message, turn.context, **options)
+            turn.selection = turn.roll.select(step.heard.message, turn.context, **options)
         else:
             session = turn.session = turn.roll.session(conversation, turn.context, learns=self.learns)
-            turn.selection = session.select(step.message, **self._options(step, knows_calls=session.turn > 0))
+            options = self._options(step, knows_calls=session.turn > 0)
+            turn.selection = session.select(step.heard.message, **options)
         return self._kept(turn)
 
     async def aturn(
@@ -157,14 +163,16 @@ class ToolSelector:
         turn = step.turn
         if step.is_known:
             return turn
+        if step.before is not None:
+            await step.before.aend()
         turn.over(await self._aroll(turn.listed))
         if conversation is None:
             options = self._options(step, knows_calls=False)
-            turn.selection = await turn.roll.aselect(step.message, turn.context, **options)
+            turn.selection = await turn.roll.aselect(step.heard.message, turn.context, **options)
         else:
             session = await turn.roll.asession(conversation, turn.context, learns=self.learns)
             options = self._options(step, knows_calls=session.turn > 0)
-            turn.session, turn.selection = session, await session.aselect(step.message, **options)
+            turn.session, turn.selection = session, await session.aselect(step.heard.message, **options)
         return self._kept(turn)
 
     async def _aroll(self, listed: _ListedTools) -> Toolroll:
@@ -185,7 +193,7 @@ class ToolSelector:
         key = conversation if conversation is not None else run
         if key is None:
             context = self._context if context is None else context
-            key = _digest(context, _asked(self._read_messages(messages))[0])
+            key = _digest(context, _heard(messages, self._read_messages))
         with self._lock:
             return self._turns.get(key)
 
@@ -220,30 +228,32 @@ class ToolSelector:
         always_include: Iterable[str],
     ) -> _Step:
         context = self._context if context is None else context
-        listed, read = self._listed(tools), self._read_messages(messages)
-        said, message = _asked(read)
+        listed = self._listed(tools)
         key = conversation if conversation is not None else run
+        heard = _heard(messages, self._read_messages, _MOST_BEFORE if key is None else 0)
         if key is None:
-            key = _digest(context, said)
+            key = _digest(context, heard)
         always = (*self._always, *always_include)
-        identity = (run if run is not None else len(said), message, context, always)
+        identity = (run if run is not None else heard.place, heard.message, context, always)
         with self._lock:
             known = self._turns.get(key)
         if known is not None and known.is_same(listed, identity):
-            return _Step(known, message, read, is_known=True)
+            return _Step(known, heard, None, is_known=True)
+        if conversation is not None or run is not None:
+            heard = _heard(messages, self._read_messages)
         turn = AgentTurn(self, listed, context)
         turn.key, turn.run, turn.identity = key, run, identity
-        return _Step(turn, message, read)
+        turn.asked = (heard.place, heard.message)
+        # Another run may go on with the same message, such as after an approval.
+        return _Step(turn, heard, None if known is None or known.asked == turn.asked else known)
 
     def _options(self, step: _Step, *, knows_calls: bool) -> dict[str, Any]:
         """Arguments of `select`. knows_calls: whether the session knows which tools were called before."""
         names, always = step.turn.listed.names, step.turn.identity[-1]
-        included = always if knows_calls else (*always, *_called(step.read, names))
+        included = always if knows_calls else (*always, *_called(step.heard, names))
         most = None if self._max_tools is None else self._max_tools + len(names.intersection(always))
-        said = _asked(step.read)[0][:-1]
-        history = [
-            {"role": one.role, "content": one.text} for one in said if one.role in _SPEAKERS and one.text
-        ]
+        spoken = [one for one in step.heard.before if one.text and one.role in _SPEAKERS]
+        history = [{"role": one.role, "content": one.text} for one in spoken]
         return {"k": self._k, "max_tools": most, "always_include": included, "history": history}
 
     def _kept(self, turn: AgentTurn) -> AgentTurn:
@@ -309,6 +319,7 @@ class AgentTurn:
         self.key: Hashable = None
         self.run: Hashable = None
         self.identity: tuple[Any, ...] = ()
+        self.asked = (-1, "")  # the user's message, and its place among the messages
         self.reported: set[str] = set()  # ids of calls, by `report_results`
         self._is_over = self._has_reports = False
         self._tools: tuple[Selection, _ListedTools, tuple[Any, ...]] | None = None
@@ -491,10 +502,10 @@ class AgentTurn:
         return True
 
     def _results(self, messages: Sequence[Any]) -> list[tuple[str, bool | None]]:
-        read = self.selector._read_messages(messages)
-        names = {call.call_id: call.name for one in read for call in one.calls if call.call_id}
+        heard = _heard(messages, self.selector._read_messages, 0)
+        names = {call.call_id: call.name for one in heard.since for call in one.calls if call.call_id}
         found: list[tuple[str, bool | None]] = []
-        for at, one in enumerate(read[len(_asked(read)[0]) :]):
+        for at, one in enumerate(heard.since):
             for result in one.results:
                 name = result.name or names.get(result.call_id, "")
                 mark = result.call_id or f"{at} {name}"
@@ -537,15 +548,18 @@ class _AsyncCall:
 
 
 class _Step(NamedTuple):
-    """A step of the model: its turn, the user's message, and the messages.
+    """A step of the model.
 
     Attributes:
+        turn: that it belongs to.
+        heard: what was said.
+        before: the turn before this one, in the same conversation.
         is_known: whether the turn was selected before, over the same tools.
     """
 
     turn: AgentTurn
-    message: str
-    read: Sequence[ReadMessage]
+    heard: _Heard
+    before: AgentTurn | None
     is_known: bool = False
 
 
@@ -558,12 +572,14 @@ class _ListedTools:
         names: of the tools that are selected from; empty until a catalog was made.
     """
 
-    __slots__ = ("_places", "items", "names", "objects")
+    __slots__ = ("_by_name", "_has_groups", "_in_front", "items", "names", "objects")
 
     def __init__(self, objects: tuple[Any, ...], items: list[Mapping[str, Any]]) -> None:
         self.objects, self.items = objects, items
         self.names: frozenset[str] = frozenset()
-        self._places: dict[int, int] | None = None
+        self._by_name: dict[str, list[Any]] = {}
+        self._in_front: tuple[Any, ...] | None = None
+        self._has_groups = False
 
     @property
     def is_read(self) -> bool:
@@ -572,19 +588,24 @@ class _ListedTools:
 
     def of(self, selection: Selection) -> tuple[Any, ...]:
         """The selected objects: first those that are handed on in any case."""
-        if self._places is None:
-            self._places = {id(item): place for place, item in enumerate(self.items)}
-        order = {name: place for place, name in enumerate(selection.names, 1)}
-        found: list[tuple[int, Any]] = []
-        for item in selection.tools:
-            if item is _HANDED_ON:
-                continue  # one object stands for several
-            place = self._places.get(id(item))
-            found.append((order.get(_name_in(item), 0), item if place is None else self.objects[place]))
-        for place, item in enumerate(self.items):
-            if item is _HANDED_ON:
-                found.append((0, self.objects[place]))
-        return tuple([item for _, item in sorted(found, key=itemgetter(0))])
+        in_front = self._divided() if self._in_front is None else self._in_front
+        if self._has_groups:
+            return selection.tools  # a group comes back with some of its members
+        by_name = self._by_name
+        return (*in_front, *[tool for name in selection.names for tool in by_name.get(name, ())])
+
+    def _divided(self) -> tuple[Any, ...]:
+        """Tells the tools that are selected from, by name, from the others, which it returns."""
+        in_front = []
+        for tool, item in zip(self.objects, self.items, strict=True):
+            self._has_groups = self._has_groups or (item is tool and group_in(item) is not None)
+            name = _name_in(item)
+            if name in self.names and not is_hosted(item):
+                self._by_name.setdefault(name, []).append(tool)
+            else:
+                in_front.append(tool)
+        self._in_front = tuple(in_front)
+        return self._in_front
 
 
 def _name_in(item: Mapping[str, Any]) -> str:
@@ -594,21 +615,51 @@ def _name_in(item: Mapping[str, Any]) -> str:
     return name if isinstance(name, str) else ""
 
 
-def _asked(read: Sequence[ReadMessage]) -> tuple[Sequence[ReadMessage], str]:
-    """The messages up to the last one of the user, and its text."""
-    for at in range(len(read) - 1, -1, -1):
-        if read[at].role == "user":
-            return read[: at + 1], read[at].text
-    return (), next((one.text for one in read if one.text), "")
+class _Heard(NamedTuple):
+    """The end of a conversation, as far as a selection reads it.
+
+    Attributes:
+        before: messages before the user's last one, oldest first.
+        message: the user's last one; without one, the first text.
+        since: messages after it.
+        place: which message of the list it is; -1 without one.
+    """
+
+    before: Sequence[ReadMessage]
+    message: str
+    since: Sequence[ReadMessage]
+    place: int
 
 
-def _called(read: Sequence[ReadMessage], names: Collection[str]) -> tuple[str, ...]:
+def _heard(messages: Sequence[Any], read: ReadMessages, most: int = _MOST_BEFORE) -> _Heard:
+    """Reads from the end, so that the time does not grow with the conversation.
+
+    most: how many messages before the user's last one are read.
+    """
+    found: list[ReadMessage] = []  # newest first
+    place, asked, end = -1, 0, -1
+    for at in range(len(messages) - 1, -1, -1):
+        if at < end:
+            break
+        for one in reversed(read(messages[at : at + 1])):
+            if place < 0 and one.role == "user":
+                place, asked, end = at, len(found), at - most
+            found.append(one)
+    if place < 0:
+        found.reverse()
+        return _Heard((), next((one.text for one in found if one.text), ""), found, -1)
+    return _Heard(found[:asked:-1], found[asked].text, found[:asked][::-1], place)
+
+
+def _called(heard: _Heard, names: Collection[str]) -> tuple[str, ...]:
     """Names of the tools that were called last, newest first."""
-    called = (call.name for one in reversed(read) for call in one.calls if call.name in names)
+    read = (*reversed(heard.since), *reversed(heard.before))
+    called = (call.name for one in read for call in one.calls if call.name in names)
     return tuple(islice(dict.fromkeys(called), _MOST_CALLED))
 
 
-def _digest(context: Context, said: Sequence[ReadMessage]) -> bytes:
-    """What a turn without a name is known by: who asks, and everything said so far."""
-    texts = [context.org, context.user, *(text for one in said for text in (one.role, one.text))]
+def _digest(context: Context, heard: _Heard) -> bytes:
+    """What a turn without a name is known by: who asks, and what was said so far."""
+    texts = [context.org, context.user, str(heard.place), heard.message]
+    texts += [text for one in heard.before for text in (one.role, one.text)]
     return blake2b("\0".join(texts).encode("utf-8", "surrogatepass"), digest_size=16).digest()

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from tests.adapters.scenario import run_page
 from toolroll import Context, InvalidInput, Observer, Rule, StoreUnavailable, Toolroll
 from toolroll.adapters import ToolSelector, tool_selector
-from toolroll.adapters.messages import MadeCall, ReadMessage
+from toolroll.adapters.messages import MadeCall, ReadMessage, read_messages
 
 SCHEMA = {"type": "object", "properties": {"target": {"type": "string"}}}
 FILLER = [(f"do_thing_{n}", f"Does the thing number {n}.") for n in range(40)]
@@ -227,6 +228,40 @@ def test_a_tool_that_says_something_else_is_read_again(selector):
     assert selector.turn(own_tools(texts), REFUND).names[0] == "do_thing_7"
 
 
+def test_a_long_conversation_is_read_from_its_end(reports, conversation):
+    seen: list[object] = []
+
+    def read(messages):
+        seen.extend(messages)
+        return read_messages(messages)
+
+    selector = ToolSelector(max_tools=4, read_messages=read)
+    long = [user("Hello"), {"role": "assistant", "content": "Hello."}] * 1_000
+    turn = selector.turn(own_tools(), [*long, *REFUND], conversation=conversation)
+    assert turn.names[0] == "create_refund" and len(seen) < 40
+    seen.clear()
+    steps = [message for _ in range(50) for message in (calls("create_refund"), result("create_refund"))]
+    assert selector.turn(own_tools(), [*long, *REFUND, *steps], conversation=conversation) is turn
+    assert len(seen) < 140
+
+
+def test_the_same_words_again_are_the_next_turn_in_a_long_conversation_too(reports, conversation):
+    selector = ToolSelector(Toolroll.from_tools([], observers=[reports]))
+    tools, messages = own_tools(), [user("Hello"), {"role": "assistant", "content": "Hello."}] * 30
+    for _ in range(3):
+        messages = [*messages, *REFUND]
+        selector.turn(tools, messages, conversation=conversation)
+        messages.append({"role": "assistant", "content": "Done."})
+    assert len(set(reports.selected)) == 3
+
+
+def test_the_next_turn_closes_the_one_before(selector, reports):
+    turn = selector.turn(own_tools(), REFUND, conversation="c")
+    turn.report("create_refund", True)
+    selector.turn(own_tools(), FORECAST, conversation="c")
+    assert [final for _, _, final in reports.reported] == [False, True]
+
+
 def test_tools_that_the_messages_call_stay_in_the_list(selector, conversation):
     called = [user("play"), calls("play_song"), result("play_song"), {"role": "assistant", "content": "ok"}]
     turn = selector.turn(own_tools(), [*called, *REFUND], conversation=conversation)
@@ -412,3 +447,15 @@ def test_an_adapter_may_read_tools_and_messages_itself(reports):
     )
     turn = selector.turn(range(10), ["whatever"], context=Context(user="ann"))
     assert 0 in turn.tools and len(turn.tools) == 2
+
+
+def test_the_page_runs():
+    page = run_page("your-own")
+    hooks = (page["before_the_model"], page["around_a_call"], page["after_the_answer"])
+    before_the_model, around_a_call, after_the_answer = hooks
+    sent = [tool.name for tool in before_the_model("c", REFUND, own_tools())]
+    assert sent[0] == "create_refund" and len(sent) <= 12
+    assert around_a_call("c", "create_refund", lambda: "done") == "done"
+    hidden = next(name for name in TEXTS if name not in sent)
+    assert "was not offered" in around_a_call("c", hidden, lambda: "done")
+    after_the_answer("c")

@@ -280,10 +280,8 @@ class ToolSelector:
         with self._lock:
             alike = self._lists.get(content, ())
             like = next((known for known in alike if known.items == items), None)
-            listed = _ListedTools(tools, items if like is None else like.items)
-            if like is not None:
-                listed.names = like.names
-            else:
+            listed = _ListedTools(tools, items if like is None else like.items, like)
+            if like is None:
                 self._lists[content] = (listed, *alike[:3])
             self._lists[place] = (listed,)
             while len(self._lists) > MOST_LISTS:
@@ -563,6 +561,14 @@ class _Step(NamedTuple):
     is_known: bool = False
 
 
+class _Divided(NamedTuple):
+    """Places in a list of tools: of what is sent in any case, and of each name; whether there are groups."""
+
+    in_front: Sequence[int]
+    by_name: Mapping[str, Sequence[int]]
+    has_groups: bool
+
+
 class _ListedTools:
     """A framework's list of tools, and what the catalog reads of it.
 
@@ -572,14 +578,15 @@ class _ListedTools:
         names: of the tools that are selected from; empty until a catalog was made.
     """
 
-    __slots__ = ("_by_name", "_has_groups", "_in_front", "items", "names", "objects")
+    __slots__ = ("_divided", "items", "names", "objects")
 
-    def __init__(self, objects: tuple[Any, ...], items: list[Mapping[str, Any]]) -> None:
+    def __init__(
+        self, objects: tuple[Any, ...], items: list[Mapping[str, Any]], like: _ListedTools | None = None
+    ) -> None:
+        """like: another list of the same items."""
         self.objects, self.items = objects, items
-        self.names: frozenset[str] = frozenset()
-        self._by_name: dict[str, list[Any]] = {}
-        self._in_front: tuple[Any, ...] | None = None
-        self._has_groups = False
+        self.names: frozenset[str] = frozenset() if like is None else like.names
+        self._divided: _Divided | None = None if like is None else like._divided
 
     @property
     def is_read(self) -> bool:
@@ -588,24 +595,28 @@ class _ListedTools:
 
     def of(self, selection: Selection) -> tuple[Any, ...]:
         """The selected objects: first those that are handed on in any case."""
-        in_front = self._divided() if self._in_front is None else self._in_front
-        if self._has_groups:
+        if self._divided is None:
+            self._divided = self._divide()
+        in_front, by_name, has_groups = self._divided
+        if has_groups:
             return selection.tools  # a group comes back with some of its members
-        by_name = self._by_name
-        return (*in_front, *[tool for name in selection.names for tool in by_name.get(name, ())])
+        objects = self.objects
+        found = [objects[place] for place in in_front]
+        found += [objects[place] for name in selection.names for place in by_name.get(name, ())]
+        return tuple(found)
 
-    def _divided(self) -> tuple[Any, ...]:
-        """Tells the tools that are selected from, by name, from the others, which it returns."""
-        in_front = []
-        for tool, item in zip(self.objects, self.items, strict=True):
-            self._has_groups = self._has_groups or (item is tool and group_in(item) is not None)
+    def _divide(self) -> _Divided:
+        """Tells the tools that are selected from, by name, from the others."""
+        in_front: list[int] = []
+        by_name: dict[str, list[int]] = {}
+        for place, item in enumerate(self.items):
             name = _name_in(item)
             if name in self.names and not is_hosted(item):
-                self._by_name.setdefault(name, []).append(tool)
+                by_name.setdefault(name, []).append(place)
             else:
-                in_front.append(tool)
-        self._in_front = tuple(in_front)
-        return self._in_front
+                in_front.append(place)
+        has_groups = any(group_in(self.items[place]) is not None for place in in_front)
+        return _Divided(in_front, by_name, has_groups)
 
 
 def _name_in(item: Mapping[str, Any]) -> str:

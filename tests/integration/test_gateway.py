@@ -648,6 +648,42 @@ def test_the_status_and_the_logs_of_a_running_gateway_are_shown(tmp_path, monkey
     assert "no gateway runs" in capsys.readouterr().err
 
 
+def test_the_status_shows_that_a_search_finds_the_tool_that_it_missed(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    tools = [tool("send", "Send an e-mail")]
+    tools += [tool(f"t{number}", f"Paints wall number {number}") for number in range(40)]
+    path = write_configuration(tmp_path, {"a": scripted(tools=tools)}, mode="search")
+    search = {"queries": ["give the hedge a new colour"], "limit": 2}
+
+    def shown():
+        assert main(["mcp", "status", "--config", str(path), "--json"]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    async def converse(is_found):
+        async with (
+            open_gateway(read_configuration(path, {}), state_folder(path)) as (gateway, server),
+            client_of(server) as client,
+        ):
+            await gateway.known(30)
+            assert ("a_send" in (await client.call("search_tools", search))[0]) == is_found
+            if not is_found:
+                await client.call("a_send")
+                await client.call("search_tools", {"queries": ["paints wall number 7"]})
+                await client.call("a_t7")
+                await until(lambda: sum(gateway.catalog.roll.counters().outcomes.values()) == 2)
+
+    assert shown()["problem"] == "no gateway has run yet"
+    run(converse, False)
+    searches = shown()["searches"]
+    assert (searches["selections"], searches["found"], searches["first"]) == (2, 1, 1)
+    (missed,) = searches["misses"]
+    assert missed["tool"] == "a_send" and missed["message"] == "give the hedge a new colour"
+    assert missed["place"] == 1 and missed["shown"] == 2
+    run(converse, True)
+    assert main(["mcp", "status", "--config", str(path)]) == 0
+    assert "2 searches with a call, 1 missed its tool; 1 of these find it now" in capsys.readouterr().out
+
+
 def test_the_page_takes_a_user_from_a_clients_servers_to_a_gateway(tmp_path, monkeypatch, capsys):
     for name, folder in (("HOME", ""), ("XDG_CONFIG_HOME", "config"), ("XDG_STATE_HOME", "state")):
         monkeypatch.setenv(name, str(tmp_path / folder))

@@ -15,7 +15,7 @@ import anyio
 import anyio.abc
 
 from toolroll import Answer, Context, Session, Tool, Unavailable
-from toolroll.errors import InvalidInput
+from toolroll.errors import InvalidInput, ToolrollError
 from toolroll.formats.meta_tools import CALL_TOOL, SEARCH_TOOLS, read_call
 from toolroll.formats.schemas import SentTools, sent_tools
 from toolroll.gateway.call_log import CallLog, Ending
@@ -39,6 +39,7 @@ _LONGEST_START_S = 30.0  # the same for a call of a tool that is not known yet
 _MOST_SEARCHED = 100_000  # conversations whose calls may be outcomes of their searches
 _COLLECT_S = 0.05  # servers that answer together are taken over together
 _TOGETHER_S = 0.3  # after which a list has what was taken over; the rest follows
+_OUTCOMES_S = 5.0  # that a search waits until outcomes are written or read
 _RECORDS = 64  # outcomes that are written at the same time; more make their calls wait
 _OF_TRANSPORT = (INTERNAL_ERROR, METHOD_NOT_FOUND)
 
@@ -78,6 +79,8 @@ class Gateway:
         self._listeners: list[Any] = []
         self._tasks: anyio.abc.TaskGroup | None = None
         self._recording = anyio.Semaphore(_RECORDS)
+        self._warm: dict[str, anyio.Event] = {}  # organisation → its outcomes are read
+        self._unwritten: dict[str, list[anyio.Event]] = {}  # conversation → outcomes that are being written
         self._searched: OrderedDict[str, None] = OrderedDict()  # conversations
         self._destructive: tuple[object, tuple[str, ...]] | None = None
 
@@ -101,6 +104,7 @@ class Gateway:
     async def _start(self) -> None:
         guardians = [one for one in self.upstreams.values() if one.spec.role == "guardian"]
         assert self._tasks is not None
+        self._tasks.start_soon(self._outcomes_read, self.options.caller.org)
         for upstream in guardians:
             self._tasks.start_soon(upstream.run)
         for upstream in guardians:
@@ -253,8 +257,10 @@ class Gateway:
         result, succeeded = await self._run(planned, upstream, route, params)
         if self._is_of_turn(caller):
             await self._recording.acquire()
+            written = anyio.Event()
+            self._unwritten.setdefault(caller.client_key, []).append(written)
             assert self._tasks is not None
-            self._tasks.start_soon(self._record, caller, tool.name, succeeded)
+            self._tasks.start_soon(self._record, caller, tool.name, succeeded, written)
         if isinstance(result, Exception):
             raise result
         return result
@@ -275,6 +281,8 @@ class Gateway:
 
     async def _search(self, caller: Caller, arguments: Json) -> Json:
         await self.known(_SEARCH_START_S)
+        await self._outcomes_written(caller.client_key)
+        await self._outcomes_read(caller.context.org)
         context = self._listed(caller.context)
         session = await self._session(caller, context)
         self._searched[caller.client_key] = None
@@ -330,7 +338,7 @@ class Gateway:
         finally:
             self.call_log.write(call, _ENDINGS[ending], began, told)
 
-    async def _record(self, caller: Caller, name: str, succeeded: bool | None) -> None:
+    async def _record(self, caller: Caller, name: str, succeeded: bool | None, written: anyio.Event) -> None:
         """Reports the outcome of a call. A tool that no search found counts as wanted."""
         try:
             session = await self._session(caller, self._callable(caller.context))
@@ -341,6 +349,33 @@ class Gateway:
             _log.warning("the outcome of %r is not recorded: %s", name, error)
         finally:
             self._recording.release()
+            written.set()
+            self._unwritten[caller.client_key].remove(written)
+            if not self._unwritten[caller.client_key]:
+                del self._unwritten[caller.client_key]
+
+    async def _outcomes_read(self, org: str) -> None:
+        """Waits until an organisation's outcomes are read, for its first search in this process."""
+        if org not in self._warm:
+            self._warm[org] = anyio.Event()
+            assert self._tasks is not None
+            self._tasks.start_soon(self._warm_up, org)
+        with anyio.move_on_after(_OUTCOMES_S):
+            await self._warm[org].wait()
+
+    async def _warm_up(self, org: str) -> None:
+        try:
+            await self.catalog.roll.awarm_up([org])
+        except ToolrollError as error:
+            _log.warning("organisation %r: its outcomes cannot be read yet: %s", org, error)
+        finally:
+            self._warm[org].set()
+
+    async def _outcomes_written(self, client_key: str) -> None:
+        """Waits for the outcomes of this conversation's calls, which belong to its last search."""
+        with anyio.move_on_after(_OUTCOMES_S):
+            while unwritten := self._unwritten.get(client_key):
+                await unwritten[0].wait()
 
     async def _session(self, caller: Caller, context: Context) -> Session:
         return await self.catalog.roll.asession(caller.client_key, context, max_age_s=_BELIEVED_S)

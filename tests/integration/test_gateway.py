@@ -34,7 +34,7 @@ from toolroll.cli import main
 from toolroll.gateway.caller import Caller
 from toolroll.gateway.configuration import read_configuration
 from toolroll.gateway.hooks import Refused
-from toolroll.gateway.mcp_versions import Json
+from toolroll.gateway.mcp_versions import MAJOR, Json, ProtocolError
 from toolroll.gateway.options import CallerOptions, GatewayOptions, ServerOptions
 from toolroll.gateway.places import state_folder
 from toolroll.gateway.serving import open_gateway
@@ -256,6 +256,96 @@ def test_prompts_resources_and_completions_are_passed_through(tmp_path):
                 "review",
                 "v",
             ]
+
+    run(go)
+
+
+NOTES = {
+    "resources": [{"uri": "notes://1", "name": "one"}, {"uri": "notes://2", "name": "two"}],
+    "tools": [tool("touch"), tool("subscribed"), tool("crash")],
+}
+
+
+def test_a_subscriber_is_told_of_a_changed_resource_also_after_its_server_was_started_again(tmp_path):
+    changed = "notifications/resources/updated"
+
+    async def go():
+        async with gateway_over(tmp_path, {"a": scripted(**NOTES)}, mode="all") as (gateway, client):
+
+            async def touch(uri, times):
+                await client.call("a_touch", {"uri": uri})
+                await until(lambda: [note for note in client.notes if note[0] == changed] == told * times)
+
+            told = [(changed, {"uri": "notes://1"})]
+            for _ in range(2):  # a client may say it twice
+                await client.client.request("resources/subscribe", {"uri": "notes://1"})
+            assert await client.call("a_subscribed") == ('["notes://1"]', False)
+            await touch("notes://2", 0)
+            await touch("notes://1", 1)
+            assert (await client.call("a_crash"))[1]
+            await until(lambda: gateway.upstreams["a"].main.starts == 2)
+            await touch("notes://1", 2)
+            await client.client.request("resources/unsubscribe", {"uri": "notes://1"})
+            assert await client.call("a_subscribed") == ("[]", False)
+            with pytest.raises(ProtocolError, match="no server has the resource"):
+                await client.client.request("resources/subscribe", {"uri": "other://1"})
+
+    run(go)
+
+
+def test_a_server_has_one_subscription_for_all_clients_until_the_last_one_leaves(tmp_path):
+    path = write_configuration(tmp_path, {"a": scripted(**NOTES)}, mode="all")
+
+    async def go():
+        async with (
+            open_gateway(read_configuration(path, {}), tmp_path / "state") as (gateway, server),
+            http_server(server) as url,
+            http_client(url) as ann,
+            http_client(url) as bob,
+        ):
+            await gateway.known(30)
+            for client in (ann, bob):
+                await client.client.request("resources/subscribe", {"uri": "notes://1"})
+            assert await ann.call("a_subscribed") == ('["notes://1"]', False)
+            await ann.call("a_touch", {"uri": "notes://1"})
+            await ann.noted("notifications/resources/updated")
+            await bob.noted("notifications/resources/updated")
+            await ann.client.request("resources/unsubscribe", {"uri": "notes://1"})
+            ann.notes.clear()
+            bob.notes.clear()
+            await ann.call("a_touch", {"uri": "notes://1"})
+            await bob.noted("notifications/resources/updated")
+            assert not ann.notes
+            await bob.client.request("resources/unsubscribe", {"uri": "notes://1"})
+            assert await ann.call("a_subscribed") == ("[]", False)
+
+    run(go)
+
+
+@pytest.mark.skipif(MAJOR == 1, reason="version 1 does not speak the protocol 2026-07-28")
+def test_a_client_of_the_protocol_without_sessions_listens_to_resources(tmp_path):
+    from mcp import Client as NewClient
+
+    path = write_configuration(tmp_path, {"a": scripted(**NOTES)}, mode="all")
+
+    async def go():
+        async with (
+            open_gateway(read_configuration(path, {}), tmp_path / "state") as (gateway, server),
+            http_server(server) as url,
+            NewClient(url) as client,
+        ):
+            await gateway.known(30)
+            assert client.protocol_version == "2026-07-28"
+            async with client.listen(resource_subscriptions=["notes://1", "other://1"]) as changes:
+                await until(lambda: gateway.upstreams["a"].subscribed)
+                await client.call_tool("a_touch", {"uri": "notes://1"})
+                with anyio.fail_after(10):
+                    async for change in changes:
+                        assert change.uri == "notes://1"
+                        break
+            with anyio.fail_after(10):
+                while (await client.call_tool("a_subscribed", {})).content[0].text != "[]":
+                    await anyio.sleep(0.05)
 
     run(go)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -44,10 +44,15 @@ _RECORDS = 64  # outcomes that are written at the same time; more make their cal
 _OF_TRANSPORT = (INTERNAL_ERROR, METHOD_NOT_FOUND)
 
 
+# Gets the server, the user whose connection it is, and what the server says of a resource that changed.
+OnUpdate = Callable[[Upstream, str, Json], Coroutine[Any, Any, None]]
+
+
 class Gateway:
     """All servers of a configuration, behind one interface.
 
     Attributes:
+        on_update: is called when a subscribed resource has changed.
         upstreams: by name.
         catalog: their tools.
         hooks: run before and after each call.
@@ -63,7 +68,7 @@ class Gateway:
         """state: folder for logs. hooks: behind those that the configuration asks for."""
         self.options, self.catalog = configuration.options, catalog
         self.upstreams = {
-            spec.name: Upstream(spec, configuration.folder, state / "logs", self._on_listing)
+            spec.name: Upstream(spec, configuration.folder, state / "logs", self._on_listing, self._on_update)
             for spec in configuration.servers.values()
         }
         self.call_log = CallLog(state / "calls.jsonl", self.options.log_arguments)
@@ -77,6 +82,7 @@ class Gateway:
         self._pending: list[Upstream] = []
         self._has_pending = anyio.Event()
         self._listeners: list[Any] = []
+        self.on_update: OnUpdate | None = None
         self._tasks: anyio.abc.TaskGroup | None = None
         self._recording = anyio.Semaphore(_RECORDS)
         self._warm: dict[str, anyio.Event] = {}  # organisation → its outcomes are read
@@ -143,6 +149,10 @@ class Gateway:
     async def _on_listing(self, upstream: Upstream) -> None:
         self._pending.append(upstream)
         self._has_pending.set()
+
+    async def _on_update(self, upstream: Upstream, user: str, params: Json) -> None:
+        if self.on_update is not None and self._tasks is not None:
+            self._tasks.start_soon(self.on_update, upstream, user, params)  # a slow client holds up no server
 
     async def _take_over(self) -> None:
         """Takes the lists of servers over, those that come together at once."""

@@ -7,8 +7,8 @@ send and receive. Version 2 serves clients of the protocol 2026-07-28, too.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any, ClassVar, NoReturn, TextIO
@@ -317,6 +317,12 @@ class Incoming:
 
 
 Answer = Callable[[Incoming], Awaitable[Json]]
+# Subscribes a client to resources for as long as the context is open: the request, their URIs, and the
+# function that gets the URI of each one that changed.
+Subscribed = Callable[
+    [Incoming, Sequence[str], Callable[[str], Awaitable[None]]], AbstractAsyncContextManager[None]
+]
+_MOST_LISTENERS = 1_024  # requests `subscriptions/listen` at the same time
 _LIST_CHANGED = NotificationOptions(prompts_changed=True, resources_changed=True, tools_changed=True)
 
 
@@ -326,25 +332,34 @@ class _Server(Server):  # type: ignore[misc]
     def create_initialization_options(
         self, notification_options: Any = None, *arguments: Any, **named: Any
     ) -> InitializationOptions:
-        return super().create_initialization_options(
+        options = super().create_initialization_options(
             notification_options or _LIST_CHANGED, *arguments, **named
         )
+        if options.capabilities.resources is not None:  # version 1 never says so
+            options.capabilities.resources.subscribe = True
+        return options
 
 
 class ServerSide:
     """A low-level server whose requests are answered by functions, one for each method."""
 
-    def __init__(self, name: str, own_version: str, instructions: str, answers: Mapping[str, Answer]) -> None:
+    def __init__(
+        self,
+        name: str,
+        own_version: str,
+        instructions: str,
+        answers: Mapping[str, Answer],
+        subscribed: Subscribed | None = None,
+    ) -> None:
+        """subscribed: subscribes clients of the protocol 2026-07-28 to resources."""
         self._server = _Server(name, version=own_version, instructions=instructions)
-        self._bus: Any = None
+        self._buses: list[Any] = []  # of the clients that listen
+        self._subscribed = subscribed or _unsubscribed
         for method, answer in answers.items():
             self._add(method, answer)
         if MAJOR > 1:
-            from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
-
-            self._bus = InMemorySubscriptionBus()
             self._server.add_request_handler(
-                "subscriptions/listen", types.SubscriptionsListenRequestParams, ListenHandler(self._bus)
+                "subscriptions/listen", types.SubscriptionsListenRequestParams, self._listen
             )
 
     async def run_stdio(self) -> None:
@@ -365,7 +380,7 @@ class ServerSide:
 
     async def publish(self, kind: str) -> None:
         """Tells clients of the protocol 2026-07-28 that a list changed: "tools", "prompts" or "resources"."""
-        if self._bus is not None:
+        if self._buses:
             from mcp.server import subscriptions
 
             event = {
@@ -373,7 +388,30 @@ class ServerSide:
                 "prompts": subscriptions.PromptsListChanged,
                 "resources": subscriptions.ResourcesListChanged,
             }[kind]
-            await self._bus.publish(event())
+            for bus in list(self._buses):
+                await bus.publish(event())
+
+    async def _listen(self, context: Any, params: Any) -> Any:
+        """Serves a request that stays open and gets the changes that the client wants to know.
+
+        Each has a bus of its own: who hears of a resource is a matter of policy.
+        """
+        from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ResourceUpdated
+
+        if len(self._buses) >= _MOST_LISTENERS:
+            fail(INTERNAL_ERROR, f"{_MOST_LISTENERS:,} clients listen already")
+        bus = InMemorySubscriptionBus()
+
+        async def updated(uri: str) -> None:
+            await bus.publish(ResourceUpdated(uri=uri))
+
+        incoming = _incoming(context, "subscriptions/listen", dict(context.params or {}))
+        self._buses.append(bus)
+        try:
+            async with self._subscribed(incoming, params.notifications.resource_subscriptions or (), updated):
+                return await ListenHandler(bus)(context, params)
+        finally:
+            self._buses.remove(bus)
 
     def _add(self, method: str, answer: Answer) -> None:
         if MAJOR > 1:
@@ -393,6 +431,13 @@ class ServerSide:
             return _Message(await answer(_incoming(self._server.request_context, method, given)))
 
         self._server.request_handlers[_REQUESTS[method]] = handle
+
+
+@asynccontextmanager
+async def _unsubscribed(
+    incoming: Incoming, uris: Sequence[str], updated: Callable[[str], Awaitable[None]]
+) -> AsyncIterator[None]:
+    yield
 
 
 def _incoming(context: Any, method: str, params: Json) -> Incoming:
@@ -437,6 +482,8 @@ _REQUESTS: Mapping[str, Any] = {
     "resources/list": types.ListResourcesRequest,
     "resources/templates/list": types.ListResourceTemplatesRequest,
     "resources/read": types.ReadResourceRequest,
+    "resources/subscribe": types.SubscribeRequest,
+    "resources/unsubscribe": types.UnsubscribeRequest,
     "completion/complete": types.CompleteRequest,
 }
 _PARAMS_2: Mapping[str, Callable[[], Any]] = {
@@ -447,5 +494,7 @@ _PARAMS_2: Mapping[str, Callable[[], Any]] = {
     "resources/list": lambda: types.PaginatedRequestParams,
     "resources/templates/list": lambda: types.PaginatedRequestParams,
     "resources/read": lambda: types.ReadResourceRequestParams,
+    "resources/subscribe": lambda: types.SubscribeRequestParams,
+    "resources/unsubscribe": lambda: types.UnsubscribeRequestParams,
     "completion/complete": lambda: types.CompleteRequestParams,
 }

@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -15,7 +16,7 @@ import anyio.abc
 from toolroll.errors import Overloaded, ToolrollError
 from toolroll.gateway.connection import Connection, said
 from toolroll.gateway.listing import Listing, read_listing
-from toolroll.gateway.mcp_versions import Client, Json
+from toolroll.gateway.mcp_versions import Client, Json, ProtocolError
 from toolroll.gateway.server_spec import ServerSpec
 
 _log = logging.getLogger("toolroll.gateway")
@@ -38,6 +39,7 @@ class Upstream:
         spec: how it is reached.
         main: the connection whose lists count, and that serves the configured user.
         listing: what it offers; None before the first list.
+        subscribed: user → URIs of the resources that its connection subscribed to.
         refusal: why its tools are not taken over; "" if they are.
     """
 
@@ -47,19 +49,23 @@ class Upstream:
         folder: Path,
         logs: Path,
         on_listing: Callable[[Upstream], Awaitable[None]],
+        on_update: Callable[[Upstream, str, Json], Awaitable[None]],
     ) -> None:
         """folder: of the configuration. logs: folder for the servers' standard error.
 
-        on_listing: is called with each list that differs from the one before.
+        on_listing: is called with each list that differs from the one before. on_update: is called with the
+        user whose connection it is, and what the server says of a resource that changed.
         """
         self.spec, self.refusal = spec, ""
         self.listing: Listing | None = None
-        self._folder, self._logs, self._on_listing = folder, logs, on_listing
+        self._folder, self._logs = folder, logs
+        self._on_listing, self._on_update = on_listing, on_update
+        self.subscribed: dict[str, set[str]] = {}
         self._tasks: anyio.abc.TaskGroup | None = None
         self._users: dict[str, tuple[Connection, anyio.CancelScope]] = {}
         self._last_use: dict[str, float] = {}
         self._stale = anyio.Event()
-        self.main = self._connection("", self._listed)
+        self.main = self._connection("", self._main_up)
 
     @property
     def log_file(self) -> Path:
@@ -79,25 +85,52 @@ class Upstream:
         Raises:
             Overloaded: too many users have one.
         """
-        if not user or self.spec.is_shared or self._tasks is None:
+        user = self.process_user(user)
+        if not user or self._tasks is None:
             return self.main
         if user not in self._users:
             if len(self._users) >= MOST_USERS:
                 raise Overloaded(
                     f"server {self.spec.name!r}: runs for {MOST_USERS} users already", retry_after_s=60
                 )
-            connection, scope = self._connection(user, _nothing), anyio.CancelScope()
+            connection, scope = self._connection(user, partial(self._resubscribe, user)), anyio.CancelScope()
             self._users[user] = connection, scope
             self._tasks.start_soon(self._run_for, connection, scope)
         self._last_use[user] = time.monotonic()
         return self._users[user][0]
+
+    def process_user(self, user: str) -> str:
+        """Whose connection serves this user; "" for the main one."""
+        return "" if self.spec.is_shared else user
+
+    async def subscribe(self, user: str, uri: str) -> None:
+        """Subscribes to a resource on this user's connection, and again whenever it comes up.
+
+        Raises:
+            ProtocolError, ServerDown, Overloaded, TimeoutError: as `Connection.request`.
+        """
+        connection = await self.connection_of(user)
+        await connection.request("resources/subscribe", {"uri": uri})
+        self.subscribed.setdefault(self.process_user(user), set()).add(uri)
+
+    async def unsubscribe(self, user: str, uri: str) -> None:
+        """Ends that."""
+        user = self.process_user(user)
+        uris = self.subscribed.get(user, set())
+        uris.discard(uri)
+        if not uris:
+            self.subscribed.pop(user, None)
+        connection = await self.connection_of(user)
+        if connection.client is not None:
+            await connection.request("resources/unsubscribe", {"uri": uri})
 
     def compare(self) -> None:
         """Reads the lists again soon."""
         self._stale.set()
 
     def _connection(self, user: str, on_up: Callable[[Client], Awaitable[None]]) -> Connection:
-        return Connection(self.spec, self._folder, self.log_file, on_up, self._notified)
+        notified = partial(self._notified, user)
+        return Connection(self.spec, self._folder, self.log_file, on_up, notified)
 
     async def _run_for(self, connection: Connection, scope: anyio.CancelScope) -> None:
         with scope:
@@ -107,13 +140,26 @@ class Upstream:
         while True:
             await anyio.sleep(_IDLE_S / 10)
             for user, used in list(self._last_use.items()):
-                if time.monotonic() - used > _IDLE_S:
+                if time.monotonic() - used > _IDLE_S and user not in self.subscribed:
                     del self._last_use[user]
                     self._users.pop(user)[1].cancel()
 
-    async def _notified(self, method: str, params: Json) -> None:
+    async def _notified(self, user: str, method: str, params: Json) -> None:
         if method in _CHANGES:
             self.compare()
+        elif method == "notifications/resources/updated":
+            await self._on_update(self, user, params)
+
+    async def _main_up(self, client: Client) -> None:
+        await self._listed(client)
+        await self._resubscribe("", client)
+
+    async def _resubscribe(self, user: str, client: Client) -> None:
+        for uri in sorted(self.subscribed.get(user, ())):
+            try:
+                await client.request("resources/subscribe", {"uri": uri})
+            except ProtocolError as error:  # the resource may be gone
+                _log.warning("server %r: %s cannot be subscribed to: %s", self.spec.name, uri, said(error))
 
     async def _refresh(self) -> None:
         while True:
@@ -140,7 +186,3 @@ class Upstream:
                 await self._on_listing(self)
             except ToolrollError as error:
                 _log.warning("server %r: its tools are not taken over: %s", self.spec.name, error)
-
-
-async def _nothing(client: Client) -> None:
-    """Another connection's lists count."""

@@ -23,6 +23,7 @@ from tests.integration.gateways import (
     gateway_over,
     http_client,
     http_server,
+    run,
     scripted,
     status_of,
     tool,
@@ -35,23 +36,20 @@ from toolroll.gateway.caller import Caller
 from toolroll.gateway.configuration import read_configuration
 from toolroll.gateway.hooks import Refused
 from toolroll.gateway.mcp_versions import MAJOR, Json, ProtocolError
-from toolroll.gateway.options import CallerOptions, GatewayOptions, ServerOptions
+from toolroll.gateway.options import (
+    CallerOptions,
+    ClaimNames,
+    GatewayOptions,
+    IdentityOptions,
+    KeyOptions,
+    ServerOptions,
+)
 from toolroll.gateway.places import state_folder
 from toolroll.gateway.serving import open_gateway
 
 pytestmark = pytest.mark.slow
 
 PAGE = (Path(__file__).parents[2] / "docs" / "gateway.md").read_text("utf-8")
-
-
-def run(function, *arguments):
-    """Runs a coroutine function; of a group of errors it raises the first one, which is the test's."""
-    try:
-        anyio.run(function, *arguments)
-    except BaseException as error:
-        while inner := getattr(error, "exceptions", ()):
-            error = inner[0]
-        raise error
 
 
 def test_a_search_finds_a_tool_that_is_called_under_its_servers_name(tmp_path):
@@ -803,7 +801,11 @@ def test_the_configuration_of_the_page_is_read_and_every_option_is_on_it(tmp_pat
     path.write_text(json.dumps(configurations()[1]))
     configuration = read_configuration(path, {})
     assert configuration.servers["git"].command_prefix == ("nice",)
-    for field in (*GatewayOptions.model_fields, *ServerOptions.model_fields, *CallerOptions.model_fields):
+    path.write_text(json.dumps(configurations()[2]))
+    identity = read_configuration(path, {}).options.identity
+    assert identity.resource == "https://tools.example.org/mcp" and identity.keys["nightly"].org == "acme"
+    sections = (GatewayOptions, ServerOptions, CallerOptions, IdentityOptions, ClaimNames, KeyOptions)
+    for field in (field for section in sections for field in section.model_fields):
         assert f"`{field}`" in PAGE, field
 
 

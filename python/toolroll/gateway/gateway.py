@@ -426,8 +426,9 @@ class Gateway:
         return self._destructive[1]
 
     def user_of(self, context: Context) -> str:
-        """Whose process serves a call; "" for the configured user's."""
-        return "" if context.user == self.options.caller.user else context.user
+        """Whose process serves a call; "" for the configured user's. Organisations share no process."""
+        own = self.options.caller
+        return "" if (context.org, context.user) == (own.org, own.user) else f"{context.org}/{context.user}"
 
     def sees(self, context: Context, server: str) -> bool:
         """Whether this caller may know of a server: he may have one of its tools, or it has none."""

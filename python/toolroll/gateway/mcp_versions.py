@@ -264,6 +264,7 @@ class Incoming:
         client: the client's name for itself; "" where it does not say.
         request_id: as the client numbers it.
         session_id: of its connection; "" where the protocol has none.
+        token: that the caller signed in with; None where nobody signs in.
     """
 
     method: str
@@ -273,6 +274,7 @@ class Incoming:
     client: str
     request_id: Any
     session_id: str
+    token: Any = field(repr=False, default=None)
     _session: Any = field(repr=False, default=None)
 
     @property
@@ -457,6 +459,7 @@ def _incoming(context: Any, method: str, params: Json) -> Incoming:
         "" if info is None else info.name,
         context.request_id,
         headers.get("mcp-session-id", ""),
+        None if request is None else getattr(request.scope.get("user"), "access_token", None),
         session,
     )
 

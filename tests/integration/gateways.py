@@ -21,7 +21,7 @@ from toolroll.gateway.gateway import Gateway
 from toolroll.gateway.identity import Identity
 from toolroll.gateway.mcp_server import McpServer
 from toolroll.gateway.mcp_versions import Client, Json
-from toolroll.gateway.serving import http_app, open_gateway
+from toolroll.gateway.serving import http_app, open_gateway, sign_ins_of
 
 SCRIPT = Path(__file__).with_name("scripted_mcp_server.py")
 
@@ -133,9 +133,13 @@ def command_client(arguments: list[str]) -> Any:
 
 
 @asynccontextmanager
-async def http_server(server: McpServer, identity: Identity | None = None) -> AsyncIterator[str]:
-    """The URL of a server over HTTP."""
-    async with serving(http_app(server, identity), free_port()) as url:
+async def http_server(
+    server: McpServer, identity: Identity | None = None, gateway: Gateway | None = None, port: int = 0
+) -> AsyncIterator[str]:
+    """The URL of a server over HTTP. gateway: whose callers sign in at its servers."""
+    port = port or free_port()
+    sign_ins = None if gateway is None else sign_ins_of(gateway, f"http://127.0.0.1:{port}")
+    async with serving(http_app(server, identity, sign_ins), port) as url:
         yield f"{url}/mcp"
 
 

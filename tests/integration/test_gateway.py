@@ -16,6 +16,7 @@ import pytest
 pytest.importorskip("mcp")
 
 import anyio
+from mcp.shared._httpx_utils import create_mcp_http_client
 
 from tests.integration.gateways import (
     client_of,
@@ -668,6 +669,39 @@ def test_a_client_over_http_is_on_the_page_of_its_path(tmp_path):
                 async with http_client(f"{url}/mail") as client:
                     assert await client.names() == ["mail_send", "read_result"]
                     assert (await client.call("music_play"))[1]
+
+    run(go)
+
+
+def test_a_program_lists_and_calls_tools_by_plain_requests(tmp_path):
+    path = write_configuration(tmp_path, {"a": scripted(tools=[tool("echo"), tool("fail")])}, mode="all")
+
+    async def go():
+        async with (
+            open_gateway(read_configuration(path, {}), tmp_path / "state") as (gateway, server),
+            http_server(server) as mcp_url,
+            create_mcp_http_client() as client,
+        ):
+            await gateway.known(30)
+            url = mcp_url.removesuffix("/mcp")
+            listed = (await client.get(f"{url}/tools/list")).json()["tools"]
+            assert [each["name"] for each in listed] == ["a_echo", "a_fail", "read_result"]
+            body = {"name": "a_echo", "arguments": {"text": "x"}}
+            result = (await client.post(f"{url}/tools/call", json=body)).json()
+            assert result["content"][0]["text"] == 'echo {"text": "x"}' and not result["isError"]
+            assert (await client.post(f"{url}/tools/call", json={"name": "a_fail"})).json()["isError"]
+            refused = [
+                (422, {"json": ["a_echo"]}),
+                (422, {"json": {"name": "a_echo", "arguments": "x"}}),
+                (422, {"content": b"{", "headers": {"Content-Type": "application/json"}}),
+                (400, {"content": b"{}", "headers": {"Content-Type": "text/plain"}}),
+                (413, {"json": {"name": "x" * 5_000_000}}),
+                (421, {"json": body, "headers": {"Host": "evil.example.org"}}),
+                (403, {"json": body, "headers": {"Origin": "https://evil.example.org"}}),
+            ]
+            for status, request in refused:
+                assert (await client.post(f"{url}/tools/call", **request)).status_code == status
+            assert (await client.get(f"{url}/tools/call")).status_code == 405
 
     run(go)
 

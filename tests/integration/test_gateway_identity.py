@@ -171,6 +171,18 @@ def test_a_service_key_is_a_caller_of_its_own(tmp_path, monkeypatch):
     run(go)
 
 
+def test_plain_requests_need_a_token_too(tmp_path):
+    async def go():
+        async with world(tmp_path) as w:
+            url = f"{w.url.removesuffix('/mcp')}/tools/list"
+            async with create_mcp_http_client() as client:
+                assert (await client.get(url)).status_code == 401
+                listed = await client.get(url, headers={"Authorization": f"Bearer {w.token()}"})
+            assert [each["name"] for each in listed.json()["tools"]] == ["a_pid", "a_send", "read_result"]
+
+    run(go)
+
+
 def test_a_session_serves_only_the_caller_who_opened_it(tmp_path):
     async def go():
         async with world(tmp_path) as w:

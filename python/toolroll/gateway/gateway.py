@@ -6,7 +6,7 @@ import logging
 import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ import anyio
 import anyio.abc
 
 from toolroll import Answer, Context, Session, Tool, Unavailable
-from toolroll.errors import InvalidInput, ToolrollError
+from toolroll.errors import InvalidInput, Overloaded, ToolrollError
 from toolroll.formats.meta_tools import CALL_TOOL, SEARCH_TOOLS, read_call
 from toolroll.formats.schemas import SentTools, sent_tools
 from toolroll.gateway.call_log import CallLog, Ending
@@ -24,10 +24,12 @@ from toolroll.gateway.configuration import Configuration
 from toolroll.gateway.hooks import AskFirst, CallHook, PlannedCall, Refused, is_destructive
 from toolroll.gateway.mcp_versions import INTERNAL_ERROR, METHOD_NOT_FOUND, Json, ProtocolError, error_of
 from toolroll.gateway.modes import Shown, shown_for
+from toolroll.gateway.offered_sign_ins import OfferedSignIns, sign_in_tool
 from toolroll.gateway.results import READ_RESULT_TOOL, LimitResults
 from toolroll.gateway.search_markdown import markdown
+from toolroll.gateway.sign_in import Accounts
 from toolroll.gateway.tool_catalog import Route, ToolCatalog
-from toolroll.gateway.tool_names import READ_RESULT
+from toolroll.gateway.tool_names import READ_RESULT, SIGN_IN
 from toolroll.gateway.upstream import Upstream
 
 _log = logging.getLogger("toolroll.gateway")
@@ -67,10 +69,21 @@ class Gateway:
     ) -> None:
         """state: folder for logs. hooks: behind those that the configuration asks for."""
         self.options, self.catalog = configuration.options, catalog
+        accounts = Accounts.of_configuration(configuration, state)
         self.upstreams = {
-            spec.name: Upstream(spec, configuration.folder, state / "logs", self._on_listing, self._on_update)
+            spec.name: Upstream(
+                spec,
+                configuration.folder,
+                state / "logs",
+                self._on_listing,
+                self._on_update,
+                accounts.of,
+            )
             for spec in configuration.servers.values()
         }
+        self.offered_sign_ins = OfferedSignIns(
+            self.upstreams, self.user_of, self.options.identity is None, lambda: self.tasks
+        )
         self.call_log = CallLog(state / "calls.jsonl", self.options.log_arguments)
         self.results = LimitResults(self.options.result_limit) if self.options.result_limit else None
         asking: list[CallHook] = [AskFirst()] if self.options.destructive == "ask" else []
@@ -188,7 +201,7 @@ class Gateway:
             await anyio.sleep(1.0)
             now = time.monotonic()
             for name, upstream in self.upstreams.items():
-                if upstream.main.state == "up":
+                if upstream.is_up:
                     self._away_since.pop(name, None)
                 else:
                     self._away_since.setdefault(name, now)
@@ -207,6 +220,12 @@ class Gateway:
                 except Exception:
                     _log.exception("a listener failed")
 
+    @property
+    def tasks(self) -> anyio.abc.TaskGroup:
+        """For what runs in the background, as long as the gateway does."""
+        assert self._tasks is not None
+        return self._tasks
+
     # Tools.
 
     def shown(self, caller: Caller) -> Shown:
@@ -219,10 +238,13 @@ class Gateway:
     async def list_tools(self, caller: Caller) -> SentTools:
         """The list of this caller."""
         await self.known()
+        await self._start_own(caller)
         context = self._listed(caller.context)
         visible = self.catalog.visible(context)
         shown = self._shown(caller, len(visible))
         more = () if self.results is None else (READ_RESULT_TOOL,)
+        if waiting := self.offered_sign_ins.servers(caller):
+            more = (*more, sign_in_tool(waiting))
         tools: tuple[Tool, ...]
         if shown == "all":
             tools = (*visible.definitions, *more)
@@ -249,6 +271,8 @@ class Gateway:
                 return _text(self.results.read(caller.client_key, arguments))
             except InvalidInput as error:
                 return _text(str(error), is_error=True)
+        if name == SIGN_IN:
+            return await self.offered_sign_ins.call(caller, arguments)
         given: Json = {"name": name, "arguments": arguments}
         if name == CALL_TOOL.name:
             try:
@@ -291,6 +315,7 @@ class Gateway:
 
     async def _search(self, caller: Caller, arguments: Json) -> Json:
         await self.known(_SEARCH_START_S)
+        await self._start_own(caller)
         await self._outcomes_written(caller.client_key)
         await self._outcomes_read(caller.context.org)
         context = self._listed(caller.context)
@@ -307,6 +332,8 @@ class Gateway:
         told = answer.text if is_plain else markdown(answer.text)
         if self.is_starting and (self.options.answer_format == "markdown" or not answer.tools):
             told += "\n\nSome servers are still being started: if nothing fits, search again in some seconds."
+        if waiting := self.offered_sign_ins.servers(caller):
+            told += f"\n\nThese servers wait for their user's sign-in, see {SIGN_IN}: {', '.join(waiting)}."
         return _text(told, is_error=answer.is_error)
 
     async def _run(
@@ -389,6 +416,13 @@ class Gateway:
 
     async def _session(self, caller: Caller, context: Context) -> Session:
         return await self.catalog.roll.asession(caller.client_key, context, max_age_s=_BELIEVED_S)
+
+    async def _start_own(self, caller: Caller) -> None:
+        """Starts servers whose lists only those who have signed in can read."""
+        user = self.user_of(caller.context)
+        for upstream in self.upstreams.values():
+            with suppress(Overloaded):
+                await upstream.start_for(user)
 
     # The one decision.
 

@@ -34,9 +34,14 @@ class McpServer:
         self._gateway, self._caller_of = gateway, caller_of
         self._offers = Offers(gateway)
         self._subscriptions = Subscriptions(gateway, self._offers)
-        self.side = ServerSide("toolroll", __version__, _INSTRUCTIONS, self._answers(), self._subscribed)
+        self._methods = self._answers()
+        self.side = ServerSide("toolroll", __version__, _INSTRUCTIONS, self._methods, self._subscribed)
         self._clients: OrderedDict[str, tuple[Caller, bytes]] = OrderedDict()
         gateway.on_change(self._changed)
+
+    async def answer(self, incoming: Incoming) -> Json:
+        """The result of a request. Raises ProtocolError."""
+        return await self._methods[incoming.method](incoming)
 
     def _answers(self) -> Mapping[str, Answer]:
         return {
@@ -55,7 +60,7 @@ class McpServer:
     async def _list_tools(self, incoming: Incoming) -> Json:
         caller = await self._caller(incoming)
         tools = await self._gateway.list_tools(caller)
-        if incoming.session_id or not incoming.headers:  # a connection that can be told of changes
+        if incoming.has_connection:  # a connection that can be told of changes
             self._clients[caller.client_key] = caller, _digest(tools)
             self._clients.move_to_end(caller.client_key)
             if len(self._clients) > _MOST_CLIENTS:

@@ -113,20 +113,51 @@ async def open_stdio(
 
 
 @asynccontextmanager
-async def open_http(url: str, headers: dict[str, str]) -> AsyncIterator[Streams]:
-    """Connects by streamable HTTP."""
+async def open_http(
+    url: str, headers: dict[str, str], auth: Any = None, on_refused: Callable[[], None] | None = None
+) -> AsyncIterator[Streams]:
+    """Connects by streamable HTTP. auth: signs requests. on_refused: is called at the status 401."""
     async with (
-        create_mcp_http_client(headers=headers) as client,
+        _http_client(headers, auth, on_refused) as client,
         streamable_http_client(url, http_client=client) as streams,
     ):
         yield streams[0], streams[1]
 
 
 @asynccontextmanager
-async def open_sse(url: str, headers: dict[str, str]) -> AsyncIterator[Streams]:
-    """Connects by server-sent events."""
-    async with sse_client(url, headers=headers) as streams:
+async def open_sse(
+    url: str, headers: dict[str, str], auth: Any = None, on_refused: Callable[[], None] | None = None
+) -> AsyncIterator[Streams]:
+    """Connects by server-sent events; the arguments are those of `open_http`."""
+
+    def factory(headers: dict[str, str] | None = None, timeout: Any = None, auth: Any = None) -> Any:
+        return _http_client(headers or {}, auth, on_refused, timeout)
+
+    async with sse_client(url, headers=headers, auth=auth, httpx_client_factory=factory) as streams:
         yield streams[0], streams[1]
+
+
+def _http_client(
+    headers: dict[str, str], auth: Any, on_refused: Callable[[], None] | None, timeout: Any = None
+) -> Any:
+    client = create_mcp_http_client(headers=headers, timeout=timeout, auth=auth)
+
+    async def look(response: Any) -> None:
+        if response.status_code == 401 and on_refused is not None:
+            on_refused()
+
+    client.event_hooks = {"response": [look]}
+    return client
+
+
+def authorization_code(parameters: Mapping[str, str]) -> Any:
+    """What an authorization server's redirect says, as the package's OAuth client wants it."""
+    code, state = parameters.get("code", ""), parameters.get("state")
+    if MAJOR == 1:
+        return code, state
+    from mcp.shared.auth import AuthorizationCodeResult
+
+    return AuthorizationCodeResult(code=code, state=state, iss=parameters.get("iss"))
 
 
 class Client:
@@ -280,6 +311,8 @@ class Incoming:
     @property
     def capabilities(self) -> Json:
         """Of the client."""
+        if self._session is None:
+            return {}
         if MAJOR > 1:
             found = self._session.client_capabilities
         else:
@@ -290,7 +323,12 @@ class Incoming:
     @property
     def can_ask(self) -> bool:
         """Whether the client can be sent requests while it waits for this one."""
-        return MAJOR == 1 or bool(self._session.can_send_request)
+        return self._session is not None and (MAJOR == 1 or bool(self._session.can_send_request))
+
+    @property
+    def has_connection(self) -> bool:
+        """Whether the client can be told something when it has no request."""
+        return self._session is not None and bool(self.session_id or not self.headers)
 
     async def ask(self, method: str, params: Mapping[str, Any]) -> Json:
         """Sends the client a request that belongs to this one, and waits for the result."""
@@ -314,7 +352,9 @@ class Incoming:
             )
 
     async def notify_later(self, method: str, params: Mapping[str, Any] | None = None) -> None:
-        """Sends the client a notification that belongs to no request."""
+        """Sends the client a notification that belongs to no request. A plain request gets none."""
+        if self._session is None:
+            return
         await self._session.send_notification(_message(method, params))
 
 
@@ -373,11 +413,8 @@ class ServerSide:
         """Serves one client over streams, until it leaves."""
         await self._server.run(streams[0], streams[1], self._server.create_initialization_options())
 
-    def http(self, hosts: list[str], origins: list[str]) -> StreamableHTTPSessionManager:
-        """Serves clients over streamable HTTP; only requests to these hosts, from these origins."""
-        security = TransportSecuritySettings(
-            enable_dns_rebinding_protection=True, allowed_hosts=hosts, allowed_origins=origins
-        )
+    def http(self, security: TransportSecuritySettings) -> StreamableHTTPSessionManager:
+        """Serves clients over streamable HTTP; only requests that this allows."""
         return StreamableHTTPSessionManager(app=self._server, security_settings=security)
 
     async def publish(self, kind: str) -> None:

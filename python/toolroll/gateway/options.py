@@ -24,7 +24,7 @@ class ServerOptions(_Section):
 
     Attributes:
         enabled: whether it is used.
-        role, sensitive, instance, command_prefix, cwd, timeout_s, start_timeout_s, max_in_flight: as
+        role, sensitive, instance, sign_in, command_prefix, cwd, timeout_s, start_timeout_s, max_in_flight: as
             `ServerSpec` has them.
     """
 
@@ -32,6 +32,7 @@ class ServerOptions(_Section):
     role: Literal["", "guardian", "channel"] | None = None
     sensitive: bool | None = None
     instance: Literal["user", "shared"] | None = None
+    sign_in: Literal["shared", "user"] | None = None
     command_prefix: tuple[str, ...] | None = None
     cwd: str | None = None
     timeout_s: float | None = Field(None, gt=0, le=86_400)
@@ -148,6 +149,7 @@ class GatewayOptions(_Section):
         log_arguments: whether the log of calls has their arguments.
         caller: who calls, and what callers who sign in are where nothing else is said.
         identity: how callers over HTTP sign in; None for nobody, and only from this machine.
+        tokens_key: a reference to the key of stored sign-ins; "" for one in the system's keyring.
         servers: by name.
     """
 
@@ -165,6 +167,7 @@ class GatewayOptions(_Section):
     log_arguments: bool = False
     caller: CallerOptions = CallerOptions()
     identity: IdentityOptions | None = None
+    tokens_key: str = Field(default="", repr=False)
     servers: Mapping[str, ServerOptions] = Field(default_factory=dict)
 
 

@@ -15,6 +15,7 @@ import anyio.to_thread
 import uvicorn
 from mcp.server.auth.middleware.bearer_auth import BearerAuthBackend, RequireAuthMiddleware
 from mcp.server.auth.routes import build_resource_metadata_url, create_protected_resource_routes
+from mcp.server.transport_security import TransportSecuritySettings
 from pydantic import AnyHttpUrl
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -31,6 +32,8 @@ from toolroll.gateway.identity import Identity, identified_caller, on_authentica
 from toolroll.gateway.mcp_server import McpServer
 from toolroll.gateway.options import is_loopback
 from toolroll.gateway.places import registry_url
+from toolroll.gateway.rest import RestEndpoint
+from toolroll.gateway.sign_in import CALLBACK, SignIns
 from toolroll.gateway.status import write_status
 from toolroll.gateway.tool_catalog import ToolCatalog
 from toolroll.gateway.tool_names import ToolNames
@@ -86,8 +89,9 @@ async def serve_http(configuration: Configuration, state: Path, host: str, port:
     if identity is None:
         check_loopback(host)
     caller_of = None if identity is None else identified_caller(secrets.token_hex(4))
-    async with open_gateway(configuration, state, caller_of=caller_of) as (_, server):
-        app = http_app(server, identity)
+    async with open_gateway(configuration, state, caller_of=caller_of) as (gateway, server):
+        base = f"http://{host}:{port}" if identity is None else identity.options.url.rstrip("/")
+        app = http_app(server, identity, sign_ins_of(gateway, base))
         settings = uvicorn.Config(app, host=host, port=port, log_level="warning", ws="none")
         await uvicorn.Server(settings).serve()
 
@@ -113,8 +117,20 @@ def check_loopback(host: str) -> None:
         )
 
 
-def http_app(server: McpServer, identity: Identity | None = None) -> Starlette:
-    """An ASGI application with `/mcp` and `/mcp/{page}`. identity: how callers sign in."""
+def sign_ins_of(gateway: Gateway, base: str) -> SignIns:
+    """The gateway's sign-ins at servers, whose browsers come back to this address of the gateway."""
+    offered = gateway.offered_sign_ins
+    offered.callback = f"{base}{CALLBACK}"
+    return offered.sign_ins
+
+
+def http_app(
+    server: McpServer, identity: Identity | None = None, sign_ins: SignIns | None = None
+) -> Starlette:
+    """An ASGI application with `/mcp`, `/mcp/{page}`, `/tools/list` and `/tools/call`.
+
+    identity: how callers sign in here. sign_ins: the callers' sign-ins at servers.
+    """
     names = ["127.0.0.1", "localhost", "[::1]"]
     hosts = [*names, *[f"{name}:*" for name in names]]
     origins = [f"http://{host}" for host in hosts]
@@ -122,15 +138,24 @@ def http_app(server: McpServer, identity: Identity | None = None) -> Starlette:
         url = urlsplit(identity.options.url)
         hosts.append(url.netloc)
         origins.append(f"{url.scheme}://{url.netloc}")
-    manager = server.side.http(hosts, origins)
+    security = TransportSecuritySettings(
+        enable_dns_rebinding_protection=True, allowed_hosts=hosts, allowed_origins=origins
+    )
+    manager = server.side.http(security)
 
     @asynccontextmanager
     async def lifespan(_: Any) -> AsyncIterator[None]:
         async with manager.run():
             yield
 
-    endpoint: ASGIApp = _Endpoint(manager.handle_request)
-    routes: list[BaseRoute] = []
+    endpoints: dict[str, ASGIApp] = {
+        "/mcp": _Endpoint(manager.handle_request),
+        "/mcp/{page}": _Endpoint(manager.handle_request),
+        "/tools/list": RestEndpoint(server, "tools/list", security),
+        "/tools/call": RestEndpoint(server, "tools/call", security),
+    }
+    methods = {"/tools/list": ["GET"], "/tools/call": ["POST"]}
+    routes: list[BaseRoute] = [] if sign_ins is None else [Route(CALLBACK, sign_ins.callback)]
     middleware: list[Middleware] = []
     if identity is not None:
         options, metadata_url = identity.options, None
@@ -140,10 +165,13 @@ def http_app(server: McpServer, identity: Identity | None = None) -> Starlette:
             routes += create_protected_resource_routes(
                 resource, [AnyHttpUrl(options.issuer)], list(options.scopes) or None
             )
-        endpoint = RequireAuthMiddleware(endpoint, list(options.scopes), metadata_url)
+        endpoints = {
+            path: RequireAuthMiddleware(endpoint, list(options.scopes), metadata_url)
+            for path, endpoint in endpoints.items()
+        }
         backend = BearerAuthBackend(identity)
         middleware = [Middleware(AuthenticationMiddleware, backend=backend, on_error=on_authentication_error)]
-    routes += [Route("/mcp", endpoint), Route("/mcp/{page}", endpoint)]
+    routes += [Route(path, endpoint, methods=methods.get(path)) for path, endpoint in endpoints.items()]
     return Starlette(routes=routes, middleware=middleware, lifespan=lifespan)
 
 

@@ -18,6 +18,7 @@ from toolroll.gateway.connection import Connection, said
 from toolroll.gateway.listing import Listing, read_listing
 from toolroll.gateway.mcp_versions import Client, Json, ProtocolError
 from toolroll.gateway.server_spec import ServerSpec
+from toolroll.gateway.sign_in import Account
 
 _log = logging.getLogger("toolroll.gateway")
 
@@ -50,16 +51,19 @@ class Upstream:
         logs: Path,
         on_listing: Callable[[Upstream], Awaitable[None]],
         on_update: Callable[[Upstream, str, Json], Awaitable[None]],
+        account_of: Callable[[ServerSpec, str], Account | None],
     ) -> None:
         """folder: of the configuration. logs: folder for the servers' standard error.
 
         on_listing: is called with each list that differs from the one before. on_update: is called with the
-        user whose connection it is, and what the server says of a resource that changed.
+        user whose connection it is, and what the server says of a resource that changed. account_of: the
+        tokens of a user.
         """
         self.spec, self.refusal = spec, ""
         self.listing: Listing | None = None
         self._folder, self._logs = folder, logs
         self._on_listing, self._on_update = on_listing, on_update
+        self._account_of = account_of
         self.subscribed: dict[str, set[str]] = {}
         self._tasks: anyio.abc.TaskGroup | None = None
         self._users: dict[str, tuple[Connection, anyio.CancelScope]] = {}
@@ -93,11 +97,46 @@ class Upstream:
                 raise Overloaded(
                     f"server {self.spec.name!r}: runs for {MOST_USERS} users already", retry_after_s=60
                 )
-            connection, scope = self._connection(user, partial(self._resubscribe, user)), anyio.CancelScope()
+            connection, scope = self._connection(user, partial(self._user_up, user)), anyio.CancelScope()
             self._users[user] = connection, scope
             self._tasks.start_soon(self._run_for, connection, scope)
         self._last_use[user] = time.monotonic()
         return self._users[user][0]
+
+    def _connections(self) -> list[Connection]:
+        return [self.main, *[connection for connection, _ in self._users.values()]]
+
+    @property
+    def is_up(self) -> bool:
+        """Whether it serves anybody."""
+        return any(connection.state == "up" for connection in self._connections())
+
+    def account(self, user: str) -> Account | None:
+        """The tokens that this user's requests carry; None for a server without a URL."""
+        return self._account_of(self.spec, self.process_user(user))
+
+    def needs_sign_in(self, user: str) -> bool:
+        """Whether this user has to sign in before the server answers."""
+        user = self.process_user(user)
+        connection = self._users[user][0] if user in self._users else self.main
+        if connection is self.main and user and self.main.needs_sign_in:
+            account = self.account(user)
+            return account is not None and not account.has_tokens
+        return connection.needs_sign_in
+
+    async def start_for(self, user: str) -> None:
+        """Starts the connection of a user who has signed in, if the lists of the server are not known yet.
+
+        Raises:
+            Overloaded: too many users have one.
+        """
+        if self.listing is None and self.spec.sign_in == "user" and not self.needs_sign_in(user):
+            await self.connection_of(user)
+
+    def signed_in(self, user: str) -> None:
+        """Connects at once with new tokens."""
+        user = self.process_user(user)
+        (self._users[user][0] if user in self._users else self.main).retry_now()
 
     def process_user(self, user: str) -> str:
         """Whose connection serves this user; "" for the main one."""
@@ -130,7 +169,8 @@ class Upstream:
 
     def _connection(self, user: str, on_up: Callable[[Client], Awaitable[None]]) -> Connection:
         notified = partial(self._notified, user)
-        return Connection(self.spec, self._folder, self.log_file, on_up, notified)
+        account = self._account_of(self.spec, user)
+        return Connection(self.spec, self._folder, self.log_file, on_up, notified, account)
 
     async def _run_for(self, connection: Connection, scope: anyio.CancelScope) -> None:
         with scope:
@@ -154,6 +194,11 @@ class Upstream:
         await self._listed(client)
         await self._resubscribe("", client)
 
+    async def _user_up(self, user: str, client: Client) -> None:
+        if self.main.needs_sign_in:  # then the list of whoever has signed in counts
+            await self._listed(client)
+        await self._resubscribe(user, client)
+
     async def _resubscribe(self, user: str, client: Client) -> None:
         for uri in sorted(self.subscribed.get(user, ())):
             try:
@@ -166,7 +211,7 @@ class Upstream:
             await self._stale.wait()
             await anyio.sleep(_SETTLE_S)
             self._stale = anyio.Event()
-            client = self.main.client
+            client = next((each.client for each in self._connections() if each.client is not None), None)
             if client is not None:
                 try:
                     with anyio.fail_after(self.spec.start_timeout_s):

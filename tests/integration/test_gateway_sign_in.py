@@ -28,8 +28,9 @@ from tests.integration.oidc_issuer import Issuer
 from toolroll.gateway.configuration import read_configuration
 from toolroll.gateway.diagnosis import diagnose
 from toolroll.gateway.identity import identified_caller
+from toolroll.gateway.loopback_sign_in import sign_in
 from toolroll.gateway.serving import identity_of, open_gateway
-from toolroll.gateway.sign_in import Accounts, SignInFailed, sign_in
+from toolroll.gateway.sign_in import Accounts, SignInFailed
 
 pytestmark = pytest.mark.slow
 

@@ -9,15 +9,9 @@ import anyio.abc
 
 from toolroll.context import Context
 from toolroll.gateway.caller import Caller
+from toolroll.gateway.loopback_sign_in import loopback_callback, port_of
 from toolroll.gateway.mcp_versions import Json
-from toolroll.gateway.sign_in import (
-    Account,
-    SignIn,
-    SignInFailed,
-    SignIns,
-    loopback_callback,
-    port_of,
-)
+from toolroll.gateway.sign_in import Account, SignIn, SignInFailed, SignIns
 from toolroll.gateway.tool_names import SIGN_IN
 from toolroll.gateway.upstream import Upstream
 from toolroll.tools import Tool

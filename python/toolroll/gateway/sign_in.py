@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import os
 import time
-import webbrowser
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +18,6 @@ from urllib.parse import parse_qs, urlsplit
 
 import anyio
 import anyio.to_thread
-import uvicorn
 from mcp.client.auth import OAuthClientProvider
 from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp.shared.auth import (
@@ -29,10 +26,8 @@ from mcp.shared.auth import (
     OAuthMetadata,
     OAuthToken,
 )
-from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
-from starlette.routing import Route
 
 from toolroll.errors import InvalidInput, Unavailable
 from toolroll.gateway import mcp_versions
@@ -306,51 +301,3 @@ class SignIns:
         found[0].answer(parameters)
         problem = await found[0].ended()
         return PlainTextResponse(problem, 400) if problem else PlainTextResponse(_DONE)
-
-
-@asynccontextmanager
-async def loopback_callback(sign_ins: SignIns, port: int = 0) -> AsyncIterator[str]:
-    """Serves the browser's way back on this machine, and gives its address.
-
-    port: that is tried first; 0 for any.
-    """
-    app = Starlette(routes=[Route(CALLBACK, sign_ins.callback)])
-    settings = uvicorn.Config(app, host="127.0.0.1", port=port, log_level="error", ws="none", lifespan="off")
-    server = uvicorn.Server(settings)
-    try:
-        socket = settings.bind_socket()
-    except (OSError, SystemExit):  # somebody has the port
-        settings.port = 0
-        socket = settings.bind_socket()
-    with socket:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(server.serve, [socket])
-            try:
-                yield f"http://127.0.0.1:{socket.getsockname()[1]}{CALLBACK}"
-            finally:
-                server.should_exit = True
-
-
-def port_of(account: Account) -> int:
-    """The port of the address that the account's registration is for; 0 for none."""
-    registered = ((account.record().get("client") or {}).get("redirect_uris") or [""])[0]
-    return urlsplit(str(registered)).port or 0
-
-
-async def sign_in(account: Account, show: Callable[[str], object] = webbrowser.open) -> None:
-    """Signs a user in who sits at this machine. show: gets the URL.
-
-    Raises:
-        SignInFailed: the user is not signed in.
-    """
-    sign_ins = SignIns()
-    async with loopback_callback(sign_ins, port_of(account)) as address:
-        attempt, _ = sign_ins.begin(account, address)
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(attempt.run)
-            with suppress(SignInFailed):
-                show(await attempt.begun())
-            problem = await attempt.ended()
-        await anyio.sleep(0.2)  # the browser gets its page
-    if problem:
-        raise SignInFailed(f"server {account.server!r}: {problem}")

@@ -6,8 +6,8 @@ import json
 import os
 import socket
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -150,11 +150,19 @@ def free_port() -> int:
         return port
 
 
+class _Server(uvicorn.Server):
+    """One of several in the process. Streams of events would end with the one that has the signals."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
 @asynccontextmanager
 async def serving(app: Any, port: int) -> AsyncIterator[str]:
     """The URL of an ASGI application on this port."""
     settings = uvicorn.Config(app, host="127.0.0.1", port=port, log_level="error", ws="none")
-    running = uvicorn.Server(settings)
+    running = _Server(settings)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(running.serve)
         await until(lambda: running.started, 30)

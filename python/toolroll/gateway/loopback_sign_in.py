@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import webbrowser
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from socket import socket as Socket
 from urllib.parse import urlsplit
 
@@ -14,6 +14,19 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 
 from toolroll.gateway.sign_in import CALLBACK, Account, SignInFailed, SignIns
+
+
+class _Server(uvicorn.Server):
+    """A server beside another one in the process, which alone gets signals.
+
+    sse-starlette takes the end of the server that has the signals for the end of the process, and would end
+    all streams of events with this one.
+    """
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leaves signals alone."""
+        yield
 
 
 @asynccontextmanager
@@ -32,7 +45,7 @@ async def loopback_callback(sign_ins: SignIns, port: int = 0) -> AsyncIterator[s
         lifespan="off",
         timeout_graceful_shutdown=2,
     )
-    server = uvicorn.Server(settings)
+    server = _Server(settings)
     try:
         socket = settings.bind_socket()
     except (OSError, SystemExit):  # somebody has the port

@@ -38,6 +38,7 @@ from toolroll.gateway.token_store import TokenStore
 
 CALLBACK = "/oauth/callback"
 LONGEST_S = 600.0  # for which the user's browser may take
+_MARGIN_S = 60.0  # before the end of a token, it is renewed: clocks differ
 _URL_S = 60.0  # until an attempt has a URL
 _DONE = "You are signed in. You can close this page."
 
@@ -143,7 +144,8 @@ class _Storage:
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
         context = self.provider.context  # type: ignore[union-attr]
-        expires_at = None if tokens.expires_in is None else time.time() + tokens.expires_in
+        lasts_s = tokens.expires_in
+        expires_at = None if lasts_s is None else time.time() + lasts_s - min(_MARGIN_S, lasts_s / 10)
         metadata = context.oauth_metadata
         values = {
             "tokens": tokens.model_dump(mode="json", exclude_none=True),

@@ -74,13 +74,13 @@ if wanted gateway; then
   "$python" -m venv "$servers/new" && "$servers/new/bin/pip" install -q mcp-server-time mcp-server-git
   "$python" -m venv "$servers/old" && "$servers/old/bin/pip" install -q mcp-server-sqlite 'mcp<2'
   npm install --silent --prefix "$servers" @modelcontextprotocol/server-{everything,filesystem}
-  "$python" -m pip install -q fastmcp
+  "$python" -m pip install -q fastmcp joserfc
   TOOLROLL_MCP_SERVERS=$servers "$python" -m pytest -m "" -n 0 tests/integration/real_mcp_servers.py
-  TOOLROLL_GATEWAY_CALLS=1000 "$python" -m pytest -m "" -n 0 tests/integration/test_gateway.py
-  "$servers/old/bin/pip" install -q '.[mcp,test]' 'mcp<2'
+  TOOLROLL_GATEWAY_CALLS=1000 "$python" -m pytest -m "" -n 0 tests/integration/test_gateway*.py
+  "$servers/old/bin/pip" install -q '.[mcp,test]' 'mcp<2' joserfc
   # Sessions of version 1 leave streams of their own open.
   "$servers/old/bin/python" -m pytest -m "" -n 0 -W ignore::pytest.PytestUnraisableExceptionWarning \
-    tests/integration/test_gateway.py
+    tests/integration/test_gateway*.py
   rm -rf "$servers"
 fi
 if wanted picks; then

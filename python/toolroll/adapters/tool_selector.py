@@ -15,7 +15,6 @@ An adapter is a framework's hooks that call these four. `docs/frameworks/your-ow
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import threading
 from collections import OrderedDict
@@ -179,7 +178,7 @@ class ToolSelector:
         """The roll over a list: a new one is embedded, which may wait."""
         if listed.is_read:
             return self.roll.with_tools(listed.items)
-        return await asyncio.to_thread(self.roll.with_tools, listed.items)
+        return await self.roll.awith_tools(listed.items)
 
     def find(
         self,

@@ -23,6 +23,7 @@ from toolroll.server.key_reader import KeyReader
 from toolroll.server.logs import configure
 from toolroll.server.metrics import WorkerMetrics, metrics_router
 from toolroll.server.outcomes import outcome_router
+from toolroll.server.parent import end_with_parent
 from toolroll.server.problems import problem_of_bug, problem_of_http
 from toolroll.server.request_limits import RequestLimits
 from toolroll.server.selections import selection_router
@@ -107,4 +108,5 @@ def create_from_environment() -> FastAPI:
     """The service with the settings in the environment, for an ASGI server that is given an import path."""
     settings = read_settings()
     configure(settings.log)
+    end_with_parent()
     return create_application(settings)

@@ -21,6 +21,8 @@ from toolroll.selection.pipeline import Pipeline
 from toolroll.selection.pipeline_builder import PipelineBuilder
 from toolroll.selection.profiles import Profile
 
+pytestmark = pytest.mark.slow
+
 
 class Remembering(HashingEmbedder):
     """Hashes each text once: a thousand small catalogs share their words."""
@@ -119,7 +121,6 @@ def arrivals(pipeline: Pipeline, turn: Turn, name: str) -> Candidates:
     return candidates
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", STAGES)
 @given(definitions(), turns(), parameters())
 def test_a_stage_answers_the_same_twice_and_leaves_its_input_alone(name, definitions_, turn, parameters_):
@@ -132,7 +133,6 @@ def test_a_stage_answers_the_same_twice_and_leaves_its_input_alone(name, definit
     assert state(candidates) == before
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", SOFT)
 @given(definitions(), turns(), parameters())
 def test_a_soft_stage_never_forbids(name, definitions_, turn, parameters_):

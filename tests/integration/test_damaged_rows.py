@@ -33,6 +33,8 @@ from toolroll.registry.store.unreadable_rows import UnreadableRows
 from toolroll.rules import PageMapping, Rule
 from toolroll.tools import Toolkit
 
+pytestmark = pytest.mark.slow
+
 ACME, GLOBEX, NOBODY = Context(org="acme", user="ann"), Context(org="globex", user="bob"), Context(user="eve")
 NO_TEXT = object()  # stands for text that is not UTF-8
 # Rows of these tables belong to nobody in particular.
@@ -207,7 +209,6 @@ def test_a_value_of_another_kind_costs_nobody_but_its_owner(template, tmp_path, 
     damage_each(template, tmp_path, tables.metadata.tables[name], "acme", 0)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("table", OWNED, ids=lambda table: table.name)
 @pytest.mark.parametrize("owner", ["acme", ""], ids=["acme", "platform"])
 @pytest.mark.parametrize("kind", KINDS)
@@ -215,7 +216,6 @@ def test_no_damaged_value_costs_anybody_but_its_owner(template, tmp_path, table,
     damage_each(template, tmp_path, table, owner, kind)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(SHARED))
 @pytest.mark.parametrize("kind", KINDS)
 def test_damage_to_a_row_that_all_share_is_an_error_of_our_own_or_none(template, tmp_path, name, kind):
@@ -373,7 +373,6 @@ def test_a_command_reports_what_can_be_read_whatever_a_row_holds(template, tmp_p
     run_over_each(template, tmp_path, capsys, name, list(tables.metadata.tables[name].c)[-3:], None)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(REPORTS))
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_command_fails_or_is_silent_whatever_a_row_holds(template, tmp_path, capsys, name, kind):

@@ -34,8 +34,21 @@ settings.register_profile("long", deadline=None, max_examples=5_000)
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "quick")
 settings.load_profile(PROFILE)
 
-# Optional packages that are not part of [test-all]: they weigh gigabytes, or bring a hundred others.
-TOO_LARGE = {"sentence_transformers", "torch", "llama_index", "smolagents", "fastmcp"}
+# Optional packages that are not part of [test-all]: they weigh gigabytes, bring a hundred others, or cannot be
+# installed beside those that are (tools/test_adapters.py has an environment for each).
+TOO_LARGE = (
+    *(
+        "sentence_transformers",
+        "torch",
+        "llama_index",
+        "smolagents",
+        "fastmcp",
+        "litellm",
+        "haystack",
+        "google.adk",
+    ),
+    *("strands", "agent_framework"),
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -140,7 +153,7 @@ def missing(config: pytest.Config) -> list[str]:
     for report in reporter.stats.get("skipped", ()) if reporter else ():
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
         package = re.search(r"could not import '([\w.]+)'", reason)
-        if package and package[1].split(".")[0] not in TOO_LARGE:
+        if package and not f"{package[1]}.".startswith(tuple(f"{name}." for name in TOO_LARGE)):
             found.add(reason)
     return sorted(found)
 

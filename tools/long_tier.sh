@@ -9,10 +9,11 @@ usage: tools/long_tier.sh [tests|kills|outcomes|turns|load|faults|decisions|dama
   tests     every property test with 5,000 examples, other ones on each run
   kills     200 kills each of a sync, a rollback, an embedding, an upgrade and a creation, on each database
   outcomes  100,000 outcomes whose counts must be exact after processes were killed 400 times, on each database
-  turns     10,000 random interleavings of two replicas in one conversation, against dictionaries
+  turns     10,000 random interleavings of two replicas in one conversation, against dictionaries; turns whose steps
+            other processes take, in every way of delivery on each database
   load      one, two and four times the load that one process can serve, a minute each
   faults    each fault of the network between a process and PostgreSQL, and a full disk, a minute each
-  decisions 1,000,000 answers of every entry point, a tenth of them during a fault, against an oracle
+  decisions 1,000,000 answers of every entry point, a tenth of them during a fault, and of rules alone, against oracles
   damage    10,000 damaged files, databases and rows; every wrong value in every column of every table
   twins     100,000 lists of each pair of twins: two databases, sync and async, with and without caches
   gateway   five real MCP servers from package registries behind the gateway, and 1,000 calls at once with a server
@@ -54,10 +55,12 @@ if wanted outcomes; then
     "$python" -m pytest -m "" -n 0 tests/integration/test_outcomes_survive.py
 fi
 if wanted turns; then
-  TOOLROLL_INTERLEAVINGS=10000 "$python" -m pytest -m "" -n 0 --timeout 7200 tests/integration/test_turns.py
+  TOOLROLL_INTERLEAVINGS=10000 "$python" -m pytest -m "" -n 0 --timeout 7200 \
+    tests/integration/test_{turns,turn_steps}.py
 fi
 if wanted decisions; then
-  TOOLROLL_DECISIONS=1000000 "$python" -m pytest -m "" -n 0 -s --timeout 14400 tests/decisions
+  TOOLROLL_DECISIONS=1000000 "$python" -m pytest -m "" -n 0 -s --timeout 14400 tests/decisions \
+    tests/unit/selection/policy/test_policy.py
 fi
 if wanted damage; then
   TOOLROLL_DAMAGED=10000 "$python" -m pytest -m "" -n 0 -s --timeout 14400 \
@@ -71,13 +74,13 @@ if wanted gateway; then
   "$python" -m venv "$servers/new" && "$servers/new/bin/pip" install -q mcp-server-time mcp-server-git
   "$python" -m venv "$servers/old" && "$servers/old/bin/pip" install -q mcp-server-sqlite 'mcp<2'
   npm install --silent --prefix "$servers" @modelcontextprotocol/server-{everything,filesystem}
-  "$python" -m pip install -q fastmcp
+  "$python" -m pip install -q fastmcp joserfc
   TOOLROLL_MCP_SERVERS=$servers "$python" -m pytest -m "" -n 0 tests/integration/real_mcp_servers.py
-  TOOLROLL_GATEWAY_CALLS=1000 "$python" -m pytest -m "" -n 0 tests/integration/test_gateway.py
-  "$servers/old/bin/pip" install -q '.[mcp,test]' 'mcp<2'
+  TOOLROLL_GATEWAY_CALLS=1000 "$python" -m pytest -m "" -n 0 tests/integration/test_gateway*.py
+  "$servers/old/bin/pip" install -q '.[mcp,test]' 'mcp<2' joserfc
   # Sessions of version 1 leave streams of their own open.
   "$servers/old/bin/python" -m pytest -m "" -n 0 -W ignore::pytest.PytestUnraisableExceptionWarning \
-    tests/integration/test_gateway.py
+    tests/integration/test_gateway*.py
   rm -rf "$servers"
 fi
 if wanted picks; then

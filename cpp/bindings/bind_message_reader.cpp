@@ -4,12 +4,14 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "arrays.hpp"
 #include "gil.hpp"
+#include "parts.hpp"
 #include "text.hpp"
 #include "toolroll/message_reader.hpp"
 
@@ -63,6 +65,22 @@ Reading with_vectors(const Reading& reading,
     one.vector = vector ? snapshot(view(*vector)) : std::vector<float>();
   });
   return out;
+}
+
+/// Texts that were read before. clauses, earlier: (text, vector or None, trust, weight) of each.
+Reading reading_of(const py::str& query, const py::object& vector, double trust,
+                   const py::tuple& clauses, const py::tuple& earlier) {
+  const auto passages = [](const py::tuple& list) {
+    const Parts parts(list);
+    std::vector<Passage> out;
+    for (const Part& one : parts.get()) {
+      out.push_back(
+          {std::string(one.text), {one.vector.begin(), one.vector.end()}, one.trust, one.weight});
+    }
+    return out;
+  };
+  const std::string text(Utf8(query).view());
+  return {text, {text, vector_of("vector", vector), trust}, passages(clauses), passages(earlier)};
 }
 
 /// A reader, and the question whether a caller may be shown a word.
@@ -136,6 +154,8 @@ void bind_message_reader(py::module_& m) {
   m.def("parts_of", &pieces_of<&parts_of>, py::arg("message"));
 
   py::class_<Reading>(m, "Reading")
+      .def(py::init(&reading_of), py::arg("query"), py::arg("vector"), py::arg("trust"),
+           py::arg("clauses"), py::arg("earlier"))
       .def_property_readonly("text", [](const Reading& reading) { return str_of(reading.text); })
       .def_property_readonly("query",
                              [](const Reading& reading) { return str_of(reading.query.text); })

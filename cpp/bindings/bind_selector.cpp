@@ -13,7 +13,7 @@
 #include "arrays.hpp"
 #include "gil.hpp"
 #include "parts.hpp"
-#include "text.hpp"
+#include "toolroll/message_reader.hpp"
 #include "toolroll/selector.hpp"
 
 namespace toolroll::bindings {
@@ -186,16 +186,25 @@ const Bitset* page_of(const py::object& page) {
   return page.is_none() ? nullptr : page.cast<const Bitset*>();
 }
 
-Picked pick(const Selector& selector, const py::str& text, const py::object& vector, double trust,
-            const py::tuple& clauses, const py::tuple& earlier, const Bitset& allowed,
+/// The passages as a search reads them.
+std::vector<Part> parts_of(const std::vector<Passage>& passages) {
+  std::vector<Part> parts;
+  parts.reserve(passages.size());
+  for (const Passage& one : passages) {
+    parts.push_back(
+        {one.text, one.vector, static_cast<float>(one.trust), static_cast<float>(one.weight)});
+  }
+  return parts;
+}
+
+Picked pick(const Selector& selector, const Reading& reading, const Bitset& allowed,
             const py::object& page, const py::object& routed, const py::tuple& marks,
             const py::tuple& called, const py::object& outcomes, std::uint64_t seed,
             const py::object& k, double room, const py::object& max_tools, const py::object& budget,
             const py::object& included, const py::object& conversation, const py::object& sent) {
-  const Utf8 message(text);
-  const std::vector<float> numbers = vector_of("vector", vector);
-  const Parts pieces(clauses);
-  const Parts turns(earlier);
+  const Passage& query = reading.query;
+  const std::vector<Part> clauses = parts_of(reading.clauses);
+  const std::vector<Part> earlier = parts_of(reading.earlier);
   const Columns routes(routed.is_none() ? py::tuple() : routed.cast<py::tuple>());
   const Marks mark_rows(marks);
   const Called called_rows(called);
@@ -204,10 +213,10 @@ Picked pick(const Selector& selector, const py::str& text, const py::object& vec
   const Rows always = numbers_of<std::int32_t>("included", included);
   const Conversation talk(conversation);
   const Rows places = numbers_of<std::int32_t>("sent", sent);
-  const Ask ask{.message = {message.view(), numbers, static_cast<float>(trust)},
-                .trust = trust,
-                .clauses = pieces.get(),
-                .earlier = turns.get(),
+  const Ask ask{.message = {query.text, query.vector, static_cast<float>(query.trust)},
+                .trust = query.trust,
+                .clauses = clauses,
+                .earlier = earlier,
                 .allowed = allowed,
                 .page = page_of(page),
                 .routed = routes.get(),
@@ -385,11 +394,10 @@ void bind_selector(py::module_& m) {
            py::arg("marks"), py::arg("damps_marks"), py::arg("retrieval"), py::arg("by_words"),
            py::arg("no_match"), py::arg("learning"), py::arg("includes"), py::arg("base"),
            py::arg("pinned"), py::arg("cap"), py::arg("list"), py::arg("has_order"))
-      .def("pick", &pick, py::arg("text"), py::arg("vector"), py::arg("trust"), py::arg("clauses"),
-           py::arg("earlier"), py::arg("allowed"), py::arg("page"), py::arg("routed"),
-           py::arg("marks"), py::arg("called"), py::arg("outcomes"), py::arg("seed"), py::arg("k"),
-           py::arg("room"), py::arg("max_tools"), py::arg("budget"), py::arg("included"),
-           py::arg("conversation"), py::arg("sent"))
+      .def("pick", &pick, py::arg("reading"), py::arg("allowed"), py::arg("page"),
+           py::arg("routed"), py::arg("marks"), py::arg("called"), py::arg("outcomes"),
+           py::arg("seed"), py::arg("k"), py::arg("room"), py::arg("max_tools"), py::arg("budget"),
+           py::arg("included"), py::arg("conversation"), py::arg("sent"))
       .def_property_readonly("size", &Selector::size);
 }
 

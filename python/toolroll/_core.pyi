@@ -269,6 +269,14 @@ def clauses_of(message: str) -> tuple[str, ...]: ...
 def parts_of(message: str) -> tuple[str, ...]: ...
 
 class Reading:
+    def __init__(
+        self,
+        query: str,
+        vector: NDArray[np.float32] | None,
+        trust: float,
+        clauses: tuple[_Part, ...],
+        earlier: tuple[_Part, ...],
+    ) -> None: ...
     @property
     def text(self) -> str: ...
     @property
@@ -682,11 +690,7 @@ class Selector:
     ) -> None: ...
     def pick(
         self,
-        text: str,
-        vector: NDArray[np.float32] | None,
-        trust: float,
-        clauses: tuple[_Part, ...],
-        earlier: tuple[_Part, ...],
+        reading: Reading,
         allowed: Bitset,
         page: Bitset | None,
         routed: tuple[NDArray[np.int32], ...] | None,

@@ -10,9 +10,9 @@ import copyreg
 import json
 import math
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
-from toolroll._core import Learned
+from toolroll._core import Learned, Reading
 from toolroll.arrays import Part, Vector
 from toolroll.conversation import Conversation
 from toolroll.errors import InvalidInput, quoted
@@ -122,6 +122,7 @@ class Turn:
         engine_id: names the engine that gathered it; outcomes are reported there.
         tool_list: the tools that came with the request, where the catalog is of these.
         public_only: whether the policy is too old to show any other tools than public ones.
+        reading: what the core has read, where the engine gathered the turn. A changed turn has none.
     """
 
     text: str
@@ -151,10 +152,21 @@ class Turn:
     engine_id: str = ""
     tool_list: ToolList | None = None
     public_only: bool = False
+    reading: Reading | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if not self.query:
             self.query = self.text
+
+    def __reduce__(self) -> tuple[type[Turn], tuple[object, ...]]:
+        return Turn, tuple([getattr(self, one.name) for one in fields(self) if one.init])
+
+    @property
+    def texts(self) -> Reading:
+        """Query, clauses and earlier turns with their vectors, as the core has them."""
+        if self.reading is not None:
+            return self.reading
+        return Reading(self.query, self.vector, self.trust, self.clauses, self.earlier)
 
     def places(self, k: int | None) -> int | None:
         """How many tools retrieval may add where the profile says k; None for any number."""

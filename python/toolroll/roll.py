@@ -486,9 +486,9 @@ class Toolroll:
         the very objects of the request, in their order: the selected ones, with all others of the same name,
         and the hosted tools (`{"type": "web_search"}`), which no limit counts. No item refuses the list.
 
-        The last lists are kept by their content. In an event loop, an embedder that waits does so here: call
-        it by `asyncio.to_thread`. In place of an object of the list, put another one when it changes: what is
-        written into a known object of a long list is noticed some calls later.
+        The last lists are kept by their content. In an event loop, use `awith_tools`. In place of an object
+        of the list, put another one when it changes: what is written into a known object of a long list is
+        noticed some calls later.
 
         Args:
             tools: as `from_tools` takes them, in one list or as MCP's result of `tools/list`.
@@ -504,6 +504,10 @@ class Toolroll:
         items = tools if type(tools) is list else list_of(tools)
         roll._engine = engine.over(lambda base: lists.snapshot(items, base))
         return roll
+
+    async def awith_tools(self, tools: Iterable[Any]) -> Toolroll:
+        """`with_tools` for an event loop: an embedder that waits does so in a thread."""
+        return await self._engine.arun(lambda: self.with_tools(tools))
 
     def session(
         self,

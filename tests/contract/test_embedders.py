@@ -168,6 +168,7 @@ def test_several_queries_are_embedded_as_each_by_itself(embedder: Embedder) -> N
         assert np.array_equal(vector, embedder.embed_query(text))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ODD)
 def test_any_text_has_a_unit_or_a_zero_vector(embedder: Embedder, name: str) -> None:
     vector = embedder.embed([ODD[name]])[0]

@@ -69,6 +69,7 @@ def asking() -> st.SearchStrategy[Context]:
     return contexts().filter(lambda context: not context.required)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("profile", PROFILES)
 @given(kinds(), definitions(), asking(), said(), st.none() | st.integers(1, 9), st.none() | st.integers(1, 9))
 def test_where_the_caller_may_have_a_tool_a_selection_has_one(

@@ -21,6 +21,8 @@ from toolroll.selection.pipeline import Pipeline
 from toolroll.selection.pipeline_builder import PipelineBuilder
 from toolroll.selection.profiles import Profile
 
+pytestmark = pytest.mark.slow
+
 
 class Remembering(HashingEmbedder):
     """Hashes each text once: a thousand small catalogs share their words."""

@@ -6,8 +6,8 @@ import json
 import os
 import socket
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,10 @@ from mcp.shared.memory import create_client_server_memory_streams
 from toolroll.gateway import mcp_versions
 from toolroll.gateway.configuration import read_configuration
 from toolroll.gateway.gateway import Gateway
+from toolroll.gateway.identity import Identity
 from toolroll.gateway.mcp_server import McpServer
 from toolroll.gateway.mcp_versions import Client, Json
-from toolroll.gateway.serving import http_app, open_gateway
+from toolroll.gateway.serving import http_app, open_gateway, sign_ins_of
 
 SCRIPT = Path(__file__).with_name("scripted_mcp_server.py")
 
@@ -119,8 +120,9 @@ async def connected(streams: Any) -> AsyncIterator[TestClient]:
         yield TestClient(client, [], notes)
 
 
-def http_client(url: str) -> Any:
-    return connected(mcp_versions.open_http(url, {}))
+def http_client(url: str, token: str = "") -> Any:
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    return connected(mcp_versions.open_http(url, headers))
 
 
 def command_client(arguments: list[str]) -> Any:
@@ -131,22 +133,45 @@ def command_client(arguments: list[str]) -> Any:
 
 
 @asynccontextmanager
-async def http_server(server: McpServer) -> AsyncIterator[str]:
-    """The URL of a server over HTTP."""
+async def http_server(
+    server: McpServer, identity: Identity | None = None, gateway: Gateway | None = None, port: int = 0
+) -> AsyncIterator[str]:
+    """The URL of a server over HTTP. gateway: whose callers sign in at its servers."""
+    port = port or free_port()
+    sign_ins = None if gateway is None else sign_ins_of(gateway, f"http://127.0.0.1:{port}")
+    async with serving(http_app(server, identity, sign_ins), port) as url:
+        yield f"{url}/mcp"
+
+
+def free_port() -> int:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    settings = uvicorn.Config(http_app(server), host="127.0.0.1", port=port, log_level="error", ws="none")
-    serving = uvicorn.Server(settings)
+        port: int = free.getsockname()[1]
+        return port
+
+
+class _Server(uvicorn.Server):
+    """One of several in the process. Streams of events would end with the one that has the signals."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+@asynccontextmanager
+async def serving(app: Any, port: int) -> AsyncIterator[str]:
+    """The URL of an ASGI application on this port."""
+    settings = uvicorn.Config(app, host="127.0.0.1", port=port, log_level="error", ws="none")
+    running = _Server(settings)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(serving.serve)
-        await until(lambda: serving.started, 30)
+        tasks.start_soon(running.serve)
+        await until(lambda: running.started, 30)
         try:
-            yield f"http://127.0.0.1:{port}/mcp"
+            yield f"http://127.0.0.1:{port}"
         finally:
-            serving.should_exit = True
+            running.should_exit = True
             with anyio.move_on_after(10, shield=True):
-                await until(lambda: not serving.servers or not serving.servers[0].is_serving())
+                await until(lambda: not running.servers or not running.servers[0].is_serving())
                 await anyio.sleep(0.2)
 
 
@@ -161,3 +186,13 @@ async def until(condition: Callable[[], bool], timeout_s: float = 10.0) -> None:
     with anyio.fail_after(timeout_s):
         while not condition():
             await anyio.sleep(0.02)
+
+
+def run(function: Callable[..., Awaitable[None]], *arguments: Any) -> None:
+    """Runs a coroutine function; of a group of errors it raises the first one, which is the test's."""
+    try:
+        anyio.run(function, *arguments)
+    except BaseException as error:
+        while inner := getattr(error, "exceptions", ()):
+            error = inner[0]
+        raise error

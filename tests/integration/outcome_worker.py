@@ -53,7 +53,7 @@ def main(url: str, folder: str, begun: float) -> None:
         for number in part:
             recorder.record(*event(number, begun))
             os.write(1, b"%d\n" % number)
-            time.sleep(0.001)
+            time.sleep(0.01)  # long enough to be killed in the middle
 
     threads = [threading.Thread(target=work, args=(numbers[at::THREADS],)) for at in range(THREADS)]
     os.write(1, b"ready\n")

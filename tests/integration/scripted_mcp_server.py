@@ -14,6 +14,7 @@ LOCK = threading.Lock()
 ANSWERS: dict[str, Any] = {}
 ANSWERED = threading.Condition()
 CANCELLED: list[Any] = []
+SUBSCRIBED: list[str] = []
 TOOLS: list[Any] = BEHAVIOUR.get("tools", [])
 
 
@@ -74,6 +75,12 @@ def call(request_id: Any, params: dict[str, Any]) -> dict[str, Any] | None:
     if name == "ask_model":
         messages = [{"role": "user", "content": {"type": "text", "text": "hello"}}]
         return text(json.dumps(ask("sampling/createMessage", {"messages": messages, "maxTokens": 10})))
+    if name == "subscribed":
+        return text(json.dumps(SUBSCRIBED))
+    if name == "touch":
+        if arguments["uri"] in SUBSCRIBED:
+            send({"method": "notifications/resources/updated", "params": {"uri": arguments["uri"]}})
+        return text("touched")
     if name == "become":
         TOOLS[:] = arguments["tools"]
         send({"method": "notifications/tools/list_changed"})
@@ -90,6 +97,8 @@ def answer(message: dict[str, Any]) -> None:
         time.sleep(BEHAVIOUR.get("start_s", 0))
         capabilities: dict[str, Any] = {"tools": {"listChanged": True}}
         capabilities |= {kind: {} for kind in ("prompts", "resources", "completions") if kind in BEHAVIOUR}
+        if "resources" in BEHAVIOUR:
+            capabilities["resources"] = {"subscribe": True}
         result = {
             "protocolVersion": BEHAVIOUR.get("version", params["protocolVersion"]),
             "capabilities": capabilities,
@@ -111,6 +120,10 @@ def answer(message: dict[str, Any]) -> None:
         result = {"resourceTemplates": BEHAVIOUR.get("templates", [])}
     elif method == "resources/read":
         result = {"contents": [{"uri": params["uri"], "text": BEHAVIOUR.get("text", "content")}]}
+    elif method == "resources/subscribe":
+        SUBSCRIBED.append(params["uri"])
+    elif method == "resources/unsubscribe":
+        SUBSCRIBED.remove(params["uri"])
     elif method == "completion/complete":
         result = {"completion": {"values": [params["ref"].get("name", ""), params["argument"]["value"]]}}
     elif method != "ping":

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from tests.integration.described import Description
 from tests.unit.server.asgi import arequest
 from toolroll.registry.registry import Registry
 from toolroll.server.application import create_application
@@ -14,10 +15,11 @@ from toolroll.server.settings import ServerSettings
 
 
 class Served:
-    """A service with its registry; requests are made as whoever has a key."""
+    """A service with its registry; requests are made as whoever has a key. Every answer must be described."""
 
     def __init__(self, application: Any, registry: Registry, loop: asyncio.AbstractEventLoop) -> None:
         self.application, self.registry, self.loop = application, registry, loop
+        self._description = Description(application.openapi())
 
     def __call__(
         self,
@@ -31,7 +33,10 @@ class Served:
         """Status, headers and JSON of the answer to a request."""
         path, _, query = path.partition("?")
         headers = {**({"X-Service-Key": key} if key else {}), **(headers or {})}
-        return self.loop.run_until_complete(arequest(self.application, method, path, body, query, headers))
+        found = self.loop.run_until_complete(arequest(self.application, method, path, body, query, headers))
+        status, answered, answer = found
+        self._description.check(method, path, status, answered.get("content-type", ""), answer)
+        return found
 
 
 @contextmanager

@@ -26,6 +26,8 @@ from toolroll.registry.transfer import read_registry
 from toolroll.rules import PageMapping, Rule
 from toolroll.tools import Definitions, Toolkit
 
+pytestmark = pytest.mark.slow
+
 ALWAYS: dict[str, Any] = {"all": []}
 ACME, GLOBEX = Context(org="acme", user="ann"), Context(org="globex", user="bob")
 RULES, TOOLS, TOOLKITS = tables.visibility_rules, tables.tools, tables.toolkits

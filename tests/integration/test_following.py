@@ -19,6 +19,8 @@ from toolroll.registry.replica import Replica, catch_up
 from toolroll.rules import PageMapping, Rule
 from toolroll.tools import Toolkit
 
+pytestmark = pytest.mark.slow
+
 SOON_S = 8.0  # on a machine that has other things to do
 
 
@@ -336,7 +338,6 @@ def test_options_out_of_range_are_refused(database_url, options):
         Toolroll.open(database_url, **options)
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_child_of_a_fork_follows_the_registry_by_itself(registry, roll):
     reading, writing = os.pipe()
@@ -439,13 +440,14 @@ def test_a_hundred_that_ask_for_a_refresh_at_once_get_one_build(registry, roll, 
     assert "book_flight" in roll.catalog.names
 
 
-@pytest.mark.slow
 def test_a_storm_of_changes_ends_in_the_last_of_them_and_selections_go_on(registry, roll):
     registry.create(Tool("weather", "Says generation -1"))
     stop, errors = threading.Event(), []
 
     def select() -> None:
-        while not stop.is_set():
+        while not stop.wait(
+            0.001
+        ):  # without a pause, a writer waits 5 ms a thread for each of its statements
             try:
                 roll.select("number 5", k=3, strict=True)
             except Exception as error:

@@ -16,6 +16,7 @@ import pytest
 pytest.importorskip("mcp")
 
 import anyio
+from mcp.shared._httpx_utils import create_mcp_http_client
 
 from tests.integration.gateways import (
     client_of,
@@ -23,6 +24,7 @@ from tests.integration.gateways import (
     gateway_over,
     http_client,
     http_server,
+    run,
     scripted,
     status_of,
     tool,
@@ -34,24 +36,21 @@ from toolroll.cli import main
 from toolroll.gateway.caller import Caller
 from toolroll.gateway.configuration import read_configuration
 from toolroll.gateway.hooks import Refused
-from toolroll.gateway.mcp_versions import Json
-from toolroll.gateway.options import CallerOptions, GatewayOptions, ServerOptions
+from toolroll.gateway.mcp_versions import MAJOR, Json, ProtocolError
+from toolroll.gateway.options import (
+    CallerOptions,
+    ClaimNames,
+    GatewayOptions,
+    IdentityOptions,
+    KeyOptions,
+    ServerOptions,
+)
 from toolroll.gateway.places import state_folder
 from toolroll.gateway.serving import open_gateway
 
 pytestmark = pytest.mark.slow
 
 PAGE = (Path(__file__).parents[2] / "docs" / "gateway.md").read_text("utf-8")
-
-
-def run(function, *arguments):
-    """Runs a coroutine function; of a group of errors it raises the first one, which is the test's."""
-    try:
-        anyio.run(function, *arguments)
-    except BaseException as error:
-        while inner := getattr(error, "exceptions", ()):
-            error = inner[0]
-        raise error
 
 
 def test_a_search_finds_a_tool_that_is_called_under_its_servers_name(tmp_path):
@@ -256,6 +255,96 @@ def test_prompts_resources_and_completions_are_passed_through(tmp_path):
                 "review",
                 "v",
             ]
+
+    run(go)
+
+
+NOTES = {
+    "resources": [{"uri": "notes://1", "name": "one"}, {"uri": "notes://2", "name": "two"}],
+    "tools": [tool("touch"), tool("subscribed"), tool("crash")],
+}
+
+
+def test_a_subscriber_is_told_of_a_changed_resource_also_after_its_server_was_started_again(tmp_path):
+    changed = "notifications/resources/updated"
+
+    async def go():
+        async with gateway_over(tmp_path, {"a": scripted(**NOTES)}, mode="all") as (gateway, client):
+
+            async def touch(uri, times):
+                await client.call("a_touch", {"uri": uri})
+                await until(lambda: [note for note in client.notes if note[0] == changed] == told * times)
+
+            told = [(changed, {"uri": "notes://1"})]
+            for _ in range(2):  # a client may say it twice
+                await client.client.request("resources/subscribe", {"uri": "notes://1"})
+            assert await client.call("a_subscribed") == ('["notes://1"]', False)
+            await touch("notes://2", 0)
+            await touch("notes://1", 1)
+            assert (await client.call("a_crash"))[1]
+            await until(lambda: gateway.upstreams["a"].main.starts == 2)
+            await touch("notes://1", 2)
+            await client.client.request("resources/unsubscribe", {"uri": "notes://1"})
+            assert await client.call("a_subscribed") == ("[]", False)
+            with pytest.raises(ProtocolError, match="no server has the resource"):
+                await client.client.request("resources/subscribe", {"uri": "other://1"})
+
+    run(go)
+
+
+def test_a_server_has_one_subscription_for_all_clients_until_the_last_one_leaves(tmp_path):
+    path = write_configuration(tmp_path, {"a": scripted(**NOTES)}, mode="all")
+
+    async def go():
+        async with (
+            open_gateway(read_configuration(path, {}), tmp_path / "state") as (gateway, server),
+            http_server(server) as url,
+            http_client(url) as ann,
+            http_client(url) as bob,
+        ):
+            await gateway.known(30)
+            for client in (ann, bob):
+                await client.client.request("resources/subscribe", {"uri": "notes://1"})
+            assert await ann.call("a_subscribed") == ('["notes://1"]', False)
+            await ann.call("a_touch", {"uri": "notes://1"})
+            await ann.noted("notifications/resources/updated")
+            await bob.noted("notifications/resources/updated")
+            await ann.client.request("resources/unsubscribe", {"uri": "notes://1"})
+            ann.notes.clear()
+            bob.notes.clear()
+            await ann.call("a_touch", {"uri": "notes://1"})
+            await bob.noted("notifications/resources/updated")
+            assert not ann.notes
+            await bob.client.request("resources/unsubscribe", {"uri": "notes://1"})
+            assert await ann.call("a_subscribed") == ("[]", False)
+
+    run(go)
+
+
+@pytest.mark.skipif(MAJOR == 1, reason="version 1 does not speak the protocol 2026-07-28")
+def test_a_client_of_the_protocol_without_sessions_listens_to_resources(tmp_path):
+    from mcp import Client as NewClient
+
+    path = write_configuration(tmp_path, {"a": scripted(**NOTES)}, mode="all")
+
+    async def go():
+        async with (
+            open_gateway(read_configuration(path, {}), tmp_path / "state") as (gateway, server),
+            http_server(server) as url,
+            NewClient(url) as client,
+        ):
+            await gateway.known(30)
+            assert client.protocol_version == "2026-07-28"
+            async with client.listen(resource_subscriptions=["notes://1", "other://1"]) as changes:
+                await until(lambda: gateway.upstreams["a"].subscribed)
+                await client.call_tool("a_touch", {"uri": "notes://1"})
+                with anyio.fail_after(10):
+                    async for change in changes:
+                        assert change.uri == "notes://1"
+                        break
+            with anyio.fail_after(10):
+                while (await client.call_tool("a_subscribed", {})).content[0].text != "[]":
+                    await anyio.sleep(0.05)
 
     run(go)
 
@@ -584,6 +673,39 @@ def test_a_client_over_http_is_on_the_page_of_its_path(tmp_path):
     run(go)
 
 
+def test_a_program_lists_and_calls_tools_by_plain_requests(tmp_path):
+    path = write_configuration(tmp_path, {"a": scripted(tools=[tool("echo"), tool("fail")])}, mode="all")
+
+    async def go():
+        async with (
+            open_gateway(read_configuration(path, {}), tmp_path / "state") as (gateway, server),
+            http_server(server) as mcp_url,
+            create_mcp_http_client() as client,
+        ):
+            await gateway.known(30)
+            url = mcp_url.removesuffix("/mcp")
+            listed = (await client.get(f"{url}/tools/list")).json()["tools"]
+            assert [each["name"] for each in listed] == ["a_echo", "a_fail", "read_result"]
+            body = {"name": "a_echo", "arguments": {"text": "x"}}
+            result = (await client.post(f"{url}/tools/call", json=body)).json()
+            assert result["content"][0]["text"] == 'echo {"text": "x"}' and not result["isError"]
+            assert (await client.post(f"{url}/tools/call", json={"name": "a_fail"})).json()["isError"]
+            refused = [
+                (422, {"json": ["a_echo"]}),
+                (422, {"json": {"name": "a_echo", "arguments": "x"}}),
+                (422, {"content": b"{", "headers": {"Content-Type": "application/json"}}),
+                (400, {"content": b"{}", "headers": {"Content-Type": "text/plain"}}),
+                (413, {"json": {"name": "x" * 5_000_000}}),
+                (421, {"json": body, "headers": {"Host": "evil.example.org"}}),
+                (403, {"json": body, "headers": {"Origin": "https://evil.example.org"}}),
+            ]
+            for status, request in refused:
+                assert (await client.post(f"{url}/tools/call", **request)).status_code == status
+            assert (await client.get(f"{url}/tools/call")).status_code == 405
+
+    run(go)
+
+
 def test_requests_from_another_host_or_origin_are_refused(tmp_path):
     path = write_configuration(tmp_path, {"a": scripted(tools=[tool("echo")])})
 
@@ -648,6 +770,42 @@ def test_the_status_and_the_logs_of_a_running_gateway_are_shown(tmp_path, monkey
     assert "no gateway runs" in capsys.readouterr().err
 
 
+def test_the_status_shows_that_a_search_finds_the_tool_that_it_missed(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    tools = [tool("send", "Send an e-mail")]
+    tools += [tool(f"t{number}", f"Paints wall number {number}") for number in range(40)]
+    path = write_configuration(tmp_path, {"a": scripted(tools=tools)}, mode="search")
+    search = {"queries": ["give the hedge a new colour"], "limit": 2}
+
+    def shown():
+        assert main(["mcp", "status", "--config", str(path), "--json"]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    async def converse(is_found):
+        async with (
+            open_gateway(read_configuration(path, {}), state_folder(path)) as (gateway, server),
+            client_of(server) as client,
+        ):
+            await gateway.known(30)
+            assert ("a_send" in (await client.call("search_tools", search))[0]) == is_found
+            if not is_found:
+                await client.call("a_send")
+                await client.call("search_tools", {"queries": ["paints wall number 7"]})
+                await client.call("a_t7")
+                await until(lambda: sum(gateway.catalog.roll.counters().outcomes.values()) == 2)
+
+    assert shown()["problem"] == "no gateway has run yet"
+    run(converse, False)
+    searches = shown()["searches"]
+    assert (searches["selections"], searches["found"], searches["first"]) == (2, 1, 1)
+    (missed,) = searches["misses"]
+    assert missed["tool"] == "a_send" and missed["message"] == "give the hedge a new colour"
+    assert missed["place"] == 1 and missed["shown"] == 2
+    run(converse, True)
+    assert main(["mcp", "status", "--config", str(path)]) == 0
+    assert "2 searches with a call, 1 missed its tool; 1 of these find it now" in capsys.readouterr().out
+
+
 def test_the_page_takes_a_user_from_a_clients_servers_to_a_gateway(tmp_path, monkeypatch, capsys):
     for name, folder in (("HOME", ""), ("XDG_CONFIG_HOME", "config"), ("XDG_STATE_HOME", "state")):
         monkeypatch.setenv(name, str(tmp_path / folder))
@@ -677,7 +835,11 @@ def test_the_configuration_of_the_page_is_read_and_every_option_is_on_it(tmp_pat
     path.write_text(json.dumps(configurations()[1]))
     configuration = read_configuration(path, {})
     assert configuration.servers["git"].command_prefix == ("nice",)
-    for field in (*GatewayOptions.model_fields, *ServerOptions.model_fields, *CallerOptions.model_fields):
+    path.write_text(json.dumps(configurations()[2]))
+    identity = read_configuration(path, {}).options.identity
+    assert identity.resource == "https://tools.example.org/mcp" and identity.keys["nightly"].org == "acme"
+    sections = (GatewayOptions, ServerOptions, CallerOptions, IdentityOptions, ClaimNames, KeyOptions)
+    for field in (field for section in sections for field in section.model_fields):
         assert f"`{field}`" in PAGE, field
 
 

@@ -24,6 +24,8 @@ from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
 from toolroll.registry.store.engines import sqlite_module
 
+pytestmark = pytest.mark.slow
+
 ANN = Context(user="ann")
 has_proc = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="no list of descriptors here")
 

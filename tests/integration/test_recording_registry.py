@@ -29,6 +29,8 @@ from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
 from toolroll.selection.selection import Selection
 
+pytestmark = pytest.mark.slow
+
 TOOLS = [
     Tool("get_forecast", "Weather forecast for a city"),
     Tool("send_mail", "Sends a message to a person"),
@@ -204,7 +206,6 @@ def test_what_is_foreign_unknown_or_forged_is_refused_and_changes_nothing(
     assert not (tmp_path / "journal").exists()
 
 
-@pytest.mark.slow
 def test_a_hundred_thousand_bad_receipts_change_nothing(
     new_database_url: Callable[[str], str], tmp_path: Path
 ) -> None:
@@ -439,7 +440,6 @@ for number in range(100_000):
 """
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="no kill -9 here")
 def test_what_a_killed_process_acknowledged_counts_once_another_opens_the_registry(
     url: str, tmp_path: Path

@@ -17,6 +17,8 @@ from toolroll.registry.store.checksums import checksum_of
 from toolroll.rules import Rule
 from toolroll.tools import Toolkit
 
+pytestmark = pytest.mark.slow
+
 ACME, GLOBEX, NOBODY = Context(org="acme"), Context(org="globex"), Context()
 SOON_S = 10.0
 

@@ -34,6 +34,8 @@ from toolroll.selection.pipeline_builder import PipelineBuilder
 from toolroll.selection.profiles import profile
 from toolroll.selection.selection import Selection
 
+pytestmark = pytest.mark.slow
+
 DEMO = Path(__file__).parents[2] / "python" / "toolroll" / "demo" / "toolkits"
 KITS = ("calendar", "contacts", "crm", "deals", "email", "files", "notes", "weather", "web")
 SAID = (
@@ -136,7 +138,6 @@ def test_a_search_is_decided_again_as_a_search(here: World) -> None:
     assert core.name not in again.selection.names  # a selection has the pinned tool, whatever the message
 
 
-@pytest.mark.slow
 def test_events_are_decided_again_to_the_last_bit_whatever_has_happened_since(world: World) -> None:
     draw = random.Random(3)
     registry, governed = world.registry, world.governed

@@ -160,6 +160,21 @@ def test_a_scrape_of_two_workers_counts_what_both_have_answered(tmp_path):
         service.wait_until(lambda: sum(counted().values()) == 40, 20)
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="a worker shares its socket with the parent there")
+def test_workers_end_when_the_process_that_started_them_is_killed(tmp_path):
+    def is_listening() -> bool:
+        with socket.socket() as caller:
+            return caller.connect_ex(("127.0.0.1", int(service.base.rpartition(":")[2]))) == 0
+
+    with serving(tmp_path, "--workers", "2") as service:
+        service.process.kill()
+        service.process.wait()
+        deadline = time.monotonic() + 60
+        while is_listening():
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+
+
 def test_a_service_that_loses_its_database_goes_on_selecting_and_says_so(tmp_path):
     file, away = tmp_path / "tools.db", tmp_path / "away"
     with serving(tmp_path) as service:

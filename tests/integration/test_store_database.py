@@ -44,6 +44,18 @@ def keys(database: Database) -> list[str]:
         return list(connection.scalars(sa.select(tables.settings.c.key).order_by(tables.settings.c.key)))
 
 
+def test_a_connection_that_is_in_use_when_its_database_closes_is_closed_afterwards(
+    database: Database,
+) -> None:
+    with database.reading() as connection:
+        used = connection.connection.dbapi_connection
+        database.close()
+        assert connection.scalar(sa.select(1)) == 1
+    assert used is not None
+    with pytest.raises(Exception, match="closed"):
+        used.cursor()
+
+
 def test_a_new_registry_begins_at_revision_0(empty_url: str) -> None:
     database = Database.open(empty_url, create=True, migrate=True)
     assert database.revision() == 0

@@ -25,6 +25,8 @@ from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
 from toolroll.tools import Definitions
 
+pytestmark = pytest.mark.slow
+
 THINGS = {
     "mail": ("send", "read", "delete", "archive", "forward"),
     "calendar": ("create", "list", "move", "cancel", "find"),
@@ -423,6 +425,5 @@ def test_two_replicas_agree_with_dictionaries(url, replicas):
     interleaved(url, replicas, 20, 20)
 
 
-@pytest.mark.slow
 def test_two_replicas_agree_with_dictionaries_over_many_interleavings(url, replicas):
     interleaved(url, replicas, INTERLEAVINGS, 12)

@@ -1,1 +1,5 @@
-"""Selections for frameworks and monitoring systems, one file each. A file imports its extra at its top."""
+"""toolroll inside agent frameworks and monitoring systems: one file for each, and what the former share."""
+
+from toolroll.adapters.tool_selector import AgentTurn, ToolSelector
+
+__all__ = ["AgentTurn", "ToolSelector"]

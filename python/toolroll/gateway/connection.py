@@ -13,12 +13,14 @@ from typing import Any, Literal, Protocol, TextIO
 
 import anyio
 import anyio.abc
+import anyio.to_thread
 
 from toolroll.errors import InvalidInput, Overloaded, Unavailable
 from toolroll.gateway import mcp_versions
 from toolroll.gateway.mcp_versions import Client, Json, OnProgress, ProtocolError
 from toolroll.gateway.references import resolved
 from toolroll.gateway.server_spec import ServerSpec
+from toolroll.gateway.sign_in import Account, SignInNeeded
 from toolroll.gateway.traffic import LimitedStream, Traffic
 
 _log = logging.getLogger("toolroll.gateway")
@@ -59,6 +61,7 @@ class Connection:
         starts: how often it came up.
         retry_at: when the next start is tried, by the monotonic clock; 0 where none waits.
         traffic: of the present connection.
+        needs_sign_in: whether it is away because nobody has signed in.
     """
 
     def __init__(
@@ -68,23 +71,26 @@ class Connection:
         log_file: Path,
         on_up: Callable[[Client], Awaitable[None]],
         on_notification: Callable[[str, Json], Awaitable[None]],
+        account: Account | None = None,
     ) -> None:
         """folder: of the configuration. log_file: gets the standard error of its process.
 
         on_up: is called each time it came up, before it gets any other request. on_notification: is called
-        with each notification.
+        with each notification. account: has the tokens for a server that asks for a sign-in.
         """
         self.spec, self.reason = spec, "it is being started"
         self.state: State = "starting"
         self.starts, self.retry_at, self.traffic = 0, 0.0, Traffic()
         self.client: Client | None = None
+        self.needs_sign_in = self._is_refused = False
+        self._account = account
         self._folder, self._log_file = folder, log_file
         self._on_up, self._on_notification = on_up, on_notification
         self._first_try, self._changed, self._retry = anyio.Event(), anyio.Event(), anyio.Event()
         self._slots = anyio.Semaphore(spec.max_in_flight)
         self._waiting = 0
         self._calls: dict[object, tuple[anyio.CancelScope, Asker | None]] = {}
-        self._closed = anyio.Event()
+        self._closed, self._conversation = anyio.Event(), anyio.CancelScope()
 
     async def run(self) -> None:
         """Keeps the server running, until this is cancelled."""
@@ -97,6 +103,8 @@ class Connection:
                     reason = "it closed the connection"
                 except Exception as error:  # whatever a server does costs its own tools only
                     reason = said(error)
+                    if isinstance(error, SignInNeeded):
+                        wait_s = LONGEST_RETRY_S
                     _log.debug("server %r failed", self.spec.name, exc_info=error)
                 if self.state == "up" and time.monotonic() - began > _STEADY_S:
                     wait_s = FIRST_RETRY_S
@@ -208,16 +216,26 @@ class Connection:
 
         Raises:
             Flood: the server sent too much.
+            SignInNeeded: it wants its user to sign in.
         """
-        self.traffic, self._closed = Traffic(), anyio.Event()
+        self.traffic, self._closed, self._is_refused = Traffic(), anyio.Event(), False
         try:
-            await self._converse()
-        except Exception:  # a transport whose server sent too much fails in many ways
-            if self.traffic.flood is not None:
-                raise self.traffic.flood from None
+            with anyio.CancelScope() as self._conversation:
+                await self._converse()
+        except Exception:  # a transport whose server sent too much, or that is cancelled, fails in many ways
+            self._check_ending()
             raise
+        self._check_ending()
+
+    def _check_ending(self) -> None:
+        """Raises what ended the conversation, if the transport's error does not say it."""
+        if self._is_refused:
+            self.needs_sign_in = True
+            raise SignInNeeded(
+                f"its user has to sign in: call sign_in, or run `toolroll mcp sign-in {self.spec.name}`"
+            ) from None
         if self.traffic.flood is not None:
-            raise self.traffic.flood
+            raise self.traffic.flood from None
 
     async def _converse(self) -> None:
         with self._errors() as errors:
@@ -229,6 +247,7 @@ class Connection:
                         self.client = client
                         await self._on_up(client)
                     self.starts += 1
+                    self.needs_sign_in = False
                     self._set("up", "")
                     await self._watch(client)
                     self._ended()
@@ -293,8 +312,18 @@ class Connection:
         url = resolved(spec.url, environ, self._folder)
         headers = {name: resolved(value, environ, self._folder) for name, value in spec.headers.items()}
         opened = mcp_versions.open_http if spec.transport == "http" else mcp_versions.open_sse
-        async with opened(url, headers) as streams:
+        auth = None
+        if self._account is not None:
+            auth = await anyio.to_thread.run_sync(self._account.provider, self._refused)
+        has_secret = any(name.lower() == "authorization" for name in headers)
+        on_refused = None if auth is not None or has_secret or self._account is None else self._refused
+        async with opened(url, headers, auth, on_refused) as streams:
             yield streams
+
+    def _refused(self) -> None:
+        """Ends the conversation with a server that wants its user to sign in."""
+        self._is_refused = True
+        self._conversation.cancel()
 
     def _errors(self) -> TextIO:
         self._log_file.parent.mkdir(parents=True, exist_ok=True)

@@ -14,6 +14,7 @@ from toolroll.gateway.connection import Connection
 from toolroll.gateway.listing import Listing, read_listing
 from toolroll.gateway.mcp_versions import Client, Json
 from toolroll.gateway.server_spec import ServerSpec
+from toolroll.gateway.sign_in import Account, Accounts
 
 _AT_ONCE = 8  # servers that are started at the same time
 
@@ -52,10 +53,12 @@ async def diagnose(configuration: Configuration, state: Path) -> list[Diagnosis]
         for name, why in configuration.disabled.items()
     }
     limiter = anyio.Semaphore(_AT_ONCE)
+    accounts = Accounts.of_configuration(configuration, state)
 
     async def one(spec: ServerSpec) -> None:
         async with limiter:
-            found[spec.name] = await _tried(spec, configuration.folder, state / "logs" / f"{spec.name}.log")
+            log_file = state / "logs" / f"{spec.name}.log"
+            found[spec.name] = await _tried(spec, configuration.folder, log_file, accounts.of(spec, ""))
 
     async with anyio.create_task_group() as tasks:
         for spec in configuration.servers.values():
@@ -63,7 +66,7 @@ async def diagnose(configuration: Configuration, state: Path) -> list[Diagnosis]
     return [found[name] for name in (*configuration.servers, *configuration.disabled)]
 
 
-async def _tried(spec: ServerSpec, folder: Path, log_file: Path) -> Diagnosis:
+async def _tried(spec: ServerSpec, folder: Path, log_file: Path, account: Account | None) -> Diagnosis:
     listings: list[tuple[Listing, str]] = []
 
     async def on_up(client: Client) -> None:
@@ -72,7 +75,7 @@ async def _tried(spec: ServerSpec, folder: Path, log_file: Path) -> Diagnosis:
     async def on_notification(method: str, params: Json) -> None:
         """Nobody wants to know."""
 
-    connection = Connection(spec, folder, log_file, on_up, on_notification)
+    connection = Connection(spec, folder, log_file, on_up, on_notification, account)
     began = time.monotonic()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(connection.run)

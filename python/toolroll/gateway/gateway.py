@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ import anyio
 import anyio.abc
 
 from toolroll import Answer, Context, Session, Tool, Unavailable
-from toolroll.errors import InvalidInput
+from toolroll.errors import InvalidInput, Overloaded, ToolrollError
 from toolroll.formats.meta_tools import CALL_TOOL, SEARCH_TOOLS, read_call
 from toolroll.formats.schemas import SentTools, sent_tools
 from toolroll.gateway.call_log import CallLog, Ending
@@ -24,10 +24,12 @@ from toolroll.gateway.configuration import Configuration
 from toolroll.gateway.hooks import AskFirst, CallHook, PlannedCall, Refused, is_destructive
 from toolroll.gateway.mcp_versions import INTERNAL_ERROR, METHOD_NOT_FOUND, Json, ProtocolError, error_of
 from toolroll.gateway.modes import Shown, shown_for
+from toolroll.gateway.offered_sign_ins import OfferedSignIns, sign_in_tool
 from toolroll.gateway.results import READ_RESULT_TOOL, LimitResults
 from toolroll.gateway.search_markdown import markdown
+from toolroll.gateway.sign_in import Accounts
 from toolroll.gateway.tool_catalog import Route, ToolCatalog
-from toolroll.gateway.tool_names import READ_RESULT
+from toolroll.gateway.tool_names import READ_RESULT, SIGN_IN
 from toolroll.gateway.upstream import Upstream
 
 _log = logging.getLogger("toolroll.gateway")
@@ -39,14 +41,20 @@ _LONGEST_START_S = 30.0  # the same for a call of a tool that is not known yet
 _MOST_SEARCHED = 100_000  # conversations whose calls may be outcomes of their searches
 _COLLECT_S = 0.05  # servers that answer together are taken over together
 _TOGETHER_S = 0.3  # after which a list has what was taken over; the rest follows
+_OUTCOMES_S = 5.0  # that a search waits until outcomes are written or read
 _RECORDS = 64  # outcomes that are written at the same time; more make their calls wait
 _OF_TRANSPORT = (INTERNAL_ERROR, METHOD_NOT_FOUND)
+
+
+# Gets the server, the user whose connection it is, and what the server says of a resource that changed.
+OnUpdate = Callable[[Upstream, str, Json], Coroutine[Any, Any, None]]
 
 
 class Gateway:
     """All servers of a configuration, behind one interface.
 
     Attributes:
+        on_update: is called when a subscribed resource has changed.
         upstreams: by name.
         catalog: their tools.
         hooks: run before and after each call.
@@ -61,10 +69,21 @@ class Gateway:
     ) -> None:
         """state: folder for logs. hooks: behind those that the configuration asks for."""
         self.options, self.catalog = configuration.options, catalog
+        accounts = Accounts.of_configuration(configuration, state)
         self.upstreams = {
-            spec.name: Upstream(spec, configuration.folder, state / "logs", self._on_listing)
+            spec.name: Upstream(
+                spec,
+                configuration.folder,
+                state / "logs",
+                self._on_listing,
+                self._on_update,
+                accounts.of,
+            )
             for spec in configuration.servers.values()
         }
+        self.offered_sign_ins = OfferedSignIns(
+            self.upstreams, self.user_of, self.options.identity is None, lambda: self.tasks
+        )
         self.call_log = CallLog(state / "calls.jsonl", self.options.log_arguments)
         self.results = LimitResults(self.options.result_limit) if self.options.result_limit else None
         asking: list[CallHook] = [AskFirst()] if self.options.destructive == "ask" else []
@@ -76,8 +95,11 @@ class Gateway:
         self._pending: list[Upstream] = []
         self._has_pending = anyio.Event()
         self._listeners: list[Any] = []
+        self.on_update: OnUpdate | None = None
         self._tasks: anyio.abc.TaskGroup | None = None
         self._recording = anyio.Semaphore(_RECORDS)
+        self._warm: dict[str, anyio.Event] = {}  # organisation → its outcomes are read
+        self._unwritten: dict[str, list[anyio.Event]] = {}  # conversation → outcomes that are being written
         self._searched: OrderedDict[str, None] = OrderedDict()  # conversations
         self._destructive: tuple[object, tuple[str, ...]] | None = None
 
@@ -101,6 +123,7 @@ class Gateway:
     async def _start(self) -> None:
         guardians = [one for one in self.upstreams.values() if one.spec.role == "guardian"]
         assert self._tasks is not None
+        self._tasks.start_soon(self._outcomes_read, self.options.caller.org)
         for upstream in guardians:
             self._tasks.start_soon(upstream.run)
         for upstream in guardians:
@@ -140,6 +163,10 @@ class Gateway:
         self._pending.append(upstream)
         self._has_pending.set()
 
+    async def _on_update(self, upstream: Upstream, user: str, params: Json) -> None:
+        if self.on_update is not None and self._tasks is not None:
+            self._tasks.start_soon(self.on_update, upstream, user, params)  # a slow client holds up no server
+
     async def _take_over(self) -> None:
         """Takes the lists of servers over, those that come together at once."""
         while True:
@@ -174,7 +201,7 @@ class Gateway:
             await anyio.sleep(1.0)
             now = time.monotonic()
             for name, upstream in self.upstreams.items():
-                if upstream.main.state == "up":
+                if upstream.is_up:
                     self._away_since.pop(name, None)
                 else:
                     self._away_since.setdefault(name, now)
@@ -193,6 +220,12 @@ class Gateway:
                 except Exception:
                     _log.exception("a listener failed")
 
+    @property
+    def tasks(self) -> anyio.abc.TaskGroup:
+        """For what runs in the background, as long as the gateway does."""
+        assert self._tasks is not None
+        return self._tasks
+
     # Tools.
 
     def shown(self, caller: Caller) -> Shown:
@@ -205,10 +238,13 @@ class Gateway:
     async def list_tools(self, caller: Caller) -> SentTools:
         """The list of this caller."""
         await self.known()
+        await self._start_own(caller)
         context = self._listed(caller.context)
         visible = self.catalog.visible(context)
         shown = self._shown(caller, len(visible))
         more = () if self.results is None else (READ_RESULT_TOOL,)
+        if waiting := self.offered_sign_ins.servers(caller):
+            more = (*more, sign_in_tool(waiting))
         tools: tuple[Tool, ...]
         if shown == "all":
             tools = (*visible.definitions, *more)
@@ -235,6 +271,8 @@ class Gateway:
                 return _text(self.results.read(caller.client_key, arguments))
             except InvalidInput as error:
                 return _text(str(error), is_error=True)
+        if name == SIGN_IN:
+            return await self.offered_sign_ins.call(caller, arguments)
         given: Json = {"name": name, "arguments": arguments}
         if name == CALL_TOOL.name:
             try:
@@ -253,8 +291,10 @@ class Gateway:
         result, succeeded = await self._run(planned, upstream, route, params)
         if self._is_of_turn(caller):
             await self._recording.acquire()
+            written = anyio.Event()
+            self._unwritten.setdefault(caller.client_key, []).append(written)
             assert self._tasks is not None
-            self._tasks.start_soon(self._record, caller, tool.name, succeeded)
+            self._tasks.start_soon(self._record, caller, tool.name, succeeded, written)
         if isinstance(result, Exception):
             raise result
         return result
@@ -275,6 +315,9 @@ class Gateway:
 
     async def _search(self, caller: Caller, arguments: Json) -> Json:
         await self.known(_SEARCH_START_S)
+        await self._start_own(caller)
+        await self._outcomes_written(caller.client_key)
+        await self._outcomes_read(caller.context.org)
         context = self._listed(caller.context)
         session = await self._session(caller, context)
         self._searched[caller.client_key] = None
@@ -289,6 +332,8 @@ class Gateway:
         told = answer.text if is_plain else markdown(answer.text)
         if self.is_starting and (self.options.answer_format == "markdown" or not answer.tools):
             told += "\n\nSome servers are still being started: if nothing fits, search again in some seconds."
+        if waiting := self.offered_sign_ins.servers(caller):
+            told += f"\n\nThese servers wait for their user's sign-in, see {SIGN_IN}: {', '.join(waiting)}."
         return _text(told, is_error=answer.is_error)
 
     async def _run(
@@ -330,7 +375,7 @@ class Gateway:
         finally:
             self.call_log.write(call, _ENDINGS[ending], began, told)
 
-    async def _record(self, caller: Caller, name: str, succeeded: bool | None) -> None:
+    async def _record(self, caller: Caller, name: str, succeeded: bool | None, written: anyio.Event) -> None:
         """Reports the outcome of a call. A tool that no search found counts as wanted."""
         try:
             session = await self._session(caller, self._callable(caller.context))
@@ -341,9 +386,43 @@ class Gateway:
             _log.warning("the outcome of %r is not recorded: %s", name, error)
         finally:
             self._recording.release()
+            written.set()
+            self._unwritten[caller.client_key].remove(written)
+            if not self._unwritten[caller.client_key]:
+                del self._unwritten[caller.client_key]
+
+    async def _outcomes_read(self, org: str) -> None:
+        """Waits until an organisation's outcomes are read, for its first search in this process."""
+        if org not in self._warm:
+            self._warm[org] = anyio.Event()
+            assert self._tasks is not None
+            self._tasks.start_soon(self._warm_up, org)
+        with anyio.move_on_after(_OUTCOMES_S):
+            await self._warm[org].wait()
+
+    async def _warm_up(self, org: str) -> None:
+        try:
+            await self.catalog.roll.awarm_up([org])
+        except ToolrollError as error:
+            _log.warning("organisation %r: its outcomes cannot be read yet: %s", org, error)
+        finally:
+            self._warm[org].set()
+
+    async def _outcomes_written(self, client_key: str) -> None:
+        """Waits for the outcomes of this conversation's calls, which belong to its last search."""
+        with anyio.move_on_after(_OUTCOMES_S):
+            while unwritten := self._unwritten.get(client_key):
+                await unwritten[0].wait()
 
     async def _session(self, caller: Caller, context: Context) -> Session:
         return await self.catalog.roll.asession(caller.client_key, context, max_age_s=_BELIEVED_S)
+
+    async def _start_own(self, caller: Caller) -> None:
+        """Starts servers whose lists only those who have signed in can read."""
+        user = self.user_of(caller.context)
+        for upstream in self.upstreams.values():
+            with suppress(Overloaded):
+                await upstream.start_for(user)
 
     # The one decision.
 
@@ -381,8 +460,9 @@ class Gateway:
         return self._destructive[1]
 
     def user_of(self, context: Context) -> str:
-        """Whose process serves a call; "" for the configured user's."""
-        return "" if context.user == self.options.caller.user else context.user
+        """Whose process serves a call; "" for the configured user's. Organisations share no process."""
+        own = self.options.caller
+        return "" if (context.org, context.user) == (own.org, own.user) else f"{context.org}/{context.user}"
 
     def sees(self, context: Context, server: str) -> bool:
         """Whether this caller may know of a server: he may have one of its tools, or it has none."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 
 from toolroll import __version__
 from toolroll.errors import Denied, ToolrollError
@@ -15,6 +16,7 @@ from toolroll.gateway.caller import Caller, CallerOf
 from toolroll.gateway.gateway import Gateway
 from toolroll.gateway.mcp_versions import INTERNAL_ERROR, Answer, Incoming, Json, ServerSide
 from toolroll.gateway.offers import Offers
+from toolroll.gateway.subscriptions import Subscriptions
 
 _log = logging.getLogger("toolroll.gateway")
 
@@ -29,28 +31,36 @@ class McpServer:
     """Answers clients. One object serves all of them, and resolves the caller for each request."""
 
     def __init__(self, gateway: Gateway, caller_of: CallerOf) -> None:
-        self.side = ServerSide("toolroll", __version__, _INSTRUCTIONS, self._answers())
         self._gateway, self._caller_of = gateway, caller_of
         self._offers = Offers(gateway)
+        self._subscriptions = Subscriptions(gateway, self._offers)
+        self._methods = self._answers()
+        self.side = ServerSide("toolroll", __version__, _INSTRUCTIONS, self._methods, self._subscribed)
         self._clients: OrderedDict[str, tuple[Caller, bytes]] = OrderedDict()
         gateway.on_change(self._changed)
+
+    async def answer(self, incoming: Incoming) -> Json:
+        """The result of a request. Raises ProtocolError."""
+        return await self._methods[incoming.method](incoming)
 
     def _answers(self) -> Mapping[str, Answer]:
         return {
             "tools/list": self._list_tools,
             "tools/call": self._call_tool,
             "prompts/list": self._listed("prompts"),
-            "prompts/get": self._passed,
+            "prompts/get": self._passed_by(self._offers.passed),
             "resources/list": self._listed("resources"),
             "resources/templates/list": self._listed("resourceTemplates"),
-            "resources/read": self._passed,
-            "completion/complete": self._passed,
+            "resources/read": self._passed_by(self._offers.passed),
+            "resources/subscribe": self._passed_by(self._subscriptions.subscribe),
+            "resources/unsubscribe": self._passed_by(self._subscriptions.unsubscribe),
+            "completion/complete": self._passed_by(self._offers.passed),
         }
 
     async def _list_tools(self, incoming: Incoming) -> Json:
         caller = await self._caller(incoming)
         tools = await self._gateway.list_tools(caller)
-        if incoming.session_id or not incoming.headers:  # a connection that can be told of changes
+        if incoming.has_connection:  # a connection that can be told of changes
             self._clients[caller.client_key] = caller, _digest(tools)
             self._clients.move_to_end(caller.client_key)
             if len(self._clients) > _MOST_CLIENTS:
@@ -71,11 +81,22 @@ class McpServer:
 
         return answer
 
-    async def _passed(self, incoming: Incoming) -> Json:
-        try:
-            return await self._offers.passed(await self._caller(incoming))
-        except (ToolrollError, TimeoutError) as error:
-            mcp_versions.fail(INTERNAL_ERROR, str(error))
+    def _passed_by(self, function: Callable[[Caller], Awaitable[Json]]) -> Answer:
+        async def answer(incoming: Incoming) -> Json:
+            try:
+                return await function(await self._caller(incoming))
+            except (ToolrollError, TimeoutError) as error:
+                mcp_versions.fail(INTERNAL_ERROR, str(error))
+
+        return answer
+
+    @asynccontextmanager
+    async def _subscribed(
+        self, incoming: Incoming, uris: Sequence[str], updated: Callable[[str], Awaitable[None]]
+    ) -> AsyncIterator[None]:
+        caller = await self._caller(incoming)
+        async with self._subscriptions.subscribed(caller, uris, updated):
+            yield
 
     async def _caller(self, incoming: Incoming) -> Caller:
         try:

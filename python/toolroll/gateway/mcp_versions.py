@@ -7,8 +7,8 @@ send and receive. Version 2 serves clients of the protocol 2026-07-28, too.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any, ClassVar, NoReturn, TextIO
@@ -113,20 +113,51 @@ async def open_stdio(
 
 
 @asynccontextmanager
-async def open_http(url: str, headers: dict[str, str]) -> AsyncIterator[Streams]:
-    """Connects by streamable HTTP."""
+async def open_http(
+    url: str, headers: dict[str, str], auth: Any = None, on_refused: Callable[[], None] | None = None
+) -> AsyncIterator[Streams]:
+    """Connects by streamable HTTP. auth: signs requests. on_refused: is called at the status 401."""
     async with (
-        create_mcp_http_client(headers=headers) as client,
+        _http_client(headers, auth, on_refused) as client,
         streamable_http_client(url, http_client=client) as streams,
     ):
         yield streams[0], streams[1]
 
 
 @asynccontextmanager
-async def open_sse(url: str, headers: dict[str, str]) -> AsyncIterator[Streams]:
-    """Connects by server-sent events."""
-    async with sse_client(url, headers=headers) as streams:
+async def open_sse(
+    url: str, headers: dict[str, str], auth: Any = None, on_refused: Callable[[], None] | None = None
+) -> AsyncIterator[Streams]:
+    """Connects by server-sent events; the arguments are those of `open_http`."""
+
+    def factory(headers: dict[str, str] | None = None, timeout: Any = None, auth: Any = None) -> Any:
+        return _http_client(headers or {}, auth, on_refused, timeout)
+
+    async with sse_client(url, headers=headers, auth=auth, httpx_client_factory=factory) as streams:
         yield streams[0], streams[1]
+
+
+def _http_client(
+    headers: dict[str, str], auth: Any, on_refused: Callable[[], None] | None, timeout: Any = None
+) -> Any:
+    client = create_mcp_http_client(headers=headers, timeout=timeout, auth=auth)
+
+    async def look(response: Any) -> None:
+        if response.status_code == 401 and on_refused is not None:
+            on_refused()
+
+    client.event_hooks = {"response": [look]}
+    return client
+
+
+def authorization_code(parameters: Mapping[str, str]) -> Any:
+    """What an authorization server's redirect says, as the package's OAuth client wants it."""
+    code, state = parameters.get("code", ""), parameters.get("state")
+    if MAJOR == 1:
+        return code, state
+    from mcp.shared.auth import AuthorizationCodeResult
+
+    return AuthorizationCodeResult(code=code, state=state, iss=parameters.get("iss"))
 
 
 class Client:
@@ -264,6 +295,7 @@ class Incoming:
         client: the client's name for itself; "" where it does not say.
         request_id: as the client numbers it.
         session_id: of its connection; "" where the protocol has none.
+        token: that the caller signed in with; None where nobody signs in.
     """
 
     method: str
@@ -273,11 +305,14 @@ class Incoming:
     client: str
     request_id: Any
     session_id: str
+    token: Any = field(repr=False, default=None)
     _session: Any = field(repr=False, default=None)
 
     @property
     def capabilities(self) -> Json:
         """Of the client."""
+        if self._session is None:
+            return {}
         if MAJOR > 1:
             found = self._session.client_capabilities
         else:
@@ -288,7 +323,12 @@ class Incoming:
     @property
     def can_ask(self) -> bool:
         """Whether the client can be sent requests while it waits for this one."""
-        return MAJOR == 1 or bool(self._session.can_send_request)
+        return self._session is not None and (MAJOR == 1 or bool(self._session.can_send_request))
+
+    @property
+    def has_connection(self) -> bool:
+        """Whether the client can be told something when it has no request."""
+        return self._session is not None and bool(self.session_id or not self.headers)
 
     async def ask(self, method: str, params: Mapping[str, Any]) -> Json:
         """Sends the client a request that belongs to this one, and waits for the result."""
@@ -312,11 +352,19 @@ class Incoming:
             )
 
     async def notify_later(self, method: str, params: Mapping[str, Any] | None = None) -> None:
-        """Sends the client a notification that belongs to no request."""
+        """Sends the client a notification that belongs to no request. A plain request gets none."""
+        if self._session is None:
+            return
         await self._session.send_notification(_message(method, params))
 
 
 Answer = Callable[[Incoming], Awaitable[Json]]
+# Subscribes a client to resources for as long as the context is open: the request, their URIs, and the
+# function that gets the URI of each one that changed.
+Subscribed = Callable[
+    [Incoming, Sequence[str], Callable[[str], Awaitable[None]]], AbstractAsyncContextManager[None]
+]
+_MOST_LISTENERS = 1_024  # requests `subscriptions/listen` at the same time
 _LIST_CHANGED = NotificationOptions(prompts_changed=True, resources_changed=True, tools_changed=True)
 
 
@@ -326,25 +374,34 @@ class _Server(Server):  # type: ignore[misc]
     def create_initialization_options(
         self, notification_options: Any = None, *arguments: Any, **named: Any
     ) -> InitializationOptions:
-        return super().create_initialization_options(
+        options = super().create_initialization_options(
             notification_options or _LIST_CHANGED, *arguments, **named
         )
+        if options.capabilities.resources is not None:  # version 1 never says so
+            options.capabilities.resources.subscribe = True
+        return options
 
 
 class ServerSide:
     """A low-level server whose requests are answered by functions, one for each method."""
 
-    def __init__(self, name: str, own_version: str, instructions: str, answers: Mapping[str, Answer]) -> None:
+    def __init__(
+        self,
+        name: str,
+        own_version: str,
+        instructions: str,
+        answers: Mapping[str, Answer],
+        subscribed: Subscribed | None = None,
+    ) -> None:
+        """subscribed: subscribes clients of the protocol 2026-07-28 to resources."""
         self._server = _Server(name, version=own_version, instructions=instructions)
-        self._bus: Any = None
+        self._buses: list[Any] = []  # of the clients that listen
+        self._subscribed = subscribed or _unsubscribed
         for method, answer in answers.items():
             self._add(method, answer)
         if MAJOR > 1:
-            from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
-
-            self._bus = InMemorySubscriptionBus()
             self._server.add_request_handler(
-                "subscriptions/listen", types.SubscriptionsListenRequestParams, ListenHandler(self._bus)
+                "subscriptions/listen", types.SubscriptionsListenRequestParams, self._listen
             )
 
     async def run_stdio(self) -> None:
@@ -356,16 +413,13 @@ class ServerSide:
         """Serves one client over streams, until it leaves."""
         await self._server.run(streams[0], streams[1], self._server.create_initialization_options())
 
-    def http(self, hosts: list[str], origins: list[str]) -> StreamableHTTPSessionManager:
-        """Serves clients over streamable HTTP; only requests to these hosts, from these origins."""
-        security = TransportSecuritySettings(
-            enable_dns_rebinding_protection=True, allowed_hosts=hosts, allowed_origins=origins
-        )
+    def http(self, security: TransportSecuritySettings) -> StreamableHTTPSessionManager:
+        """Serves clients over streamable HTTP; only requests that this allows."""
         return StreamableHTTPSessionManager(app=self._server, security_settings=security)
 
     async def publish(self, kind: str) -> None:
         """Tells clients of the protocol 2026-07-28 that a list changed: "tools", "prompts" or "resources"."""
-        if self._bus is not None:
+        if self._buses:
             from mcp.server import subscriptions
 
             event = {
@@ -373,7 +427,30 @@ class ServerSide:
                 "prompts": subscriptions.PromptsListChanged,
                 "resources": subscriptions.ResourcesListChanged,
             }[kind]
-            await self._bus.publish(event())
+            for bus in list(self._buses):
+                await bus.publish(event())
+
+    async def _listen(self, context: Any, params: Any) -> Any:
+        """Serves a request that stays open and gets the changes that the client wants to know.
+
+        Each has a bus of its own: who hears of a resource is a matter of policy.
+        """
+        from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ResourceUpdated
+
+        if len(self._buses) >= _MOST_LISTENERS:
+            fail(INTERNAL_ERROR, f"{_MOST_LISTENERS:,} clients listen already")
+        bus = InMemorySubscriptionBus()
+
+        async def updated(uri: str) -> None:
+            await bus.publish(ResourceUpdated(uri=uri))
+
+        incoming = _incoming(context, "subscriptions/listen", dict(context.params or {}))
+        self._buses.append(bus)
+        try:
+            async with self._subscribed(incoming, params.notifications.resource_subscriptions or (), updated):
+                return await ListenHandler(bus)(context, params)
+        finally:
+            self._buses.remove(bus)
 
     def _add(self, method: str, answer: Answer) -> None:
         if MAJOR > 1:
@@ -395,6 +472,13 @@ class ServerSide:
         self._server.request_handlers[_REQUESTS[method]] = handle
 
 
+@asynccontextmanager
+async def _unsubscribed(
+    incoming: Incoming, uris: Sequence[str], updated: Callable[[str], Awaitable[None]]
+) -> AsyncIterator[None]:
+    yield
+
+
 def _incoming(context: Any, method: str, params: Json) -> Incoming:
     session, request = context.session, context.request
     headers = {} if request is None else request.headers
@@ -412,6 +496,7 @@ def _incoming(context: Any, method: str, params: Json) -> Incoming:
         "" if info is None else info.name,
         context.request_id,
         headers.get("mcp-session-id", ""),
+        None if request is None else getattr(request.scope.get("user"), "access_token", None),
         session,
     )
 
@@ -437,6 +522,8 @@ _REQUESTS: Mapping[str, Any] = {
     "resources/list": types.ListResourcesRequest,
     "resources/templates/list": types.ListResourceTemplatesRequest,
     "resources/read": types.ReadResourceRequest,
+    "resources/subscribe": types.SubscribeRequest,
+    "resources/unsubscribe": types.UnsubscribeRequest,
     "completion/complete": types.CompleteRequest,
 }
 _PARAMS_2: Mapping[str, Callable[[], Any]] = {
@@ -447,5 +534,7 @@ _PARAMS_2: Mapping[str, Callable[[], Any]] = {
     "resources/list": lambda: types.PaginatedRequestParams,
     "resources/templates/list": lambda: types.PaginatedRequestParams,
     "resources/read": lambda: types.ReadResourceRequestParams,
+    "resources/subscribe": lambda: types.SubscribeRequestParams,
+    "resources/unsubscribe": lambda: types.UnsubscribeRequestParams,
     "completion/complete": lambda: types.CompleteRequestParams,
 }

@@ -49,13 +49,13 @@ class Offers:
         if method == "prompts/get":
             upstream, params["name"] = self._prompt(caller, params.get("name"))
         elif method == "resources/read":
-            upstream = self._resource(caller, params.get("uri"))
+            upstream = self.server_of(caller, params.get("uri"))
         else:
             reference = dict(params.get("ref") or {})
             if reference.get("type") == "ref/prompt":
                 upstream, reference["name"] = self._prompt(caller, reference.get("name"))
             else:
-                upstream = self._resource(caller, reference.get("uri"))
+                upstream = self.server_of(caller, reference.get("uri"))
             params["ref"] = reference
         connection = await upstream.connection_of(self._gateway.user_of(caller.context))
         return await connection.request(method, params, asker=caller)
@@ -75,8 +75,12 @@ class Offers:
                 return upstream, names[name]
         mcp_versions.fail(INVALID_PARAMS, f"no prompt is named {name!r:.100}")
 
-    def _resource(self, caller: Caller, uri: object) -> Upstream:
-        """The server that lists the URI; else the one with the longest template that begins alike."""
+    def server_of(self, caller: Caller, uri: object) -> Upstream:
+        """The server that lists the URI; else the one with the longest template that begins alike.
+
+        Raises:
+            ProtocolError: none has it, or this caller may not know of it.
+        """
         seen = [(upstream, upstream.listing) for upstream in self._seen(caller) if upstream.listing]
         if isinstance(uri, str):
             for upstream, listing in seen:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Mapping
 from typing import Any, Literal, get_args
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 Mode = Literal["auto", "search", "dynamic", "all"]
 MODES: tuple[Mode, ...] = get_args(Mode)
@@ -22,7 +24,7 @@ class ServerOptions(_Section):
 
     Attributes:
         enabled: whether it is used.
-        role, sensitive, instance, command_prefix, cwd, timeout_s, start_timeout_s, max_in_flight: as
+        role, sensitive, instance, sign_in, command_prefix, cwd, timeout_s, start_timeout_s, max_in_flight: as
             `ServerSpec` has them.
     """
 
@@ -30,6 +32,7 @@ class ServerOptions(_Section):
     role: Literal["", "guardian", "channel"] | None = None
     sensitive: bool | None = None
     instance: Literal["user", "shared"] | None = None
+    sign_in: Literal["shared", "user"] | None = None
     command_prefix: tuple[str, ...] | None = None
     cwd: str | None = None
     timeout_s: float | None = Field(None, gt=0, le=86_400)
@@ -51,6 +54,82 @@ class CallerOptions(_Section):
     page: str = ""
 
 
+class ClaimNames(_Section):
+    """Which claims of a token say who calls; "" for none, a path for nested ones: `realm_access.roles`.
+
+    Attributes:
+        org, user, roles, tier: as `Context` has them.
+    """
+
+    org: str = ""
+    user: str = "sub"
+    roles: str = ""
+    tier: str = ""
+
+
+class KeyOptions(_Section):
+    """A service key and who calls with it.
+
+    Attributes:
+        key: a reference to it, such as `${env:CI_KEY}`.
+        org, user, roles, tier: as `Context` has them; without a user, the name of the key.
+    """
+
+    key: str = Field(min_length=1, repr=False)
+    org: str = ""
+    user: str = ""
+    roles: tuple[str, ...] = ()
+    tier: str = ""
+
+
+class IdentityOptions(_Section):
+    """How callers over HTTP sign in.
+
+    Attributes:
+        url: by which clients reach the gateway, without a path.
+        issuer: of the OpenID Connect provider whose tokens are accepted; "" for none.
+        audience: that tokens must have; by default the URL with `/mcp`.
+        scopes: that tokens must have.
+        claims: which of them say who calls.
+        keys: service keys by name.
+    """
+
+    url: str
+    issuer: str = ""
+    audience: str = ""
+    scopes: tuple[str, ...] = ()
+    claims: ClaimNames = ClaimNames()
+    keys: Mapping[str, KeyOptions] = Field(default_factory=dict)
+
+    @field_validator("url", "issuer")
+    @classmethod
+    def _is_safe(cls, value: str) -> str:
+        """Refuses addresses where others can read tokens on their way."""
+        host = urlsplit(value).hostname or ""
+        if value and not value.startswith("https://") and not is_loopback(host):
+            raise ValueError(f"is {value!r:.200}, must begin with https://")
+        return value
+
+    @model_validator(mode="after")
+    def _has_callers(self) -> IdentityOptions:
+        if not self.issuer and not self.keys:
+            raise ValueError("needs an issuer or keys")
+        return self
+
+    @property
+    def resource(self) -> str:
+        """The address that tokens are for."""
+        return f"{self.url.rstrip('/')}/mcp"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches the host."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
 class GatewayOptions(_Section):
     """How the gateway behaves.
 
@@ -68,7 +147,9 @@ class GatewayOptions(_Section):
         refresh_s: between comparisons of the servers' lists.
         keep_s: how long the tools of a server that is away stay in lists.
         log_arguments: whether the log of calls has their arguments.
-        caller: who calls.
+        caller: who calls, and what callers who sign in are where nothing else is said.
+        identity: how callers over HTTP sign in; None for nobody, and only from this machine.
+        tokens_key: a reference to the key of stored sign-ins; "" for one in the system's keyring.
         servers: by name.
     """
 
@@ -85,6 +166,8 @@ class GatewayOptions(_Section):
     keep_s: float = Field(default=30.0, ge=0)
     log_arguments: bool = False
     caller: CallerOptions = CallerOptions()
+    identity: IdentityOptions | None = None
+    tokens_key: str = Field(default="", repr=False)
     servers: Mapping[str, ServerOptions] = Field(default_factory=dict)
 
 

@@ -32,6 +32,7 @@ class ServerSpec:
         url, headers: for http and sse.
         role: "guardian" is started before all others; "channel" is a note for people.
         sensitive: its arguments are never logged, and its tools have the annotation `sensitive`.
+        sign_in: whose sign-in its requests carry, if it asks for one: each user's own, or one for all.
         instance: "user" starts a process for each user, "shared" one for all.
         timeout_s: for a call.
         start_timeout_s: for the start with the first list.
@@ -52,6 +53,7 @@ class ServerSpec:
     role: Role = ""
     sensitive: bool = False
     instance: Instance = "user"
+    sign_in: Literal["shared", "user"] = "shared"
     timeout_s: float = 60.0
     start_timeout_s: float = 30.0
     max_in_flight: int = 32
@@ -59,5 +61,7 @@ class ServerSpec:
 
     @property
     def is_shared(self) -> bool:
-        """Whether all users share one connection: a remote server is one already."""
-        return self.instance == "shared" or self.transport != "stdio"
+        """Whether all users share one connection: a remote server without users is one already."""
+        if self.transport == "stdio":
+            return self.instance == "shared"
+        return self.sign_in == "shared"

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import secrets
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import anyio
 import anyio.to_thread
 import uvicorn
+from mcp.server.auth.middleware.bearer_auth import BearerAuthBackend, RequireAuthMiddleware
+from mcp.server.auth.routes import build_resource_metadata_url, create_protected_resource_routes
+from mcp.server.transport_security import TransportSecuritySettings
+from pydantic import AnyHttpUrl
 from starlette.applications import Starlette
-from starlette.routing import Route
+from starlette.middleware import Middleware
+from starlette.middleware.authentication import AuthenticationMiddleware
+from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from toolroll import InvalidInput, Registry, Toolroll
@@ -22,8 +28,12 @@ from toolroll.gateway.caller import CallerOf, configured_caller
 from toolroll.gateway.configuration import Configuration
 from toolroll.gateway.gateway import Gateway
 from toolroll.gateway.hooks import CallHook
+from toolroll.gateway.identity import Identity, identified_caller, on_authentication_error
 from toolroll.gateway.mcp_server import McpServer
+from toolroll.gateway.options import is_loopback
 from toolroll.gateway.places import registry_url
+from toolroll.gateway.rest import RestEndpoint
+from toolroll.gateway.sign_in import CALLBACK, SignIns
 from toolroll.gateway.status import write_status
 from toolroll.gateway.tool_catalog import ToolCatalog
 from toolroll.gateway.tool_names import ToolNames
@@ -73,12 +83,25 @@ async def serve_http(configuration: Configuration, state: Path, host: str, port:
     """Serves clients at `/mcp`, and at `/mcp/{page}` as callers on that page.
 
     Raises:
-        InvalidInput: the address can be reached from other machines.
+        InvalidInput: nobody signs in, and the address can be reached from other machines.
     """
-    check_loopback(host)
-    async with open_gateway(configuration, state) as (_, server):
-        settings = uvicorn.Config(http_app(server), host=host, port=port, log_level="warning", ws="none")
+    identity = identity_of(configuration)
+    if identity is None:
+        check_loopback(host)
+    caller_of = None if identity is None else identified_caller(secrets.token_hex(4))
+    async with open_gateway(configuration, state, caller_of=caller_of) as (gateway, server):
+        base = f"http://{host}:{port}" if identity is None else identity.options.url.rstrip("/")
+        app = http_app(server, identity, sign_ins_of(gateway, base))
+        settings = uvicorn.Config(app, host=host, port=port, log_level="warning", ws="none")
         await uvicorn.Server(settings).serve()
+
+
+def identity_of(configuration: Configuration) -> Identity | None:
+    """How callers over HTTP sign in; None where the configuration says nothing of it."""
+    options = configuration.options
+    if options.identity is None:
+        return None
+    return Identity(options.identity, options.caller, os.environ, configuration.folder)
 
 
 def check_loopback(host: str) -> None:
@@ -87,31 +110,69 @@ def check_loopback(host: str) -> None:
     Raises:
         InvalidInput: it is such an address.
     """
-    try:
-        is_loopback = host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        is_loopback = False
-    if not is_loopback:
+    if not is_loopback(host):
         raise InvalidInput(
             f"host is {host!r}, must be an address of this machine alone, such as 127.0.0.1: "
-            "callers do not sign in"
+            "callers do not sign in; see `identity` in docs/gateway.md"
         )
 
 
-def http_app(server: McpServer) -> Starlette:
-    """An ASGI application with `/mcp` and `/mcp/{page}`."""
-    names = ("127.0.0.1", "localhost", "[::1]")
-    hosts = [f"{name}:*" for name in names]
-    manager = server.side.http([*names, *hosts], [f"http://{host}" for host in (*names, *hosts)])
+def sign_ins_of(gateway: Gateway, base: str) -> SignIns:
+    """The gateway's sign-ins at servers, whose browsers come back to this address of the gateway."""
+    offered = gateway.offered_sign_ins
+    offered.callback = f"{base}{CALLBACK}"
+    return offered.sign_ins
+
+
+def http_app(
+    server: McpServer, identity: Identity | None = None, sign_ins: SignIns | None = None
+) -> Starlette:
+    """An ASGI application with `/mcp`, `/mcp/{page}`, `/tools/list` and `/tools/call`.
+
+    identity: how callers sign in here. sign_ins: the callers' sign-ins at servers.
+    """
+    names = ["127.0.0.1", "localhost", "[::1]"]
+    hosts = [*names, *[f"{name}:*" for name in names]]
+    origins = [f"http://{host}" for host in hosts]
+    if identity is not None:
+        url = urlsplit(identity.options.url)
+        hosts.append(url.netloc)
+        origins.append(f"{url.scheme}://{url.netloc}")
+    security = TransportSecuritySettings(
+        enable_dns_rebinding_protection=True, allowed_hosts=hosts, allowed_origins=origins
+    )
+    manager = server.side.http(security)
 
     @asynccontextmanager
     async def lifespan(_: Any) -> AsyncIterator[None]:
         async with manager.run():
             yield
 
-    endpoint = _Endpoint(manager.handle_request)
-    routes = [Route("/mcp", endpoint), Route("/mcp/{page}", endpoint)]
-    return Starlette(routes=routes, lifespan=lifespan)
+    endpoints: dict[str, ASGIApp] = {
+        "/mcp": _Endpoint(manager.handle_request),
+        "/mcp/{page}": _Endpoint(manager.handle_request),
+        "/tools/list": RestEndpoint(server, "tools/list", security),
+        "/tools/call": RestEndpoint(server, "tools/call", security),
+    }
+    methods = {"/tools/list": ["GET"], "/tools/call": ["POST"]}
+    routes: list[BaseRoute] = [] if sign_ins is None else [Route(CALLBACK, sign_ins.callback)]
+    middleware: list[Middleware] = []
+    if identity is not None:
+        options, metadata_url = identity.options, None
+        resource = AnyHttpUrl(options.resource)
+        if options.issuer:
+            metadata_url = build_resource_metadata_url(resource)
+            routes += create_protected_resource_routes(
+                resource, [AnyHttpUrl(options.issuer)], list(options.scopes) or None
+            )
+        endpoints = {
+            path: RequireAuthMiddleware(endpoint, list(options.scopes), metadata_url)
+            for path, endpoint in endpoints.items()
+        }
+        backend = BearerAuthBackend(identity)
+        middleware = [Middleware(AuthenticationMiddleware, backend=backend, on_error=on_authentication_error)]
+    routes += [Route(path, endpoint, methods=methods.get(path)) for path, endpoint in endpoints.items()]
+    return Starlette(routes=routes, middleware=middleware, lifespan=lifespan)
 
 
 class _Endpoint:

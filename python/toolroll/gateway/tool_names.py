@@ -15,7 +15,8 @@ from toolroll.gateway.configuration import prefix_of
 
 LONGEST = 64
 READ_RESULT = "read_result"
-_RESERVED = frozenset((*[tool.name for tool in META_TOOLS], READ_RESULT))
+SIGN_IN = "sign_in"
+_RESERVED = frozenset((*[tool.name for tool in META_TOOLS], READ_RESULT, SIGN_IN))
 _DIGITS = 8  # of the hash in a name that could not stay as it is
 
 

@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -15,8 +16,9 @@ import anyio.abc
 from toolroll.errors import Overloaded, ToolrollError
 from toolroll.gateway.connection import Connection, said
 from toolroll.gateway.listing import Listing, read_listing
-from toolroll.gateway.mcp_versions import Client, Json
+from toolroll.gateway.mcp_versions import Client, Json, ProtocolError
 from toolroll.gateway.server_spec import ServerSpec
+from toolroll.gateway.sign_in import Account
 
 _log = logging.getLogger("toolroll.gateway")
 
@@ -38,6 +40,7 @@ class Upstream:
         spec: how it is reached.
         main: the connection whose lists count, and that serves the configured user.
         listing: what it offers; None before the first list.
+        subscribed: user → URIs of the resources that its connection subscribed to.
         refusal: why its tools are not taken over; "" if they are.
     """
 
@@ -47,19 +50,26 @@ class Upstream:
         folder: Path,
         logs: Path,
         on_listing: Callable[[Upstream], Awaitable[None]],
+        on_update: Callable[[Upstream, str, Json], Awaitable[None]],
+        account_of: Callable[[ServerSpec, str], Account | None],
     ) -> None:
         """folder: of the configuration. logs: folder for the servers' standard error.
 
-        on_listing: is called with each list that differs from the one before.
+        on_listing: is called with each list that differs from the one before. on_update: is called with the
+        user whose connection it is, and what the server says of a resource that changed. account_of: the
+        tokens of a user.
         """
         self.spec, self.refusal = spec, ""
         self.listing: Listing | None = None
-        self._folder, self._logs, self._on_listing = folder, logs, on_listing
+        self._folder, self._logs = folder, logs
+        self._on_listing, self._on_update = on_listing, on_update
+        self._account_of = account_of
+        self.subscribed: dict[str, set[str]] = {}
         self._tasks: anyio.abc.TaskGroup | None = None
         self._users: dict[str, tuple[Connection, anyio.CancelScope]] = {}
         self._last_use: dict[str, float] = {}
         self._stale = anyio.Event()
-        self.main = self._connection("", self._listed)
+        self.main = self._connection("", self._main_up)
 
     @property
     def log_file(self) -> Path:
@@ -79,25 +89,88 @@ class Upstream:
         Raises:
             Overloaded: too many users have one.
         """
-        if not user or self.spec.is_shared or self._tasks is None:
+        user = self.process_user(user)
+        if not user or self._tasks is None:
             return self.main
         if user not in self._users:
             if len(self._users) >= MOST_USERS:
                 raise Overloaded(
                     f"server {self.spec.name!r}: runs for {MOST_USERS} users already", retry_after_s=60
                 )
-            connection, scope = self._connection(user, _nothing), anyio.CancelScope()
+            connection, scope = self._connection(user, partial(self._user_up, user)), anyio.CancelScope()
             self._users[user] = connection, scope
             self._tasks.start_soon(self._run_for, connection, scope)
         self._last_use[user] = time.monotonic()
         return self._users[user][0]
+
+    def _connections(self) -> list[Connection]:
+        return [self.main, *[connection for connection, _ in self._users.values()]]
+
+    @property
+    def is_up(self) -> bool:
+        """Whether it serves anybody."""
+        return any(connection.state == "up" for connection in self._connections())
+
+    def account(self, user: str) -> Account | None:
+        """The tokens that this user's requests carry; None for a server without a URL."""
+        return self._account_of(self.spec, self.process_user(user))
+
+    def needs_sign_in(self, user: str) -> bool:
+        """Whether this user has to sign in before the server answers."""
+        user = self.process_user(user)
+        connection = self._users[user][0] if user in self._users else self.main
+        if connection is self.main and user and self.main.needs_sign_in:
+            account = self.account(user)
+            return account is not None and not account.has_tokens
+        return connection.needs_sign_in
+
+    async def start_for(self, user: str) -> None:
+        """Starts the connection of a user who has signed in, if the lists of the server are not known yet.
+
+        Raises:
+            Overloaded: too many users have one.
+        """
+        if self.listing is None and self.spec.sign_in == "user" and not self.needs_sign_in(user):
+            await self.connection_of(user)
+
+    def signed_in(self, user: str) -> None:
+        """Connects at once with new tokens."""
+        user = self.process_user(user)
+        (self._users[user][0] if user in self._users else self.main).retry_now()
+
+    def process_user(self, user: str) -> str:
+        """Whose connection serves this user; "" for the main one."""
+        return "" if self.spec.is_shared else user
+
+    async def subscribe(self, user: str, uri: str) -> None:
+        """Subscribes to a resource on this user's connection, and again whenever it comes up.
+
+        Raises:
+            ProtocolError, ServerDown, Overloaded, TimeoutError: as `Connection.request`.
+        """
+        connection = await self.connection_of(user)
+        await connection.request("resources/subscribe", {"uri": uri})
+        self.subscribed.setdefault(self.process_user(user), set()).add(uri)
+
+    async def unsubscribe(self, user: str, uri: str) -> None:
+        """Ends that."""
+        user = self.process_user(user)
+        uris = self.subscribed.get(user, set())
+        uris.discard(uri)
+        if not uris:
+            self.subscribed.pop(user, None)
+        connection = await self.connection_of(user)
+        if connection.client is not None:
+            await connection.request("resources/unsubscribe", {"uri": uri})
 
     def compare(self) -> None:
         """Reads the lists again soon."""
         self._stale.set()
 
     def _connection(self, user: str, on_up: Callable[[Client], Awaitable[None]]) -> Connection:
-        return Connection(self.spec, self._folder, self.log_file, on_up, self._notified)
+        notified = partial(self._notified, user)
+        account = self._account_of(self.spec, user)
+        return Connection(self.spec, self._folder, self.log_file, on_up, notified, account)
 
     async def _run_for(self, connection: Connection, scope: anyio.CancelScope) -> None:
         with scope:
@@ -107,20 +180,38 @@ class Upstream:
         while True:
             await anyio.sleep(_IDLE_S / 10)
             for user, used in list(self._last_use.items()):
-                if time.monotonic() - used > _IDLE_S:
+                if time.monotonic() - used > _IDLE_S and user not in self.subscribed:
                     del self._last_use[user]
                     self._users.pop(user)[1].cancel()
 
-    async def _notified(self, method: str, params: Json) -> None:
+    async def _notified(self, user: str, method: str, params: Json) -> None:
         if method in _CHANGES:
             self.compare()
+        elif method == "notifications/resources/updated":
+            await self._on_update(self, user, params)
+
+    async def _main_up(self, client: Client) -> None:
+        await self._listed(client)
+        await self._resubscribe("", client)
+
+    async def _user_up(self, user: str, client: Client) -> None:
+        if self.main.needs_sign_in:  # then the list of whoever has signed in counts
+            await self._listed(client)
+        await self._resubscribe(user, client)
+
+    async def _resubscribe(self, user: str, client: Client) -> None:
+        for uri in sorted(self.subscribed.get(user, ())):
+            try:
+                await client.request("resources/subscribe", {"uri": uri})
+            except ProtocolError as error:  # the resource may be gone
+                _log.warning("server %r: %s cannot be subscribed to: %s", self.spec.name, uri, said(error))
 
     async def _refresh(self) -> None:
         while True:
             await self._stale.wait()
             await anyio.sleep(_SETTLE_S)
             self._stale = anyio.Event()
-            client = self.main.client
+            client = next((each.client for each in self._connections() if each.client is not None), None)
             if client is not None:
                 try:
                     with anyio.fail_after(self.spec.start_timeout_s):
@@ -140,7 +231,3 @@ class Upstream:
                 await self._on_listing(self)
             except ToolrollError as error:
                 _log.warning("server %r: its tools are not taken over: %s", self.spec.name, error)
-
-
-async def _nothing(client: Client) -> None:
-    """Another connection's lists count."""

@@ -286,6 +286,12 @@ class Candidates:
         return self._latest(RetrievalResult)
 
     @property
+    def retrieved_scores(self) -> tuple[Rows, Scores]:
+        """The rows that retrieval found, and their scores; none where it did not run."""
+        found = self.retrieved
+        return (NO_ROWS, NO_SCORES) if found is None else (found.rows, found.scores)
+
+    @property
     def fallback(self) -> Fallback | None:
         """The rows that stand in for a match; None where something matched."""
         return self._latest(Fallback)

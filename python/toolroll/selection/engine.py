@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import NamedTuple, TypedDict, TypeVar
 
 import numpy as np
@@ -66,6 +67,11 @@ def _ignore(*event: object) -> None:
 
 def _random_seed() -> int:
     return int.from_bytes(random_bytes()[:8], "little")
+
+
+@lru_cache(maxsize=4_096)
+def _session_seed(org: str, session: str) -> int:
+    return key("session", org, session)
 
 
 class TurnOptions(TypedDict, total=False):
@@ -431,7 +437,7 @@ class Engine(NoConversation):
         """The turn. reading: with its vectors."""
         request, context, text, vector = begun.request, begun.context, reading.text, reading.vector
         learned = self._learned(context.org)
-        return Turn(
+        turn = Turn(
             text=text,
             context=context,
             vector=vector,
@@ -440,7 +446,7 @@ class Engine(NoConversation):
             budget_tokens=_limit("budget_tokens", request.budget_tokens),
             always_include=_names("always_include", request.always_include),
             sent=_names("sent", request.sent),
-            seed=key("session", context.org, context.session) if context.session else self._draw(),
+            seed=_session_seed(context.org, context.session) if context.session else self._draw(),
             query=reading.query,
             trust=reading.trust,
             clauses=reading.clauses,
@@ -460,6 +466,8 @@ class Engine(NoConversation):
             tool_list=begun.snapshot.tool_list,
             public_only=begun.snapshot.expired is not None,
         )
+        turn.reading = reading
+        return turn
 
     def _finish(
         self,

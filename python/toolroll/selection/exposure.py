@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from toolroll._core import expected_calls, packed_calls
-from toolroll.arrays import NO_ROWS, NO_SCORES, Rows
+from toolroll.arrays import Rows
 from toolroll.context import Turn
 from toolroll.embedder import TEMPERATURE
 from toolroll.learning.exposure import Exposure, ShownTool, pack_key
@@ -44,14 +44,14 @@ def exposure_of(selection: Selection, reporter: str, category: str) -> Exposure:
 
 def packed_tools(selection: Selection) -> bytes:
     """What `pack_tools` makes of the tools in a selection that was not delivered yet."""
-    catalog, rows, found = selection.catalog, selection.rows, selection.candidates.retrieved
+    catalog, rows = selection.catalog, selection.rows
     known: dict[int, bytes] = catalog.remembered("packed keys", dict)
     try:
         keys = [known[row] for row in rows.tolist()]
     except KeyError:
         known |= {row: pack_key(catalog.tool_key(row)) for row in rows.tolist()}
         keys = [known[row] for row in rows.tolist()]
-    found_rows, scores = (NO_ROWS, NO_SCORES) if found is None else (found.rows, found.scores)
+    found_rows, scores = selection.candidates.retrieved_scores
     return packed_calls(
         keys, rows, found_rows, scores, temperature=TEMPERATURE, calls=_CALLS, elsewhere=_ELSEWHERE
     )

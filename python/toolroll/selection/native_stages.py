@@ -183,11 +183,7 @@ class NativeStages:
         if conversation is not None and self.affinity is not None:
             called = tuple(self.affinity.called(conversation))
         picked = self.selector.pick(
-            query,
-            turn.vector,
-            turn.trust,
-            turn.clauses,
-            turn.earlier,
+            turn.texts,
             allowed,
             None if page is None else page.rows,
             routed,

@@ -67,6 +67,12 @@ class PickedCandidates(Candidates):
         return self._retrieved() if by_words is None else self._by_words(by_words)
 
     @property
+    def retrieved_scores(self) -> tuple[Rows, Scores]:
+        """The rows that retrieval found, and their scores."""
+        rows, scores, *_ = self._picked.by_words or self._picked.retrieved
+        return rows, scores
+
+    @property
     def before_list(self) -> Rows:
         """int32[n]: the rows before the list of the conversation had a say; these rows where it had none."""
         return self._picked.before_list

@@ -14,13 +14,14 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 
 from toolroll._core import Bitset
 from toolroll.catalog.catalog import Catalog
 from toolroll.catalog.message_text import Reader
-from toolroll.context import Turn
+from toolroll.context import Context, Turn
 from toolroll.conversation import Retention
 from toolroll.errors import Failure, ToolrollError
 from toolroll.selection.calls import Calls
@@ -33,6 +34,23 @@ _log = logging.getLogger("toolroll")
 
 _RETENTION = Retention()
 _AS_IT_IS = Reader(None, clauses=False)
+
+
+class _Permitted(NamedTuple):
+    """What the hard stages left, and all that they read of the turn."""
+
+    context: Context
+    stored: frozenset[str]
+    public_only: bool
+    candidates: Candidates
+
+    def holds_for(self, turn: Turn) -> bool:
+        """Whether the hard stages would leave the same to this turn."""
+        return (
+            self.context is turn.context
+            and self.stored is turn.stored
+            and self.public_only is turn.public_only
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,6 +97,7 @@ class Pipeline:
     build_s: float = 0.0
     is_native: bool = True
     _start: Candidates = field(init=False, repr=False)
+    _last: list[_Permitted] = field(default_factory=list, init=False, repr=False)  # one, or none yet
     _native_soft: NativeStages | None = field(init=False, repr=False)
     _native_search: NativeStages | None = field(init=False, repr=False)
 
@@ -174,6 +193,17 @@ class Pipeline:
         return self._allowed(turn, _StageRunner([] if failures is None else failures, [])).allowed
 
     def _allowed(self, turn: Turn, runner: _StageRunner) -> Candidates:
+        """What the hard stages leave. The last answer is kept: the turns of a caller follow each other."""
+        for last in self._last:
+            if last.holds_for(turn):
+                return last.candidates
+        before = len(runner.failures)
+        candidates = self._forbidden(turn, runner)
+        if len(runner.failures) == before and turn.context.has_fixed_settings:
+            self._last[:] = [_Permitted(turn.context, turn.stored, turn.public_only, candidates)]
+        return candidates
+
+    def _forbidden(self, turn: Turn, runner: _StageRunner) -> Candidates:
         candidates = self._start
         if turn.public_only:
             candidates = candidates.forbid(self.catalog.not_public, "policy.expired")

@@ -14,6 +14,7 @@ from toolroll import Registry, Toolroll, __version__
 from toolroll.adapters.prometheus import ToolrollCollector
 from toolroll.embedders import named
 from toolroll.server.conversations import session_router
+from toolroll.server.description import describe, operation_id
 from toolroll.server.gate import Gate
 from toolroll.server.health import health_router
 from toolroll.server.hosts import LOOPBACK
@@ -24,6 +25,7 @@ from toolroll.server.metrics import WorkerMetrics, metrics_router
 from toolroll.server.outcomes import outcome_router
 from toolroll.server.page import add_page
 from toolroll.server.page_sessions import PageSessions
+from toolroll.server.parent import end_with_parent
 from toolroll.server.problems import problem_of_bug, problem_of_http
 from toolroll.server.request_limits import RequestLimits
 from toolroll.server.selections import selection_router
@@ -47,6 +49,7 @@ def create_application(settings: ServerSettings) -> FastAPI:
         embedder=embedder or "none",
         profile=settings.profile,
         messages=settings.messages,
+        journal=settings.journal or None,
     )
     try:
         registry = Registry.open(settings.catalog, create=False)
@@ -72,7 +75,15 @@ def create_application(settings: ServerSettings) -> FastAPI:
                 registry.close()
 
     sessions = PageSessions(settings.session_secret)
-    application = FastAPI(title="toolroll", version=__version__, lifespan=lifespan)
+    application = FastAPI(
+        title="toolroll",
+        version=__version__,
+        lifespan=lifespan,
+        docs_url=None,  # its page loads scripts from other hosts
+        redoc_url=None,
+        generate_unique_id_function=operation_id,
+    )
+    describe(application)
     application.state.roll, application.state.registry = roll, registry
     application.add_exception_handler(HTTPException, problem_of_http)
     application.add_exception_handler(Exception, problem_of_bug)
@@ -102,4 +113,5 @@ def create_from_environment() -> FastAPI:
     """The service with the settings in the environment, for an ASGI server that is given an import path."""
     settings = read_settings()
     configure(settings.log)
+    end_with_parent()
     return create_application(settings)

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 from fastapi import APIRouter, Request, Response
+from pydantic import Field
 
 from toolroll import Toolroll
 from toolroll.errors import Denied
+from toolroll.server.answers import (
+    CheckAnswer,
+    ConversationAnswer,
+    FoundAnswer,
+    FoundTool,
+    IdleAnswer,
+    LoadingAnswer,
+    SelectionAnswer,
+    UsedAnswer,
+)
 from toolroll.server.bodies import Body, ContextBody, MessageBody, Provider
 from toolroll.server.callers import Caller, Identify, caller_of
 from toolroll.server.outcomes import CalledBody
@@ -34,26 +42,26 @@ class TurnContextBody(Body):
 class CheckBody(TurnContextBody):
     """A tool that the model calls."""
 
-    name: str
+    name: str = Field(examples=["get_forecast"])
 
 
 class UsedBody(TurnContextBody):
     """The tools that the model called, and whether they worked."""
 
-    called: CalledBody
+    called: CalledBody = Field(examples=[{"get_forecast": True}])
 
 
 class SearchBody(TurnContextBody):
     """What tools are searched for."""
 
-    queries: tuple[str, ...]
+    queries: tuple[str, ...] = Field(examples=[["send a mail"]])
     k: int = 5
 
 
 class NamesBody(TurnContextBody):
     """Names of tools or toolkits."""
 
-    names: tuple[str, ...]
+    names: tuple[str, ...] = Field(examples=[["send_mail"]])
 
 
 def session_router(roll: Toolroll, identify: Identify = caller_of) -> APIRouter:
@@ -65,7 +73,7 @@ def session_router(roll: Toolroll, identify: Identify = caller_of) -> APIRouter:
         caller.require(role)
         return await roll.asession(session, context.context(caller))
 
-    @router.post("/select")
+    @router.post("/select", responses={200: {"model": SelectionAnswer}})
     async def select(
         request: Request,
         session: str,
@@ -83,7 +91,7 @@ def session_router(roll: Toolroll, identify: Identify = caller_of) -> APIRouter:
         return Response(selection_json(selection, schemas, signed), media_type="application/json")
 
     @router.post("/check")
-    async def check(request: Request, session: str, body: CheckBody) -> dict[str, Any]:
+    async def check(request: Request, session: str, body: CheckBody) -> CheckAnswer:
         """Says whether the model may call the tool: it was offered, and the newest policy allows it.
 
         `name` is the tool's own name, where the model was sent another one.
@@ -92,44 +100,45 @@ def session_router(roll: Toolroll, identify: Identify = caller_of) -> APIRouter:
         try:
             tool = await talk.acheck(body.name)
         except Denied as error:
-            return {"allowed": False, "name": body.name, "reason": str(error)}
-        return {"allowed": True, "name": tool.name, "reason": ""}
+            return CheckAnswer(allowed=False, name=body.name, reason=str(error))
+        return CheckAnswer(allowed=True, name=tool.name, reason="")
 
     @router.post("/used")
-    async def used(request: Request, session: str, body: UsedBody) -> dict[str, Any]:
+    async def used(request: Request, session: str, body: UsedBody) -> UsedAnswer:
         """Reports the tools that the model called in this turn. `refused` were not offered to it."""
         talk = await opened(request, session, body.context, "report")
-        return {"refused": await talk.aused(body.called)}
+        return UsedAnswer(refused=list(await talk.aused(body.called)))
 
     @router.post("/end-turn")
-    async def end_turn(request: Request, session: str, body: TurnContextBody) -> dict[str, Any]:
+    async def end_turn(request: Request, session: str, body: TurnContextBody) -> IdleAnswer:
         """Closes the turn. `idle` are loaded tools that lose their place with the next one."""
         talk = await opened(request, session, body.context, "report")
-        return {"idle": await talk.aend_turn()}
+        return IdleAnswer(idle=list(await talk.aend_turn()))
 
     @router.post("/search")
-    async def search(request: Request, session: str, body: SearchBody) -> dict[str, Any]:
+    async def search(request: Request, session: str, body: SearchBody) -> FoundAnswer:
         """Finds tools that were not shown, too. The model may call what is found."""
         talk = await opened(request, session, body.context)
-        return {"tools": _described(await talk.asearch(*body.queries, k=body.k))}
+        found = await talk.asearch(*body.queries, k=body.k)
+        return FoundAnswer(tools=list(map(_found, found)))
 
     @router.post("/load")
-    async def load(request: Request, session: str, body: NamesBody) -> dict[str, Any]:
+    async def load(request: Request, session: str, body: NamesBody) -> LoadingAnswer:
         """Loads tools by name; a toolkit's name loads its tools. `text` is for the model."""
         talk = await opened(request, session, body.context)
         return _answered(await talk.aload(body.names))
 
     @router.post("/unload")
-    async def unload(request: Request, session: str, body: NamesBody) -> dict[str, Any]:
+    async def unload(request: Request, session: str, body: NamesBody) -> LoadingAnswer:
         """Takes tools out of the conversation. `text` is for the model."""
         talk = await opened(request, session, body.context)
         return _answered(await talk.aunload(body.names))
 
     @router.get("")
-    async def read(request: Request, session: str, org: str = "") -> dict[str, Any]:
+    async def read(request: Request, session: str, org: str = "") -> ConversationAnswer:
         """The conversation's turn, and the tools that it has loaded."""
         talk = await opened(request, session, ContextBody(org=org))
-        return {"turn": talk.turn, "is_open": talk.is_open, "loaded": talk.loaded}
+        return ConversationAnswer(turn=talk.turn, is_open=talk.is_open, loaded=list(talk.loaded))
 
     @router.delete("", status_code=204, response_class=Response)
     async def delete(request: Request, session: str, org: str = "") -> None:
@@ -139,16 +148,15 @@ def session_router(roll: Toolroll, identify: Identify = caller_of) -> APIRouter:
     return router
 
 
-def _described(tools: Sequence[Tool]) -> list[dict[str, Any]]:
-    return [
-        {"name": tool.name, "description": tool.description, "parameters": tool.parameters} for tool in tools
-    ]
+def _found(tool: Tool) -> FoundTool:
+    parameters = None if tool.parameters is None else dict(tool.parameters)
+    return FoundTool(name=tool.name, description=tool.description, parameters=parameters)
 
 
-def _answered(answer: Answer) -> dict[str, Any]:
-    return {
-        "text": answer.text,
-        "tools": [tool.name for tool in answer.tools],
-        "unknown": answer.unknown,
-        "is_error": answer.is_error,
-    }
+def _answered(answer: Answer) -> LoadingAnswer:
+    return LoadingAnswer(
+        text=answer.text,
+        tools=[tool.name for tool in answer.tools],
+        unknown=list(answer.unknown),
+        is_error=answer.is_error,
+    )

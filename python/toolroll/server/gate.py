@@ -18,7 +18,8 @@ from toolroll.server.page_sessions import PageSessions, is_of_another_site
 from toolroll.server.problems import problem
 from toolroll.server.request_limits import BUSY_RETRY_S, RequestLimits, limited
 
-OPEN_PATHS = frozenset({"/healthz", "/readyz"})  # probes have no key, and call a pod by its address
+# Probes have no key, and call a pod by its address. The description is the same for all.
+OPEN_PATHS = frozenset({"/healthz", "/readyz", "/openapi.json"})
 _BEARER = "bearer "
 
 Headers = Mapping[bytes, bytes]
@@ -78,7 +79,7 @@ class Gate:
         length = headers.get(b"content-length", b"0")
         if not length.isdigit() or int(length[:20]) > self.max_body_bytes:
             return problem(413, "Too large", f"the body is longer than {self.max_body_bytes:,} bytes")
-        wait_s = self.limits.overdrawn_s(caller.key_id)
+        wait_s = await self.limits.overdrawn_s(caller.key_id)
         if wait_s is not None:
             return _refused(
                 429, "Too many requests", "the key has used up its requests", {"Retry-After": str(wait_s)}

@@ -6,6 +6,7 @@ import logging
 import time
 from dataclasses import dataclass
 
+from fastapi.routing import APIRoute
 from prometheus_client import CollectorRegistry, Counter, Histogram
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -79,12 +80,25 @@ class MeasuredRequests:
         try:
             await self.application(scope, receive, send_noting)
         finally:
-            route = getattr(scope.get("route"), "path", UNROUTED)
+            route = _template(scope)
             self.metrics.requests.labels(scope["method"], route, status).inc()
             spent_s = time.perf_counter() - begun
             self.metrics.duration.labels(route).observe(spent_s)
             if self.is_logged:
                 _log.info("request", extra=_line(scope, route, status, spent_s))
+
+
+def _template(scope: Scope) -> str:
+    """The path of the route that has got the request, with names in place of values, and with its prefix.
+
+    Depending on FastAPI's version, a route knows the prefix of its router or not.
+    """
+    route = scope.get("route")
+    if not isinstance(route, APIRoute):
+        return UNROUTED
+    tail = route.path_format.format(**scope.get("path_params", {}))
+    path: str = scope["path"]
+    return path.removesuffix(tail) + route.path_format if path.endswith(tail) else route.path_format
 
 
 def _line(scope: Scope, route: str, status: int, spent_s: float) -> dict[str, object]:

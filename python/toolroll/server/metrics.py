@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from prometheus_client import CollectorRegistry
@@ -84,7 +85,9 @@ def metrics_router(metrics: WorkerMetrics, identify: Identify = caller_of) -> AP
     """`/metrics`. They are about all organisations, so only callers who are bound to none see them."""
     router = APIRouter(tags=["health"], route_class=ProblemRoute)
 
-    @router.get("/metrics", response_class=Response)
+    text: dict[int | str, dict[str, Any]] = {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
+
+    @router.get("/metrics", response_class=Response, responses=text)
     async def read(request: Request) -> Response:
         """The counters of all workers, in Prometheus' text format."""
         caller = identify(request)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from fastapi import APIRouter, Request
 from pydantic import Field
 
 from toolroll import Toolroll
+from toolroll.server.answers import OutcomeAnswer
 from toolroll.server.bodies import Body
 from toolroll.server.callers import Identify, caller_of
 from toolroll.server.problems import ProblemRoute
@@ -32,11 +31,10 @@ def outcome_router(roll: Toolroll, identify: Identify = caller_of) -> APIRouter:
     router = APIRouter(tags=["outcomes"], route_class=ProblemRoute)
 
     @router.post("/outcomes")
-    async def record(request: Request, body: OutcomeBody) -> dict[str, Any]:
+    async def record(request: Request, body: OutcomeBody) -> OutcomeAnswer:
         """Reports the outcome of a selection. To report it again adds nothing.
 
-        `counted` is the number of tools of which the report says something new. `pending` says why an outcome
-        changes no estimate yet.
+        A caller may send it again after any error.
         """
         caller = identify(request)
         caller.require("report")
@@ -50,6 +48,6 @@ def outcome_router(roll: Toolroll, identify: Identify = caller_of) -> APIRouter:
             reporter=body.reporter,
             org=None if is_any_org else caller.org_of(body.org),
         )
-        return {"event_id": done.event_id, "counted": done.counted, "pending": dict(done.pending)}
+        return OutcomeAnswer(event_id=done.event_id, counted=done.counted, pending=dict(done.pending))
 
     return router

@@ -8,8 +8,8 @@ from collections import Counter
 
 from fastapi import HTTPException
 from limits import RateLimitItem, parse
-from limits.storage import MemoryStorage
-from limits.strategies import FixedWindowRateLimiter
+from limits.aio.storage import MemoryStorage  # the other one starts a thread every 10 ms, and waits for it
+from limits.aio.strategies import FixedWindowRateLimiter
 from starlette.types import Message, Receive
 
 from toolroll.errors import InvalidInput
@@ -34,11 +34,12 @@ class RequestLimits:
         self._windows = FixedWindowRateLimiter(MemoryStorage())
         self.in_flight: Counter[str] = Counter()
 
-    def overdrawn_s(self, caller: str) -> int | None:
+    async def overdrawn_s(self, caller: str) -> int | None:
         """The seconds after which the caller may come again; None if it may now. Counts a request."""
-        if self._windows.hit(self._rate, caller):
+        if await self._windows.hit(self._rate, caller):
             return None
-        resets_at: float = self._windows.get_window_stats(self._rate, caller).reset_time
+        window = await self._windows.get_window_stats(self._rate, caller)
+        resets_at: float = window.reset_time
         return max(1, math.ceil(resets_at - time.time()))
 
     def begin(self, caller: str) -> bool:

@@ -6,6 +6,8 @@ import json
 
 from toolroll.selection.selection import Selection
 
+_encode = json.JSONEncoder(separators=(",", ":")).encode  # json.dumps would make an encoder for each call
+
 
 def selection_json(selection: Selection, provider: str | None, receipt: str | None) -> bytes:
     """The answer to a request for a selection.
@@ -22,7 +24,7 @@ def selection_json(selection: Selection, provider: str | None, receipt: str | No
         "missing_required": selection.missing_required,
         **({} if receipt is None else {"receipt": receipt}),
     }
-    text = json.dumps(fields, separators=(",", ":")).encode()
+    text = _encode(fields).encode()
     if provider is None:
         return text
     return b'%b,"schemas":%b}' % (text[:-1], selection.schemas_json(provider))

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from toolroll import Toolroll
 from toolroll.errors import ToolrollError
+from toolroll.server.answers import BatchAnswer, SelectionAnswer
 from toolroll.server.bodies import Body, MessageBody, Provider
 from toolroll.server.callers import Caller, Identify, caller_of
 from toolroll.server.problems import ProblemRoute, problem_of
@@ -33,7 +34,7 @@ def selection_router(roll: Toolroll, identify: Identify = caller_of) -> APIRoute
     """`/select` and `/select/batch`. identify: says who makes a request."""
     router = APIRouter(tags=["selections"], route_class=ProblemRoute)
 
-    @router.post("/select")
+    @router.post("/select", responses={200: {"model": SelectionAnswer}})
     async def select(
         request: Request, body: SelectBody, schemas: Provider | None = None, receipt: bool = False
     ) -> Response:
@@ -46,7 +47,7 @@ def selection_router(roll: Toolroll, identify: Identify = caller_of) -> APIRoute
         caller.require("select")
         return _answer(await _selected(roll, caller, body, schemas, receipt))
 
-    @router.post("/select/batch")
+    @router.post("/select/batch", responses={200: {"model": BatchAnswer}})
     async def select_batch(
         request: Request, body: BatchBody, schemas: Provider | None = None, receipt: bool = False
     ) -> Response:

@@ -36,6 +36,7 @@ class ServerSettings(BaseSettings):
         grace_s: how long a stop may take: requests finish, then outcomes are written.
         embedder, profile: as `Toolroll.open` takes them.
         messages: how events keep messages: their text, a keyed digest, nothing, or no events at all.
+        journal: the folder where outcomes wait for the database; empty as in `Toolroll.open`.
         authentication: whether callers need a service key; without keys, only this machine can call.
         hosts: names by which the service may be called; empty for those of this machine.
         key_rate: how many requests a key has in which time, in each worker.
@@ -57,6 +58,7 @@ class ServerSettings(BaseSettings):
     embedder: str = "static"
     profile: str = "default"
     messages: Literal["kept", "hashed", "dropped", "none"] = "hashed"
+    journal: str = ""
     authentication: Literal["keys", "none"] = "keys"
     hosts: tuple[str, ...] = ()
     key_rate: str = "5000/second"

@@ -35,6 +35,7 @@ def test_an_answer_is_kept_as_it_came(tmp_path):
     assert asked(tmp_path, line) == line.replace("{id}", "1").encode() + b"\n"
 
 
+@pytest.mark.slow
 def test_the_tools_of_all_pages_are_joined(tmp_path):
     pages = [
         '{"jsonrpc": "2.0", "id": {id}, "result": {"tools": [{"name": "a"}], "nextCursor": "1"}}',

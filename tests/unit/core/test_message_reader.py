@@ -213,3 +213,27 @@ def test_a_reading_takes_vectors_for_its_texts_in_their_order():
 def test_what_is_no_table_is_refused():
     with pytest.raises(TypeError, match="table: must be a MultilingualTable or None"):
         MessageReader(None, True).read("x", (), None, 7)  # type: ignore[arg-type]
+
+
+def test_a_reading_that_is_made_of_its_parts_has_the_same_parts():
+    read = MessageReader(None, True).read(
+        "turn on the lamps, then read my mail aloud", [(True, "hello there")], None, StaticEmbedder().table
+    )
+    made = Reading(read.query, read.vector, read.trust, read.clauses, read.earlier)
+    assert (made.text, made.query, made.trust) == (read.text, read.query, read.trust)
+    assert made.texts == read.texts and len(read.clauses) == 2 and len(read.earlier) == 1
+    assert made.vector.tobytes() == read.vector.tobytes()
+    for mine, its in zip((*made.clauses, *made.earlier), (*read.clauses, *read.earlier), strict=True):
+        assert (mine[0], mine[2]) == (its[0], its[2]) and mine[1].tobytes() == its[1].tobytes()
+        assert mine[3] == np.float32(its[3])
+    empty = Reading("rain", None, 1.0, (), ())
+    assert empty.vector is None and empty.texts == ["rain"]
+
+
+@pytest.mark.parametrize(
+    "parts", [("rain",), (("rain", None, 1.0),), ((1, None, 1.0, 1.0),), (("rain", "no array", 1.0, 1.0),)]
+)
+def test_a_reading_refuses_what_is_no_part(parts):
+    for clauses, earlier in ((parts, ()), ((), parts)):
+        with pytest.raises(TypeError, match="part"):
+            Reading("rain", None, 1.0, clauses, earlier)

@@ -6,11 +6,11 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import TypeAdapter, ValidationError
 
 pytest.importorskip("mcp")
 
 import anyio
+from pydantic import TypeAdapter, ValidationError
 
 from toolroll.errors import InvalidInput
 from toolroll.gateway import bounded_lines

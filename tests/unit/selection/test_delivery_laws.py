@@ -56,6 +56,7 @@ def names_in(value: Any) -> set[str]:
     return set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("provider", "how"), CAN)
 @settings(max_examples=40)
 @given(

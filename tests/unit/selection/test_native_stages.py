@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from tests.contract.test_stages import EMBEDDER, turns
 from tests.strategies import PAGES, TIERS, definitions, parameters
-from toolroll import Context, Tool
+from toolroll import Context, Tool, Toolroll
 from toolroll._core import DELTA, Learned
 from toolroll.context import Turn
+from toolroll.embedders.static import StaticEmbedder
 from toolroll.identity import scopes, tool_key
 from toolroll.selection.candidates import Candidates
 from toolroll.selection.effective_policy import EffectivePolicy, PolicySource
@@ -167,6 +168,7 @@ def questions(candidates: Candidates) -> tuple[object, ...]:
     names = (
         "hits",
         "retrieved",
+        "retrieved_scores",
         "fallback",
         "reranked",
         "before_list",
@@ -279,3 +281,21 @@ def test_candidates_of_the_core_cannot_be_changed_and_know_no_other_fields():
     with pytest.raises(AttributeError):
         candidates.rows = candidates.rows  # type: ignore[misc]
     assert not hasattr(candidates, "unheard_of")
+
+
+@pytest.mark.parametrize("embedder", [EMBEDDER, StaticEmbedder(), None], ids=["own", "built-in", "none"])
+@pytest.mark.parametrize(
+    "history", [(), ("play a song", "and the mail?")], ids=["alone", "in a conversation"]
+)
+@pytest.mark.parametrize(
+    "message",
+    ["rain at home", "rian at hoem", "", "   ", "\ud800 rain", "rain at home, then mail at home today"],
+)
+def test_a_turn_that_the_core_has_read_is_decided_as_its_copy_in_python(message, history, embedder):
+    roll = Toolroll.from_definitions(Definitions(TOOLS), embedder=embedder or "none")
+    selection = roll.select(message, k=3, history=history)
+    copied = replace(selection.turn)
+    assert selection.turn.reading is not None and copied.reading is None
+    assert is_native(selection)
+    pipeline = roll._home.engine.snapshot.shared
+    assert differences(pipeline.decide(copied), selection) == []

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("fastapi")
 pytest.importorskip("prometheus_client")
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -34,26 +34,27 @@ def samples(text: bytes) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
 def with_counts(count: int) -> CollectorRegistry:
     """The registry of a process that has answered so many requests."""
     registry = CollectorRegistry()
-    host = FastAPI()
+    router, host = APIRouter(), FastAPI()
 
-    @host.get("/tools/{name}")
+    @router.get("/tools/{name}")
     async def read(name: str) -> str:
         return name
 
+    host.include_router(router, prefix="/registry")
     measured = MeasuredRequests(host, HttpMetrics.in_registry(registry))
     for number in range(count):
-        request(measured, "GET", f"/tools/{number}")
+        request(measured, "GET", f"/registry/tools/{number}")
     request(measured, "GET", "/nowhere")
     return registry
 
 
 def test_requests_are_counted_by_route_and_status_whatever_the_path():
     found = samples(WorkerMetrics(with_counts(3)).text())
-    labels = {"method": "GET", "route": "/tools/{name}", "status": "200"}
+    labels = {"method": "GET", "route": "/registry/tools/{name}", "status": "200"}
     assert found[("toolroll_http_requests_total", frozenset(labels.items()))] == 3
     labels = {"method": "GET", "route": "-", "status": "404"}
     assert found[("toolroll_http_requests_total", frozenset(labels.items()))] == 1
-    route = frozenset({("route", "/tools/{name}")})
+    route = frozenset({("route", "/registry/tools/{name}")})
     assert found[("toolroll_http_request_duration_seconds_count", route)] == 3
 
 

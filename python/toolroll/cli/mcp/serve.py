@@ -108,7 +108,8 @@ def serve(
         anyio.run(serve_stdio, configuration, state)
         return
     host, port = _address(http)
-    check_loopback(host)
+    if configuration.options.identity is None:
+        check_loopback(host)
     click.echo(f"http://{host}:{port}/mcp", err=True)
     anyio.run(serve_http, configuration, state, host, port)
 

@@ -1,4 +1,4 @@
-"""`toolroll mcp status|doctor|logs`: what the servers do."""
+"""`toolroll mcp doctor|logs`: what is wrong with a server."""
 
 from __future__ import annotations
 
@@ -9,36 +9,9 @@ import click
 from toolroll.cli.commands import command
 from toolroll.cli.mcp.serve import config_option, configuration_of
 from toolroll.cli.options import json_option, option
-from toolroll.cli.output import note, print_json, print_list, printable, redacted
+from toolroll.cli.output import note, print_list, printable
 from toolroll.cli.parameter_types import POSITIVE
 from toolroll.errors import NotFound
-
-
-@command("status", example="toolroll mcp status --config mcp.json")
-@config_option
-@json_option
-def status(config: Path | None, manifests: Path | None, json: bool) -> None:
-    """Show what the servers of running gateways do."""
-    from toolroll.gateway.places import registry_url
-    from toolroll.gateway.status import running
-
-    configuration, state = configuration_of(config, manifests)
-    registry = redacted(registry_url(configuration.options, state))
-    found = list(running(state))
-    if json:
-        print_json({"gateways": found, "registry": registry, "calls": str(state / "calls.jsonl")})
-        return
-    if not found:
-        note("no gateway runs with this configuration; `toolroll mcp doctor` tries its servers")
-        return
-    for gateway in found:
-        print(f"process {gateway['pid']}, mode {gateway['mode']}, {gateway['tools']:,} tools")
-        servers = [
-            {**server, "problem": server["refusal"] or server["reason"] or "; ".join(server["problems"][:3])}
-            for server in gateway["servers"]
-        ]
-        print_list(False, "servers", servers, "SERVER=name STATE STARTS TOOLS HELD PROBLEM")
-    print(f"registry  {registry}\ncalls     {state / 'calls.jsonl'}")
 
 
 @command("doctor", example="toolroll mcp doctor --config mcp.json")
@@ -74,4 +47,4 @@ def logs(server: str, config: Path | None, manifests: Path | None, lines: int) -
         print(printable(line))
 
 
-COMMANDS = (status, doctor, logs)
+COMMANDS = (doctor, logs)

@@ -1,10 +1,11 @@
-"""Decides logged events again under another profile: with today's tools and the statistics of that time."""
+"""Decides logged events again under another profile: with today's tools and the statistics of a time."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from itertools import islice
 from typing import Any
 
@@ -20,6 +21,7 @@ from toolroll.registry.vectors import StoredEmbedder
 from toolroll.selection.effective_policy import EffectivePolicy
 from toolroll.selection.pipeline import Pipeline
 from toolroll.selection.pipeline_builder import PipelineBuilder, Progress
+from toolroll.selection.selection import Selection
 
 _CHUNK = 1_000  # outcomes in one read
 _OTHER_SEED = 0x9E3779B97F4A7C15  # changes a seed, so that the new draw is independent of the logged one
@@ -51,8 +53,11 @@ class Redecider:
         builder: PipelineBuilder,
         rates: LearningRates | None = None,
         progress: Progress | None = None,
+        at: datetime | None = None,
     ) -> None:
         """Reads the registry and builds the shared catalog under the builder's profile.
+
+        at: decides every event as if it happened at this time; None for the time of each event.
 
         Raises:
             StoreUnavailable: the registry cannot be read.
@@ -63,6 +68,7 @@ class Redecider:
             builder = replace(builder, embedder=StoredEmbedder(embedder, database))
         self._database, self._builder = database, builder
         self._rates = rates or LearningRates()
+        self._at = None if at is None else seconds(at)
         self._replica = catch_up(database, Replica())
         on_error = builder.parameters.on_policy_error
         self._in_force = EffectivePolicy.of(self._replica.policy_source, on_error, None)
@@ -72,6 +78,23 @@ class Redecider:
 
     def __call__(self, row: Any) -> Mapping[str, float] | None:
         """Tool → the probability that the profile shows it; None if the event cannot be decided again.
+
+        Raises:
+            DamagedRow: the row does not say what was decided.
+        """
+        selection = self.selection(row)
+        if selection is None:
+            return None
+        candidates, error = candidates_of(selection)
+        if error is None:  # without propensities, the selection itself stands for them
+            return dict.fromkeys(selection.names, 1.0)
+        chances = {name: propensity for name, *_, propensity in candidates if propensity}
+        return {**dict.fromkeys(selection.names, 1.0), **chances}
+
+    def selection(self, row: Any, allowed: Collection[str] = ()) -> Selection | None:
+        """The selection, by a draw of its own; None if the event cannot be decided again.
+
+        allowed: tools that the caller's context excluded then, and that are no longer excluded.
 
         Raises:
             DamagedRow: the row does not say what was decided.
@@ -88,12 +111,13 @@ class Redecider:
             if not is_damage(problem):
                 raise
             raise DamagedRow(f"event {row.event_id}: its details are damaged: {problem}") from problem
-        selection = pipeline.decide(replace(turn, seed=turn.seed ^ _OTHER_SEED, variant=""), row.event_id)
-        candidates, error = candidates_of(selection)
-        if error is None:  # without propensities, the selection itself stands for them
-            return dict.fromkeys(selection.names, 1.0)
-        chances = {name: propensity for name, *_, propensity in candidates if propensity}
-        return {**dict.fromkeys(selection.names, 1.0), **chances}
+        context = turn.context
+        if allowed:
+            kept = tuple(name for name in context.exclude if name not in allowed)
+            context = replace(context, exclude=kept)
+        at = turn.at if self._at is None else self._at
+        turn = replace(turn, context=context, at=at, seed=turn.seed ^ _OTHER_SEED, variant="")
+        return pipeline.decide(turn, row.event_id)
 
     def _pipeline(self, org: str) -> Pipeline:
         if org not in self._replica.orgs:
@@ -108,11 +132,11 @@ class Redecider:
         return self._own[org]
 
     def _learned(self, row: Any) -> Learned:
-        """The fold of the outcomes that were reported before this event."""
+        """The fold of the outcomes that were reported before this event, or before the time of all."""
         embedder = self._builder.embedder
         dim, space = (0, "") if embedder is None else (embedder.dim, embedder.identity)
         state = self._states.setdefault(row.org, _OrgState(Learned(dim, self._rates)))
-        now, before = seconds(row.at), list[OutcomeRow]()
+        now, before = seconds(row.at) if self._at is None else self._at, list[OutcomeRow]()
         while True:
             if not state.pending and not state.is_last:
                 with self._database.reading() as connection:

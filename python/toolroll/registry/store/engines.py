@@ -55,7 +55,19 @@ def engine_for(
             and a power cut may lose the last ones; the end of a process loses none.
     """
     if address.path is not None:
-        return _sqlite(address, address.path, wait_s if is_synced else min(wait_s, QUICK_S), is_synced)
+        engine = _sqlite(address, address.path, wait_s if is_synced else min(wait_s, QUICK_S), is_synced)
+    else:
+        engine = _postgresql(address, is_closing, silence_s, is_synced)
+
+    @sa.event.listens_for(engine, "checkin")
+    def close_last(connection: Any, record: Any) -> None:
+        if is_closing.is_set() and connection is not None:  # `dispose` closed only those that were idle
+            record.close()
+
+    return engine
+
+
+def _postgresql(address: Address, is_closing: Event, silence_s: float | None, is_synced: bool) -> sa.Engine:
     try:
         from toolroll.registry.store.interruptible import connection_class
     except ImportError as error:
@@ -80,11 +92,6 @@ def engine_for(
     @sa.event.listens_for(engine, "do_connect")
     def connect(dialect: Any, record: Any, arguments: list[Any], options: dict[str, Any]) -> Any:
         return connections.connect(*arguments, **options)
-
-    @sa.event.listens_for(engine, "checkin")
-    def close_last(connection: Any, record: Any) -> None:
-        if is_closing.is_set() and connection is not None:  # `dispose` closed only those that were idle
-            record.close()
 
     return engine
 

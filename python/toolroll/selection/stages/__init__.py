@@ -26,7 +26,7 @@ class Stage(Protocol):
 
 
 class HardStage(Stage, Protocol):
-    """A stage that forbids."""
+    """A stage that forbids. Of a turn it reads `context` and `stored` alone: its answer is kept for these."""
 
     def could_forbid(self, turn: Turn) -> Bitset | None:
         """The rows that the stage could forbid; None for none. Asked where the stage itself has failed."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 
 from fastapi import Request
 
@@ -35,19 +36,21 @@ class RegistryAccess:
         caller.require("read")
         return self.registry, caller.org_of(org)
 
-    def window(self, request: Request, org: str | None) -> str | None:
-        """The organisation whose events the caller may read; None for all. Raises Denied."""
+    def window(
+        self,
+        request: Request,
+        org: str | None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> Window:
+        """The events in a time that the caller may read, of an organisation or of all. Raises Denied."""
         caller = self.identify(request)
         caller.require("read")
-        return None if caller.org is None and org is None else caller.org_of(org)
+        owner = None if caller.org is None and org is None else caller.org_of(org)
+        return Window(owner, since, until)
 
     def editor(self, request: Request, org: str | None) -> tuple[Registry, str]:
         """The registry with the caller as author, and the organisation to change. Raises Denied."""
         caller = self.identify(request)
         caller.require("administer")
         return self.registry.with_actor(caller.actor), caller.org_of(org)
-
-
-def window_of(org: str | None, since: object, until: object) -> Window:
-    """The events of an organisation, or of all, in a time."""
-    return Window(org, since, until)  # type: ignore[arg-type]  # it checks them

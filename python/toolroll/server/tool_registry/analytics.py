@@ -11,7 +11,7 @@ from toolroll.embedder import Embedder
 from toolroll.registry.analytics import drift, metrics, usage
 from toolroll.registry.store.unreadable_rows import UnreadableRows
 from toolroll.server.problems import ProblemRoute
-from toolroll.server.tool_registry.access import RegistryAccess, window_of
+from toolroll.server.tool_registry.access import RegistryAccess
 
 
 def analytics_router(access: RegistryAccess, embedder: Embedder | None) -> APIRouter:
@@ -26,7 +26,7 @@ def analytics_router(access: RegistryAccess, embedder: Embedder | None) -> APIRo
         request: Request, org: str | None = None, since: datetime | None = None, until: datetime | None = None
     ) -> dict[str, Any]:
         """Selections: their number, latency, profiles, outcomes, and the tokens that they saved."""
-        window = window_of(access.window(request, org), since, until)
+        window = access.window(request, org, since, until)
         unreadable = UnreadableRows()
         return {**metrics.metrics(access.database, window, unreadable), "unreadable": [*unreadable]}
 
@@ -41,7 +41,7 @@ def analytics_router(access: RegistryAccess, embedder: Embedder | None) -> APIRo
         pages: int = Query(20, ge=1, le=1_000),
     ) -> dict[str, Any]:
         """How often each tool was called, selected or successful, by page. tools, pages: the most of each."""
-        window = window_of(access.window(request, org), since, until)
+        window = access.window(request, org, since, until)
         unreadable = UnreadableRows()
         found = usage.heatmap(access.database, window, of, tools, pages, unreadable)
         return {**found.to_dict(), "unreadable": [*unreadable]}
@@ -51,7 +51,7 @@ def analytics_router(access: RegistryAccess, embedder: Embedder | None) -> APIRo
         request: Request, org: str | None = None, since: datetime | None = None, until: datetime | None = None
     ) -> dict[str, Any]:
         """By day, how often a called tool had been selected."""
-        window = window_of(access.window(request, org), since, until)
+        window = access.window(request, org, since, until)
         unreadable = UnreadableRows()
         days = usage.hits(access.database, window, unreadable)
         calls, hits = sum(day.calls for day in days), sum(day.hits for day in days)
@@ -74,7 +74,7 @@ def analytics_router(access: RegistryAccess, embedder: Embedder | None) -> APIRo
         older_than_days: also tools with a vector that is older. An embedder that works within the process
         stores no vectors (`stored` is false), so no tool drifts.
         """
-        window = window_of(access.window(request, org), None, None)
+        window = access.window(request, org)
         checked, found = 0, tuple[drift.Drift, ...]()
         is_stored = embedder is not None and not embedder.is_instant
         if embedder is not None and is_stored:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fastapi import APIRouter, Query, Request, Response
+from pydantic import Field
 
 from toolroll.registry.page_mappings import PageRecord
 from toolroll.registry.toolkits import ToolkitRecord
@@ -21,8 +22,8 @@ from toolroll.server.tool_registry.preconditions import with_etag
 class PageMappingBody(Body):
     """A page mapping."""
 
-    pattern: str
-    categories: tuple[str, ...]
+    pattern: str = Field(examples=["deals*"])
+    categories: tuple[str, ...] = Field(examples=[["crm"]])
     priority: int = 0
 
     def mapping(self, org: str) -> PageMapping:

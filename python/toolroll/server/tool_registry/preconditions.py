@@ -6,7 +6,7 @@ So nobody overwrites a change that they have not seen. Source: RFC 9110, section
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from fastapi import HTTPException, Request, Response
@@ -15,6 +15,23 @@ from fastapi.responses import JSONResponse
 from toolroll.errors import Conflict
 
 T = TypeVar("T")
+
+# For the description of routes: what `changed` needs and answers, and what `with_etag` adds.
+CONDITIONAL: Mapping[str, Any] = {
+    "responses": {412: {"description": "The row has another version."}, 428: {"description": "No If-Match."}},
+    "openapi_extra": {
+        "parameters": [
+            {
+                "name": "If-Match",
+                "in": "header",
+                "required": True,
+                "description": "The ETag of what you have read, or *.",
+                "schema": {"type": "string"},
+                "example": '"3"',
+            }
+        ]
+    },
+}
 
 _ETAG = re.compile(r'\s*"(\d{1,9})"\s*')
 

@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Body, Query, Request, Response
+from pydantic import ConfigDict
+from pydantic.config import JsonDict
 
 from toolroll import Registry
 from toolroll.errors import InvalidInput
 from toolroll.registry.rules import RuleRecord, kind_of
 from toolroll.rules import Effect, Kind, Rule
-from toolroll.server.bodies import Body
+from toolroll.server import bodies
 from toolroll.server.problems import ProblemRoute
 from toolroll.server.tool_registry.access import RegistryAccess
 from toolroll.server.tool_registry.paging import page_of
-from toolroll.server.tool_registry.preconditions import changed, with_etag
+from toolroll.server.tool_registry.preconditions import CONDITIONAL, changed, with_etag
+
+_NEW_RULE: JsonDict = {
+    "name": "interns do not export",
+    "effect": "deny",
+    "condition": {"role": "intern"},
+    "tool": "crm_export",
+    "priority": 10,
+}
 
 
-class RuleBody(Body):
+class RuleBody(bodies.Body):
     """A rule; the fields are those of `Rule`."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_NEW_RULE]})
 
     name: str
     effect: Effect
@@ -72,9 +84,13 @@ def rule_router(access: RegistryAccess) -> APIRouter:
         record = registry.rules.add(body.rule(org), active=body.active, reason=reason)
         return with_etag(record.to_dict(), record.version, 201)
 
-    @router.put("/{id}")
+    @router.put("/{id}", **CONDITIONAL)
     def update_rule(
-        request: Request, id: str, body: dict[str, Any], org: str | None = None, reason: str = ""
+        request: Request,
+        id: str,
+        body: Annotated[dict[str, Any], Body(examples=[{"priority": 20}])],
+        org: str | None = None,
+        reason: str = "",
     ) -> Response:
         """Changes the fields in the body; others stay. Needs If-Match.
 
@@ -94,7 +110,7 @@ def rule_router(access: RegistryAccess) -> APIRouter:
         record = changed(request, lambda: _named(registry, id, org).version, update)
         return with_etag(record.to_dict(), record.version)
 
-    @router.delete("/{id}", status_code=204, response_class=Response)
+    @router.delete("/{id}", status_code=204, response_class=Response, **CONDITIONAL)
     def delete_rule(request: Request, id: str, org: str | None = None, reason: str = "") -> None:
         """Deletes a rule. Needs If-Match."""
         registry, org = access.editor(request, org)

@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Body, Query, Request, Response
 from pydantic import Field
 
 from toolroll.registry.content import attributes_of
 from toolroll.registry.versions import Version, field_differences
-from toolroll.server.bodies import Body
+from toolroll.server import bodies
 from toolroll.server.problems import ProblemRoute
 from toolroll.server.tool_registry.access import RegistryAccess
-from toolroll.server.tool_registry.preconditions import changed, unless_known, with_etag
+from toolroll.server.tool_registry.preconditions import CONDITIONAL, changed, unless_known, with_etag
 from toolroll.tools import Tool
 
 LONGEST_PAGE = 500
+NEW_TOOL = {
+    "name": "get_forecast",
+    "description": "Gives the weather forecast of a city",
+    "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+    "toolkit": "weather",
+    "examples": ["Should I bring an umbrella?"],
+}
 
 
-class RollbackBody(Body):
+class RollbackBody(bodies.Body):
     """The version to which a tool goes back."""
 
-    version: int = Field(ge=1)
+    version: int = Field(ge=1, examples=[3])
     reason: str = ""
 
 
@@ -63,7 +70,7 @@ def tool_router(access: RegistryAccess) -> APIRouter:
         )
         return page.to_dict()
 
-    @router.get("/{id}")
+    @router.get("/{id}", responses={304: {"description": "As in If-None-Match."}})
     def read_tool(request: Request, id: str, org: str | None = None, deleted: bool = False) -> Response:
         """A tool with all that the registry knows of it. deleted: also the last deleted one of this id."""
         registry, org = access.reader(request, org)
@@ -72,7 +79,10 @@ def tool_router(access: RegistryAccess) -> APIRouter:
 
     @router.post("", status_code=201)
     def create_tool(
-        request: Request, body: dict[str, Any], org: str | None = None, reason: str = ""
+        request: Request,
+        body: Annotated[dict[str, Any], Body(examples=[NEW_TOOL])],
+        org: str | None = None,
+        reason: str = "",
     ) -> Response:
         """Adds a tool. The body has its fields, by the names of the answer of `GET /tools/{id}`."""
         registry, org = access.editor(request, org)
@@ -81,11 +91,11 @@ def tool_router(access: RegistryAccess) -> APIRouter:
         where = request.url_for("read_tool", id=record.tool.tool_id).path
         return with_etag(record.to_dict(), record.version, 201, Location=where)
 
-    @router.put("/{id}")
+    @router.put("/{id}", **CONDITIONAL)
     def update_tool(
         request: Request,
         id: str,
-        body: dict[str, Any],
+        body: Annotated[dict[str, Any], Body(examples=[{"tags": ["weather"], "pinned": True}])],
         org: str | None = None,
         reason: str = "",
         force: bool = False,
@@ -102,7 +112,7 @@ def tool_router(access: RegistryAccess) -> APIRouter:
         )
         return with_etag(record.to_dict(), record.version)
 
-    @router.delete("/{id}", status_code=204, response_class=Response)
+    @router.delete("/{id}", status_code=204, response_class=Response, **CONDITIONAL)
     def delete_tool(request: Request, id: str, org: str | None = None, reason: str = "") -> None:
         """Deletes a tool; its versions stay, and it can be restored. Needs If-Match."""
         registry, org = access.editor(request, org)
@@ -135,7 +145,7 @@ def tool_router(access: RegistryAccess) -> APIRouter:
             "next": found[limit - 1].version if len(found) > limit else None,
         }
 
-    @router.post("/{id}/rollback")
+    @router.post("/{id}/rollback", **CONDITIONAL)
     def roll_back(
         request: Request, id: str, body: RollbackBody, org: str | None = None, force: bool = False
     ) -> Response:

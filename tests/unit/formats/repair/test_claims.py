@@ -151,6 +151,7 @@ def test_no_text_crashes(text):
     claims_action(text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "piece",
     [

@@ -1,0 +1,1 @@
+"""How many requests the service answers: `python -m bench.service`."""

@@ -1,0 +1,154 @@
+"""Microsoft Agent Framework (`toolroll[agent-framework]`): three middlewares that select, refuse and report.
+
+from agent_framework import Agent
+from toolroll.adapters.agent_framework import tool_selection
+
+agent = Agent(client=client, tools=tools, middleware=tool_selection(max_tools=12))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextvars import ContextVar
+from typing import Any
+from uuid import uuid4
+
+from agent_framework import (
+    AgentContext,
+    AgentMiddleware,
+    ChatContext,
+    ChatMiddleware,
+    FunctionInvocationContext,
+    FunctionMiddleware,
+    FunctionTool,
+    MiddlewareTermination,
+)
+
+from toolroll.adapters.messages import CallResult, MadeCall, ReadMessage, Role, failed_by_text
+from toolroll.adapters.tool_choice import chosen_names
+from toolroll.adapters.tool_selector import ToolSelector
+from toolroll.context import Context
+from toolroll.roll import Toolroll
+
+_ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "tool": "tool"}
+_run: ContextVar[str | None] = ContextVar("toolroll_run", default=None)
+
+
+def tool_selection(
+    roll: Toolroll | None = None,
+    *,
+    max_tools: int | None = None,
+    always_include: Iterable[str] = (),
+    k: int | None = None,
+    context: Context | None = None,
+) -> list[Any]:
+    """The middlewares of an agent: for its runs, its model and its tools.
+
+    A conversation is the agent's session (`agent.create_session()`). Without one, each run stands alone.
+
+    Args:
+        roll: whose rules apply, which learns, and which keeps conversations; None for one in memory.
+        max_tools: how many tools are sent at the most, beside `always_include` and hosted ones.
+        always_include: names of tools that every turn has. A name that no tool has is passed over.
+        k: how many tools retrieval finds, as in `Toolroll.select`.
+        context: who asks.
+    """
+    selector = ToolSelector(
+        roll,
+        k=k,
+        max_tools=max_tools,
+        always_include=always_include,
+        context=context,
+        read_tool=_described,
+        read_messages=read_messages,
+        suspending=(MiddlewareTermination,),
+    )
+    return [RunMiddleware(selector), ToolSelection(selector), CallReports(selector)]
+
+
+class RunMiddleware(AgentMiddleware):  # type: ignore[misc]
+    """Says which run a turn belongs to, and closes the turn with it."""
+
+    def __init__(self, selector: ToolSelector) -> None:
+        """selector: shared with the other middlewares."""
+        self._selector = selector
+
+    async def process(self, context: AgentContext, call_next: Callable[[], Awaitable[None]]) -> None:
+        """Runs the agent."""
+        run = uuid4().hex
+        token = _run.set(run)
+        await call_next()
+        if context.stream:  # the caller has yet to read it, in this very context
+            return
+        _run.reset(token)
+        turn = self._selector.find(conversation=_conversation(context), run=run)
+        if turn is not None and not getattr(context.result, "user_input_requests", None):
+            await turn.aend()
+
+
+class ToolSelection(ChatMiddleware):  # type: ignore[misc]
+    """Sends the tools that a message needs."""
+
+    def __init__(self, selector: ToolSelector) -> None:
+        """selector: shared with the other middlewares."""
+        self._selector = selector
+
+    async def process(self, context: ChatContext, call_next: Callable[[], Awaitable[None]]) -> None:
+        """Selects, before the request goes to the model."""
+        options = dict(context.options or {})
+        if tools := options.get("tools"):
+            turn = await self._selector.aturn(
+                tools,
+                context.messages,
+                conversation=_conversation(context),
+                run=_run.get(),
+                always_include=chosen_names(options.get("tool_choice")),
+            )
+            context.options = {**options, "tools": list(turn.tools)}
+        await call_next()
+
+
+class CallReports(FunctionMiddleware):  # type: ignore[misc]
+    """Answers calls of tools that were not sent, and reports what came of the others."""
+
+    def __init__(self, selector: ToolSelector) -> None:
+        """selector: shared with the other middlewares."""
+        self._selector = selector
+
+    async def process(
+        self, context: FunctionInvocationContext, call_next: Callable[[], Awaitable[None]]
+    ) -> None:
+        """Checks the call, runs it and reports it."""
+        turn = self._selector.find(conversation=_conversation(context), run=_run.get())
+        name = context.function.name
+        if turn is None:
+            await call_next()
+        elif (refusal := await turn.arefusal(name)) is not None:
+            context.result = f"Error: {refusal}"
+        else:
+            async with turn.acall(name):
+                await call_next()
+
+
+def read_messages(messages: Sequence[Any]) -> list[ReadMessage]:
+    """The framework's messages in the form that a selection reads."""
+    read = []
+    for message in messages:
+        calls = [MadeCall(one.call_id, one.name) for one in message.contents if one.type == "function_call"]
+        results = [
+            CallResult(one.call_id, "", not (one.exception or failed_by_text(one.result)))
+            for one in message.contents
+            if one.type == "function_result"
+        ]
+        role = _ROLES.get(str(message.role), "system")
+        read.append(ReadMessage(role, message.text or "", tuple(calls), tuple(results)))
+    return read
+
+
+def _conversation(context: Any) -> str | None:
+    session = context.session
+    return None if session is None else session.session_id
+
+
+def _described(tool: Any) -> tuple[str, str, Any] | None:
+    return (tool.name, tool.description, tool.parameters()) if isinstance(tool, FunctionTool) else None

@@ -1,0 +1,230 @@
+"""LangChain agents and LangGraph (`toolroll[langchain]`): a middleware that selects, refuses and reports.
+
+    from langchain.agents import create_agent
+    from toolroll.adapters.langchain import ToolSelectorMiddleware
+
+    agent = create_agent(model, tools=tools, middleware=[ToolSelectorMiddleware(max_tools=12)])
+
+It stands in the place of LangChain's `LLMToolSelectorMiddleware` and takes its arguments. It asks no model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Annotated, Any
+from uuid import uuid4
+
+from langchain.agents.middleware import AgentMiddleware, AgentState
+from langchain.agents.middleware.types import ModelRequest, PrivateStateAttr, ToolCallRequest
+from langchain_core.messages import ToolMessage
+from langgraph.config import get_config
+from langgraph.errors import GraphBubbleUp
+from typing_extensions import NotRequired
+
+from toolroll.adapters.messages import CallResult, MadeCall, ReadMessage, read_message
+from toolroll.adapters.tool_choice import chosen_names
+from toolroll.adapters.tool_selector import AgentTurn, ToolSelector
+from toolroll.context import Context
+from toolroll.roll import Toolroll
+
+ContextOf = Callable[[Any], "Context | None"]
+
+_BAD_ARGUMENTS = (
+    "Error invoking tool "  # how LangGraph's ToolNode begins the answer to arguments that do not fit
+)
+
+
+class SelectorState(AgentState):  # type: ignore[misc]
+    """The agent's state, with the run that a turn belongs to."""
+
+    toolroll_run: NotRequired[Annotated[str, PrivateStateAttr]]  # type: ignore[valid-type]
+
+
+class ToolSelectorMiddleware(AgentMiddleware):  # type: ignore[misc]
+    """Sends the tools that a message needs, answers calls of others, and reports what came of the calls.
+
+    A conversation is named by the `thread_id` of the config. Without one, each run of the agent stands alone.
+    Give it to one agent or to several; the agents that a tool calls have conversations of their own.
+    """
+
+    state_schema = SelectorState
+
+    def __init__(
+        self,
+        roll: Toolroll | None = None,
+        *,
+        model: object = None,
+        system_prompt: object = None,
+        max_tools: int | None = None,
+        always_include: Iterable[str] | None = None,
+        max_retries: int = 1,
+        on_parsing_failure: object = "error",
+        k: int | None = None,
+        context: Context | ContextOf | None = None,
+    ) -> None:
+        """Reads the tools with the first message.
+
+        Args:
+            roll: whose rules apply, which learns, and which keeps conversations; None for one in memory.
+            model: of `LLMToolSelectorMiddleware`, so that its calls need no change. No model is asked, so
+                this and the next three have no effect.
+            system_prompt: see `model`.
+            max_retries: see `model`.
+            on_parsing_failure: see `model`.
+            max_tools: how many tools are sent at the most, beside `always_include` and the provider's own.
+            always_include: names of tools that every turn has. A name that no tool has is passed over.
+            k: how many tools retrieval finds, as in `Toolroll.select`.
+            context: who asks, or a function that makes it of the run's `Runtime`.
+        """
+        super().__init__()
+        fixed = context if isinstance(context, Context) else None
+        self._context_of = context if callable(context) else None
+        self.selector = ToolSelector(
+            roll,
+            k=k,
+            max_tools=max_tools,
+            always_include=always_include or (),
+            context=fixed,
+            read_messages=read_messages,
+            suspending=(GraphBubbleUp,),
+        )
+
+    def before_agent(self, state: Any, runtime: Any) -> dict[str, Any]:
+        """A run begins."""
+        return {"toolroll_run": uuid4().hex}
+
+    async def abefore_agent(self, state: Any, runtime: Any) -> dict[str, Any]:
+        """A run begins."""
+        return self.before_agent(state, runtime)
+
+    def wrap_model_call(self, request: ModelRequest, handler: Callable[[ModelRequest], Any]) -> Any:
+        """Sends the selected tools."""
+        if not request.tools:
+            return handler(request)
+        turn = self.selector.turn(request.tools, request.messages, **self._arguments(request))
+        return handler(request.override(tools=list(turn.tools)))
+
+    async def awrap_model_call(
+        self, request: ModelRequest, handler: Callable[[ModelRequest], Awaitable[Any]]
+    ) -> Any:
+        """Sends the selected tools."""
+        if not request.tools:
+            return await handler(request)
+        turn = await self.selector.aturn(request.tools, request.messages, **self._arguments(request))
+        return await handler(request.override(tools=list(turn.tools)))
+
+    def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Any]) -> Any:
+        """Answers the call of a tool that was not sent, runs another and reports it."""
+        turn = self._turn(request)
+        if turn is None and (conversation := _conversation()) is not None:
+            turn = self.selector.resume(_tools(request), conversation, context=self._context(request.runtime))
+        if turn is None:
+            return handler(request)
+        name = request.tool_call["name"]
+        if (refusal := turn.refusal(name)) is not None:
+            return _refused(request, refusal)
+        with turn.call(name) as outcome:
+            result = handler(request)
+            outcome.worked = _worked(result)
+        return result
+
+    async def awrap_tool_call(
+        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Any]]
+    ) -> Any:
+        """Answers the call of a tool that was not sent, runs another and reports it."""
+        turn = self._turn(request)
+        if turn is None and (conversation := _conversation()) is not None:
+            context = self._context(request.runtime)
+            turn = await self.selector.aresume(_tools(request), conversation, context=context)
+        if turn is None:
+            return await handler(request)
+        name = request.tool_call["name"]
+        if (refusal := await turn.arefusal(name)) is not None:
+            return _refused(request, refusal)
+        async with turn.acall(name) as outcome:
+            result = await handler(request)
+            outcome.worked = _worked(result)
+        return result
+
+    def after_agent(self, state: Any, runtime: Any) -> None:
+        """The run is over, and its turn with it."""
+        if (turn := self.selector.find(conversation=_conversation(), run=_run(state))) is not None:
+            turn.end()
+
+    async def aafter_agent(self, state: Any, runtime: Any) -> None:
+        """The run is over, and its turn with it."""
+        if (turn := self.selector.find(conversation=_conversation(), run=_run(state))) is not None:
+            await turn.aend()
+
+    def _arguments(self, request: ModelRequest) -> dict[str, Any]:
+        return {
+            "conversation": _conversation(),
+            "run": _run(request.state),
+            "context": self._context(request.runtime),
+            "always_include": chosen_names(request.tool_choice),
+        }
+
+    def _context(self, runtime: Any) -> Context | None:
+        return None if self._context_of is None else self._context_of(runtime)
+
+    def _turn(self, request: ToolCallRequest) -> AgentTurn | None:
+        """The turn that the call belongs to; None where another process has begun it."""
+        turn = self.selector.find(conversation=_conversation(), run=_run(request.state))
+        return turn if turn is not None and turn.run == _run(request.state) else None
+
+
+def read_messages(messages: Sequence[Any]) -> list[ReadMessage]:
+    """LangChain's messages in the form that a selection reads; the general reader takes ten times as long."""
+    read: list[ReadMessage] = []
+    for message in messages:
+        kind = getattr(message, "type", None)
+        if kind == "human":
+            read.append(ReadMessage("user", _text(message)))
+        elif kind in ("ai", "AIMessageChunk"):
+            calls = [MadeCall(call["id"] or "", call["name"]) for call in message.tool_calls]
+            read.append(ReadMessage("assistant", _text(message), tuple(calls)))
+        elif kind == "tool":
+            outcome = CallResult(message.tool_call_id, message.name or "", message.status != "error")
+            read.append(ReadMessage("tool", "", (), (outcome,)))
+        elif (other := read_message(message)) is not None:
+            read.append(other)
+    return read
+
+
+def _text(message: Any) -> str:
+    content = message.content
+    return content if isinstance(content, str) else str(message.text)
+
+
+def _conversation() -> str | None:
+    """The thread, and the call of a tool in which a sub-agent runs; None without a thread."""
+    try:
+        configurable = get_config().get("configurable", {})
+    except RuntimeError:  # not called by LangGraph
+        return None
+    thread = configurable.get("thread_id")
+    if thread is None:
+        return None
+    above = str(configurable.get("checkpoint_ns") or "").rpartition("|")[0]
+    return f"{thread}/{above}" if above else str(thread)
+
+
+def _run(state: Any) -> str | None:
+    return state.get("toolroll_run") if isinstance(state, dict) else None
+
+
+def _tools(request: ToolCallRequest) -> Sequence[Any]:
+    known = getattr(request.runtime, "tools", None) or ()
+    return known or ([] if request.tool is None else [request.tool])
+
+
+def _refused(request: ToolCallRequest, text: str) -> ToolMessage:
+    call = request.tool_call
+    return ToolMessage(text, name=call["name"], tool_call_id=call["id"], status="error")
+
+
+def _worked(result: Any) -> bool | None:
+    """What a result says of the tool: arguments that do not fit are no fault of it."""
+    if getattr(result, "status", "success") != "error":
+        return True
+    return None if str(result.content).startswith(_BAD_ARGUMENTS) else False

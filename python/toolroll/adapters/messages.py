@@ -1,0 +1,240 @@
+"""Reads the messages of any framework: who said what, which tools were called, and what came of the calls.
+
+Known are dictionaries and objects in the form of OpenAI (chat and Responses), Anthropic, Gemini and Bedrock,
+and LangChain's. An adapter for another form passes a reader of its own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from toolroll.conversation import field_of
+
+Role: TypeAlias = Literal["user", "assistant", "tool", "system"]
+
+_ROLES: Mapping[str, Role] = {
+    "user": "user",
+    "human": "user",
+    "assistant": "assistant",
+    "ai": "assistant",
+    "AIMessageChunk": "assistant",
+    "model": "assistant",
+    "tool": "tool",
+    "function": "tool",
+    "tool-response": "tool",
+    "system": "system",
+    "developer": "system",
+}
+_CALLS = ("tool_use", "function_call", "tool_call", "mcp_call")  # types of blocks and items
+_RESULTS = ("tool_result", "function_call_output", "function_result", "tool_call_result")
+_ERRORS = ("error", "traceback (most recent call last)", "exception:", "failed to ")
+_FAILED_STATUS = ("error", "failed", "failure")
+
+
+@dataclass(frozen=True, slots=True)
+class MadeCall:
+    """A call that the model made.
+
+    Attributes:
+        call_id: as its result names it; "" where the framework has none.
+        name: of the tool.
+    """
+
+    call_id: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallResult:
+    """The result of a call.
+
+    Attributes:
+        call_id: of the call; "" where the framework has none.
+        name: of the tool, where the result says it.
+        worked: whether the tool did what was asked; None if the call was refused or never ran.
+    """
+
+    call_id: str
+    name: str
+    worked: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadMessage:
+    """One message in the form that a selection reads.
+
+    Attributes:
+        role: who speaks; "tool" where a message has nothing but results.
+        text: what is said.
+        calls: that the model makes in it.
+        results: of calls.
+    """
+
+    role: Role
+    text: str
+    calls: tuple[MadeCall, ...] = ()
+    results: tuple[CallResult, ...] = ()
+
+
+def read_messages(messages: Iterable[object]) -> list[ReadMessage]:
+    """The messages, oldest first. What has no role, and is no call or result, is left out."""
+    return [read for message in messages if (read := read_message(message)) is not None]
+
+
+def read_message(message: object) -> ReadMessage | None:
+    """One message; None for what is none. A text is a message of the user."""
+    if isinstance(message, ReadMessage):
+        return message
+    if isinstance(message, str):
+        return ReadMessage("user", message)
+    if isinstance(message, tuple) and len(message) == 2 and isinstance(message[0], str):
+        message = {"role": message[0], "content": message[1]}  # LangChain's short form
+    if type(message) is dict and type(message.get("content")) is str and len(message) == 2:
+        role = _ROLES.get(message.get("role", ""))  # most messages, read in a third of the time
+        return None if role is None or role == "tool" else ReadMessage(role, message["content"])
+    kind = _field(message, "type")
+    if kind in _CALLS:  # an item of the Responses API
+        return ReadMessage("assistant", "", (_call(message),))
+    if kind in _RESULTS:
+        return ReadMessage("tool", "", (), (_result(message),))
+    role = _role(message)
+    if role is None:
+        return None
+    content = _content(message)
+    if role == "tool" and not _is_blocks(content):
+        return ReadMessage("tool", "", (), (_result(message),))
+    calls = [_call(call) for call in _field(message, "tool_calls") or ()]
+    results, texts = [], []
+    for block in content if _is_blocks(content) else ():
+        if isinstance(block, str):
+            texts.append(block)
+        elif (call := _call_in(block)) is not None:
+            calls.append(call)
+        elif (result := _result_in(block)) is not None:
+            results.append(result)
+        elif isinstance(text := _field(block, "text"), str):
+            texts.append(text)
+    if isinstance(content, str):
+        texts.append(content)
+    if role == "tool" and not results:
+        results.append(_result(message))
+    said = "\n".join(texts)
+    if role == "user" and results and not said:
+        role = "tool"  # results in the user's name
+    known = dict.fromkeys(calls)  # LangChain has a call in `tool_calls` and among the blocks
+    return ReadMessage(role, said, tuple(known), tuple(results))
+
+
+def failed_by_text(content: object) -> bool:
+    """Whether the text of a result looks like an error, where nothing but the text can say so.
+
+    It does if it begins with "error", "traceback", "exception:" or "failed to", or if it is a JSON object
+    with `isError` or `error`, or with a `status` or `success` that says so.
+    """
+    text = _text(content).lstrip()
+    if text[:1] == "{":
+        try:
+            found = json.loads(text)
+        except (ValueError, RecursionError):
+            return False
+        status = found.get("status")
+        return (
+            bool(found.get("isError") or found.get("is_error") or found.get("error"))
+            or found.get("success") is False
+            or (isinstance(status, str) and status.lower() in _FAILED_STATUS)
+        )
+    return text[:40].lower().startswith(_ERRORS)
+
+
+def _field(message: object, name: str) -> Any:
+    """`field_of`, in a third of the time for a dictionary."""
+    return message.get(name) if type(message) is dict else field_of(message, name)
+
+
+def _content(message: object) -> Any:
+    content = _field(message, "content")
+    return _field(message, "parts") if content is None else content
+
+
+def _role(message: object) -> Role | None:
+    role = _field(message, "role")
+    if role is None:
+        role = _field(message, "type")  # LangChain
+    role = getattr(role, "value", role)
+    return _ROLES.get(role) if isinstance(role, str) else None
+
+
+def _is_blocks(content: object) -> bool:
+    return isinstance(content, Sequence) and not isinstance(content, (str, bytes))
+
+
+def _call(call: Any) -> MadeCall:
+    function = _field(call, "function")
+    name = _field(call if function is None else function, "name")
+    call_id = _field(call, "call_id") or _field(call, "id") or _field(call, "toolUseId")
+    return MadeCall(_name(call_id), _name(name))
+
+
+def _call_in(block: object) -> MadeCall | None:
+    """The call in a block of a message's content."""
+    if _field(block, "type") in _CALLS:
+        return _call(block)
+    for key in ("functionCall", "function_call", "toolUse"):
+        if (call := _field(block, key)) is not None:
+            return _call(call)
+    return None
+
+
+def _result_in(block: object) -> CallResult | None:
+    """The result in a block of a message's content."""
+    if _field(block, "type") in _RESULTS:
+        return _result(block)
+    for key in ("functionResponse", "function_response", "toolResult"):
+        if (result := _field(block, key)) is not None:
+            return _result(result)
+    return None
+
+
+def _result(result: Any) -> CallResult:
+    ids = ("tool_call_id", "tool_use_id", "call_id", "toolUseId", "id")
+    call_id = next((value for key in ids if isinstance(value := _field(result, key), str)), "")
+    return CallResult(call_id, _name(_field(result, "name")), not _failed(result))
+
+
+def _failed(result: Any) -> bool:
+    """Whether a result is one of a call that failed: by its flag, else by its text."""
+    for key in ("is_error", "isError", "tool_call_error"):
+        if isinstance(flag := _field(result, key), bool):
+            return flag
+    status = _field(result, "status")
+    if isinstance(status, str) and status.lower() in (*_FAILED_STATUS, "success"):
+        return status.lower() != "success"
+    for key in ("content", "output", "response", "result"):
+        if (content := _field(result, key)) is not None:
+            return failed_by_text(content)
+    return False
+
+
+def _text(content: object) -> str:
+    if isinstance(content, str):
+        return content
+    if isinstance(content, Mapping):
+        try:
+            return json.dumps(content, default=str)
+        except (TypeError, ValueError, RecursionError):
+            return ""
+    if _is_blocks(content):
+        return next((text for block in content if (text := _text_in(block))), "")  # type: ignore[attr-defined]
+    return ""
+
+
+def _text_in(block: object) -> str:
+    text = block if isinstance(block, str) else _field(block, "text")
+    return text if isinstance(text, str) else ""
+
+
+def _name(value: object) -> str:
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,173 @@
+"""Pydantic-AI (`toolroll[pydantic-ai]`): a capability that selects and reports; Pydantic-AI itself refuses.
+
+    from pydantic_ai import Agent
+    from toolroll.adapters.pydantic_ai import ToolSelection
+
+    agent = Agent(model, tools=tools, capabilities=[ToolSelection(max_tools=12)])
+
+It selects from all function tools of the agent, those of toolsets and MCP servers among them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic_ai import DeferredToolRequests, RunContext
+from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.exceptions import (
+    ApprovalRequired,
+    CallDeferred,
+    ModelRetry,
+    SkipToolExecution,
+    ToolRetryError,
+)
+from pydantic_ai.messages import ModelMessage, ToolCallPart
+from pydantic_ai.tools import ToolDefinition
+
+from toolroll.adapters.messages import CallResult, MadeCall, ReadMessage, failed_by_text
+from toolroll.adapters.tool_selector import AgentTurn, ToolSelector
+from toolroll.context import Context
+from toolroll.roll import Toolroll
+
+ContextOf = Callable[[RunContext[Any]], "Context | None"]
+
+
+@dataclass(init=False)
+class ToolSelection(AbstractCapability[Any]):  # type: ignore[misc]
+    """Sends the tools that a message needs, and reports what came of their calls.
+
+    A tool that is not sent is unknown to the run, so Pydantic-AI answers its call and does not run it. The
+    conversation is the run's `conversation_id`, which the message history hands on.
+    """
+
+    def __init__(
+        self,
+        roll: Toolroll | None = None,
+        *,
+        max_tools: int | None = None,
+        always_include: Iterable[str] = (),
+        k: int | None = None,
+        context: Context | ContextOf | None = None,
+    ) -> None:
+        """Reads the tools with the first message.
+
+        Args:
+            roll: whose rules apply, which learns, and which keeps conversations; None for one in memory.
+            max_tools: how many tools are sent at the most, beside `always_include`.
+            always_include: names of tools that every turn has. A name that no tool has is passed over.
+            k: how many tools retrieval finds, as in `Toolroll.select`.
+            context: who asks, or a function that makes it of the `RunContext`.
+        """
+        self._context_of = context if callable(context) else None
+        self.selector = ToolSelector(
+            roll,
+            k=k,
+            max_tools=max_tools,
+            always_include=always_include,
+            context=context if isinstance(context, Context) else None,
+            read_tool=_described,
+            read_messages=read_messages,
+            suspending=(ApprovalRequired, CallDeferred, SkipToolExecution),
+        )
+
+    async def prepare_tools(
+        self, ctx: RunContext[Any], tool_defs: list[ToolDefinition]
+    ) -> list[ToolDefinition]:
+        """The selected tools, and results of calls that ran elsewhere."""
+        if not tool_defs:
+            return tool_defs
+        context = None if self._context_of is None else self._context_of(ctx)
+        messages = [*ctx.messages] if ctx.messages else [_prompt(ctx)]
+        turn = await self.selector.aturn(
+            tool_defs, messages, conversation=ctx.conversation_id, run=ctx.run_id, context=context
+        )
+        await turn.areport_results(messages)
+        return list(turn.tools)
+
+    async def wrap_tool_execute(
+        self,
+        ctx: RunContext[Any],
+        *,
+        call: ToolCallPart,
+        tool_def: ToolDefinition,
+        args: Any,
+        handler: Callable[[Any], Any],
+    ) -> Any:
+        """Reports what came of the call. A tool that asks for other arguments has not failed."""
+        turn = self._turn(ctx)
+        if turn is None:
+            return await handler(args)
+        turn.reported.add(call.tool_call_id)
+        async with turn.acall(call.tool_name) as outcome:
+            try:
+                return await handler(args)
+            except (ModelRetry, ToolRetryError):
+                outcome.worked = None
+                raise
+
+    async def wrap_run(self, ctx: RunContext[Any], *, handler: Callable[[], Any]) -> Any:
+        """Closes the turn, unless calls wait for an approval or for another program."""
+        result = await handler()
+        if not isinstance(result.output, DeferredToolRequests) and (turn := self._turn(ctx)) is not None:
+            await turn.aend()
+        return result
+
+    def _turn(self, ctx: RunContext[Any]) -> AgentTurn | None:
+        return self.selector.find(conversation=ctx.conversation_id, run=ctx.run_id)
+
+
+def read_messages(messages: Sequence[ModelMessage]) -> list[ReadMessage]:
+    """Pydantic-AI's messages in the form that a selection reads."""
+    read: list[ReadMessage] = []
+    for message in messages:
+        if isinstance(message, ReadMessage):
+            read.append(message)
+        elif message.kind == "response":
+            texts = [part.content for part in message.parts if part.part_kind == "text"]
+            calls = [
+                MadeCall(part.tool_call_id, part.tool_name)
+                for part in message.parts
+                if part.part_kind == "tool-call"
+            ]
+            read.append(ReadMessage("assistant", "\n".join(texts), tuple(calls)))
+        else:
+            read += _requested(message.parts)
+    return read
+
+
+def _requested(parts: Sequence[Any]) -> list[ReadMessage]:
+    said = [_text(part.content) for part in parts if part.part_kind == "user-prompt"]
+    results = [
+        CallResult(part.tool_call_id, part.tool_name, _worked(part))
+        for part in parts
+        if part.part_kind == "tool-return" or (part.part_kind == "retry-prompt" and part.tool_name)
+    ]
+    read = [ReadMessage("tool", "", (), tuple(results))] if results else []
+    return [*read, ReadMessage("user", "\n".join(said))] if said else read
+
+
+def _worked(part: Any) -> bool | None:
+    """Whether the tool did what was asked; None if it was refused, or asked for other arguments."""
+    if part.part_kind == "retry-prompt":
+        return None
+    outcome = getattr(part, "outcome", "success")
+    if outcome != "success":
+        return False if outcome == "failed" else None
+    return not failed_by_text(part.content)
+
+
+def _prompt(ctx: RunContext[Any]) -> ReadMessage:
+    return ReadMessage("user", _text(ctx.prompt))
+
+
+def _text(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    texts = [one if isinstance(one, str) else getattr(one, "content", None) for one in content or ()]
+    return "\n".join([text for text in texts if isinstance(text, str)])
+
+
+def _described(tool: ToolDefinition) -> tuple[str, str | None, Any]:
+    return tool.name, tool.description, tool.parameters_json_schema

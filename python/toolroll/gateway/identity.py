@@ -1,0 +1,222 @@
+"""Who calls over HTTP: verifies bearer tokens of an OpenID Connect issuer, and service keys.
+
+The middleware of the package `mcp` asks for the token, answers 401 with the address of the metadata
+(RFC 9728), and binds each session to the caller who opened it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import jwt
+from mcp.server.auth.provider import AccessToken
+from mcp.shared._httpx_utils import create_mcp_http_client
+from starlette.authentication import AuthenticationError
+from starlette.requests import HTTPConnection
+from starlette.responses import JSONResponse, Response
+
+from toolroll.context import Context
+from toolroll.errors import Denied, InvalidInput
+from toolroll.gateway.caller import Caller, CallerOf, page_of
+from toolroll.gateway.mcp_versions import Incoming
+from toolroll.gateway.options import CallerOptions, ClaimNames, IdentityOptions
+from toolroll.gateway.references import resolved
+
+_log = logging.getLogger("toolroll.gateway")
+
+SHORTEST_KEY = 32  # characters
+_LONGEST_TOKEN = 16_384
+_LEEWAY_S = 30  # that clocks may differ
+_TIMEOUT_S = 10.0  # for a request to the issuer
+_RETRY_S = 5
+_KEYS_S = 300.0  # that the issuer's signing keys are believed
+_METADATA = ("/.well-known/openid-configuration", "/.well-known/oauth-authorization-server")
+# Signatures with a private key. A shared secret would let whoever can verify a token also make one.
+_ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
+
+
+class IssuerUnavailable(AuthenticationError):
+    """The issuer does not answer, so a token can be neither accepted nor refused."""
+
+
+class VerifiedToken(AccessToken):  # type: ignore[misc]
+    """A verified token.
+
+    Attributes:
+        caller: whose it is.
+    """
+
+    caller: CallerOptions
+
+
+class Identity:
+    """Verifies bearer tokens, for `BearerAuthBackend` of the package `mcp`."""
+
+    def __init__(
+        self, options: IdentityOptions, others: CallerOptions, environ: Mapping[str, str], folder: Path
+    ) -> None:
+        """others: what callers are where the options map nothing. folder: of the configuration.
+
+        Raises:
+            InvalidInput: a key is too short, or its reference cannot be resolved.
+        """
+        self.options = options
+        self._others = others
+        self._audience = options.audience or options.resource
+        self._keys: list[tuple[bytes, str, CallerOptions]] = []
+        self._signing: jwt.PyJWKClient | None = None
+        self._discovering = anyio.Lock()
+        for name, given in options.keys.items():
+            key = resolved(given.key, environ, folder)
+            if len(key) < SHORTEST_KEY:
+                raise InvalidInput(
+                    f"identity.keys.{name}: has {len(key)} characters, must have {SHORTEST_KEY}; "
+                    "`openssl rand -hex 32` makes one"
+                )
+            caller = CallerOptions(
+                **{**given.model_dump(exclude={"key"}), "user": given.user or name, "page": others.page}
+            )
+            self._keys.append((_digest(key), name, caller))
+
+    async def verify_token(self, token: str) -> VerifiedToken | None:
+        """The caller whose token or key this is; None for nobody's.
+
+        Raises:
+            IssuerUnavailable: the issuer does not answer.
+        """
+        digest = _digest(token)
+        for known, name, caller in self._keys:
+            if hmac.compare_digest(known, digest):
+                return VerifiedToken(
+                    token=token, client_id=f"key {name}", scopes=[], subject=caller.user, caller=caller
+                )
+        if not self.options.issuer or token.count(".") != 2 or len(token) > _LONGEST_TOKEN:
+            return None
+        signing = await self._signing_keys()
+        try:  # in a thread: it may have to fetch the issuer's keys
+            claims = await anyio.to_thread.run_sync(self._claims, token, signing)
+            caller = self._caller(claims)
+        except jwt.PyJWKClientConnectionError as error:
+            raise IssuerUnavailable(f"the keys of {self.options.issuer} cannot be read: {error}") from error
+        except (jwt.PyJWTError, Denied) as error:
+            _log.warning("a bearer token is refused: %s", error)
+            return None
+        return VerifiedToken(
+            token=token,
+            client_id=str(claims.get("azp") or claims.get("client_id") or claims["sub"]),
+            scopes=_scopes(claims),
+            expires_at=int(claims["exp"]) + _LEEWAY_S,
+            subject=str(claims["sub"]),
+            claims={"iss": claims["iss"]},
+            caller=caller,
+        )
+
+    def _claims(self, token: str, signing: jwt.PyJWKClient) -> dict[str, Any]:
+        claims: dict[str, Any] = jwt.decode(
+            token,
+            signing.get_signing_key_from_jwt(token),
+            algorithms=_ALGORITHMS,
+            audience=self._audience,
+            issuer=self.options.issuer,
+            leeway=_LEEWAY_S,
+            options={"require": ["exp", "iss", "aud", "sub"]},
+        )
+        return claims
+
+    def _caller(self, claims: Mapping[str, Any]) -> CallerOptions:
+        """The caller that the claims describe.
+
+        Raises:
+            Denied: the claim of the organisation or user is missing, or a claim has another type.
+        """
+        found = self._others.model_dump()
+        for field in ClaimNames.model_fields:
+            name = getattr(self.options.claims, field)
+            if not name:
+                continue
+            value = _claim(claims, name)
+            if field == "roles":
+                value = value.split() if isinstance(value, str) else [] if value is None else value
+                if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+                    raise Denied(f"claim {name!r}: must be a list of texts")
+            elif field == "tier" and value is None:
+                value = ""  # unknown: no rule shows it anything
+            elif not isinstance(value, str) or not value:
+                raise Denied(f"claim {name!r}: is {value!r:.80}, must be a text")
+            found[field] = value
+        return CallerOptions.model_validate(found)
+
+    async def _signing_keys(self) -> jwt.PyJWKClient:
+        async with self._discovering:
+            if self._signing is None:
+                uri = await self._keys_uri()
+                self._signing = jwt.PyJWKClient(uri, lifespan=_KEYS_S, timeout=_TIMEOUT_S)
+            return self._signing
+
+    async def _keys_uri(self) -> str:
+        """The address of the issuer's signing keys, from its metadata."""
+        issuer, problem = self.options.issuer, ""
+        async with create_mcp_http_client() as client:
+            for path in _METADATA:
+                try:
+                    with anyio.fail_after(_TIMEOUT_S):
+                        response = await client.get(issuer.rstrip("/") + path)
+                    metadata = response.json() if response.status_code == 200 else {}
+                    if metadata.get("issuer") == issuer and isinstance(metadata.get("jwks_uri"), str):
+                        return str(metadata["jwks_uri"])
+                    problem = problem or f"{path}: status {response.status_code}, no metadata of this issuer"
+                except Exception as error:  # of whatever HTTP library the package uses
+                    problem = problem or f"{path}: {error or type(error).__name__}"
+        raise IssuerUnavailable(f"issuer {issuer}: {problem}")
+
+
+def identified_caller(process: str) -> CallerOf:
+    """The caller whose token came with the request, on the page that its path names.
+
+    process: names the conversation where the protocol has no session.
+    """
+
+    async def caller_of(incoming: Incoming) -> Caller:
+        if not isinstance(incoming.token, VerifiedToken):
+            raise Denied("the request has no verified token")
+        who = incoming.token.caller
+        page = page_of(incoming.path) or who.page
+        context = Context(who.org, who.user, who.roles, who.tier, page, provider="mcp")
+        # A session that somebody else guesses is another conversation.
+        named = "\0".join((context.org, context.user, incoming.session_id or f"{process}/{page}"))
+        return Caller(context, hashlib.sha256(named.encode("utf-8", "surrogatepass")).hexdigest(), incoming)
+
+    return caller_of
+
+
+def on_authentication_error(_: HTTPConnection, error: AuthenticationError) -> Response:
+    """The answer to a request whose token cannot be verified now."""
+    _log.warning("%s", error)
+    answer = {"error": "temporarily_unavailable", "error_description": "the issuer does not answer"}
+    return JSONResponse(answer, 503, {"Retry-After": str(_RETRY_S)})
+
+
+def _digest(key: str) -> bytes:
+    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
+
+
+def _claim(claims: Mapping[str, Any], name: str) -> Any:
+    """A claim by its name, or by a path such as `realm_access.roles`."""
+    if name in claims:
+        return claims[name]
+    value: Any = claims
+    for part in name.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value
+
+
+def _scopes(claims: Mapping[str, Any]) -> list[str]:
+    given = claims.get("scope", claims.get("scp", ""))
+    return given.split() if isinstance(given, str) else [str(each) for each in given or ()]

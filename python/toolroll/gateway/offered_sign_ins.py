@@ -1,0 +1,117 @@
+"""The tool `sign_in`: offers a user the way to servers that want a sign-in, in place of an empty list."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import anyio
+import anyio.abc
+
+from toolroll.context import Context
+from toolroll.gateway.caller import Caller
+from toolroll.gateway.loopback_sign_in import loopback_callback, port_of
+from toolroll.gateway.mcp_versions import Json
+from toolroll.gateway.sign_in import Account, SignIn, SignInFailed, SignIns
+from toolroll.gateway.tool_names import SIGN_IN
+from toolroll.gateway.upstream import Upstream
+from toolroll.tools import Tool
+
+
+def sign_in_tool(servers: Sequence[str]) -> Tool:
+    """The tool, for these servers."""
+    return Tool(
+        SIGN_IN,
+        f"Gives a link with which the user signs in at a server ({', '.join(servers)}), to use its tools.",
+        {
+            "type": "object",
+            "properties": {"server": {"type": "string", "enum": list(servers)}},
+            "required": ["server"],
+            "additionalProperties": False,
+        },
+        annotations={"destructiveHint": False, "openWorldHint": True},
+    )
+
+
+class OfferedSignIns:
+    """Which sign-ins a caller is offered, and the attempts that run.
+
+    Attributes:
+        callback: the address to which browsers come back; "" where each attempt serves one on this machine.
+        sign_ins: the attempts.
+    """
+
+    def __init__(
+        self,
+        upstreams: Mapping[str, Upstream],
+        user_of: Callable[[Context], str],
+        is_local: bool,
+        tasks: Callable[[], anyio.abc.TaskGroup],
+    ) -> None:
+        """user_of: whose connection serves a context.
+
+        is_local: whether callers are users of this machine. Others may sign in for themselves alone. tasks:
+        for attempts.
+        """
+        self.callback, self.sign_ins = "", SignIns()
+        self._upstreams, self._user_of, self._is_local, self._tasks = upstreams, user_of, is_local, tasks
+
+    def servers(self, caller: Caller) -> list[str]:
+        """Servers at which this caller has to sign in, and may: for everybody only where nobody is known."""
+        user = self._user_of(caller.context)
+        return [
+            name
+            for name, upstream in self._upstreams.items()
+            if (self._is_local or upstream.spec.sign_in == "user") and upstream.needs_sign_in(user)
+        ]
+
+    async def call(self, caller: Caller, arguments: Json) -> Json:
+        """Answers a call of the tool."""
+        server = arguments.get("server")
+        if server not in self.servers(caller):
+            return _text(f"{SIGN_IN}: no sign-in at {server!r:.80} is needed or possible", is_error=True)
+        upstream, user = self._upstreams[server], self._user_of(caller.context)
+        account = upstream.account(user)
+        assert account is not None
+        try:
+            attempt = await self._begun(upstream, user, account)
+            url = await attempt.begun()
+        except SignInFailed as error:
+            return _text(f"{SIGN_IN}: {error}", is_error=True)
+        return _text(
+            f"To use {server}, the user has to sign in. Show this link, and wait until the user says that it "
+            f"is done.\n\n{url}"
+        )
+
+    async def _begun(self, upstream: Upstream, user: str, account: Account) -> SignIn:
+        if self.callback:
+            attempt, is_new = self.sign_ins.begin(account, self.callback)
+            if is_new:
+                self._tasks().start_soon(self._run, upstream, user, attempt)
+            return attempt
+        running = self.sign_ins.running(account)
+        if running is None:
+            running = await self._tasks().start(self._run_here, upstream, user, account)
+        return running
+
+    async def _run(self, upstream: Upstream, user: str, attempt: SignIn) -> None:
+        await attempt.run()
+        if not attempt.problem:
+            await upstream.connection_of(user)
+            upstream.signed_in(user)
+
+    async def _run_here(
+        self,
+        upstream: Upstream,
+        user: str,
+        account: Account,
+        task_status: anyio.abc.TaskStatus[SignIn] = anyio.TASK_STATUS_IGNORED,
+    ) -> None:
+        async with loopback_callback(self.sign_ins, port_of(account)) as address:
+            attempt, _ = self.sign_ins.begin(account, address)
+            task_status.started(attempt)
+            await self._run(upstream, user, attempt)
+            await anyio.sleep(0.5)  # the browser gets its page
+
+
+def _text(text: str, is_error: bool = False) -> Json:
+    return {"content": [{"type": "text", "text": text}], "isError": is_error}

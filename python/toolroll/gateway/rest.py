@@ -1,0 +1,82 @@
+"""`GET /tools/list` and `POST /tools/call`: tools for programs that do not speak MCP."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.types import Receive, Scope, Send
+
+from toolroll.gateway.mcp_server import McpServer
+from toolroll.gateway.mcp_versions import INVALID_PARAMS, Incoming, ProtocolError, error_of
+
+LARGEST_BODY = 4 * 2**20  # bytes, as the package `mcp` has it
+_CONVERSATION = "mcp-session-id"
+
+
+class RestEndpoint:
+    """An ASGI application that answers one method of MCP as a plain request.
+
+    The result is the one of MCP. The header `Mcp-Session-Id` names a conversation, and `?page=` a page.
+    """
+
+    def __init__(self, server: McpServer, method: str, security: TransportSecuritySettings) -> None:
+        self._server, self._method = server, method
+        self._security = TransportSecurityMiddleware(security)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers a request."""
+        response = await self._answer(Request(scope, receive))
+        await response(scope, receive, send)
+
+    async def _answer(self, request: Request) -> Response:
+        is_post = request.method == "POST"
+        refused: Response | None = await self._security.validate_request(request, is_post=is_post)
+        if refused is not None:
+            return refused
+        params: Any = {}
+        if is_post:
+            body = await _body(request)
+            if body is None:
+                return _problem(413, f"the body is longer than {LARGEST_BODY:,} bytes")
+            try:
+                params = json.loads(body)
+            except ValueError:
+                params = None
+            if not isinstance(params, dict) or not isinstance(params.get("name"), str):
+                return _problem(422, 'the body must be {"name": …, "arguments": {…}}')
+            if not isinstance(params.get("arguments") or {}, dict):
+                return _problem(422, "arguments must be an object")
+            params = {"name": params["name"], "arguments": params.get("arguments") or {}}
+        incoming = Incoming(
+            self._method,
+            params,
+            request.headers,
+            f"/mcp/{request.query_params.get('page', '')}",
+            "",
+            None,
+            request.headers.get(_CONVERSATION, "")[:200],
+            getattr(request.scope.get("user"), "access_token", None),
+        )
+        try:
+            return JSONResponse(await self._server.answer(incoming))
+        except ProtocolError as error:
+            code, message, _ = error_of(error)
+            return _problem(422 if code == INVALID_PARAMS else 502, message)
+
+
+async def _body(request: Request) -> bytes | None:
+    """The request's body; None if it is too long."""
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > LARGEST_BODY:
+            return None
+    return bytes(body)
+
+
+def _problem(status: int, detail: str) -> Response:
+    return JSONResponse({"detail": detail}, status)

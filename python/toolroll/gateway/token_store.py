@@ -1,0 +1,99 @@
+"""What sign-ins at MCP servers have brought: tokens and registrations, encrypted in files.
+
+The key is in the system's keyring, or where the configuration says. Whoever copies the files has nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from cryptography.fernet import Fernet, InvalidToken
+
+from toolroll._files import replace_file
+from toolroll.errors import InvalidInput
+from toolroll.gateway.references import resolved
+
+_SERVICE, _USER = "toolroll", "gateway-tokens"  # in the keyring
+SHORTEST_KEY = 32  # characters
+
+
+class TokenStore:
+    """A record for each server and user: a JSON object. Safe for several processes: the last one wins."""
+
+    def __init__(self, folder: Path, key: str, environ: Mapping[str, str], configuration: Path) -> None:
+        """key: a reference to the key; "" for one in the keyring. configuration: its folder.
+
+        Nothing is read before it is needed: without sign-ins there needs to be no keyring.
+        """
+        self._folder, self._reference = folder, key
+        self._environ, self._configuration = environ, configuration
+        self._cipher: Fernet | None = None
+
+    def read(self, server: str, user: str) -> dict[str, Any]:
+        """The record; {} where there is none, or it was encrypted with another key.
+
+        Raises:
+            InvalidInput: there is no key.
+        """
+        path = self._path(server, user)
+        if not path.is_file():
+            return {}
+        try:
+            found = json.loads(self._fernet().decrypt(path.read_bytes()))
+        except (OSError, ValueError, InvalidToken):
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    def write(self, server: str, user: str, record: Mapping[str, Any]) -> None:
+        """Replaces the record.
+
+        Raises:
+            InvalidInput: there is no key.
+        """
+        content = self._fernet().encrypt(json.dumps(record).encode())
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path = self._path(server, user)
+        if not path.exists():
+            path.touch(0o600)
+        replace_file(path, content)
+
+    def _path(self, server: str, user: str) -> Path:
+        digest = hashlib.sha256(f"{server}\0{user}".encode("utf-8", "surrogatepass")).hexdigest()
+        return self._folder / f"{digest[:32]}.token"
+
+    def _fernet(self) -> Fernet:
+        if self._cipher is None:
+            key = (
+                resolved(self._reference, self._environ, self._configuration)
+                if self._reference
+                else _keyring_key()
+            )
+            if len(key) < SHORTEST_KEY:
+                raise InvalidInput(f"tokens_key: has {len(key)} characters, must have {SHORTEST_KEY}")
+            digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
+            self._cipher = Fernet(base64.urlsafe_b64encode(digest))
+        return self._cipher
+
+
+def _keyring_key() -> str:
+    """The key in the system's keyring, which is made at the first use."""
+    import keyring
+    from keyring.errors import KeyringError
+
+    try:
+        found = keyring.get_password(_SERVICE, _USER)
+        if found is None:
+            keyring.set_password(_SERVICE, _USER, secrets.token_urlsafe(32))
+            found = keyring.get_password(_SERVICE, _USER)
+    except KeyringError as error:
+        raise InvalidInput(
+            "tokens cannot be encrypted: this system has no keyring; set tokens_key in the section "
+            f'"toolroll", such as "${{env:TOKENS_KEY}}" ({error})'
+        ) from error
+    return found or ""

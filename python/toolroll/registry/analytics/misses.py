@@ -1,0 +1,128 @@
+"""Misses: selections without the tool that the conversation needed, and what the same message finds today."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from toolroll.registry.analytics.redecide import Redecider
+from toolroll.registry.analytics.window import Window, events, json_fields
+from toolroll.registry.events.details import read_events
+from toolroll.registry.store.database import Database
+from toolroll.registry.store.errors import DamagedRow
+from toolroll.registry.store.unreadable_rows import UnreadableRows
+
+_NEEDED = frozenset({"wanted", "wanted_succeeded", "wanted_failed", "meant"})
+_OUTCOMES = ("wanted", "corrected")  # of events that have such a call
+
+
+@dataclass(frozen=True, slots=True)
+class Miss:
+    """A tool that a conversation needed and its selection did not have.
+
+    Attributes:
+        event_id, org, at: of the selection.
+        message: its text, or what is stored in its place.
+        tool: the tool that was needed.
+        place: its place in the list that the same message gets today, from 1; None if it is not in it.
+        shown: how many tools that list has; None if the event cannot be decided again.
+    """
+
+    event_id: str
+    org: str
+    at: datetime
+    message: str
+    tool: str
+    place: int | None
+    shown: int | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return json_fields(self)
+
+
+@dataclass(frozen=True, slots=True)
+class MissReport:
+    """The misses of a window.
+
+    Attributes:
+        selections: events of the window that have an outcome.
+        misses: the latest first.
+    """
+
+    selections: int
+    misses: Sequence[Miss]
+
+    @property
+    def found(self) -> int:
+        """How many of the missed tools are selected today."""
+        return sum(miss.place is not None for miss in self.misses)
+
+    @property
+    def first(self) -> int:
+        """How many are the first of the list today."""
+        return sum(miss.place == 1 for miss in self.misses)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "selections": self.selections,
+            "found": self.found,
+            "first": self.first,
+            "misses": [miss.to_dict() for miss in self.misses],
+        }
+
+
+def misses(
+    database: Database,
+    window: Window,
+    today: Redecider,
+    most: int = 500,
+    unreadable: UnreadableRows | None = None,
+) -> MissReport:
+    """The misses of the window, decided again.
+
+    today: decides with what is known now. most: so many events with misses are read, the latest. unreadable:
+    gets events that cannot be read.
+    """
+    unreadable = UnreadableRows() if unreadable is None else unreadable
+    missed = [*window.of(events), events.c.outcome.in_(_OUTCOMES)]
+    latest = sa.select(events.c.event_id).where(*missed).order_by(events.c.at.desc()).limit(most)
+    found: list[Miss] = []
+    with database.reading() as connection:
+        counted = sa.select(sa.func.count()).where(*window.of(events), events.c.outcome.is_not(None))
+        selections = int(connection.execute(counted).scalar_one())
+        order = (events.c.at.desc(), events.c.event_id)
+        for rows in read_events(connection, [events.c.event_id.in_(latest)], order, unreadable):
+            for row in rows:
+                try:
+                    found += _misses_of(row, today)
+                except DamagedRow:
+                    unreadable.add(events, row.org, row.event_id)
+    return MissReport(selections, tuple(found))
+
+
+def _misses_of(row: Any, today: Redecider) -> list[Miss]:
+    tools = [
+        name for name, kind in (row.called or {}).items() if kind in _NEEDED and name not in row.selected
+    ]
+    if not tools:
+        return []
+    selection = today.selection(row, allowed=tools)  # they were called, so the caller could have them
+    names = None if selection is None else selection.names
+    return [
+        Miss(
+            row.event_id,
+            row.org,
+            row.at,
+            row.message,
+            name,
+            names.index(name) + 1 if names is not None and name in names else None,
+            None if names is None else len(names),
+        )
+        for name in tools
+    ]

@@ -1,0 +1,104 @@
+"""One row of the table in docs/frameworks/index.md: `python -m tests.adapters.measure langchain`.
+
+60 turns over 300 tools. Each turn's message needs one tool, which the model calls. The time is that of
+the processor in `toolroll` for a turn: two steps of the model, one check and one report.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from tests.adapters.scenario import CALLED, MANY, Harness, Reports, dialog, functions, message_for, tools_of
+from toolroll import Toolroll
+from toolroll.adapters.tool_selector import AgentTurn, ToolSelector
+from toolroll.sessions.session import Session
+
+METHODS = {
+    ToolSelector: ("turn", "aturn", "find", "resume", "aresume"),
+    AgentTurn: (
+        "refusal",
+        "arefusal",
+        "report",
+        "areport",
+        "report_results",
+        "areport_results",
+        "end",
+        "aend",
+    ),
+    Session: ("asearch",),  # of FastMCP's transform
+}
+
+
+class Stopwatch:
+    """Time spent in toolroll; calls inside of calls count once."""
+
+    def __init__(self) -> None:
+        self.spent, self._depth = 0.0, 0
+        for owner, names in METHODS.items():
+            for name in names:
+                setattr(owner, name, self._timed(getattr(owner, name)))
+        tools = AgentTurn.tools.fget
+        assert tools is not None
+        AgentTurn.tools = property(self._timed(tools))  # type: ignore[method-assign]
+
+    def _timed(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(method)
+        def timed(*given: Any, **options: Any) -> Any:
+            self._depth += 1
+            began = time.process_time()
+            try:
+                return method(*given, **options)
+            finally:
+                self._depth -= 1
+                self.spent += 0 if self._depth else time.process_time() - began
+
+        @functools.wraps(method)
+        async def atimed(*given: Any, **options: Any) -> Any:
+            self._depth += 1
+            began = time.process_time()
+            try:
+                return await method(*given, **options)
+            finally:
+                self._depth -= 1
+                self.spent += 0 if self._depth else time.process_time() - began
+
+        return atimed if inspect.iscoroutinefunction(method) else timed
+
+
+def row(module: str) -> str:
+    harness: type[Harness] = importlib.import_module(f"tests.adapters.test_{module}").HARNESS
+    watch, reports = Stopwatch(), Reports()
+    agent = harness(tools_of(harness, MANY), Toolroll.from_tools([], observers=[reports]), max_tools=12)
+    sent, right, times = [], 0, []
+    needed = dialog(60, MANY)
+    for name in needed:
+        watch.spent = 0.0
+        trace = agent.say(message_for(name), [name])
+        times.append(watch.spent)
+        sent += [len(names) for names in trace.sent]
+        right += name in trace.sent[0]
+    shown = agent.say("Thank you!").sent[0]
+    hidden = next(one.__name__ for one in functions(MANY) if one.__name__ not in shown)
+    CALLED.clear()
+    agent.say("Thank you again!", [hidden])
+    cells = [
+        module.replace("_", "-"),
+        f"{statistics.mean(sent):.1f} of {MANY}",
+        f"{right} of {len(needed)}",
+        "no, runs" if CALLED else "yes",
+        f"{len(reports.outcomes)} of {right}",
+        f"{1e3 * statistics.median(times[1:]):.2f} ms",
+        str(harness.lines),
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+if __name__ == "__main__":
+    print(row(sys.argv[1]))

@@ -1,0 +1,132 @@
+"""The loops of docs/frameworks/clients.md, with the providers' clients and a provider on this machine."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.adapters.loopback import anthropic_reply, gemini_reply, openai_reply, provider
+from tests.adapters.scenario import CALLED, Harness, Laws, Trace, run_page
+from toolroll.adapters import ToolSelector
+
+openai = pytest.importorskip("openai")
+anthropic = pytest.importorskip("anthropic")
+genai = pytest.importorskip("google.genai")
+
+SCHEMA = {"type": "object", "properties": {"target": {"type": "string"}}}
+
+
+class OpenAIClient(Harness):
+    lines = 5
+    function = "openai_answer"
+
+    @staticmethod
+    def make_tool(function):
+        return function
+
+    def described(self, function):
+        said = {"name": function.__name__, "description": function.__doc__, "parameters": SCHEMA}
+        return {"type": "function", "function": said}
+
+    def build(self, tools, roll, **options):
+        functions = {function.__name__: function for function in tools}
+        self.page = run_page("clients", run_tool=lambda name, arguments: functions[name]("x"))
+        self.page["selector"] = ToolSelector(roll, **options)
+        self.tools = [self.described(function) for function in tools]
+        self.histories = {}
+
+    def client(self, url):
+        return openai.OpenAI(base_url=url, api_key="x", max_retries=0)
+
+    def asked(self, text):
+        return {"role": "user", "content": text}
+
+    def reply(self, *names, step):
+        return openai_reply(*names, step=step)
+
+    def sent(self, body):
+        return [tool["function"]["name"] for tool in body["tools"]]
+
+    def answers(self, messages):
+        return [one["content"] for one in messages if one["role"] == "tool"]
+
+    def say(self, message, *steps, conversation="c"):
+        messages = self.histories.setdefault(conversation, [])
+        messages.append(self.asked(message))
+        before = len(messages)
+        with provider() as upstream:
+            upstream.then(
+                *[self.reply(*names, step=before + at) for at, names in enumerate(steps)], self.reply(step=0)
+            )
+            client = self.client(upstream.url)
+            reply = self.page[self.function](client, self.tools, messages, conversation)
+            client.close()
+            return Trace(
+                [self.sent(body) for body in upstream.bodies], self.answers(messages[before:]), reply
+            )
+
+
+class AnthropicClient(OpenAIClient):
+    function = "anthropic_answer"
+
+    def described(self, function):
+        return {"name": function.__name__, "description": function.__doc__, "input_schema": SCHEMA}
+
+    def client(self, url):
+        return anthropic.Anthropic(base_url=url, api_key="x", max_retries=0)
+
+    def reply(self, *names, step):
+        return anthropic_reply(*names, step=step)
+
+    def sent(self, body):
+        return [tool["name"] for tool in body["tools"]]
+
+    def answers(self, messages):
+        return [
+            block["content"] for one in messages for block in one["content"] if block["type"] == "tool_result"
+        ]
+
+
+class GeminiClient(OpenAIClient):
+    function = "gemini_answer"
+
+    def described(self, function):
+        return {"name": function.__name__, "description": function.__doc__, "parameters_json_schema": SCHEMA}
+
+    def client(self, url):
+        return genai.Client(api_key="x", http_options={"base_url": url})
+
+    def asked(self, text):
+        return {"role": "user", "parts": [{"text": text}]}
+
+    def reply(self, *names, step):
+        return gemini_reply(*names)
+
+    def sent(self, body):
+        return [one["name"] for group in body["tools"] for one in group["functionDeclarations"]]
+
+    def answers(self, messages):
+        parts = [part for one in messages if isinstance(one, dict) for part in one["parts"]]
+        return [
+            part["function_response"]["response"]["result"] for part in parts if "function_response" in part
+        ]
+
+
+HARNESS = OpenAIClient
+
+
+class TestOpenAIClient(Laws):
+    harness = OpenAIClient
+
+
+class TestAnthropicClient(Laws):
+    harness = AnthropicClient
+
+
+class TestGeminiClient(Laws):
+    harness = GeminiClient
+
+
+def test_the_page_defines_a_loop_for_each_client():
+    CALLED.clear()
+    page = run_page("clients", run_tool=None)
+    assert {"openai_answer", "anthropic_answer", "gemini_answer"} <= set(page)

@@ -132,6 +132,29 @@ class Account:
     reasons: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a selection.
+
+    Attributes:
+        verb: what it did: "forbid", "narrow", "admit", "arrange", "rescore" or "reorder".
+        reason: why, as the stage says it.
+        in_play: number of tools in play after it.
+    """
+
+    verb: str
+    reason: str
+    in_play: int
+
+
+def steps(trail: Trail, *, known: bool) -> tuple[Step, ...]:
+    """The steps in their order. known: without those that say how many tools the caller may not see."""
+    sets = (*trail.candidates.trail(),)
+    if known:
+        sets = sets[max((at for at, one in enumerate(sets) if one.verb == "forbid"), default=0) :]
+    return tuple(Step(one.verb, one.reason, len(one)) for one in sets if one.verb)
+
+
 def account(trail: Trail, row: int) -> Account:
     """Follows one row through the steps."""
     tool = trail.catalog.tools[row]

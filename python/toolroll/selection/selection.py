@@ -19,7 +19,7 @@ from toolroll.selection import explanation
 from toolroll.selection.calls import Calls, FixedCalls, check_call
 from toolroll.selection.candidates import Candidates
 from toolroll.selection.delivery import Delivery, Offer, deliver
-from toolroll.selection.explanation import Account, Trail
+from toolroll.selection.explanation import Account, Step, Trail
 from toolroll.tools import Tool
 
 _SOFT = frozenset(("routes", "retrieval"))  # one of them is in every profile
@@ -395,6 +395,13 @@ class Selection:
         chosen = self.rows.tolist()
         others = sorted(set(map(int, rows)).difference(chosen))
         return tuple(explanation.account(self._trail, row) for row in [*chosen, *others])
+
+    def steps(self, known: bool = True) -> tuple[Step, ...]:
+        """The steps of this selection in their order, with the number of tools in play after each.
+
+        known: leaves out the steps that say how many tools this caller may not see.
+        """
+        return explanation.steps(self._trail, known=known)
 
     def _one_by_one(self) -> Iterator[str]:
         """That the soft stages did not run in the core, in words."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import asdict
 from typing import Any
 
 from fastapi import APIRouter, Query, Request
 
 from toolroll import Context, NotFound, Toolroll
 from toolroll.selection.explanation import Account
-from toolroll.selection.selection import Selection
 from toolroll.server.problems import ProblemRoute
 from toolroll.server.selections import SelectBody
 from toolroll.server.tool_registry.access import RegistryAccess
@@ -47,7 +47,7 @@ def trial_router(roll: Toolroll, access: RegistryAccess) -> APIRouter:
         return {
             **fields,
             "names": selection.names,
-            "stages": _stages(selection, has_hidden=caller.org is None),
+            "stages": [asdict(step) for step in selection.steps(known=caller.org is not None)],
             "tools": [
                 *(_form(one, one.reasons) for one in found[:most]),
                 *(_form(one, _why(roll, one, context)) for one in hidden[: most - len(found[:most])]),
@@ -55,15 +55,6 @@ def trial_router(roll: Toolroll, access: RegistryAccess) -> APIRouter:
         }
 
     return router
-
-
-def _stages(selection: Selection, *, has_hidden: bool) -> list[dict[str, Any]]:
-    """The steps of a selection. has_hidden: also those that say how many tools the context may not see."""
-    steps = [*selection.candidates.trail()]
-    if not has_hidden:
-        last = max((place for place, step in enumerate(steps) if step.verb == "forbid"), default=0)
-        steps = steps[last:]
-    return [{"verb": step.verb, "reason": step.reason, "in_play": len(step)} for step in steps if step.verb]
 
 
 def _why(roll: Toolroll, one: Account, context: Context) -> Iterable[str]:

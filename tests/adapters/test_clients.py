@@ -8,6 +8,8 @@ from tests.adapters.loopback import anthropic_reply, gemini_reply, openai_reply,
 from tests.adapters.scenario import CALLED, Harness, Laws, Trace, run_page
 from toolroll.adapters import ToolSelector
 
+pytestmark = pytest.mark.slow
+
 openai = pytest.importorskip("openai")
 anthropic = pytest.importorskip("anthropic")
 genai = pytest.importorskip("google.genai")

@@ -20,6 +20,8 @@ from toolroll.formats.repair.claims import FALLBACK
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("openai")
 pytest.importorskip("anthropic")
 
@@ -215,7 +217,6 @@ def test_a_claim_without_a_call_is_asked_again_once(model, processes, provider):
     assert [name for name, _ in there.ran] == ["send_email"] and here.ran == []
 
 
-@pytest.mark.slow
 def test_a_model_that_never_stops_is_stopped_and_the_next_turn_is_valid(model, processes, provider):
     here, there = processes
     call = ("get_current_time", as_text({}, provider))

@@ -22,6 +22,8 @@ from toolroll.cli import main
 from toolroll.example_generation import chat_endpoint
 from toolroll.formats.sources.folder import read_folder
 
+pytestmark = pytest.mark.slow
+
 MESSAGES = sum(map(len, WRITTEN.values()))
 
 
@@ -320,7 +322,6 @@ def wait_for(condition: Any) -> None:
         time.sleep(0.02)
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="no kill -9 here")
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 def test_an_interruption_loses_nothing_that_was_answered(

@@ -17,6 +17,8 @@ from toolroll.registry.store.database import Database
 from toolroll.selection.pipeline_builder import PipelineBuilder
 from toolroll.selection.profiles import profile
 
+pytestmark = pytest.mark.slow
+
 TURNS = 18
 TOPICS = ("rain", "deals", "mail", "notes", "photos", "music")
 TOOLS = [Tool(f"{verb}_{topic}", f"{verb}s {topic}") for topic in TOPICS for verb in ("find", "show", "list")]
@@ -48,7 +50,6 @@ def rows_of(database):
         return rows
 
 
-@pytest.mark.slow
 def test_the_profile_that_served_is_judged_by_the_propensities_that_were_logged(database, database_url):
     use(database_url)
     again, rows = again_under(database), rows_of(database)

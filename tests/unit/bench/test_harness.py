@@ -13,6 +13,8 @@ import pytest
 from bench import peers, report, timing, workloads
 from bench.harness import Case, Figure, run_case, run_figure
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[3]
 QUICK = timing.Conditions(quick=True)
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from bench.quality.learning import targets
 
 from toolroll.evaluation.simulation.simulation import Plan, simulate
+
+pytestmark = pytest.mark.slow
 
 
 def test_every_target_of_the_played_scenarios_is_compared() -> None:

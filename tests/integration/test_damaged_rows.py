@@ -10,6 +10,7 @@ import time
 import zlib
 from collections.abc import Iterator
 from contextlib import closing, suppress
+from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
 

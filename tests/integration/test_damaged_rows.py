@@ -10,6 +10,7 @@ import time
 import zlib
 from collections.abc import Iterator
 from contextlib import closing, suppress
+from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
 
@@ -60,6 +61,11 @@ def fill(url: str, tmp_path: Path) -> None:
                 registry.pins.set("open", org=org)
             registry.settings.set(f"{kit}_key", "value", org=org)
             registry.keys.add(f"{org} backend", roles=["select"], org=org)
+            with registry.database.recording() as connection:  # by hand: a hash would need argon2
+                now = datetime.now(timezone.utc)
+                row = {"name": f"{org} ann", "org": org, "roles": ["read"], "password": "$argon2id$"}
+                dates = {"created_at": now, "created_by": "ada", "changed_at": now}
+                connection.execute(sa.insert(tables.accounts), {**row, **dates})
             registry.sync([Tool(f"{org or 'plat'}_sync", "serves too")], plugin=f"{org}_plugin", org=org)
     with Toolroll.open(url, poll_s=0.05, journal=tmp_path / "journal") as roll:
         roll.warm_up()

@@ -98,6 +98,25 @@ def test_only_a_valid_key_that_may_read_signs_in(service: PageService, open_page
     assert page.context.cookies() == []
 
 
+def test_a_person_signs_in_with_a_password_and_is_named_by_the_page(
+    service: PageService, open_page: Open
+) -> None:
+    from toolroll.registry.accounts import Accounts
+
+    Accounts(service.registry.database).add("ann", "correct horse battery", roles=["read", "administer"])
+    page = open_page(service, key="")
+    page.wait_for_timeout(3_500)  # until the service has read the accounts again
+    page.reload()
+    page.get_by_label("Name").fill("ann")
+    for password in ("wrong", "correct horse battery"):
+        page.get_by_label("Password").fill(password)
+        page.get_by_role("button", name="Sign in with a password").click()
+        if password == "wrong":
+            expect(page.get_by_role("alert")).to_contain_text("no account with this name and password")
+    expect(page.get_by_text("Selections work")).to_be_visible()
+    expect(page.get_by_text("ann", exact=False).first).to_be_visible()
+
+
 def test_the_session_ends_with_its_key(service: PageService, open_page: Open) -> None:
     page = open_page(service, "catalog")
     expect(page.get_by_role("table", name="Tools")).to_be_visible()

@@ -97,5 +97,5 @@ def test_the_tables_change_only_with_a_step() -> None:
     digest = hashlib.sha256(" ".join(" ".join(sorted(statements)).split()).encode()).hexdigest()[:16]
     # Released databases have the tables of the last step. If this fails, add a step, as
     # migrations/versions/0001_baseline.py says, then put the new digest here. Before the first release, only the digest.
-    assert {schema.REVISIONS[-1]: digest} == {"0001": "73bb091b2d90ddff"}
+    assert {schema.REVISIONS[-1]: digest} == {"0001": "622e8c5b4ee297b0"}
     assert len([statement for statement in statements if "TRIGGER" in statement]) == 8

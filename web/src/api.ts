@@ -73,6 +73,15 @@ export interface Session {
 
 export const readSession = async () => (await ask<Session>('GET', SESSION)).value
 export const signIn = async (key: string) => (await ask<Session>('POST', SESSION, { key })).value
+export interface SignInWays {
+  accounts: boolean
+  /** The identity provider's name; empty without one. */
+  provider: string
+}
+
+const SIGN_IN = '/admin/sign-in'
+export const readSignIn = async () => (await ask<SignInWays>('GET', SIGN_IN)).value
+export const signInWithPassword = (name: string, password: string) => ask<void>('POST', SIGN_IN, { body: { name, password } })
 export const signOut = () => ask<void>('DELETE', SESSION)
 
 export interface Health {

@@ -97,3 +97,10 @@ class ConversationAnswer(BaseModel):
     turn: int
     is_open: bool
     loaded: list[str]
+
+
+class SignInAnswer(BaseModel):
+    """How people sign in to the page, beside a service key."""
+
+    accounts: bool = Field(description="Whether there are accounts with passwords.")
+    provider: str = Field(description="The name of the identity provider; empty without one.")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
@@ -13,6 +15,8 @@ from starlette.exceptions import HTTPException
 from toolroll import Registry, Toolroll, __version__
 from toolroll.adapters.prometheus import ToolrollCollector
 from toolroll.embedders import named
+from toolroll.errors import InvalidInput
+from toolroll.registry.accounts import Accounts
 from toolroll.server.conversations import session_router
 from toolroll.server.description import describe, operation_id
 from toolroll.server.gate import Gate
@@ -30,7 +34,12 @@ from toolroll.server.problems import problem_of_bug, problem_of_http
 from toolroll.server.request_limits import RequestLimits
 from toolroll.server.selections import selection_router
 from toolroll.server.settings import ServerSettings, read_settings
+from toolroll.server.sign_in import PATH as SIGN_IN_PATH
+from toolroll.server.sign_in import sign_in_router
 from toolroll.server.tool_registry.router import PREFIX, registry_router
+
+if TYPE_CHECKING:
+    from toolroll.server.identity_provider import IdentityProvider
 
 CLOSING_SHARE = 0.3  # of the grace period: for writing outcomes, once all requests have finished
 
@@ -53,7 +62,10 @@ def create_application(settings: ServerSettings) -> FastAPI:
     )
     try:
         registry = Registry.open(settings.catalog, create=False)
-        keys = KeyReader(registry.keys) if settings.authentication == "keys" else None
+        accounts = Accounts(registry.database)
+        keys = KeyReader(registry.keys, accounts=accounts) if settings.authentication == "keys" else None
+        secret = settings.session_secret or secrets.token_urlsafe(32)
+        provider = identity_provider(settings, secret)
     except BaseException:
         roll.close()
         raise
@@ -74,7 +86,7 @@ def create_application(settings: ServerSettings) -> FastAPI:
             finally:
                 registry.close()
 
-    sessions = PageSessions(settings.session_secret)
+    sessions = PageSessions(secret, settings.public_url)
     application = FastAPI(
         title="toolroll",
         version=__version__,
@@ -94,6 +106,7 @@ def create_application(settings: ServerSettings) -> FastAPI:
         hosts=frozenset(name.lower() for name in settings.hosts or LOOPBACK),
         max_body_bytes=settings.max_body_bytes,
         sessions=sessions,
+        grants=settings.oidc_grants,
     )
     application.add_middleware(
         MeasuredRequests,
@@ -105,8 +118,34 @@ def create_application(settings: ServerSettings) -> FastAPI:
     for router in (selection_router, outcome_router, session_router):
         application.include_router(router(roll))
     application.include_router(registry_router(registry, roll, embedder), prefix=PREFIX)
+    if keys is not None:
+        application.include_router(
+            sign_in_router(sessions, keys, settings.sign_in_rate, settings.public_url, provider)
+        )
     add_page(application, sessions, settings.profile, has_keys=keys is not None)
     return application
+
+
+def identity_provider(settings: ServerSettings, secret: str) -> IdentityProvider | None:
+    """The identity provider of the settings; None if they name none.
+
+    Raises:
+        InvalidInput: a setting that belongs to it is missing, or a package.
+    """
+    if not settings.oidc_issuer:
+        return None
+    if settings.authentication == "none":
+        raise InvalidInput("oidc_issuer: with authentication = none, nobody signs in")
+    if not settings.oidc_client_id or not settings.oidc_grants:
+        missing = "oidc_grants" if settings.oidc_client_id else "oidc_client_id"
+        raise InvalidInput(f"{missing} is missing: oidc_issuer needs it")
+    try:
+        from toolroll.server.identity_provider import IdentityProvider
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] == "toolroll":
+            raise
+        raise InvalidInput(f"oidc_issuer needs {error.name}: pip install 'toolroll[oidc]'") from error
+    return IdentityProvider(settings, secret, SIGN_IN_PATH)
 
 
 def create_from_environment() -> FastAPI:

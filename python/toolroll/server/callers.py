@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fastapi import Request
 
 from toolroll.errors import Denied
+from toolroll.registry.accounts import Account
 from toolroll.registry.service_keys import ROLES, ServiceKey
 
 
@@ -21,6 +22,7 @@ class Caller:
         org: the organisation to which the caller is bound; "" is the platform, None means any organisation.
         plugin: the plugin that the role "sync" registers.
         key_id: of the service key; "" without one.
+        sign_in: how a person signed in, such as "account"; "" with a key.
         address: where the request comes from.
     """
 
@@ -29,17 +31,29 @@ class Caller:
     org: str | None
     plugin: str = ""
     key_id: str = ""
+    sign_in: str = ""
     address: str = ""
 
     @classmethod
     def of_key(cls, key: ServiceKey, address: str) -> Caller:
         """The caller with this key."""
-        return cls(key.name, frozenset(key.roles), key.org, key.plugin, key.key_id, address)
+        return cls(key.name, frozenset(key.roles), key.org, key.plugin, key.key_id, address=address)
+
+    @classmethod
+    def of_account(cls, account: Account, address: str) -> Caller:
+        """The person with this account."""
+        return cls(account.name, frozenset(account.roles), account.org, sign_in="account", address=address)
+
+    @property
+    def credential(self) -> str:
+        """What the caller came with, for limits: a key, or a sign-in under a name."""
+        return self.key_id or (f"{self.name} ({self.sign_in})" if self.sign_in else "")
 
     @property
     def actor(self) -> str:
         """The author of changes, as the audit log names it: who, and from where."""
-        who = f"{self.name} (key {self.key_id})" if self.key_id else self.name
+        with_what = f"key {self.key_id}" if self.key_id else self.sign_in
+        who = f"{self.name} ({with_what})" if with_what else self.name
         return f"{who} from {self.address}" if self.address else who
 
     def require(self, role: str) -> None:

@@ -11,6 +11,7 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 
 from toolroll.server.gate import OPEN_PATHS
+from toolroll.server.page import is_open
 from toolroll.server.problems import MEDIA_TYPE
 
 ABOUT = """Selects the tools that a message needs, and keeps the registry they come from.
@@ -92,8 +93,9 @@ def _described(application: FastAPI) -> dict[str, Any]:
 def _complete(path: str, operation: dict[str, Any]) -> None:
     """Adds the answers that any route may have, and says which need no key."""
     responses = operation["responses"]
-    if path in OPEN_PATHS:
+    if path in OPEN_PATHS or is_open(path):
         operation["security"] = []
+    if path in OPEN_PATHS:
         return
     names_rows = "{" in path or "requestBody" in operation
     for status in (*_OF_ALL, *(_OF_ROWS if names_rows else ())):

@@ -11,10 +11,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from toolroll.registry.service_keys import ROLES
 from toolroll.server.callers import Caller, address_of
+from toolroll.server.grants import Grant, caller_of_person
 from toolroll.server.hosts import is_allowed
 from toolroll.server.key_reader import KeyReader
 from toolroll.server.page import is_open
-from toolroll.server.page_sessions import PageSessions, is_of_another_site
+from toolroll.server.page_sessions import AccountSubject, KeySubject, PageSessions, is_of_another_site
 from toolroll.server.problems import problem
 from toolroll.server.request_limits import BUSY_RETRY_S, RequestLimits, limited
 
@@ -36,6 +37,7 @@ class Gate:
         hosts: names by which the service may be called.
         max_body_bytes: the longest body.
         sessions: of people who signed in to the admin page.
+        grants: what people may do whom an identity provider knows.
     """
 
     application: ASGIApp
@@ -44,6 +46,7 @@ class Gate:
     hosts: frozenset[str]
     max_body_bytes: int
     sessions: PageSessions = field(default_factory=PageSessions)
+    grants: tuple[Grant, ...] = ()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers a request, or hands it on."""
@@ -62,7 +65,7 @@ class Gate:
         try:
             await self.application(scope, limited(receive, self.max_body_bytes), send)
         finally:
-            self.limits.end(caller.key_id)
+            self.limits.end(caller.credential)
 
     async def _admit(self, scope: Scope, headers: Headers) -> Caller | Response:
         """The caller, whose request has begun; or the answer that refuses the request."""
@@ -79,12 +82,12 @@ class Gate:
         length = headers.get(b"content-length", b"0")
         if not length.isdigit() or int(length[:20]) > self.max_body_bytes:
             return problem(413, "Too large", f"the body is longer than {self.max_body_bytes:,} bytes")
-        wait_s = await self.limits.overdrawn_s(caller.key_id)
+        wait_s = await self.limits.overdrawn_s(caller.credential)
         if wait_s is not None:
             return _refused(
                 429, "Too many requests", "the key has used up its requests", {"Retry-After": str(wait_s)}
             )
-        if not self.limits.begin(caller.key_id):
+        if not self.limits.begin(caller.credential):
             return _refused(
                 503, "Busy", "too many requests with this key at a time", {"Retry-After": str(BUSY_RETRY_S)}
             )
@@ -106,10 +109,15 @@ class Gate:
         now = datetime.now(timezone.utc)
         if text:
             key = (await self.keys.ring()).find(text, now)
-        else:
-            key_id = None if is_of_another_site(headers) else self.sessions.key_id(headers)
-            key = None if key_id is None else (await self.keys.ring()).of_id(key_id, now)
-        return None if key is None else Caller.of_key(key, address)
+            return None if key is None else Caller.of_key(key, address)
+        subject = self.sessions.subject(headers)
+        if isinstance(subject, KeySubject):
+            key = (await self.keys.ring()).of_id(subject.key_id, now)
+            return None if key is None else Caller.of_key(key, address)
+        if isinstance(subject, AccountSubject):
+            account = (await self.keys.accounts()).of_version(subject.name, subject.version)
+            return None if account is None else Caller.of_account(account, address)
+        return None if subject is None else caller_of_person(subject, self.grants, address)
 
 
 def _refused(status: int, title: str, detail: str, headers: Mapping[str, str]) -> Response:

@@ -1,4 +1,7 @@
-"""Service keys as a process knows them: read again in the background, and kept while the database is away."""
+"""Service keys and accounts as a process knows them.
+
+They are read again in the background, and kept while the database is away.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from collections.abc import Callable
 
 from toolroll._threads import CallPool
 from toolroll.errors import ToolrollError
+from toolroll.registry.accounts import AccountBook, Accounts
 from toolroll.registry.service_keys import KeyRing, ServiceKeys
 
 READ_AGAIN_S = 1.0  # the age at which a request has the keys read again, without waiting
@@ -19,19 +23,24 @@ _log = logging.getLogger("toolroll")
 
 
 class KeyReader:
-    """The registry's service keys. For the event loop of one process.
+    """The registry's service keys, and accounts of people. For the event loop of one process.
 
-    A key that was added or revoked counts after `STALE_S` at most, while the database answers. While it does
-    not, the keys that were read last are valid until they expire.
+    A key or an account that was added or removed counts after `STALE_S` at most, while the database answers.
+    While it does not, the ones that were read last are valid; keys, until they expire.
 
     Attributes:
         is_failing: whether the last reading failed or takes too long.
     """
 
-    def __init__(self, keys: ServiceKeys, clock: Callable[[], float] = time.monotonic) -> None:
-        """Reads the keys. Raises StoreUnavailable."""
-        self._keys, self._clock = keys, clock
-        self._ring = keys.ring()
+    def __init__(
+        self,
+        keys: ServiceKeys,
+        clock: Callable[[], float] = time.monotonic,
+        accounts: Accounts | None = None,
+    ) -> None:
+        """Reads the keys and the accounts. Raises StoreUnavailable."""
+        self._keys, self._accounts, self._clock = keys, accounts, clock
+        self._ring, self._book = self._read_both()
         self._read_at = clock()
         self._reading: asyncio.Task[None] | None = None
         self._pool = CallPool(1, "toolroll-keys")
@@ -39,6 +48,15 @@ class KeyReader:
 
     async def ring(self) -> KeyRing:
         """The keys."""
+        await self._follow()
+        return self._ring
+
+    async def accounts(self) -> AccountBook:
+        """The accounts."""
+        await self._follow()
+        return self._book
+
+    async def _follow(self) -> None:
         age = self._clock() - self._read_at
         if age > READ_AGAIN_S:
             if self._reading is None or self._reading.done():
@@ -46,11 +64,13 @@ class KeyReader:
             if age > STALE_S and not self.is_failing:
                 await asyncio.wait({self._reading}, timeout=WAIT_S)
                 self.is_failing = not self._reading.done() or self.is_failing
-        return self._ring
+
+    def _read_both(self) -> tuple[KeyRing, AccountBook]:
+        return self._keys.ring(), AccountBook({}) if self._accounts is None else self._accounts.book()
 
     async def _read(self) -> None:
         try:
-            self._ring = await self._pool.arun(self._keys.ring)
+            self._ring, self._book = await self._pool.arun(self._read_both)
         except ToolrollError as error:
             if not self.is_failing:
                 _log.warning("service keys cannot be read, those read last stay valid: %s", error)

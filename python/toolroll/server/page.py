@@ -14,7 +14,7 @@ from starlette.types import Scope
 from toolroll import __version__
 from toolroll.selection.profiles import PROFILES
 from toolroll.server.callers import caller_of
-from toolroll.server.page_sessions import PageSessions
+from toolroll.server.page_sessions import KeySubject, PageSessions
 from toolroll.server.problems import ProblemRoute
 
 PATH = "/admin"
@@ -87,7 +87,7 @@ def _session_router(sessions: PageSessions, profile: str, has_keys: bool) -> API
     async def sign_in(request: Request, response: Response) -> dict[str, Any]:
         """Begins a session for the key in the headers: the answer sets its cookie."""
         if key_id := caller_of(request).key_id:
-            sessions.begin(response, key_id, secure=request.url.scheme == "https")
+            sessions.begin(request, response, KeySubject(key_id))
         return who(request)
 
     @router.delete(SESSION_PATH, status_code=204, response_class=Response)

@@ -56,12 +56,14 @@ class RequestLimits:
             del self.in_flight[caller]
 
 
-def read_rate(text: str) -> RateLimitItem:
+def read_rate(text: str, setting: str = "key_rate") -> RateLimitItem:
     """The rate in a text. Raises InvalidInput."""
     try:
         return parse(text)
     except ValueError as error:
-        raise InvalidInput(f"key_rate is {text!r:.80}, must be such as 500/second or 10000/minute") from error
+        raise InvalidInput(
+            f"{setting} is {text!r:.80}, must be such as 500/second or 10000/minute"
+        ) from error
 
 
 def limited(receive: Receive, most: int) -> Receive:

@@ -16,7 +16,7 @@ from toolroll.embedders import named
 from toolroll.errors import InvalidInput, ToolrollError
 from toolroll.registry.store.database import Database
 from toolroll.selection.profiles import profile
-from toolroll.server.application import CLOSING_SHARE
+from toolroll.server.application import CLOSING_SHARE, identity_provider
 from toolroll.server.hosts import is_loopback
 from toolroll.server.logs import configure
 from toolroll.server.request_limits import read_rate
@@ -38,7 +38,7 @@ def serve(settings: ServerSettings) -> None:
         NotFound, StoreUnavailable: the registry cannot be read.
         InvalidInput: the address is in use, or a setting is wrong.
     """
-    for check in (_check_registry, _check_profile, _check_rate, _check_address):
+    for check in (_check_registry, _check_profile, _check_rate, _check_sign_in, _check_address):
         check(settings)
     configure(settings.log)
     _log.info(
@@ -70,7 +70,14 @@ def _run(settings: ServerSettings) -> None:
 
 def problems_with(settings: ServerSettings) -> Iterator[str]:
     """A sentence for each reason why the service would not start. Changes nothing."""
-    for check in (_check_registry, _check_embedder, _check_profile, _check_rate, _check_address):
+    for check in (
+        _check_registry,
+        _check_embedder,
+        _check_profile,
+        _check_rate,
+        _check_sign_in,
+        _check_address,
+    ):
         try:
             check(settings)
         except ToolrollError as error:
@@ -122,6 +129,11 @@ def _check_profile(settings: ServerSettings) -> None:
 
 def _check_rate(settings: ServerSettings) -> None:
     read_rate(settings.key_rate)
+    read_rate(settings.sign_in_rate, "sign_in_rate")
+
+
+def _check_sign_in(settings: ServerSettings) -> None:
+    identity_provider(settings, "unused")
 
 
 def _check_address(settings: ServerSettings) -> None:

@@ -24,6 +24,7 @@ from pydantic_settings import (
 
 from toolroll.environment_names import SERVER_PREFIX
 from toolroll.errors import InvalidDefinition, NotFound
+from toolroll.server.grants import Grant
 
 
 class ServerSettings(BaseSettings):
@@ -43,6 +44,14 @@ class ServerSettings(BaseSettings):
         key_concurrency: how many requests of a key are answered at a time, in each worker.
         max_body_bytes: the longest body of a request.
         session_secret: signs the sessions of the admin page; empty for a random one at each start.
+        sign_in_rate: how often people may try to sign in, by address and by account, in each worker.
+        public_url: the URL of the service as browsers know it; empty to take each request's.
+        oidc_issuer: the identity provider at which people sign in; empty for none.
+        oidc_client_id, oidc_client_secret: of the service at the provider; a public client has no secret.
+        oidc_label: the provider's name on the page; empty for its host name.
+        oidc_scopes: are asked of the provider.
+        oidc_groups_claim: the claim that has a person's groups.
+        oidc_grants: what people of a group may do; the first one that applies counts.
         metrics_folder: where several workers leave their metrics for each other; empty for a temporary one.
         log: the form of the lines on standard error.
         log_requests: whether each request has a line.
@@ -65,6 +74,15 @@ class ServerSettings(BaseSettings):
     key_concurrency: int = Field(default=64, ge=1, le=100_000)
     max_body_bytes: int = Field(default=4 * 2**20, ge=1_024, le=2**30)
     session_secret: str = Field(default="", repr=False, pattern=r"^$|^.{32,}$")
+    sign_in_rate: str = "10/minute"
+    public_url: str = Field(default="", pattern=r"^$|^https?://[^/?#\s]+$")
+    oidc_issuer: str = Field(default="", pattern=r"^$|^https?://[^?#\s]+$")
+    oidc_client_id: str = ""
+    oidc_client_secret: str = Field(default="", repr=False)
+    oidc_label: str = ""
+    oidc_scopes: str = "openid profile email"
+    oidc_groups_claim: str = "groups"
+    oidc_grants: tuple[Grant, ...] = ()
     metrics_folder: str = ""
     log: Literal["text", "json"] = "text"
     log_requests: bool = False
@@ -84,8 +102,8 @@ class ServerSettings(BaseSettings):
     def variables(self) -> dict[str, str]:
         """The same settings as environment variables, for worker processes."""
         return {
-            SERVER_PREFIX + name.upper(): json.dumps(value) if isinstance(value, tuple) else str(value)
-            for name, value in self.model_dump().items()
+            SERVER_PREFIX + name.upper(): json.dumps(value) if isinstance(value, list) else str(value)
+            for name, value in self.model_dump(mode="json").items()
         }
 
 

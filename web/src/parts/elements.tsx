@@ -28,7 +28,7 @@ type Attributes = {
   type?: 'text' | 'search' | 'number' | 'password'
   min?: number
   placeholder?: string
-  autocomplete?: 'off'
+  autocomplete?: 'off' | 'username' | 'current-password'
   required?: boolean
   autofocus?: boolean
   onBlur?: () => void

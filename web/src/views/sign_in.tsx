@@ -1,41 +1,80 @@
-import { useState } from 'preact/hooks'
-import { Problem, type Session, signIn, signOut } from '../api'
+import { useEffect, useState } from 'preact/hooks'
+import { Problem, readSession, readSignIn, type Session, signIn, signInWithPassword, type SignInWays, signOut } from '../api'
 import { Failure, Notice, TextField } from '../parts/elements'
 import { t } from '../texts'
 
-/** Exchanges a service key for a cookie. The page keeps the key nowhere. */
+const PROVIDER = '/admin/sign-in/provider'
+
+/** Exchanges a service key, or a name and a password, for a cookie. The page keeps neither. */
 export function SignIn({ onDone }: { onDone: (session: Session) => void }) {
-  const [key, setKey] = useState('')
+  const [ways, setWays] = useState<SignInWays>({ accounts: false, provider: '' })
   const [problem, setProblem] = useState<Problem>()
-  const [lacksRead, setLacksRead] = useState(false)
+  const [refusal, setRefusal] = useState(refusalOfProvider)
   const [isBusy, setIsBusy] = useState(false)
-  const submit = async () => {
+  useEffect(() => {
+    readSignIn().then(setWays, () => {}) // without an answer, the key's field is there
+  }, [])
+  const submit = async (begin: () => Promise<Session>, wrong: string) => {
     setIsBusy(true)
     setProblem(undefined)
-    setLacksRead(false)
+    setRefusal('')
     try {
-      const session = await signIn(key.trim())
+      const session = await begin()
       if (session.roles.includes('read')) return onDone(session)
       await signOut()
-      setLacksRead(true)
+      setRefusal(t.signIn.noRead)
     } catch (error) {
-      setProblem(error as Problem)
+      if ((error as Problem).status === 401) setRefusal(wrong)
+      else setProblem(error as Problem)
     } finally {
       setIsBusy(false)
     }
   }
   return (
     <main class="alone">
-      <form class="card sign-in" onSubmit={(event) => { event.preventDefault(); void submit() }}>
+      <div class="card sign-in">
         <h1>{t.product}</h1>
-        <p>{t.signIn.explanation}</p>
-        <TextField label={t.signIn.key} value={key} onInput={setKey} type="password" autocomplete="off" required autofocus />
-        {problem && (problem.status === 401 ? <Notice tone="bad">{t.signIn.wrong}</Notice> : <Failure problem={problem} />)}
-        {lacksRead && <Notice tone="bad">{t.signIn.noRead}</Notice>}
-        <button type="submit" disabled={isBusy || !key.trim()}>{t.signIn.button}</button>
-        <small>{t.signIn.how}</small>
-        <pre tabIndex={0}>{t.signIn.command}</pre>
-      </form>
+        {problem && <Failure problem={problem} />}
+        {refusal && <Notice tone="bad">{refusal}</Notice>}
+        {ways.provider && <a class="button" href={PROVIDER}>{t.signIn.at(ways.provider)}</a>}
+        {ways.accounts && <WithPassword isBusy={isBusy} onSubmit={(name, password) => void submit(async () => {
+          await signInWithPassword(name, password)
+          return readSession()
+        }, t.signIn.wrongPassword)} />}
+        <WithKey isBusy={isBusy} onSubmit={(key) => void submit(() => signIn(key), t.signIn.wrong)} />
+      </div>
     </main>
   )
+}
+
+function WithPassword({ isBusy, onSubmit }: { isBusy: boolean; onSubmit: (name: string, password: string) => void }) {
+  const [name, setName] = useState('')
+  const [password, setPassword] = useState('')
+  return (
+    <form onSubmit={(event) => { event.preventDefault(); onSubmit(name, password) }}>
+      <TextField label={t.signIn.name} value={name} onInput={setName} autocomplete="username" required />
+      <TextField label={t.signIn.password} value={password} onInput={setPassword} type="password" autocomplete="current-password" required />
+      <button type="submit" disabled={isBusy || !name || !password}>{t.signIn.passwordButton}</button>
+    </form>
+  )
+}
+
+function WithKey({ isBusy, onSubmit }: { isBusy: boolean; onSubmit: (key: string) => void }) {
+  const [key, setKey] = useState('')
+  return (
+    <form onSubmit={(event) => { event.preventDefault(); onSubmit(key.trim()) }}>
+      <p>{t.signIn.explanation}</p>
+      <TextField label={t.signIn.key} value={key} onInput={setKey} type="password" autocomplete="off" required autofocus />
+      <button type="submit" disabled={isBusy || !key.trim()}>{t.signIn.button}</button>
+      <small>{t.signIn.how}</small>
+      <pre tabIndex={0}>{t.signIn.command}</pre>
+    </form>
+  )
+}
+
+/** What the service says, in the page's address, of a sign-in at the identity provider that failed. */
+function refusalOfProvider(): string {
+  const kind = new URLSearchParams(location.search).get('problem') ?? ''
+  if (kind) history.replaceState(null, '', location.pathname + location.hash)
+  return (t.signIn.refused as Record<string, string>)[kind] ?? ''
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from toolroll.cli.commands import Group
 from toolroll.cli.registry import (
+    accounts,
     duplicates,
     keys,
     pins,
@@ -23,6 +24,6 @@ command = Group(
     "second.",
     example="toolroll registry list --catalog sqlite:///tools.db",
 )
-for _module in (tools, review, sync, toolkits, rules, pins, duplicates, settings, keys, state):
+for _module in (tools, review, sync, toolkits, rules, pins, duplicates, settings, keys, accounts, state):
     for _command in _module.COMMANDS:
         command.add_command(_command)

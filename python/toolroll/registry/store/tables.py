@@ -543,6 +543,19 @@ service_keys = sa.Table(
     sa.Column("expires_at", Instant),  # NULL: never
 )
 
+# People who sign in at the service with a password. Its hash also covers what the account allows.
+accounts = sa.Table(
+    "accounts",
+    metadata,
+    sa.Column("name", Words, primary_key=True),
+    sa.Column("org", Words),  # NULL: any
+    sa.Column("roles", NameList, nullable=False),
+    sa.Column("password", Words, nullable=False),  # Argon2id, as a PHC string
+    sa.Column("created_at", Instant, nullable=False),
+    sa.Column("created_by", Words, nullable=False),
+    sa.Column("changed_at", Instant, nullable=False),  # the password
+)
+
 # The state of a conversation between turns, such as the tools that it has loaded and used.
 sessions = sa.Table(
     "sessions",

@@ -1,0 +1,141 @@
+"""Sign-in of people to the admin page: with an account's password, or at an identity provider.
+
+With a service key, `page.py` signs people in.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import RedirectResponse
+from pydantic import Field
+
+from toolroll._threads import CallPool
+from toolroll.errors import Denied, Unavailable
+from toolroll.server.answers import SignInAnswer
+from toolroll.server.bodies import Body
+from toolroll.server.callers import address_of
+from toolroll.server.key_reader import KeyReader
+from toolroll.server.page_sessions import AccountSubject, PageSessions, Subject, is_of_page
+from toolroll.server.problems import ProblemRoute, problem
+from toolroll.server.request_limits import BUSY_RETRY_S, RequestLimits
+
+if TYPE_CHECKING:
+    from toolroll.server.identity_provider import IdentityProvider
+
+PATH = "/admin/sign-in"
+PAGE = "/admin/"
+HASHES_AT_A_TIME = 2  # each takes 64 MiB and a processor
+WAITING_SIGN_INS = 20  # beyond, the answer is 503
+
+_log = logging.getLogger(__name__)
+
+
+class PasswordBody(Body):
+    """A person's name and password."""
+
+    name: str = Field(max_length=512, examples=["ann"])
+    password: str = Field(max_length=4_096, examples=["correct horse battery staple"])
+
+
+def sign_in_router(
+    sessions: PageSessions,
+    keys: KeyReader,
+    rate: str,
+    public_url: str,
+    provider: IdentityProvider | None,
+) -> APIRouter:
+    """The routes below `PATH`, which need no key.
+
+    rate: of attempts from an address, and at an account. public_url: as in the settings.
+
+    Raises:
+        InvalidInput: the rate cannot be read.
+    """
+    router = APIRouter(tags=["page"], route_class=ProblemRoute)
+    attempts = RequestLimits(rate, WAITING_SIGN_INS)
+    pool = CallPool(HASHES_AT_A_TIME, "toolroll-passwords")
+
+    async def overdrawn_s(request: Request, *others: str) -> int | None:
+        """When the next attempt may come, if this one is one too many."""
+        callers = (f"address {address_of(request.scope.get('client'))}", *others)
+        waits_s = [await attempts.overdrawn_s(caller) for caller in callers]
+        return max((wait_s for wait_s in waits_s if wait_s is not None), default=None)
+
+    def signed_in(request: Request, response: Response, subject: Subject, name: str) -> Response:
+        sessions.begin(request, response, subject)
+        _log.info("signed in", extra={"person": name, "address": address_of(request.scope.get("client"))})
+        return response
+
+    @router.get(PATH)
+    async def how_to_sign_in() -> SignInAnswer:
+        """How people can sign in, beside a service key."""
+        return SignInAnswer(
+            accounts=len(await keys.accounts()) > 0, provider=provider.label if provider else ""
+        )
+
+    @router.post(PATH, status_code=204, response_class=Response)
+    async def sign_in_with_password(request: Request, body: PasswordBody) -> Response:
+        """Begins a session for a person with an account: the answer sets its cookie."""
+        if not is_of_page(dict(request.scope["headers"])):
+            return problem(403, "Denied", "only the admin page signs people in: X-Toolroll-Page is missing")
+        if (wait_s := await overdrawn_s(request, f"account {body.name}")) is not None:
+            return _too_many(wait_s)
+        if not attempts.begin(""):
+            answer = problem(503, "Busy", "too many people sign in at a time")
+            answer.headers["Retry-After"] = str(BUSY_RETRY_S)
+            return answer
+        try:
+            book = await keys.accounts()
+            account = await pool.arun(lambda: book.check(body.name, body.password))
+        finally:
+            attempts.end("")
+        if account is None:
+            _log.warning("sign-in refused", extra={"address": address_of(request.scope.get("client"))})
+            return problem(401, "Not authenticated", "there is no account with this name and password")
+        subject = AccountSubject(account.name, book.version_of(account.name))
+        return signed_in(request, Response(status_code=204), subject, account.name)
+
+    if provider is None:
+        return router
+
+    @router.get(f"{PATH}/provider", status_code=302, response_class=Response)
+    async def begin_at_provider(request: Request) -> Response:
+        """Sends the browser to the identity provider."""
+        base = public_url or str(request.base_url).rstrip("/")
+        try:
+            return await provider.begin(request, f"{base}{PATH}/callback", secure=sessions.is_secure(request))
+        except Unavailable as error:
+            return _failed(error)
+
+    @router.get(f"{PATH}/callback", status_code=303, response_class=Response)
+    async def finish_at_provider(request: Request) -> Response:
+        """Begins a session for the person whom the identity provider sends back."""
+        if await overdrawn_s(request) is not None:
+            return RedirectResponse(f"{PAGE}?{urlencode({'problem': 'busy'})}", 303)
+        try:
+            person = await provider.finish(request)
+        except (Denied, Unavailable) as error:
+            response: Response = _failed(error)
+        else:
+            response = signed_in(request, RedirectResponse(PAGE, 303), person, person.name)
+        provider.forget(response)
+        return response
+
+    return router
+
+
+def _too_many(wait_s: int) -> Response:
+    answer = problem(429, "Too many requests", "too many attempts to sign in")
+    answer.headers["Retry-After"] = str(wait_s)
+    return answer
+
+
+def _failed(error: Denied | Unavailable) -> Response:
+    """Shows the page again, which says what happened; the reason is in the log alone."""
+    _log.warning("sign-in refused: %s", error)
+    kind = "denied" if isinstance(error, Denied) else "unavailable"
+    return RedirectResponse(f"{PAGE}?{urlencode({'problem': kind})}", 303)

@@ -6,7 +6,7 @@ import os
 import warnings
 import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from os import PathLike
 from pathlib import Path
@@ -44,6 +44,7 @@ from toolroll.selection.telemetry import Counters
 from toolroll.selection.unknown_values import unknown_values
 from toolroll.selection.verdict import Verdict, judge
 from toolroll.selection.visible import VisibleTools
+from toolroll.selection.what_if import with_rules
 from toolroll.sessions.session import Session
 from toolroll.sessions.state import ConversationState
 from toolroll.tools import Definitions, Route, Toolkit
@@ -474,6 +475,35 @@ class Toolroll:
         """
         request = Request(message, context, k, **options)
         return self._engine.preview(request, None if profile is None else profile_of(profile))
+
+    def what_if(
+        self,
+        rules: Iterable[Rule] = (),
+        *,
+        without_rules: Iterable[tuple[str, str]] = (),
+        orgs: Iterable[str] = (),
+    ) -> WhatIf:
+        """The same under other rules, for trying out: nothing is saved, logged, counted or learnt from.
+
+        It describes the moment in which it was made. Over a registry, a rule that was saved less than a
+        second ago may be missing.
+
+        Args:
+            rules: in force beside the present ones, or in place of one with the same `org` and `name`.
+            without_rules: organisation and name of rules that are not in force.
+            orgs: the organisations whose contexts will be asked about, beside those of `rules`.
+
+        Raises:
+            InvalidDefinition: a rule makes no sense.
+        """
+        new, gone = tuple(rules), tuple(without_rules)
+        asked = {*orgs, *(rule.org for rule in new), *(org for org, _ in gone)}
+        engine = self._engine
+        changed = with_rules(engine.serving, new, gone, asked)
+        roll = object.__new__(Toolroll)
+        roll._home, roll._tasks, roll._base = self._home, self._tasks, self
+        roll._engine = engine.over(lambda _: changed)
+        return WhatIf(roll)
 
     def with_tools(self, tools: Iterable[Any]) -> Toolroll:
         """The same over the tools that came with a request, in place of its own.
@@ -966,6 +996,33 @@ class Toolroll:
         if picked.turn.engine_id != self._engine.id:
             raise NotFound(f"event {picked.event_id}: was selected by another Toolroll; record it there")
         return picked
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WhatIf:
+    """Decisions under other rules, without a trace. `Toolroll.what_if` makes it."""
+
+    _roll: Toolroll
+
+    def preview(
+        self,
+        message: str,
+        context: Context | None = None,
+        k: int | None = None,
+        *,
+        profile: str | Profile | None = None,
+        **options: Unpack[RequestOptions],
+    ) -> Selection:
+        """As `Toolroll.preview`."""
+        return self._roll.preview(message, context, k, profile=profile, **options)
+
+    def visible(self, context: Context | None = None) -> VisibleTools:
+        """As `Toolroll.visible`."""
+        return self._roll.visible(context)
+
+    def why(self, name: str, context: Context | None = None) -> Verdict:
+        """As `Toolroll.why`."""
+        return self._roll.why(name, context)
 
 
 def _abandon(home: RegistryHome) -> None:

@@ -75,6 +75,10 @@ def test_all_but_probes_and_sign_in_need_a_key_and_changes_of_rows_need_an_etag(
         "tools_update_tool",
         "tools_delete_tool",
         "tools_roll_back",
+        "tools_approve",
+        "tools_reject",
+        "categories_update_mapping",
+        "categories_delete_mapping",
         "visibility_rules_update_rule",
         "visibility_rules_delete_rule",
     }

@@ -78,10 +78,17 @@ class Rules(Editor[RuleRecord]):
         words(rule.org, "org")
         with self._database.writing(self.actor, rule.org) as write:
             self._check_name_is_free(write, rule.name)
-            content = {**_checked(write, rule, with_target=True), "active": bool(active)}
+            content = {**_checked(write.connection, rule, with_target=True), "active": bool(active)}
             row = governed_rows.insert(write, _TABLE, {"name": rule.name, **content})
             write.log("rule.create", rule.name, {"after": content}, reason)
             return self._record(row)
+
+    def check(self, rule: Rule) -> None:
+        """Raises what `add` would raise for this content, and writes nothing. A taken name is no problem."""
+        words(rule.org, "org")
+        governed_rows.check_name(rule.name, "rule name")
+        with self._database.reading() as connection:
+            _checked(connection, rule, with_target=True)
 
     def update(
         self,
@@ -152,7 +159,7 @@ class Rules(Editor[RuleRecord]):
             if "damage" in row:
                 governed_rows.check_is_decided(_TABLE, row["damage"], ("active",))
             if active and (not row["active"] or "damage" in row):
-                _checked(write, rule_in(row), with_target=True)
+                _checked(write.connection, rule_in(row), with_target=True)
             line = ("rule.enable" if active else "rule.disable", name, reason)
             return self._record(governed_rows.update(write, _TABLE, row, {"active": active}, line))
 
@@ -210,7 +217,7 @@ def _with_changes(write: Write, row: Row, changes: Mapping[str, Any]) -> tuple[R
     if damage is not None:  # what it lacks comes before what is wrong with it
         governed_rows.check_is_decided(_TABLE, damage, decided | {"active"})
     is_moved = damage is not None or (rule.tool, rule.toolkit) != (row["tool"], row["toolkit"])
-    values = {"name": rule.name, **_checked(write, rule, with_target=is_moved)}
+    values = {"name": rule.name, **_checked(write.connection, rule, with_target=is_moved)}
     if damage is not None:
         is_known = "active" not in damage.columns
         values |= {"org": write.org, "active": row["active"] if is_known else True}
@@ -218,32 +225,32 @@ def _with_changes(write: Write, row: Row, changes: Mapping[str, Any]) -> tuple[R
     return values, decided
 
 
-def _checked(write: Write, rule: Rule, with_target: bool) -> Row:
+def _checked(connection: sa.Connection, rule: Rule, with_target: bool) -> Row:
     """The content of a rule. Raises InvalidDefinition if the rule makes no sense in this registry."""
     try:
-        check(rule, tiers_in(write.connection))
+        check(rule, tiers_in(connection))
     except InvalidDefinition as error:
-        raise explained(write.connection, error) from error
+        raise explained(connection, error) from error
     governed_rows.check_priority(rule.priority, f"rule {rule.name!r:.80}")
     content = _content(rule)
     governed_rows.check_storable(content, f"rule {rule.name!r:.80}")
     if with_target:
-        _check_target(write, rule)
+        _check_target(connection, rule)
     return content
 
 
-def _check_target(write: Write, rule: Rule) -> None:
-    connection, tools = write.connection, tables.tools
+def _check_target(connection: sa.Connection, rule: Rule) -> None:
+    org, tools = rule.org, tables.tools
     if rule.toolkit == EVERYTHING:
         return
     if rule.toolkit:
-        if not is_toolkit(connection, rule.toolkit, write.org):
-            raise wrong(rule, "toolkit", f"names nothing: {no_toolkit(connection, rule.toolkit, write.org)}")
+        if not is_toolkit(connection, rule.toolkit, org):
+            raise wrong(rule, "toolkit", f"names nothing: {no_toolkit(connection, rule.toolkit, org)}")
         return
-    where = (tools.c.name == rule.tool, tools.c.org.in_({"", write.org}), tools.c.deleted_at.is_(None))
+    where = (tools.c.name == rule.tool, tools.c.org.in_({"", org}), tools.c.deleted_at.is_(None))
     if connection.execute(sa.select(tools.c.org).where(*where)).first() is None:
-        hint = governed_rows.suggestion(rule.tool, governed_rows.names_in(connection, tools, "", write.org))
-        nowhere = governed_rows.not_in_reach(write.org)
+        hint = governed_rows.suggestion(rule.tool, governed_rows.names_in(connection, tools, "", org))
+        nowhere = governed_rows.not_in_reach(org)
         raise wrong(rule, "tool", f"names nothing: tool {rule.tool!r:.80} is {nowhere}{hint}")
 
 

@@ -114,6 +114,13 @@ def day(dialect: str, column: sa.ColumnElement[datetime]) -> sa.ColumnElement[st
     return sa.func.strftime("%Y-%m-%d", column)
 
 
+def hour(dialect: str, column: sa.ColumnElement[datetime]) -> sa.ColumnElement[str]:
+    """The hour of a time in UTC, such as "2026-03-01T17:00Z"."""
+    if dialect == "postgresql":
+        return sa.func.to_char(sa.func.timezone("UTC", column), 'YYYY-MM-DD"T"HH24:00"Z"')
+    return sa.func.strftime("%Y-%m-%dT%H:00Z", column)
+
+
 def length(column: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
     """The length of a JSON list."""
     return sa.func.json_array_length(column)

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
-from typing import Any
+from typing import Any, Literal
 
 from fastapi import APIRouter, Query, Request
 
 from toolroll.embedder import Embedder
-from toolroll.registry.analytics import drift, metrics, usage
+from toolroll.registry.analytics import drift, metrics, timeline, usage
+from toolroll.registry.analytics import tools as health
 from toolroll.registry.store.unreadable_rows import UnreadableRows
 from toolroll.server.problems import ProblemRoute
 from toolroll.server.tool_registry.access import RegistryAccess
 
 
 def analytics_router(access: RegistryAccess, embedder: Embedder | None) -> APIRouter:
-    """`/analytics/metrics`, `…/heatmap`, `…/accuracy` and `…/drift`. embedder: of the service.
+    """`/analytics/…`. embedder: of the service.
 
     Without `org`, a caller of any organisation gets the figures of all.
     """
@@ -29,6 +30,60 @@ def analytics_router(access: RegistryAccess, embedder: Embedder | None) -> APIRo
         window = access.window(request, org, since, until)
         unreadable = UnreadableRows()
         return {**metrics.metrics(access.database, window, unreadable), "unreadable": [*unreadable]}
+
+    @router.get("/timeline")
+    def read_timeline(
+        request: Request,
+        org: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        per: timeline.Per = "day",
+    ) -> dict[str, Any]:
+        """By day or hour: selections, success, mean latency, saved tokens; and the parts that failed.
+
+        Days and hours without selections are left out. `first` and `last` say when a part failed.
+        """
+        window, unreadable = access.window(request, org, since, until), UnreadableRows()
+        found = timeline.timeline(access.database, window, per, unreadable)
+        return {**found, "unreadable": [*unreadable]}
+
+    @router.get("/arms")
+    def read_arms(
+        request: Request,
+        org: str | None = None,
+        tool: str | None = None,
+        level: Literal["everywhere", "page", "context", "seed"] = "everywhere",
+        limit: int = Query(100, ge=1, le=1_000),
+    ) -> dict[str, Any]:
+        """The reliability of tools with its 95 % interval, those with the most calls first."""
+        window, unreadable = access.window(request, org), UnreadableRows()
+        now = datetime.now(timezone.utc)
+        found = health.arms(
+            access.database, window, now, level=level, tool=tool, limit=limit, unreadable=unreadable
+        )
+        return {"arms": [arm.to_dict() for arm in found], "unreadable": [*unreadable]}
+
+    @router.get("/unused")
+    def read_unused(
+        request: Request,
+        org: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        shown_often: int = Query(50, ge=1, le=1_000_000),
+    ) -> dict[str, Any]:
+        """Active tools that were never selected, or shown so often and never called."""
+        window, unreadable = access.window(request, org, since, until), UnreadableRows()
+        found = health.unused(access.database, window, shown_often, unreadable)
+        return {**found, "unreadable": [*unreadable]}
+
+    @router.get("/broken")
+    def read_broken(
+        request: Request, org: str | None = None, since: datetime | None = None, until: datetime | None = None
+    ) -> dict[str, Any]:
+        """Tools that broke, the latest first. Selections hide one whose `back` is null."""
+        window, unreadable = access.window(request, org, since, until), UnreadableRows()
+        found = health.broken(access.database, window, unreadable=unreadable)
+        return {"broken": [each.to_dict() for each in found], "unreadable": [*unreadable]}
 
     @router.get("/heatmap")
     def read_heatmap(

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
+from fastapi import Body as FromBody
 from pydantic import Field
 
+from toolroll.errors import NotFound
 from toolroll.registry.page_mappings import PageRecord
+from toolroll.registry.registry import Registry
 from toolroll.registry.toolkits import ToolkitRecord
 from toolroll.rules import PageMapping
 from toolroll.selection.policy.pages import matches
@@ -16,7 +19,7 @@ from toolroll.server.bodies import Body
 from toolroll.server.problems import ProblemRoute
 from toolroll.server.tool_registry.access import RegistryAccess
 from toolroll.server.tool_registry.paging import page_of
-from toolroll.server.tool_registry.preconditions import with_etag
+from toolroll.server.tool_registry.preconditions import CONDITIONAL, changed, with_etag
 
 
 class PageMappingBody(Body):
@@ -98,7 +101,43 @@ def category_router(access: RegistryAccess) -> APIRouter:
         record = registry.pages.add(body.mapping(org), reason=reason)
         return with_etag(_form(record), record.version, 201)
 
+    @router.put("/page-mappings/{id}", **CONDITIONAL)
+    def update_mapping(
+        request: Request,
+        id: str,
+        body: Annotated[dict[str, Any], FromBody(examples=[{"categories": ["crm", "mail"]}])],
+        org: str | None = None,
+        reason: str = "",
+    ) -> Response:
+        """Changes `pattern`, `categories` or `priority` of a mapping. Needs If-Match."""
+        registry, org = access.editor(request, org)
+        changes = {"toolkits" if name == "categories" else name: value for name, value in body.items()}
+        record = changed(
+            request,
+            lambda: _of_org(registry, id, org).version,
+            lambda version: registry.pages.update(id, changes, org=org, version=version, reason=reason),
+        )
+        return with_etag(_form(record), record.version)
+
+    @router.delete("/page-mappings/{id}", status_code=204, response_class=Response, **CONDITIONAL)
+    def delete_mapping(request: Request, id: str, org: str | None = None, reason: str = "") -> None:
+        """Deletes a mapping. Needs If-Match."""
+        registry, org = access.editor(request, org)
+        changed(
+            request,
+            lambda: _of_org(registry, id, org).version,
+            lambda version: registry.pages.delete(id, org=org, version=version, reason=reason),
+        )
+
     return router
+
+
+def _of_org(registry: Registry, page_id: str, org: str) -> PageRecord:
+    """The mapping. Raises NotFound if it is of another organisation."""
+    record = registry.pages.get(page_id)
+    if record.mapping.org != org:
+        raise NotFound(f"page mapping {page_id!r:.80}: is not known")
+    return record
 
 
 def _form(record: PageRecord) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`/plugins/sync`: a plugin registers its tools, categories and page mappings."""
+"""`/plugins`: who registers tools, and `/plugins/sync`, by which a plugin does it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from pydantic.alias_generators import to_camel
 from toolroll.errors import Denied
 from toolroll.formats.sources.dicts import read_tools
 from toolroll.registry.content import route_to
+from toolroll.registry.plugins import plugins
+from toolroll.registry.store.unreadable_rows import UnreadableRows
 from toolroll.rules import PageMapping
 from toolroll.server.bodies import Body
 from toolroll.server.callers import Caller
@@ -82,7 +84,7 @@ class SyncBody(_PluginBody):
 
 
 def plugin_router(access: RegistryAccess) -> APIRouter:
-    """`/plugins/sync`."""
+    """`/plugins` and `/plugins/sync`."""
     router = APIRouter(tags=["plugins"], route_class=ProblemRoute, prefix="/plugins")
 
     @router.post("/sync")
@@ -107,6 +109,16 @@ def plugin_router(access: RegistryAccess) -> APIRouter:
             reason=body.reason,
         )
         return report.to_dict()
+
+    @router.get("")
+    def list_plugins(request: Request, org: str | None = None) -> dict[str, Any]:
+        """The plugins: their last sync and what it changed, tools to review, calls and successes.
+
+        Without `org`, a caller of any organisation gets those of all.
+        """
+        owner, unreadable = access.window(request, org).org, UnreadableRows()
+        found = plugins(access.database, owner, unreadable)
+        return {"plugins": [record.to_dict() for record in found], "unreadable": [*unreadable]}
 
     return router
 

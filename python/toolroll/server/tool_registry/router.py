@@ -11,10 +11,12 @@ from toolroll.server.tool_registry.access import RegistryAccess
 from toolroll.server.tool_registry.analytics import analytics_router
 from toolroll.server.tool_registry.categories import category_router
 from toolroll.server.tool_registry.embeddings import embedding_router
+from toolroll.server.tool_registry.organisations import organisation_router
 from toolroll.server.tool_registry.plugins import plugin_router
 from toolroll.server.tool_registry.rules import rule_router
 from toolroll.server.tool_registry.tools import tool_router
 from toolroll.server.tool_registry.trials import trial_router
+from toolroll.server.tool_registry.what_if import what_if_router
 
 PREFIX = "/internal/tool-registry"
 
@@ -32,6 +34,8 @@ def registry_router(
         tool_router(access),
         category_router(access),
         rule_router(access),
+        what_if_router(roll, access),
+        organisation_router(access),
         analytics_router(access, embedder),
         embedding_router(access, embedder),
         trial_router(roll, access),

@@ -18,7 +18,7 @@ from toolroll.server.tool_registry.access import RegistryAccess
 from toolroll.server.tool_registry.paging import page_of
 from toolroll.server.tool_registry.preconditions import CONDITIONAL, changed, with_etag
 
-_NEW_RULE: JsonDict = {
+NEW_RULE: JsonDict = {
     "name": "interns do not export",
     "effect": "deny",
     "condition": {"role": "intern"},
@@ -30,7 +30,7 @@ _NEW_RULE: JsonDict = {
 class RuleBody(bodies.Body):
     """A rule; the fields are those of `Rule`."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [_NEW_RULE]})
+    model_config = ConfigDict(json_schema_extra={"examples": [NEW_RULE]})
 
     name: str
     effect: Effect
@@ -97,7 +97,7 @@ def rule_router(access: RegistryAccess) -> APIRouter:
         `active` goes in a request of its own.
         """
         registry, org = access.editor(request, org)
-        name = _named(registry, id, org).name
+        name = rule_of_id(registry, id, org).name
 
         def update(version: int) -> RuleRecord:
             if "active" not in body:
@@ -107,24 +107,24 @@ def rule_router(access: RegistryAccess) -> APIRouter:
             switch = registry.rules.enable if body["active"] else registry.rules.disable
             return switch(name, org=org, version=version, reason=reason)
 
-        record = changed(request, lambda: _named(registry, id, org).version, update)
+        record = changed(request, lambda: rule_of_id(registry, id, org).version, update)
         return with_etag(record.to_dict(), record.version)
 
     @router.delete("/{id}", status_code=204, response_class=Response, **CONDITIONAL)
     def delete_rule(request: Request, id: str, org: str | None = None, reason: str = "") -> None:
         """Deletes a rule. Needs If-Match."""
         registry, org = access.editor(request, org)
-        name = _named(registry, id, org).name
+        name = rule_of_id(registry, id, org).name
         changed(
             request,
-            lambda: _named(registry, id, org).version,
+            lambda: rule_of_id(registry, id, org).version,
             lambda version: registry.rules.delete(name, org=org, version=version, reason=reason),
         )
 
     return router
 
 
-def _named(registry: Registry, id: str, org: str) -> RuleRecord:
+def rule_of_id(registry: Registry, id: str, org: str) -> RuleRecord:
     """The rule with this rule_id, else with this name. Raises NotFound."""
     try:
         return next(record for record in registry.rules.list(org) if _id(record) == id)

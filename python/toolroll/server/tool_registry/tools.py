@@ -16,6 +16,9 @@ from toolroll.server.tool_registry.preconditions import CONDITIONAL, changed, un
 from toolroll.tools import Tool
 
 LONGEST_PAGE = 500
+_STATES = ("review", "approved_version", "served_version")  # of a version, and no content
+# Of a tool that nobody has approved yet: all that a person must read.
+_TEXTS = ("description", "summary", "when_to_use", "limitations", "toolkit", "parameters", "examples", "tags")
 NEW_TOOL = {
     "name": "get_forecast",
     "description": "Gives the weather forecast of a city",
@@ -159,6 +162,60 @@ def tool_router(access: RegistryAccess) -> APIRouter:
             ),
         )
         return with_etag(record.to_dict(), record.version)
+
+    @router.post("/{id}/approve", **CONDITIONAL)
+    def approve(request: Request, id: str, org: str | None = None, reason: str = "") -> Response:
+        """Approves the content that waits, and removes the tool's flags. Needs If-Match."""
+        registry, org = access.editor(request, org)
+        record = changed(
+            request,
+            lambda: registry.tool(id, org=org).version,
+            lambda version: registry.approve(id, version=version, org=org, reason=reason),
+        )
+        return with_etag(record.to_dict(), record.version)
+
+    @router.post("/{id}/reject", **CONDITIONAL)
+    def reject(request: Request, id: str, org: str | None = None, reason: str = "") -> Response:
+        """Rejects the content that waits: the last approved one comes back, or a new tool is deleted.
+
+        Needs If-Match.
+        """
+        registry, org = access.editor(request, org)
+        record = changed(
+            request,
+            lambda: registry.tool(id, org=org).version,
+            lambda version: registry.reject(id, version=version, org=org, reason=reason),
+        )
+        return with_etag(record.to_dict(), record.version)
+
+    @router.get("/{id}/change")
+    def read_change(request: Request, id: str, org: str | None = None) -> dict[str, Any]:
+        """The `differences` between the last approved content of a tool and its present content.
+
+        `approved_version` is null for a tool that was never approved: then `before` is always null.
+        """
+        registry, org = access.reader(request, org)
+        record = registry.tool(id, org=org)
+        if record.approved_version is None:
+            content = record.to_dict()
+            differences = [
+                {"field": name, "before": None, "after": content[name]} for name in _TEXTS if content[name]
+            ]
+        elif record.approved_version == record.version:
+            differences = []
+        else:
+            differences = [
+                each.to_dict()
+                for each in registry.differences(id, record.approved_version, record.version, org=org)
+                if each.field not in _STATES
+            ]
+        return {
+            "name": record.name,
+            "version": record.version,
+            "approved_version": record.approved_version,
+            "served_version": record.served_version,
+            "differences": differences,
+        }
 
     return router
 

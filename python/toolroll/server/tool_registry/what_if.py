@@ -1,0 +1,150 @@
+"""`/visibility-rules/preview` and `/why`: who sees what, and who would under a rule that nobody has saved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from fastapi import APIRouter, Query, Request
+from pydantic import ConfigDict, Field
+
+from toolroll import Context, NotFound, Toolroll
+from toolroll.registry.registry import Registry
+from toolroll.registry.rules import RuleRecord
+from toolroll.rules import Rule
+from toolroll.selection.policy.sample_contexts import sample_contexts
+from toolroll.server.bodies import Body, ContextBody
+from toolroll.server.callers import Caller
+from toolroll.server.problems import ProblemRoute
+from toolroll.server.tool_registry.access import RegistryAccess
+from toolroll.server.tool_registry.rules import NEW_RULE, RuleBody, rule_of_id
+
+
+class RulePreviewBody(Body):
+    """A rule to try out, and for whom."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"rule": NEW_RULE}]})
+
+    rule: RuleBody | None = Field(None, description="To add; null to try out the deletion of `replaces`.")
+    replaces: str = Field("", description="Name or rule_id of the rule in whose place it is.")
+    contexts: tuple[ContextBody, ...] = Field(
+        (), max_length=100, description="Whom to compare; without any, contexts that the rules tell apart."
+    )
+
+
+class WhyBody(Body):
+    """A tool and a caller."""
+
+    name: str = Field(examples=["crm_export"])
+    context: ContextBody = ContextBody()
+
+
+def what_if_router(roll: Toolroll, access: RegistryAccess) -> APIRouter:
+    """`/visibility-rules/preview` and `/why`."""
+    router = APIRouter(tags=["visibility rules"], route_class=ProblemRoute)
+
+    @router.post("/visibility-rules/preview")
+    def preview_rule(
+        request: Request,
+        body: RulePreviewBody,
+        org: str | None = None,
+        most: int = Query(200, ge=1, le=10_000),
+    ) -> dict[str, Any]:
+        """Which tools each context would gain or lose by a rule. Saves nothing.
+
+        `gains` and `loses` have at most so many names each. Rules decide as in the service's present catalog,
+        which follows the registry within a second.
+        """
+        caller = access.identify(request)
+        registry, org = access.reader(request, org)
+        replaced = rule_of_id(registry, body.replaces, org) if body.replaces else None
+        rules = _new_rules(registry, body, org)
+        contexts = _contexts(registry, caller, body, rules, org)
+        changed = roll.what_if(
+            [rule for rule in rules if body.rule and body.rule.active],
+            without_rules=[*(() if replaced is None else [(org, replaced.name)]),
+                           *((org, rule.name) for rule in rules)],
+            orgs={context.org for context in contexts},
+        )  # fmt: skip
+        found = []
+        for context in contexts:
+            before, after = roll.visible(context), changed.visible(context)
+            gains, loses = (
+                [*_difference(one.names, other.names)] for one, other in ((after, before), (before, after))
+            )
+            found.append(
+                {
+                    "context": _form(context),
+                    "before": len(before),
+                    "after": len(after),
+                    "gained": len(gains),
+                    "lost": len(loses),
+                    "gains": gains[:most],
+                    "loses": loses[:most],
+                }
+            )
+        return {"contexts": found}
+
+    @router.post("/why")
+    def explain(request: Request, body: WhyBody) -> dict[str, Any]:
+        """Whether a context may see a tool, and the rule, status or setting that decides it.
+
+        A caller who is bound to an organisation gets no reason of the platform: such a tool is not found.
+        """
+        caller = access.identify(request)
+        caller.require("read")
+        context = body.context.context(caller)
+        absent = NotFound(f"tool {body.name!r:.80}: is not in the catalog")
+        try:
+            verdict = roll.why(body.name, context)
+        except NotFound as error:
+            raise absent from error
+        if caller.org is not None and not verdict.visible and verdict.level != "organisation":
+            raise absent
+        rule = verdict.rule
+        is_shown = rule is not None and (caller.org is None or rule.org == caller.org)
+        return {
+            "name": body.name,
+            "visible": verdict.visible,
+            "level": verdict.level,
+            "reason": verdict.reason if caller.org is None or is_shown or rule is None else "",
+            "rule": {"name": rule.name, "org": rule.org} if rule is not None and is_shown else None,
+        }
+
+    return router
+
+
+def _new_rules(registry: Registry, body: RulePreviewBody, org: str) -> list[Rule]:
+    """The rule of the body, checked as if it were saved. Raises InvalidDefinition."""
+    if body.rule is None:
+        return []
+    rule = body.rule.rule(org)
+    registry.rules.check(rule)
+    return [rule]
+
+
+def _contexts(
+    registry: Registry, caller: Caller, body: RulePreviewBody, rules: Sequence[Rule], org: str
+) -> Sequence[Context]:
+    if body.contexts:
+        return [each.context(caller) for each in body.contexts]
+    return sample_contexts([*rules, *_active(registry.rules.list(org))], registry.tiers(), org)
+
+
+def _active(records: Iterable[RuleRecord]) -> Iterable[Rule]:
+    return (record.rule for record in records if record.active and not record.damage)
+
+
+def _difference(names: Sequence[str], other: Sequence[str]) -> Iterable[str]:
+    known = frozenset(other)
+    return (name for name in names if name not in known)
+
+
+def _form(context: Context) -> dict[str, Any]:
+    return {
+        "org": context.org,
+        "user": context.user,
+        "roles": list(context.roles),
+        "tier": context.tier,
+        "page": context.page,
+    }

@@ -1,0 +1,110 @@
+"""Selections over time, tools that do badly and plugins, over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+pytest.importorskip("fastapi")
+
+from tests.integration.served import Served, served
+from toolroll import Context, Toolroll
+from toolroll.registry.registry import Registry
+from toolroll.server.tool_registry.router import PREFIX
+from toolroll.tools import Tool
+
+MESSAGE = "send a mail to Ada"
+TOOLS = [Tool("send_mail", "Sends a mail"), Tool("ping", "Asks whether a host is there")]
+
+
+@pytest.fixture
+def registry(database_url: str) -> Iterator[Registry]:
+    with Registry.open(database_url, actor="ada") as registry:
+        registry.sync(TOOLS, plugin="mail", plugin_version="1.2")
+        registry.sync([Tool("acme_report", "Reports sales")], plugin="reports", org="acme", review="all")
+        with Toolroll.open(database_url) as roll:
+            for turn in range(4):
+                picked = roll.select(MESSAGE, Context(org="acme", user=f"u{turn}"))
+                roll.record(picked, {"send_mail": turn != 0})
+            roll.select(MESSAGE)
+        yield registry
+
+
+@pytest.fixture
+def keys(registry: Registry) -> dict[str, str]:
+    """Texts of keys by name."""
+    orgs = {"reader": None, "acme": "acme", "globex": "globex"}
+    found = {name: registry.keys.add(name, roles=["read"], org=org)[1] for name, org in orgs.items()}
+    return {**found, "caller": registry.keys.add("caller", roles=["select"], org=None)[1]}
+
+
+@pytest.fixture
+def service(registry: Registry, keys: dict[str, str], database_url: str) -> Iterator[Served]:
+    with served(registry, database_url) as service:
+        yield service
+
+
+Ask = Callable[..., Any]
+
+
+@pytest.fixture
+def ask(service: Served, keys: dict[str, str]) -> Ask:
+    """Reads a path below the prefix, asserts the status, returns the answer."""
+
+    def ask(path: str, key: str = "reader", status: int = 200) -> Any:
+        found, _, answer = service("GET", PREFIX + path, key=keys[key])
+        assert found == status, answer
+        return answer
+
+    return ask
+
+
+@pytest.mark.parametrize("per", ["day", "hour"])
+def test_the_timeline_adds_up_the_selections_of_those_whom_the_key_may_read(ask: Ask, per: str) -> None:
+    def total(key: str, of: str = "selections") -> float:
+        return sum(point[of] for point in ask(f"/analytics/timeline?per={per}", key)["points"])
+
+    assert (total("reader"), total("acme"), total("globex")) == (5, 4, 0)
+    (point,) = ask(f"/analytics/timeline?per={per}", "acme")["points"][-1:]
+    assert point["success"] == pytest.approx(0.75)
+    assert point["latency_us"] > 0
+    assert len(point["at"]) == (10 if per == "day" else 17)
+    ask("/analytics/timeline?org=globex", "acme", 403)
+    ask("/analytics/timeline", "caller", 403)
+    ask("/analytics/timeline?per=week", status=422)
+
+
+def test_arms_have_an_interval_around_their_mean(ask: Ask) -> None:
+    (arm,) = (each for each in ask("/analytics/arms", "acme")["arms"] if each["tool"] == "send_mail")
+    assert (arm["called"], arm["succeeded"]) == (4, 3)
+    assert 0 < arm["low"] < arm["mean"] < arm["high"] < 1
+    assert ask("/analytics/arms", "globex")["arms"] == []
+
+
+def test_unused_and_broken_tools_are_those_of_the_organisation(ask: Ask) -> None:
+    unused = ask("/analytics/unused?shown_often=1", "acme")
+    assert "send_mail" not in {each["name"] for each in unused["never_called"]}
+    assert "acme_report" not in {
+        each["name"] for each in ask("/analytics/unused", "globex")["never_selected"]
+    }
+    assert ask("/analytics/broken", "acme")["broken"] == []
+
+
+def test_plugins_say_what_their_last_sync_changed_and_how_their_tools_do(
+    ask: Ask, registry: Registry
+) -> None:
+    registry.sync(TOOLS[:1], plugin="mail", plugin_version="1.3")
+    mail, reports = ask("/plugins")["plugins"]
+    assert (mail["name"], mail["org"], mail["plugin_version"], mail["tools"]) == ("mail", "", "1.3", 1)
+    assert mail["changes"]["delete"] == ["ping"]
+    assert (mail["called"], mail["succeeded"], mail["waiting"]) == (4, 3, 0)
+    assert (reports["org"], reports["waiting"], reports["called"]) == ("acme", 1, 0)
+
+
+def test_an_organisation_reads_its_own_plugins_alone(ask: Ask) -> None:
+    assert [each["name"] for each in ask("/plugins", "acme")["plugins"]] == ["reports"]
+    assert ask("/plugins", "globex")["plugins"] == []
+    ask("/plugins?org=acme", "globex", 403)
+    ask("/plugins", "caller", 403)

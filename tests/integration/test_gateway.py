@@ -112,6 +112,8 @@ def test_a_server_that_is_absent_dies_or_hangs_costs_its_own_tools(tmp_path):
             assert "no licence" in reasons["dead"]
             assert "2999-01-01" in reasons["newer"]
             assert "more than 200 pages" in reasons["endless"]
+            told, is_error = await client.call("call_tool", {"name": "dead_find", "arguments": {}})
+            assert is_error and "server 'dead' is away: " in told and "no licence" in told
 
     run(go)
 
@@ -742,7 +744,9 @@ def test_the_doctor_tells_which_server_cannot_be_used(tmp_path, monkeypatch, cap
     }
     path = write_configuration(tmp_path, servers)
     assert main(["mcp", "doctor", "--config", str(path), "--json"]) == 1
-    found = {one["server"]: one for one in json.loads(capsys.readouterr().out)["servers"]}
+    out, error = capsys.readouterr()
+    assert error == ""  # it starts nothing again and says each problem once
+    found = {one["server"]: one for one in json.loads(out)["servers"]}
     assert found["good"]["ok"] and found["good"]["tools"] == 1 and "bad" in found["good"]["problem"]
     assert not found["absent"]["ok"] and "install it" in found["absent"]["problem"]
     assert "NO_SUCH_TOKEN is not set" in found["secret"]["problem"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
@@ -12,6 +13,12 @@ Role = Literal["", "guardian", "channel"]
 ROLES: tuple[Role, ...] = get_args(Role)
 Instance = Literal["user", "shared"]
 INSTANCES: tuple[Instance, ...] = get_args(Instance)
+LONGEST_NAME = 100
+
+
+def prefix_of(name: str) -> str:
+    """A server's name as tools and files carry it: letters, digits, "_" and "-"."""
+    return re.sub(r"[^A-Za-z0-9_-]+", "_", name).strip("_") or "server"
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,14 +59,13 @@ def test_a_url_without_a_type_is_streamable_http(tmp_path):
     ("entry", "problem"),
     [
         ('{"command": "x", "arg": []}', "2: mcpServers.a.arg: is no known key; did you mean 'args'?"),
-        ('{"command": "x", "args": "y"}', "2: mcpServers.a.args: Input should be a valid tuple"),
+        ('{"command": "x", "args": "y"}', "2: mcpServers.a.args: must be a list"),
+        ('{"command": "x", "env": []}', "2: mcpServers.a.env: must be an object"),
+        ('{"command": "x", "url": "https://x"}', "2: mcpServers.a: server 'a' has a command and a url"),
+        ('{"url": "ftp://x"}', "2: mcpServers.a.url: is 'ftp://x', must begin with http:// or https://"),
         ('{"args": []}', "2: mcpServers.a: server 'a' needs a command"),
         ('{"type": "grpc", "url": "x"}', "2: mcpServers.a.type: is 'grpc', must be stdio, http or sse"),
         ('{"type": "http"}', "2: mcpServers.a: server 'a' is of type http, so it needs a url"),
-        (
-            '{"command": "x", "env": {"T": "${input:token}"}}',
-            "2: mcpServers.a.env.T: ${input:token} is asked for by VS Code alone",
-        ),
         ("7", "2: mcpServers.a: is a number, must be an object"),
     ],
 )
@@ -98,6 +97,11 @@ def test_a_wrong_entry_is_told_with_file_line_and_key(tmp_path, entry, problem):
             "has the same prefix as 'a b'",
         ),
         ('{"mcpServers": {"a": {"command": "x"}}, "servers": {"a": {"command": "x"}}}', "is there twice"),
+        ('{"mcpServers": {"": {"command": "x"}}}', "has 0 characters, must have 1 to 100"),
+        (
+            f'{{"mcpServers": {{"{"a" * 101}": {{"command": "x"}}}}}}',
+            "has 101 characters, must have 1 to 100",
+        ),
         ("[]", "must be an object"),
         ('{"mcpServers": {', "is not JSON"),
     ],

@@ -840,6 +840,9 @@ def test_the_configuration_of_the_page_is_read_and_every_option_is_on_it(tmp_pat
     configuration = read_configuration(path, {})
     assert configuration.servers["git"].command_prefix == ("nice",)
     path.write_text(json.dumps(configurations()[2]))
+    pets = read_configuration(path, {}).servers["pets"]
+    assert pets.transport == "openapi" and pets.url == "https://pets.example.org/v1"
+    path.write_text(json.dumps(configurations()[3]))
     identity = read_configuration(path, {}).options.identity
     assert identity.resource == "https://tools.example.org/mcp" and identity.keys["nightly"].org == "acme"
     sections = (GatewayOptions, ServerOptions, CallerOptions, IdentityOptions, ClaimNames, KeyOptions)

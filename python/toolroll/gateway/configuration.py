@@ -32,6 +32,7 @@ _TRANSPORTS: dict[str, Transport] = {
     "streamableHttp": "http",
     "streamable_http": "http",
     "sse": "sse",
+    "openapi": "openapi",
 }
 _URL = re.compile(r"(?i)https?://|\$\{")  # or it begins with a reference
 # What pydantic's types are called in JSON.
@@ -94,6 +95,7 @@ class _Entry(BaseModel):
     env: dict[str, str | int | float | bool] = Field(default_factory=dict)
     envFile: str = ""
     cwd: str = ""
+    openapi: str | None = None
     url: str | None = None
     serverUrl: str | None = None
     httpUrl: str | None = None
@@ -182,13 +184,16 @@ def _server(document: Document, key: str, name: str, value: Any) -> tuple[Server
     said = entry.type or entry.transport
     if said is not None and said not in _TRANSPORTS:
         document.fail(
-            (*path, "type" if entry.type else "transport"), f"is {said!r}, must be stdio, http or sse"
+            (*path, "type" if entry.type else "transport"),
+            f"is {said!r}, must be stdio, http, sse or openapi",
         )
-    transport = _TRANSPORTS[said] if said else ("stdio" if url is None else "http")
+    transport = _TRANSPORTS[said] if said else "openapi" if entry.openapi else "http" if url else "stdio"
+    if (transport == "openapi") != bool(entry.openapi):
+        document.fail(path, f"server {name!r} is of type openapi if it has the key openapi, and only then")
     if transport == "stdio" and not entry.command:
         document.fail(path, f"server {name!r} needs a command, or a url with type http or sse")
     if transport != "stdio" and url is None:
-        document.fail(path, f"server {name!r} is of type {said}, so it needs a url")
+        document.fail(path, f"server {name!r} is of type {transport}, so it needs a url")
     if said is None and url is not None and entry.command:
         document.fail(path, f"server {name!r} has a command and a url, must have one of them or a type")
     if transport != "stdio" and url is not None and not _URL.match(url):
@@ -202,6 +207,7 @@ def _server(document: Document, key: str, name: str, value: Any) -> tuple[Server
         {each: _as_text(given) for each, given in entry.env.items()},
         entry.envFile,
         entry.cwd,
+        openapi=entry.openapi or "",
         url=url or "",
         headers=entry.headers,
         timeout_s=60.0 if entry.timeout is None else max(entry.timeout / 1_000, 0.001),

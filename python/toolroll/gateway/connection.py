@@ -19,6 +19,7 @@ import anyio.to_thread
 from toolroll.errors import InvalidInput, Overloaded, Unavailable
 from toolroll.gateway import mcp_versions
 from toolroll.gateway.mcp_versions import Client, Json, OnProgress, ProtocolError
+from toolroll.gateway.openapi.server import open_openapi
 from toolroll.gateway.references import resolved
 from toolroll.gateway.server_spec import ServerSpec
 from toolroll.gateway.sign_in import Account, SignInNeeded
@@ -321,6 +322,11 @@ class Connection:
             return
         url = resolved(spec.url, environ, self._folder)
         headers = {name: resolved(value, environ, self._folder) for name, value in spec.headers.items()}
+        if spec.transport == "openapi":
+            document = resolved(spec.openapi, environ, self._folder)
+            async with open_openapi(url, document, self._folder, headers, errors) as streams:
+                yield streams
+            return
         opened = mcp_versions.open_http if spec.transport == "http" else mcp_versions.open_sse
         auth = None
         if self._account is not None:

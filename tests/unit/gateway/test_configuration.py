@@ -62,9 +62,17 @@ def test_a_url_without_a_type_is_streamable_http(tmp_path):
         ('{"command": "x", "args": "y"}', "2: mcpServers.a.args: must be a list"),
         ('{"command": "x", "env": []}', "2: mcpServers.a.env: must be an object"),
         ('{"command": "x", "url": "https://x"}', "2: mcpServers.a: server 'a' has a command and a url"),
+        ('{"openapi": "api.json"}', "2: mcpServers.a: server 'a' is of type openapi, so it needs a url"),
+        (
+            '{"type": "http", "openapi": "a", "url": "http://x"}',
+            "2: mcpServers.a: server 'a' is of type openapi if",
+        ),
         ('{"url": "ftp://x"}', "2: mcpServers.a.url: is 'ftp://x', must begin with http:// or https://"),
         ('{"args": []}', "2: mcpServers.a: server 'a' needs a command"),
-        ('{"type": "grpc", "url": "x"}', "2: mcpServers.a.type: is 'grpc', must be stdio, http or sse"),
+        (
+            '{"type": "grpc", "url": "x"}',
+            "2: mcpServers.a.type: is 'grpc', must be stdio, http, sse or openapi",
+        ),
         ('{"type": "http"}', "2: mcpServers.a: server 'a' is of type http, so it needs a url"),
         ("7", "2: mcpServers.a: is a number, must be an object"),
     ],

@@ -112,6 +112,8 @@ def test_a_server_that_is_absent_dies_or_hangs_costs_its_own_tools(tmp_path):
             assert "no licence" in reasons["dead"]
             assert "2999-01-01" in reasons["newer"]
             assert "more than 200 pages" in reasons["endless"]
+            told, is_error = await client.call("call_tool", {"name": "dead_find", "arguments": {}})
+            assert is_error and "server 'dead' is away: " in told and "no licence" in told
 
     run(go)
 
@@ -742,7 +744,9 @@ def test_the_doctor_tells_which_server_cannot_be_used(tmp_path, monkeypatch, cap
     }
     path = write_configuration(tmp_path, servers)
     assert main(["mcp", "doctor", "--config", str(path), "--json"]) == 1
-    found = {one["server"]: one for one in json.loads(capsys.readouterr().out)["servers"]}
+    out, error = capsys.readouterr()
+    assert error == ""  # it starts nothing again and says each problem once
+    found = {one["server"]: one for one in json.loads(out)["servers"]}
     assert found["good"]["ok"] and found["good"]["tools"] == 1 and "bad" in found["good"]["problem"]
     assert not found["absent"]["ok"] and "install it" in found["absent"]["problem"]
     assert "NO_SUCH_TOKEN is not set" in found["secret"]["problem"]
@@ -836,6 +840,9 @@ def test_the_configuration_of_the_page_is_read_and_every_option_is_on_it(tmp_pat
     configuration = read_configuration(path, {})
     assert configuration.servers["git"].command_prefix == ("nice",)
     path.write_text(json.dumps(configurations()[2]))
+    pets = read_configuration(path, {}).servers["pets"]
+    assert pets.transport == "openapi" and pets.url == "https://pets.example.org/v1"
+    path.write_text(json.dumps(configurations()[3]))
     identity = read_configuration(path, {}).options.identity
     assert identity.resource == "https://tools.example.org/mcp" and identity.keys["nightly"].org == "acme"
     sections = (GatewayOptions, ServerOptions, CallerOptions, IdentityOptions, ClaimNames, KeyOptions)

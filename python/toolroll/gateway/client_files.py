@@ -7,14 +7,16 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 from toolroll._files import replace_file
 from toolroll.errors import Conflict, InvalidInput, NotFound
 from toolroll.gateway.configuration import SECTION, Document
+from toolroll.gateway.references import input_advice, input_reference
 
 OWN_NAME = "toolroll"  # of the gateway's entry in a client's file
 
@@ -79,6 +81,13 @@ def import_servers(client: ClientFile, target: Path) -> tuple[list[str], list[st
     return new, [name for name in servers if name in taken]
 
 
+def questions(servers: Path, names: Iterable[str]) -> dict[str, str]:
+    """Those of these servers whose entries need a value that VS Code asks its user for → what to write."""
+    entries = Document.of(servers).mapping(("mcpServers",))
+    found = {name: input_reference(json.dumps(entries.get(name))) for name in names}
+    return {name: input_advice(asked) for name, asked in found.items() if asked}
+
+
 def connect(client: ClientFile, configuration: Path, keep: bool) -> tuple[Path | None, list[str]]:
     """Writes the gateway into a client's file, in place of the servers that the gateway runs.
 
@@ -110,6 +119,8 @@ def connect(client: ClientFile, configuration: Path, keep: bool) -> tuple[Path |
     if client.key == "servers":
         entry = {"type": "stdio", **entry}
     servers[OWN_NAME] = entry
+    if client.path.is_file() and content == Document.of(client.path).value:
+        return None, []  # it is there already
     copy = _copy(client.path)
     _write(client.path, content)
     return copy, out
@@ -131,7 +142,11 @@ def _is_gateway(name: str, entry: Any) -> bool:
 def _copy(path: Path) -> Path | None:
     if not path.is_file():
         return None
-    copy = path.with_name(f"{path.name}.{time.strftime('%Y%m%d-%H%M%S')}.before-{SECTION}")
+    name = f"{path.name}.{time.strftime('%Y%m%d-%H%M%S')}"
+    for number in count():
+        copy = path.with_name(f"{name}{f'-{number}' if number else ''}.before-{SECTION}")
+        if not copy.exists():
+            break
     shutil.copy2(path, copy)
     return copy
 

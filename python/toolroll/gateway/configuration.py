@@ -20,8 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from toolroll.errors import InvalidDefinition, NotFound
 from toolroll.formats.strict_json import decode, line_of, parse
 from toolroll.gateway.options import GatewayOptions
-from toolroll.gateway.references import input_advice, input_reference
-from toolroll.gateway.server_spec import ServerSpec, Transport
+from toolroll.gateway.server_spec import LONGEST_NAME, ServerSpec, Transport, prefix_of
 
 SECTION = "toolroll"
 _ModelT = TypeVar("_ModelT", bound=BaseModel)
@@ -33,6 +32,15 @@ _TRANSPORTS: dict[str, Transport] = {
     "streamableHttp": "http",
     "streamable_http": "http",
     "sse": "sse",
+    "openapi": "openapi",
+}
+_URL = re.compile(r"(?i)https?://|\$\{")  # or it begins with a reference
+# What pydantic's types are called in JSON.
+_TYPES = {
+    "tuple_type": "a list",
+    "dict_type": "an object",
+    "string_type": "a text",
+    "model_type": "an object",
 }
 # Keys that clients write for themselves: they mean nothing here.
 _IGNORED = frozenset(
@@ -87,6 +95,7 @@ class _Entry(BaseModel):
     env: dict[str, str | int | float | bool] = Field(default_factory=dict)
     envFile: str = ""
     cwd: str = ""
+    openapi: str | None = None
     url: str | None = None
     serverUrl: str | None = None
     httpUrl: str | None = None
@@ -137,6 +146,11 @@ def with_servers(
     """
     servers, off = dict(configuration.servers), dict(configuration.disabled)
     for spec in more:
+        if not 0 < len(spec.name) <= LONGEST_NAME:
+            raise InvalidDefinition(
+                f"{spec.place}: the name of a server has {len(spec.name)} characters, "
+                f"must have 1 to {LONGEST_NAME}"
+            )
         if spec.name in servers:
             raise InvalidDefinition(
                 f"{spec.place}: server {spec.name!r} is there already: {servers[spec.name].place}"
@@ -160,31 +174,31 @@ def with_servers(
     return replace(configuration, servers={spec.name: spec for spec in ordered}, disabled=off)
 
 
-def prefix_of(name: str) -> str:
-    """A server's name as tools carry it: letters, digits, "_" and "-"."""
-    return re.sub(r"[^A-Za-z0-9_-]+", "_", name).strip("_") or "server"
-
-
 def _server(document: Document, key: str, name: str, value: Any) -> tuple[ServerSpec, str]:
     """A server, and why it is switched off; "" where it is not."""
     path = (key, name)
     if isinstance(value, dict):
         value = {each: value[each] for each in value if each not in _IGNORED}
     entry = document.model(_Entry, path, value)
-    for where, text in _texts(value):
-        if found := input_reference(text):
-            document.fail((*path, *where), input_advice(found))
     url = entry.url or entry.serverUrl or entry.httpUrl
     said = entry.type or entry.transport
     if said is not None and said not in _TRANSPORTS:
         document.fail(
-            (*path, "type" if entry.type else "transport"), f"is {said!r}, must be stdio, http or sse"
+            (*path, "type" if entry.type else "transport"),
+            f"is {said!r}, must be stdio, http, sse or openapi",
         )
-    transport = _TRANSPORTS[said] if said else ("stdio" if url is None else "http")
+    transport = _TRANSPORTS[said] if said else "openapi" if entry.openapi else "http" if url else "stdio"
+    if (transport == "openapi") != bool(entry.openapi):
+        document.fail(path, f"server {name!r} is of type openapi if it has the key openapi, and only then")
     if transport == "stdio" and not entry.command:
         document.fail(path, f"server {name!r} needs a command, or a url with type http or sse")
     if transport != "stdio" and url is None:
-        document.fail(path, f"server {name!r} is of type {said}, so it needs a url")
+        document.fail(path, f"server {name!r} is of type {transport}, so it needs a url")
+    if said is None and url is not None and entry.command:
+        document.fail(path, f"server {name!r} has a command and a url, must have one of them or a type")
+    if transport != "stdio" and url is not None and not _URL.match(url):
+        key = next(each for each in ("url", "serverUrl", "httpUrl") if getattr(entry, each))
+        document.fail((*path, key), f"is {url!r:.100}, must begin with http:// or https://")
     spec = ServerSpec(
         name,
         transport,
@@ -193,6 +207,7 @@ def _server(document: Document, key: str, name: str, value: Any) -> tuple[Server
         {each: _as_text(given) for each, given in entry.env.items()},
         entry.envFile,
         entry.cwd,
+        openapi=entry.openapi or "",
         url=url or "",
         headers=entry.headers,
         timeout_s=60.0 if entry.timeout is None else max(entry.timeout / 1_000, 0.001),
@@ -204,17 +219,6 @@ def _server(document: Document, key: str, name: str, value: Any) -> tuple[Server
 
 def _as_text(value: str | int | float | bool) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _texts(value: Any, *path: str | int) -> Iterable[tuple[tuple[str | int, ...], str]]:
-    if isinstance(value, str):
-        yield path, value
-    elif isinstance(value, dict):
-        for key, each in value.items():
-            yield from _texts(each, *path, key)
-    elif isinstance(value, list):
-        for position, each in enumerate(value):
-            yield from _texts(each, *path, position)
 
 
 def _near(name: str, names: Iterable[str]) -> str:
@@ -303,6 +307,8 @@ class Document:
             if problem["type"] == "extra_forbidden":
                 fields = kind.model_fields if len(where) == 1 else ()
                 told = f"is no known key{_near(str(where[-1]), fields)}"
+            elif problem["type"] in _TYPES:
+                told = f"must be {_TYPES[problem['type']]}"
             self.fail((*path, *where), told)
 
 

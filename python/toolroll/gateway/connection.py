@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import shutil
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -18,6 +19,7 @@ import anyio.to_thread
 from toolroll.errors import InvalidInput, Overloaded, Unavailable
 from toolroll.gateway import mcp_versions
 from toolroll.gateway.mcp_versions import Client, Json, OnProgress, ProtocolError
+from toolroll.gateway.openapi.server import open_openapi
 from toolroll.gateway.references import resolved
 from toolroll.gateway.server_spec import ServerSpec
 from toolroll.gateway.sign_in import Account, SignInNeeded
@@ -33,6 +35,8 @@ _PING_S = 60.0
 _PING_TIMEOUT_S = 20.0
 _MOST_WAITING = 2_000  # calls that wait for their turn at one server
 _LONGEST_REASON = 500
+# What npx writes behind the error that matters.
+_SAYS_NOTHING = re.compile(r"npm notice|npm (error|ERR!)\s*(A complete log of this run|$)")
 _LARGEST_LOG = 5_000_000  # bytes of a server's standard error that are kept
 
 
@@ -94,10 +98,10 @@ class Connection:
 
     async def run(self) -> None:
         """Keeps the server running, until this is cancelled."""
-        wait_s = FIRST_RETRY_S
+        wait_s, told = FIRST_RETRY_S, ""
         try:
             while True:
-                began = time.monotonic()
+                began, starts = time.monotonic(), self.starts
                 try:
                     await self._serve()
                     reason = "it closed the connection"
@@ -106,10 +110,16 @@ class Connection:
                     if isinstance(error, SignInNeeded):
                         wait_s = LONGEST_RETRY_S
                     _log.debug("server %r failed", self.spec.name, exc_info=error)
-                if self.state == "up" and time.monotonic() - began > _STEADY_S:
-                    wait_s = FIRST_RETRY_S
+                if self.starts > starts:
+                    told = ""
+                    if time.monotonic() - began > _STEADY_S:
+                        wait_s = FIRST_RETRY_S
                 self._down(f"{reason}{self._last_words()}", time.monotonic() + wait_s)
-                _log.warning("server %r: %s; next try in %.1f s", self.spec.name, self.reason, wait_s)
+                level = (
+                    logging.DEBUG if self.reason == told else logging.WARNING
+                )  # a dead server says it once
+                told = self.reason
+                _log.log(level, "server %r: %s; next try in %.1f s", self.spec.name, told, wait_s)
                 with anyio.move_on_after(wait_s):
                     await self._retry.wait()
                 self._retry = anyio.Event()
@@ -187,7 +197,7 @@ class Connection:
                     await self._changed.wait()
         client, key = self.client, object()
         if client is None:
-            raise self._error()
+            raise self.away()
         with anyio.CancelScope(deadline=anyio.current_time() + timeout_s) as scope:
             self._calls[key] = scope, asker
             try:
@@ -196,17 +206,18 @@ class Connection:
                 if mcp_versions.is_closed(error) and self.client is client:
                     self._ended()  # nothing can be sent any more, though the server may still write
                 if self.client is not client:
-                    raise self._error() from None
+                    raise self.away() from None
                 raise
             except (anyio.ClosedResourceError, anyio.BrokenResourceError):
-                raise self._error() from None
+                raise self.away() from None
             finally:
                 del self._calls[key]
         if self.client is not client:
-            raise self._error()
+            raise self.away()
         raise TimeoutError(f"server {self.spec.name!r}: did not answer within {timeout_s:g} s")
 
-    def _error(self) -> ServerDown:
+    def away(self) -> ServerDown:
+        """Why the server is away, and when to try again."""
         wait_s = max(0.0, self.retry_at - time.monotonic()) if self.retry_at else 1.0
         reason = self.reason or "the connection ended"
         return ServerDown(f"server {self.spec.name!r} is away: {reason}", retry_after_s=round(wait_s, 1))
@@ -311,6 +322,11 @@ class Connection:
             return
         url = resolved(spec.url, environ, self._folder)
         headers = {name: resolved(value, environ, self._folder) for name, value in spec.headers.items()}
+        if spec.transport == "openapi":
+            document = resolved(spec.openapi, environ, self._folder)
+            async with open_openapi(url, document, self._folder, headers, errors) as streams:
+                yield streams
+            return
         opened = mcp_versions.open_http if spec.transport == "http" else mcp_versions.open_sse
         auth = None
         if self._account is not None:
@@ -381,7 +397,8 @@ def last_line(path: Path, longest: int = 200) -> str:
             lines = stream.read().decode("utf-8", "replace").split("\n")
     except OSError:
         return ""
-    return next((line.strip()[:longest] for line in reversed(lines) if line.strip()), "")
+    found = (line.strip() for line in reversed(lines))
+    return next((line[:longest] for line in found if line and not _SAYS_NOTHING.match(line)), "")
 
 
 def said(error: BaseException) -> str:

@@ -13,6 +13,7 @@ from toolroll.gateway.configuration import Configuration
 from toolroll.gateway.connection import Connection
 from toolroll.gateway.listing import Listing, read_listing
 from toolroll.gateway.mcp_versions import Client, Json
+from toolroll.gateway.places import log_file
 from toolroll.gateway.server_spec import ServerSpec
 from toolroll.gateway.sign_in import Account, Accounts
 
@@ -57,8 +58,8 @@ async def diagnose(configuration: Configuration, state: Path) -> list[Diagnosis]
 
     async def one(spec: ServerSpec) -> None:
         async with limiter:
-            log_file = state / "logs" / f"{spec.name}.log"
-            found[spec.name] = await _tried(spec, configuration.folder, log_file, accounts.of(spec, ""))
+            account = accounts.of(spec, "")
+            found[spec.name] = await _tried(spec, configuration.folder, log_file(state, spec.name), account)
 
     async with anyio.create_task_group() as tasks:
         for spec in configuration.servers.values():
@@ -66,7 +67,7 @@ async def diagnose(configuration: Configuration, state: Path) -> list[Diagnosis]
     return [found[name] for name in (*configuration.servers, *configuration.disabled)]
 
 
-async def _tried(spec: ServerSpec, folder: Path, log_file: Path, account: Account | None) -> Diagnosis:
+async def _tried(spec: ServerSpec, folder: Path, log: Path, account: Account | None) -> Diagnosis:
     listings: list[tuple[Listing, str]] = []
 
     async def on_up(client: Client) -> None:
@@ -75,7 +76,7 @@ async def _tried(spec: ServerSpec, folder: Path, log_file: Path, account: Accoun
     async def on_notification(method: str, params: Json) -> None:
         """Nobody wants to know."""
 
-    connection = Connection(spec, folder, log_file, on_up, on_notification, account)
+    connection = Connection(spec, folder, log, on_up, on_notification, account)
     began = time.monotonic()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(connection.run)

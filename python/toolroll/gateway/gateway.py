@@ -25,6 +25,7 @@ from toolroll.gateway.hooks import AskFirst, CallHook, PlannedCall, Refused, is_
 from toolroll.gateway.mcp_versions import INTERNAL_ERROR, METHOD_NOT_FOUND, Json, ProtocolError, error_of
 from toolroll.gateway.modes import Shown, shown_for
 from toolroll.gateway.offered_sign_ins import OfferedSignIns, sign_in_tool
+from toolroll.gateway.places import log_file
 from toolroll.gateway.results import READ_RESULT_TOOL, LimitResults
 from toolroll.gateway.search_markdown import markdown
 from toolroll.gateway.sign_in import Accounts
@@ -74,7 +75,7 @@ class Gateway:
             spec.name: Upstream(
                 spec,
                 configuration.folder,
-                state / "logs",
+                log_file(state, spec.name),
                 self._on_listing,
                 self._on_update,
                 accounts.of,
@@ -283,7 +284,7 @@ class Gateway:
         if tool is None:
             answer = await self._answered(caller, given)
             if answer.call is None:
-                return _text(answer.text, is_error=True)
+                return _text(self._away(caller.context, given["name"]) or answer.text, is_error=True)
             tool, given = answer.call.tool, {"arguments": answer.call.arguments}
         route = self.catalog.routes[tool.name]
         upstream = self.upstreams[route.server]
@@ -308,6 +309,14 @@ class Gateway:
             session = await self._session(caller, self._callable(caller.context))
             answer = await session.aanswer(CALL_TOOL.name, given)
         return answer
+
+    def _away(self, context: Context, name: str) -> str:
+        """Why a tool is unknown whose server has not said yet what it has; "" if it has."""
+        server = self.catalog.server_of(name)
+        if server is None or self.upstreams[server].listing is not None or not self.sees(context, server):
+            return ""
+        error = self.upstreams[server].main.away()
+        return f"{error}. {_advice(error)}"
 
     def _is_of_turn(self, caller: Caller) -> bool:
         """Whether an outcome teaches something: this conversation has searched, maybe elsewhere."""

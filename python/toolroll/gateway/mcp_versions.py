@@ -25,7 +25,8 @@ from mcp.server.models import InitializationOptions
 from mcp.server.stdio import stdio_server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
-from mcp.shared._httpx_utils import create_mcp_http_client
+from mcp.shared import _httpx_utils
+from mcp.shared._httpx_utils import create_mcp_http_client as create_mcp_http_client
 from mcp.shared.message import ServerMessageMetadata
 from pydantic import ValidationError
 
@@ -39,6 +40,8 @@ MAJOR = int(version("mcp").split(".")[0])
 ProtocolError: type[Exception] = getattr(
     mcp.shared.exceptions, "MCPError", getattr(mcp.shared.exceptions, "McpError", Exception)
 )
+_HTTPX: Any = getattr(_httpx_utils, "httpx2", None) or getattr(_httpx_utils, "httpx", None)
+HTTP_ERRORS: tuple[type[Exception], ...] = (_HTTPX.HTTPError, _HTTPX.InvalidURL)  # of its client's requests
 _HANDSHAKE = "2025-11-25"  # the last version of the protocol with a handshake
 METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = -32601, -32602, -32603
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import platformdirs
 
 from toolroll.gateway.options import GatewayOptions
+from toolroll.gateway.server_spec import prefix_of
 
 DEFAULT_CONFIGURATION = "mcp.json"
 
@@ -23,6 +24,11 @@ def state_folder(configuration: Path) -> Path:
     digest = hashlib.sha256(str(path).encode("utf-8", "surrogatepass")).hexdigest()[:8]
     base = Path(platformdirs.user_state_dir("toolroll", appauthor=False))
     return base / "gateway" / f"{path.parent.name[:30] or 'root'}-{path.stem[:30]}-{digest}"
+
+
+def log_file(state: Path, server: str) -> Path:
+    """Where the standard error of a server's processes goes."""
+    return state / "logs" / f"{prefix_of(server)}.log"
 
 
 def registry_url(options: GatewayOptions, state: Path) -> str:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-Transport = Literal["stdio", "http", "sse"]
+Transport = Literal["stdio", "http", "sse", "openapi"]
 TRANSPORTS: tuple[Transport, ...] = get_args(Transport)
 Role = Literal["", "guardian", "channel"]
 ROLES: tuple[Role, ...] = get_args(Role)
 Instance = Literal["user", "shared"]
 INSTANCES: tuple[Instance, ...] = get_args(Instance)
+LONGEST_NAME = 100
+
+
+def prefix_of(name: str) -> str:
+    """A server's name as tools and files carry it: letters, digits, "_" and "-"."""
+    return re.sub(r"[^A-Za-z0-9_-]+", "_", name).strip("_") or "server"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +36,8 @@ class ServerSpec:
         env_file: a file with more of them, as `NAME=value` lines; "" for none.
         cwd: its working folder; "" for the gateway's own.
         command_prefix: put in front of the command, such as a container's or bubblewrap's command line.
-        url, headers: for http and sse.
+        openapi: for a service that is no MCP server: the file or URL of its OpenAPI document.
+        url, headers: for http, sse and openapi.
         role: "guardian" is started before all others; "channel" is a note for people.
         sensitive: its arguments are never logged, and its tools have the annotation `sensitive`.
         sign_in: whose sign-in its requests carry, if it asks for one: each user's own, or one for all.
@@ -48,6 +56,7 @@ class ServerSpec:
     env_file: str = ""
     cwd: str = ""
     command_prefix: tuple[str, ...] = ()
+    openapi: str = ""
     url: str = field(default="", repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     role: Role = ""

@@ -122,8 +122,8 @@ class Accounts:
         return cls(store, environ, folder)
 
     def of(self, spec: ServerSpec, user: str) -> Account | None:
-        """The account of this user, "" for everybody's; None for a server without a URL, or a wrong one."""
-        if spec.transport == "stdio":
+        """The account of this user, "" for everybody's; None for a server without a sign-in or URL."""
+        if spec.transport in ("stdio", "openapi"):
             return None
         try:
             return Account(spec.name, user, resolved(spec.url, self.environ, self.folder), self.store)

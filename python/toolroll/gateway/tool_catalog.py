@@ -104,6 +104,10 @@ class ToolCatalog:
         except ToolrollError as error:
             _log.warning("the catalog cannot be read again: %s", error)
 
+    def server_of(self, name: str) -> str | None:
+        """The server whose prefix this name has; None for none."""
+        return self._names.server_of(name)
+
     def visible(self, context: Context) -> VisibleTools:
         """What this caller may have."""
         return self.roll.visible(context)

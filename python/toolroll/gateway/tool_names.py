@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from toolroll.formats.meta_tools import META_TOOLS
-from toolroll.gateway.configuration import prefix_of
+from toolroll.gateway.server_spec import prefix_of
 
 LONGEST = 64
 READ_RESULT = "read_result"
@@ -49,6 +49,11 @@ class ToolNames:
         """Whether a server with a longer prefix could have a tool of this name."""
         own = self._prefixes[server]
         return any(len(other) > len(own) and full.startswith(other) for other in self._prefixes.values())
+
+    def server_of(self, name: str) -> str | None:
+        """The server with the longest prefix that this name has; None for none."""
+        fitting = [server for server, prefix in self._prefixes.items() if name.startswith(prefix)]
+        return max(fitting, key=lambda server: len(self._prefixes[server]), default=None)
 
     def _hashed(self, server: str, tool: str, full: str) -> str:
         digest = hashlib.sha256(f"{server}\0{tool}".encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]

@@ -48,12 +48,12 @@ class Upstream:
         self,
         spec: ServerSpec,
         folder: Path,
-        logs: Path,
+        log_file: Path,
         on_listing: Callable[[Upstream], Awaitable[None]],
         on_update: Callable[[Upstream, str, Json], Awaitable[None]],
         account_of: Callable[[ServerSpec, str], Account | None],
     ) -> None:
-        """folder: of the configuration. logs: folder for the servers' standard error.
+        """folder: of the configuration. log_file: gets the standard error of its processes.
 
         on_listing: is called with each list that differs from the one before. on_update: is called with the
         user whose connection it is, and what the server says of a resource that changed. account_of: the
@@ -61,7 +61,7 @@ class Upstream:
         """
         self.spec, self.refusal = spec, ""
         self.listing: Listing | None = None
-        self._folder, self._logs = folder, logs
+        self._folder, self.log_file = folder, log_file
         self._on_listing, self._on_update = on_listing, on_update
         self._account_of = account_of
         self.subscribed: dict[str, set[str]] = {}
@@ -70,11 +70,6 @@ class Upstream:
         self._last_use: dict[str, float] = {}
         self._stale = anyio.Event()
         self.main = self._connection("", self._main_up)
-
-    @property
-    def log_file(self) -> Path:
-        """Gets the standard error of its processes."""
-        return self._logs / f"{self.spec.name}.log"
 
     async def run(self) -> None:
         """Keeps the server running and its lists up to date, until this is cancelled."""

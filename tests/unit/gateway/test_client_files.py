@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("pydantic")
 
 from toolroll.errors import Conflict, NotFound
-from toolroll.gateway.client_files import ClientFile, client_files, connect, import_servers
+from toolroll.gateway.client_files import ClientFile, client_files, connect, import_servers, questions
 
 OWN = {"git": {"command": "uvx", "args": ["mcp-server-git"]}, "web": {"command": "x"}}
 
@@ -79,3 +79,23 @@ def test_a_client_without_servers_is_told(tmp_path):
         import_servers(client(tmp_path, {}), tmp_path / "mcp.json")
     with pytest.raises(NotFound, match="--file"):
         import_servers(ClientFile(tmp_path / "none", "servers"), tmp_path / "mcp.json")
+
+
+def test_each_copy_of_a_clients_file_stays(tmp_path):
+    target = tmp_path / "mcp.json"
+    one = client(tmp_path, {"mcpServers": OWN})
+    target.write_text(json.dumps({"mcpServers": {"git": OWN["git"]}}))
+    first, _ = connect(one, target, keep=False)
+    assert connect(one, target, keep=False) == (None, [])  # nothing changes: no copy
+    target.write_text(json.dumps({"mcpServers": OWN}))
+    second, out = connect(one, target, keep=False)  # within the same second
+    assert out == ["web"] and json.loads(first.read_text()) == {"mcpServers": OWN}
+    assert json.loads(second.read_text())["mcpServers"].keys() == {"toolroll", "web"}
+
+
+def test_a_server_that_vs_code_asks_a_value_for_is_imported_with_advice(tmp_path):
+    asking = {"gh": {"command": "x", "env": {"TOKEN": "${input:token}"}}, **OWN}
+    target = tmp_path / "mcp.json"
+    new, _ = import_servers(client(tmp_path, {"servers": asking}, "servers"), target)
+    advice = questions(target, new)
+    assert list(advice) == ["gh"] and "${input:token} is asked for by VS Code alone" in advice["gh"]

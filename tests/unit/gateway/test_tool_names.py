@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("pydantic")
 
-from toolroll.gateway.configuration import prefix_of
+from toolroll.gateway.server_spec import prefix_of
 from toolroll.gateway.tool_names import LONGEST, ToolNames
 
 letters = st.text("ab_./-", min_size=1, max_size=6)

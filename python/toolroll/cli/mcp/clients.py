@@ -46,11 +46,13 @@ def import_(client: str, file: Path | None, config: Path | None) -> None:
 
     CLIENT is claude-desktop, claude-code, cursor or vscode. Servers that are there already stay as they are.
     """
-    from toolroll.gateway.client_files import import_servers
+    from toolroll.gateway.client_files import import_servers, questions
 
     target = config or _default()
     new, there = import_servers(_file(client, file), target)
     print(f"{target}: {len(new)} servers added{': ' if new else ''}{', '.join(new)}")
+    for name, advice in questions(target, new).items():
+        note(f"{name} cannot be started yet: {advice}")
     if there:
         note(f"there already: {', '.join(there)}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import click
@@ -24,6 +25,7 @@ def doctor(config: Path | None, manifests: Path | None, json: bool) -> int:
     from toolroll.gateway.diagnosis import diagnose
 
     configuration, state = configuration_of(config, manifests)
+    logging.getLogger("toolroll.gateway").setLevel(logging.CRITICAL)  # the table says it all
     found = anyio.run(diagnose, configuration, state)
     columns = "SERVER OK TOOLS PROMPTS RESOURCES SECONDS=start_s VERSION=told PROBLEM"
     print_list(json, "servers", found, columns)
@@ -36,10 +38,12 @@ def doctor(config: Path | None, manifests: Path | None, json: bool) -> int:
 @option("--lines -n lines", "How many lines.", type=POSITIVE, default=50, metavar="N")
 def logs(server: str, config: Path | None, manifests: Path | None, lines: int) -> None:
     """Show what a server has written to its standard error."""
+    from toolroll.gateway.places import log_file
+
     configuration, state = configuration_of(config, manifests)
     if server not in configuration.servers and server not in configuration.disabled:
         raise NotFound(f"no server is named {server!r}; there are {', '.join(configuration.servers)}")
-    path = state / "logs" / f"{server}.log"
+    path = log_file(state, server)
     text = path.read_text("utf-8", "replace") if path.is_file() else ""
     if not text:
         note(f"{server}: has written nothing")

@@ -1,0 +1,1 @@
+"""HTTP services with an OpenAPI document as servers: each operation is a tool."""

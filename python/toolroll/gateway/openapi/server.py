@@ -1,0 +1,188 @@
+"""An HTTP service as an MCP server within this process: lists its operations, and calls them."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, TextIO
+from urllib.parse import urlsplit
+
+import anyio
+import anyio.to_thread
+from mcp.shared.memory import create_client_server_memory_streams
+
+from toolroll import __version__
+from toolroll.errors import InvalidDefinition, InvalidInput
+from toolroll.formats.strict_json import decode, parse
+from toolroll.gateway import mcp_versions
+from toolroll.gateway.mcp_versions import INTERNAL_ERROR, Incoming, Json, ServerSide, Streams
+from toolroll.gateway.openapi.operations import Operation, operations_of
+from toolroll.gateway.openapi.requests import request_of
+
+LARGEST_DOCUMENT = 32_000_000  # bytes
+LARGEST_ANSWER = 4_000_000  # bytes
+_MOST_TOLD = 50  # operations that were left out, in the log
+
+
+@asynccontextmanager
+async def open_openapi(
+    url: str, document: str, folder: Path, headers: Mapping[str, str], errors: TextIO
+) -> AsyncIterator[Streams]:
+    """Streams to a server over the service at the URL.
+
+    document: a file of the folder, or a URL. headers: of all requests to the service. errors: gets the
+    operations that were left out.
+
+    Raises:
+        InvalidInput: the URL is none of a service.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+        raise InvalidInput("its url must be http:// or https://, a host and maybe a path")
+    async with (
+        mcp_versions.create_mcp_http_client(headers=dict(headers)) as client,
+        create_client_server_memory_streams() as (ours, theirs),
+        anyio.create_task_group() as tasks,
+    ):
+        client.follow_redirects = False  # they could lead to other services
+        service = _Service(client, url.rstrip("/"), document, folder, headers, errors)
+        answers = {"tools/list": service.list_tools, "tools/call": service.call_tool}
+        tasks.start_soon(ServerSide("openapi", __version__, "", answers).run, theirs)
+        yield ours
+        tasks.cancel_scope.cancel()
+
+
+class _Service:
+    """Answers the gateway's requests."""
+
+    def __init__(
+        self,
+        client: Any,
+        url: str,
+        document: str,
+        folder: Path,
+        headers: Mapping[str, str],
+        errors: TextIO,
+    ) -> None:
+        self._client, self._url, self._document = client, url, document
+        self._folder, self._headers, self._errors = folder, headers, errors
+        self._operations: Mapping[str, Operation] = {}
+        self._problems: list[str] = []
+
+    async def list_tools(self, incoming: Incoming) -> Json:
+        """Reads the document again: it may have changed."""
+        try:
+            content = await self._content()
+            operations, problems = await anyio.to_thread.run_sync(_read, content, self._document)
+        except Exception as error:  # the transport's errors are the package's own
+            told = str(error) or type(error).__name__
+            mcp_versions.fail(INTERNAL_ERROR, f"its OpenAPI document: {told}")
+        self._operations = operations
+        if problems != self._problems:
+            self._problems = problems
+            await anyio.to_thread.run_sync(self._tell)
+        return {"tools": [one.tool for one in operations.values()]}
+
+    async def call_tool(self, incoming: Incoming) -> Json:
+        """Calls an operation."""
+        operation = self._operations.get(incoming.params.get("name", ""))
+        if operation is None:
+            mcp_versions.fail(mcp_versions.INVALID_PARAMS, "there is no such operation")
+        try:
+            request = request_of(operation, incoming.params.get("arguments") or {})
+        except InvalidInput as error:
+            return _result(str(error), is_error=True)
+        own = {name.lower() for name in self._headers}
+        stream = self._client.stream(
+            request.method,
+            f"{self._url}{request.target}",
+            headers={name: value for name, value in request.headers.items() if name.lower() not in own},
+            content=request.content,
+        )
+        try:
+            async with stream as response:
+                body = await _bounded(response, LARGEST_ANSWER)
+        except InvalidInput as error:
+            return _result(str(error), is_error=True)
+        except mcp_versions.HTTP_ERRORS as error:
+            mcp_versions.fail(INTERNAL_ERROR, f"the service fails: {str(error) or type(error).__name__}")
+        return _answer(response, body)
+
+    async def _content(self) -> bytes:
+        if urlsplit(self._document).scheme not in ("http", "https"):
+            path = self._folder / self._document
+            return await anyio.to_thread.run_sync(_file, path)
+        # Secrets are for the service, and for nobody else who has its document.
+        is_own = urlsplit(self._document)[:2] == urlsplit(self._url)[:2]
+        async with mcp_versions.create_mcp_http_client(
+            headers=dict(self._headers) if is_own else None
+        ) as client:
+            client.follow_redirects = False
+            async with client.stream("GET", self._document) as response:
+                if response.status_code != 200:
+                    raise InvalidDefinition(f"{self._document}: is answered with {response.status_code}")
+                return await _bounded(response, LARGEST_DOCUMENT)
+
+    def _tell(self) -> None:
+        for problem in self._problems[:_MOST_TOLD]:
+            print(problem, file=self._errors)
+        if len(self._problems) > _MOST_TOLD:
+            print(f"and {len(self._problems) - _MOST_TOLD:,} more", file=self._errors)
+        self._errors.flush()
+
+
+def _file(path: Path) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            content = file.read(LARGEST_DOCUMENT + 1)
+    except OSError as error:
+        raise InvalidDefinition(f"{path}: cannot be read: {error.strerror}") from error
+    if len(content) > LARGEST_DOCUMENT:
+        raise InvalidDefinition(f"{path}: has more than {LARGEST_DOCUMENT:,} bytes")
+    return content
+
+
+def _read(content: bytes, name: str) -> tuple[dict[str, Operation], list[str]]:
+    return operations_of(parse(decode(content, name), name))
+
+
+async def _bounded(response: Any, most: int) -> bytes:
+    """The body of a response.
+
+    Raises:
+        InvalidInput: it is too long.
+    """
+    body = bytearray()
+    async for part in response.aiter_bytes():
+        body += part
+        if len(body) > most:
+            raise InvalidInput(f"the answer of the service has more than {most:,} bytes: ask for less")
+    return bytes(body)
+
+
+def _answer(response: Any, body: bytes) -> Json:
+    kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    status = response.status_code
+    if 300 <= status < 400:
+        location = response.headers.get("location", "")
+        return _result(
+            f"{status}: the service redirects to {location:.500}, which is not followed", is_error=True
+        )
+    if kind.startswith("image/") and status < 300:
+        data = base64.b64encode(body).decode()
+        return {"content": [{"type": "image", "mimeType": kind, "data": data}], "isError": False}
+    try:
+        text = body.decode(response.charset_encoding or "utf-8", "replace")
+    except LookupError:
+        text = body.decode("utf-8", "replace")
+    if "\0" in text:
+        text = f"{len(body):,} bytes of {kind or 'an unknown type'}"
+    if status >= 400:
+        return _result(f"{status} {response.reason_phrase}: {text}".rstrip(": "), is_error=True)
+    return _result(text or f"{status} {response.reason_phrase}".strip(), is_error=False)
+
+
+def _result(text: str, is_error: bool) -> Json:
+    return {"content": [{"type": "text", "text": text}], "isError": is_error}

@@ -1,0 +1,90 @@
+"""What a connection says of a server that ends, and when it starts it again."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+pytest.importorskip("mcp")
+
+import anyio
+
+from toolroll.gateway import connection
+from toolroll.gateway.connection import Connection, last_line
+from toolroll.gateway.places import log_file
+from toolroll.gateway.server_spec import ServerSpec
+
+
+def test_the_last_line_of_npx_is_the_one_that_names_the_error(tmp_path):
+    log = tmp_path / "a.log"
+    log.write_text(
+        "npm error could not determine executable to run\n"
+        "npm error\n"
+        "npm notice New minor version of npm available!\n"
+        "npm error A complete log of this run can be found in: /home/ann/.npm/_logs/x.log\n\n"
+    )
+    assert last_line(log) == "npm error could not determine executable to run"
+
+
+def test_the_log_of_any_server_is_in_the_folder_of_logs(tmp_path):
+    for name in ("a/../../b", "..", "/etc/passwd", "Brave Search", "é" * 100):
+        assert log_file(tmp_path, name).parent.resolve() == tmp_path / "logs"
+
+
+class Scripted(Connection):
+    """A connection whose server ends as scripted: each item is whether it came up, and its error."""
+
+    def script(self, endings):
+        self.endings, self.waits = list(endings), []
+
+    async def _serve(self):
+        if not self.endings:
+            await anyio.sleep_forever()
+        came_up, error = self.endings.pop(0)
+        if came_up:
+            self.starts += 1
+            self._set("up", "")
+            self._ended()  # as the session's end does, before the error arrives
+        raise error
+
+    def _down(self, reason, retry_at):
+        super()._down(reason, retry_at)
+        if retry_at:
+            self.waits.append(round(retry_at - connection.time.monotonic(), 1))
+            self.retry_now()
+
+
+def run(tmp_path, endings):
+    async def nothing(*_):
+        pass
+
+    async def go():
+        one = Scripted(ServerSpec("a", command="x"), tmp_path, tmp_path / "a.log", nothing, nothing)
+        one.script(endings)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(one.run)
+            with anyio.fail_after(5):
+                while one.endings:
+                    await anyio.sleep(0.01)
+            tasks.cancel_scope.cancel()
+        return one.waits
+
+    return anyio.run(go)
+
+
+DEAD, OTHER = (False, RuntimeError("no licence")), (False, RuntimeError("no disk"))
+CAME_UP = (True, RuntimeError("no licence"))
+
+
+def test_a_dead_server_is_logged_once_until_something_changes(tmp_path, caplog):
+    caplog.set_level(logging.WARNING, "toolroll.gateway")
+    run(tmp_path, [DEAD, DEAD, DEAD, OTHER, OTHER, DEAD, CAME_UP, CAME_UP, DEAD])
+    told = [record.getMessage().split(": ")[1].split(";")[0] for record in caplog.records]
+    assert told == ["no licence", "no disk", "no licence", "no licence", "no licence"]
+
+
+def test_a_server_that_ran_for_long_is_started_again_soon(tmp_path, monkeypatch):
+    assert run(tmp_path, [DEAD, DEAD, DEAD, CAME_UP]) == [0.5, 1.0, 2.0, 4.0]
+    monkeypatch.setattr(connection, "_STEADY_S", -1.0)  # each connection held for long
+    assert run(tmp_path, [DEAD, DEAD, DEAD, CAME_UP, DEAD]) == [0.5, 1.0, 2.0, 0.5, 1.0]

@@ -58,12 +58,12 @@ class SelectingAgent(Agent):  # type: ignore[misc]
             roll, k=k, max_tools=max_tools, always_include=always_include, read_tool=_described
         )
         super().__init__(**options)
-        self.tool_hooks = _with(self.tool_hooks, _report)
-        self.post_hooks = _with(self.post_hooks, _end)
+        hooks: Any = self
+        hooks.tool_hooks, hooks.post_hooks = _with(hooks.tool_hooks, _report), _with(hooks.post_hooks, _end)
 
     def get_tools(self, run_response: Any, run_context: Any, session: Any, user_id: Any = None) -> list[Any]:
         """The selected tools of a run."""
-        given = super().get_tools(run_response, run_context, session, user_id)
+        given: list[Any] = super().get_tools(run_response, run_context, session, user_id)
         tools, rest = _divided(given, is_async=False)
         if not tools:
             return given
@@ -80,7 +80,9 @@ class SelectingAgent(Agent):  # type: ignore[misc]
         check_mcp_tools: bool = True,
     ) -> list[Any]:
         """The selected tools of a run."""
-        given = await super().aget_tools(run_response, run_context, session, user_id, check_mcp_tools)
+        given: list[Any] = await super().aget_tools(
+            run_response, run_context, session, user_id, check_mcp_tools
+        )
         tools, rest = _divided(given, is_async=True)
         if not tools:
             return given
@@ -114,7 +116,9 @@ class SelectingAgent(Agent):  # type: ignore[misc]
 _SIGNATURE = inspect.signature(SelectingAgent.__init__)
 _NAMED = [one for one in _SIGNATURE.parameters.values() if one.kind is not one.VAR_KEYWORD]
 _INHERITED = list(inspect.signature(Agent.__init__).parameters.values())[1:]
-SelectingAgent.__init__.__signature__ = _SIGNATURE.replace(parameters=[*_NAMED, *_INHERITED])
+setattr(  # noqa: B010 - mypy knows no such attribute
+    SelectingAgent.__init__, "__signature__", _SIGNATURE.replace(parameters=[*_NAMED, *_INHERITED])
+)
 
 
 def _report(agent: Any, run_context: Any, function_name: str, function_call: Any, arguments: Any) -> Any:

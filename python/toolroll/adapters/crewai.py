@@ -51,7 +51,8 @@ class SelectingAgent(Agent):  # type: ignore[misc]
 
     def create_agent_executor(self, tools: Any = None, task: Any = None) -> None:
         """What runs a task, with the selected tools."""
-        given = list(self.tools or () if tools is None else tools)
+        agent: Any = self
+        given = list(agent.tools or () if tools is None else tools)
         if task is not None:
             given = self._selected(given, [task.description], str(task.id))
         super().create_agent_executor(tools=given, task=task)
@@ -72,13 +73,14 @@ class SelectingAgent(Agent):  # type: ignore[misc]
 
     def _prepare_kickoff(self, messages: Any, *arguments: Any, **options: Any) -> Any:
         """What runs the agent by itself. CrewAI adds tools of `mcps` and `apps` inside: all are sent."""
-        tools = self.tools
+        agent: Any = self
+        tools = agent.tools
         said = [messages] if isinstance(messages, str) else messages
-        self.tools = self._selected(list(tools or ()), said, uuid4().hex)
+        agent.tools = self._selected(list(tools or ()), said, uuid4().hex)
         try:
             return super()._prepare_kickoff(messages, *arguments, **options)
         finally:
-            self.tools = tools
+            agent.tools = tools
 
     def _selected(self, tools: list[Any], messages: Sequence[Any], run: str) -> list[Any]:
         if self._selector is None:

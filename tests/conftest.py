@@ -47,7 +47,7 @@ TOO_LARGE = (
         "haystack",
         "google.adk",
     ),
-    *("strands", "agent_framework"),
+    *("strands", "agent_framework", "semantic_kernel", "crewai", "agno"),
 )
 
 

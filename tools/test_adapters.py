@@ -40,6 +40,9 @@ FRAMEWORKS = (
     "smolagents",
     "strands",
     "agent-framework",
+    "semantic-kernel",
+    "crewai",
+    "agno",
 )
 # `clients` are the providers' own: an adapter without an extra, since it imports none of them.
 CLIENTS = ("openai>=3", "anthropic>=2", "google-genai>=3")

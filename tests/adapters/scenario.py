@@ -28,9 +28,10 @@ Step = Sequence[str]  # names of the tools that the model calls at once
 
 
 class Reports(Observer):
-    """Events and outcomes, in order."""
+    """Events and outcomes, in order. prefix: that the framework puts before the names of tools."""
 
-    def __init__(self) -> None:
+    def __init__(self, prefix: str = "") -> None:
+        self.prefix = prefix
         self.events: list[str] = []
         self.outcomes: list[tuple[str, str]] = []
         self.final = 0
@@ -39,7 +40,7 @@ class Reports(Observer):
         self.events.append(selection.event_id)
 
     def on_report(self, report):
-        self.outcomes += report.outcomes.items()
+        self.outcomes += [(name.removeprefix(self.prefix), one) for name, one in report.outcomes.items()]
         self.final += report.final
 
 
@@ -67,10 +68,12 @@ class Harness:
         fails: whether a failure reaches the adapter as one.
         keeps: whether a conversation has a name, so that its list stays.
         lines: how many lines of the user's program change.
+        prefix: that the framework puts before the names of tools.
     """
 
     refuses = reports = fails = keeps = True
     lines = 2
+    prefix = ""
     stops_on_failure = False  # an exception of a tool ends the run
 
     def __init__(self, tools: Sequence[Any], roll: Toolroll, **options: Any) -> None:
@@ -147,7 +150,7 @@ class Laws:
     def _agent(self, **options: Any) -> tuple[Any, Reports]:
         CALLED.clear()
         FAILING.clear()
-        reports = Reports()
+        reports = Reports(self.harness.prefix)
         roll = Toolroll.from_tools([], observers=[reports])
         return self.harness(tools_of(self.harness), roll, max_tools=12, **options), reports
 

@@ -1,0 +1,127 @@
+"""CrewAI (`toolroll[crewai]`): an `Agent` that selects, refuses and reports.
+
+    from toolroll.adapters.crewai import SelectingAgent
+
+    agent = SelectingAgent(role="clerk", goal="help", backstory="", llm=llm, tools=tools, max_tools=12)
+
+It selects at the start of a task, or of a `kickoff` of the agent by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import uuid4
+
+from crewai import Agent
+from crewai.hooks import register_after_tool_call_hook, register_before_tool_call_hook
+from crewai.tools.tool_failure import ToolFailure
+from crewai.utilities.string_utils import sanitize_tool_name
+from pydantic import PrivateAttr
+
+from toolroll.adapters.messages import failed_by_text
+from toolroll.adapters.tool_selector import AgentTurn, ToolSelector
+
+_OWN = ("crewai.tools.agent_tools.", "crewai.tools.memory_tools", "crewai.skills.")
+_NOT_RUN = ("Tool not found", "Tool execution blocked by hook", "Tool '")  # the last one has a limit of uses
+
+
+class SelectingAgent(Agent):  # type: ignore[misc]
+    """Sends the tools that a task needs, answers calls of others, and reports what came of the calls.
+
+    Attributes:
+        roll: whose rules apply, which learns, and which keeps conversations; None for one in memory.
+        max_tools: how many tools are sent at the most, beside `always_include` and CrewAI's own.
+        always_include: names of tools that every task has. A name that no tool has is passed over.
+        k: how many tools retrieval finds, as in `Toolroll.select`.
+        selection_context: who asks.
+        conversation: its name, so that the list of tools stays stable from task to task. None: each task
+            stands alone.
+    """
+
+    roll: Any = None
+    max_tools: int | None = None
+    always_include: Sequence[str] = ()
+    k: int | None = None
+    selection_context: Any = None
+    conversation: str | None = None
+
+    _selector: ToolSelector | None = PrivateAttr(default=None)
+    _turn: AgentTurn | None = PrivateAttr(default=None)
+
+    def create_agent_executor(self, tools: Any = None, task: Any = None) -> None:
+        """What runs a task, with the selected tools."""
+        agent: Any = self
+        given = list(agent.tools or () if tools is None else tools)
+        if task is not None:
+            given = self._selected(given, [task.description], str(task.id))
+        super().create_agent_executor(tools=given, task=task)
+
+    def execute_task(self, task: Any, context: str | None = None, tools: Any = None) -> Any:
+        """Executes a task: one turn."""
+        result = super().execute_task(task, context, tools)
+        if self._turn is not None:
+            self._turn.end()
+        return result
+
+    async def aexecute_task(self, task: Any, context: str | None = None, tools: Any = None) -> Any:
+        """Executes a task: one turn."""
+        result = await super().aexecute_task(task, context, tools)
+        if self._turn is not None:
+            await self._turn.aend()
+        return result
+
+    def _prepare_kickoff(self, messages: Any, *arguments: Any, **options: Any) -> Any:
+        """What runs the agent by itself. CrewAI adds tools of `mcps` and `apps` inside: all are sent."""
+        agent: Any = self
+        tools = agent.tools
+        said = [messages] if isinstance(messages, str) else messages
+        agent.tools = self._selected(list(tools or ()), said, uuid4().hex)
+        try:
+            return super()._prepare_kickoff(messages, *arguments, **options)
+        finally:
+            agent.tools = tools
+
+    def _selected(self, tools: list[Any], messages: Sequence[Any], run: str) -> list[Any]:
+        if self._selector is None:
+            self._selector = ToolSelector(
+                self.roll,
+                k=self.k,
+                max_tools=self.max_tools,
+                always_include=[sanitize_tool_name(name) for name in self.always_include],
+                context=self.selection_context,
+                read_tool=_described,
+            )
+        self._turn = self._selector.turn(tools, messages, conversation=self.conversation, run=run)
+        return list(self._turn.tools)
+
+
+def _described(tool: Any) -> tuple[str, str, Any] | None:
+    """Of a tool; None for one of CrewAI's own, such as those that hand a task to another agent."""
+    if type(tool).__module__.startswith(_OWN):
+        return None
+    schema = None if tool.args_schema is None else tool.args_schema.model_json_schema()
+    return sanitize_tool_name(tool.name), tool.description, schema
+
+
+def _turn_of(call: Any) -> AgentTurn | None:
+    return call.agent._turn if isinstance(call.agent, SelectingAgent) else None
+
+
+def _check(call: Any) -> bool | None:
+    """A hook before each call of any agent: False stops it."""
+    turn = _turn_of(call)
+    return None if turn is None or turn.refusal(call.tool_name) is None else False
+
+
+def _report(call: Any) -> None:
+    """A hook after each call of any agent."""
+    turn = _turn_of(call)
+    result = call.raw_tool_result
+    if turn is None or (isinstance(result, str) and result.startswith(_NOT_RUN)):
+        return
+    turn.report(call.tool_name, not (isinstance(result, ToolFailure) or failed_by_text(result)))
+
+
+register_before_tool_call_hook(_check)
+register_after_tool_call_hook(_report)

@@ -69,7 +69,7 @@ class ToolSelector:
         read_messages: ReadMessages = read_messages,
         suspending: tuple[type[BaseException], ...] = (),
         learns: bool = True,
-        keeps_lists: bool = False,
+        keeps_places: bool = False,
     ) -> None:
         """Reads nothing yet.
 
@@ -86,8 +86,8 @@ class ToolSelector:
             suspending: exceptions by which the framework suspends a call, such as one that waits for a
                 person: they are no outcome.
             learns: whether outcomes are recorded.
-            keeps_lists: whether a turn without a conversation's name goes on with the list of the turn before
-                it, which is found by its messages: the tools keep their places, for the provider's cache.
+            keeps_places: whether a turn without a conversation's name knows the list of the turn before it,
+                found by its messages: tools that are selected again keep their places.
         """
         if roll is not None and not isinstance(roll, Toolroll):
             raise InvalidInput(f"roll: is {quoted(roll)}, must be toolroll.Toolroll or None")
@@ -99,7 +99,7 @@ class ToolSelector:
         self.roll = Toolroll.from_tools([]) if roll is None else roll
         self.suspending = suspending
         self.learns = learns
-        self._keeps_lists = keeps_lists
+        self._keeps_places = keeps_places
         self._k, self._max_tools = k, max_tools
         self._always = items_of(always_include, "always_include", str)
         self._context = Context() if context is None else context
@@ -264,7 +264,7 @@ class ToolSelector:
     def _sent_before(self, step: _Step, messages: Sequence[Any]) -> tuple[str, ...]:
         """Names that the turn before this one has sent, where messages are all that is known of it."""
         turn = step.turn
-        if not self._keeps_lists or turn.run is not None or step.heard.place <= 0:
+        if not self._keeps_places or turn.run is not None or step.heard.place <= 0:
             return ()
         before = _heard(messages[: step.heard.place], self._read_messages)
         with self._lock:

@@ -104,7 +104,7 @@ class RequestSelector:
             always_include=always_include,
             context=context,
             learns=learns,
-            keeps_lists=True,
+            keeps_places=True,
         )
         self._delivery = delivery
         self._context = context

@@ -75,8 +75,10 @@ class ToolTexts:
         )
         return cls(text[at:end], items, texts, groups, are_functions)
 
-    def count(self, items: Iterable[Any]) -> int:
+    def count(self, items: Sequence[Any]) -> int:
         """How many tools these items are."""
+        if not self.groups:
+            return len(items)
         keys = {group.key for group in self.groups}
         total = 0
         for item in items:

@@ -4,7 +4,7 @@ set -euo pipefail
 
 usage() {
   cat <<'USAGE'
-usage: tools/long_tier.sh [tests|kills|outcomes|turns|load|faults|decisions|damage|twins|picks|gateway|fuzz]...
+usage: tools/long_tier.sh [tests|kills|outcomes|turns|load|faults|decisions|damage|twins|picks|requests|gateway|fuzz]...
 
   tests     every property test with 5,000 examples, other ones on each run
   kills     200 kills each of a sync, a rollback, an embedding, an upgrade and a creation, on each database
@@ -19,6 +19,7 @@ usage: tools/long_tier.sh [tests|kills|outcomes|turns|load|faults|decisions|dama
   gateway   five real MCP servers from package registries behind the gateway, and 1,000 calls at once with a server
             killed; with both versions of the package mcp. Needs node and npm
   picks     100,000 random worlds in which the core and the stages in Python must select the same
+  requests  10,000 requests to providers, of which the drop-in must keep every byte but the tools
   fuzz      every fuzzer for FUZZ_SECONDS
 
 All of them without an argument. Needs an environment with '.[test,test-all]'.
@@ -34,7 +35,7 @@ python=${PYTHON:-python}
 modes=("${@:-all}")
 for mode in "${modes[@]}"; do
   case $mode in
-    tests | kills | outcomes | turns | load | faults | decisions | damage | twins | picks | gateway | fuzz | all) ;;
+    tests | kills | outcomes | turns | load | faults | decisions | damage | twins | picks | requests | gateway | fuzz | all) ;;
     -h | --help) usage && exit 0 ;;
     *) usage >&2 && exit 2 ;;
   esac
@@ -86,6 +87,9 @@ fi
 if wanted picks; then
   HYPOTHESIS_PROFILE=long TOOLROLL_PICKS=100000 \
     "$python" -m pytest -m "" -n 0 --timeout 36000 tests/unit/selection/test_native_stages.py
+fi
+if wanted requests; then
+  TOOLROLL_REQUESTS=10000 "$python" -m pytest -m "" -n 0 --timeout 7200 tests/unit/adapters/test_provider_requests.py
 fi
 if wanted fuzz; then FUZZ_SECONDS=${FUZZ_SECONDS:-600} tools/check_native.sh fuzz; fi
 echo "long_tier: ${modes[*]}: passed"

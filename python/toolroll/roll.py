@@ -598,6 +598,13 @@ class Toolroll:
         """
         return name in self.visible(context)
 
+    def has_rules(self, context: Context | None = None) -> bool:
+        """Whether there are rules for this context, or rules that cannot be read. Without, it may have any tool.
+
+        It does not say whether one of them hides a tool; `why` does for a tool.
+        """
+        return self._engine.serving.has_rules(_checked_context(context).org)
+
     def visible(self, context: Context | None = None) -> VisibleTools:
         """All tools that this context may have now, as a collection of their names."""
         return self._engine.visible(_checked_context(context))

@@ -69,6 +69,7 @@ class ToolSelector:
         read_messages: ReadMessages = read_messages,
         suspending: tuple[type[BaseException], ...] = (),
         learns: bool = True,
+        keeps_places: bool = False,
     ) -> None:
         """Reads nothing yet.
 
@@ -85,6 +86,8 @@ class ToolSelector:
             suspending: exceptions by which the framework suspends a call, such as one that waits for a
                 person: they are no outcome.
             learns: whether outcomes are recorded.
+            keeps_places: whether a turn without a conversation's name knows the list of the turn before it,
+                found by its messages: tools that are selected again keep their places.
         """
         if roll is not None and not isinstance(roll, Toolroll):
             raise InvalidInput(f"roll: is {quoted(roll)}, must be toolroll.Toolroll or None")
@@ -96,6 +99,7 @@ class ToolSelector:
         self.roll = Toolroll.from_tools([]) if roll is None else roll
         self.suspending = suspending
         self.learns = learns
+        self._keeps_places = keeps_places
         self._k, self._max_tools = k, max_tools
         self._always = items_of(always_include, "always_include", str)
         self._context = Context() if context is None else context
@@ -140,6 +144,7 @@ class ToolSelector:
         turn.over(self.roll.with_tools(turn.listed.items))
         if conversation is None:
             options = self._options(step, knows_calls=False)
+            options["sent"] = self._sent_before(step, messages)
             turn.selection = turn.roll.select(step.heard.message, turn.context, **options)
         else:
             session = turn.session = turn.roll.session(conversation, turn.context, learns=self.learns)
@@ -167,6 +172,7 @@ class ToolSelector:
         turn.over(await self._aroll(turn.listed))
         if conversation is None:
             options = self._options(step, knows_calls=False)
+            options["sent"] = self._sent_before(step, messages)
             turn.selection = await turn.roll.aselect(step.heard.message, turn.context, **options)
         else:
             session = await turn.roll.asession(conversation, turn.context, learns=self.learns)
@@ -254,6 +260,16 @@ class ToolSelector:
         spoken = [one for one in step.heard.before if one.text and one.role in _SPEAKERS]
         history = [{"role": one.role, "content": one.text} for one in spoken]
         return {"k": self._k, "max_tools": most, "always_include": included, "history": history}
+
+    def _sent_before(self, step: _Step, messages: Sequence[Any]) -> tuple[str, ...]:
+        """Names that the turn before this one has sent, where messages are all that is known of it."""
+        turn = step.turn
+        if not self._keeps_places or turn.run is not None or step.heard.place <= 0:
+            return ()
+        before = _heard(messages[: step.heard.place], self._read_messages)
+        with self._lock:
+            known = self._turns.get(_digest(turn.context, before))
+        return () if known is None else tuple([name for name in known.names if name in turn.listed.names])
 
     def _kept(self, turn: AgentTurn) -> AgentTurn:
         """Keeps a turn, for its tool calls and further steps."""

@@ -16,7 +16,8 @@ from toolroll.cli.output import note, redacted
     "serve",
     example="toolroll serve --catalog sqlite:///tools.db\n"
     "toolroll serve --config server.toml --workers 4\n"
-    "toolroll serve --config server.toml --check",
+    "toolroll serve --config server.toml --check\n"
+    "toolroll serve --upstream https://api.openai.com/v1 --authentication none",
 )
 @option(
     "--config",
@@ -26,6 +27,12 @@ from toolroll.cli.output import note, redacted
     unset="none",
 )
 @option("--catalog", "URL of the registry.", envvar=CATALOG, metavar="URL", unset="as configured")
+@option(
+    "--upstream",
+    "URL of a provider: run a proxy before it, which sends on the tools that matter (docs/drop-in.md).",
+    metavar="URL",
+    unset="none: serve selections",
+)
 @option("--host", "Address to listen on.", metavar="HOST", unset="as configured, else 127.0.0.1")
 @option("--port", "Port to listen on.", type=int, metavar="PORT", unset="as configured, else 8080")
 @option("--workers", "Processes that share the port.", type=int, metavar="N", unset="as configured, else 1")
@@ -65,7 +72,8 @@ def command(config: Path | None, grace: float | None, check: bool, **options: An
         for problem in problems:
             note(redacted(problem))
         if not problems:
-            print(f"the settings are right: {settings.host}:{settings.port}, {redacted(settings.catalog)}")
+            over = redacted(settings.upstream or settings.catalog)
+            print(f"the settings are right: {settings.host}:{settings.port}, {over}")
         return 1 if problems else 0
     serve(settings)
     return 0

@@ -52,6 +52,12 @@ class Snapshot:
         """The same rules, settings and failures over the tools of one request."""
         return replace(self, shared=pipeline, own=_NOBODY, awaited=frozenset(), tool_list=tool_list)
 
+    def has_rules(self, org: str) -> bool:
+        """Whether rules count for this organisation, or cannot be read."""
+        source = self.policy.policy_source
+        written = (*source.rules, *source.unreadable)
+        return self.expired is not None or any(rule.org in ("", org) for rule in written)
+
     def pipeline(self, org: str) -> Pipeline:
         """The pipeline of this organisation."""
         return self.own.get(org, self.shared)

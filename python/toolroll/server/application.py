@@ -24,24 +24,20 @@ from toolroll.server.health import health_router
 from toolroll.server.hosts import LOOPBACK
 from toolroll.server.http_metrics import HttpMetrics, MeasuredRequests
 from toolroll.server.key_reader import KeyReader
-from toolroll.server.logs import configure
 from toolroll.server.metrics import WorkerMetrics, metrics_router
 from toolroll.server.outcomes import outcome_router
 from toolroll.server.page import add_page
 from toolroll.server.page_sessions import PageSessions
-from toolroll.server.parent import end_with_parent
 from toolroll.server.problems import problem_of_bug, problem_of_http
 from toolroll.server.request_limits import RequestLimits
 from toolroll.server.selections import selection_router
-from toolroll.server.settings import ServerSettings, read_settings
+from toolroll.server.settings import CLOSING_SHARE, ServerSettings
 from toolroll.server.sign_in import PATH as SIGN_IN_PATH
 from toolroll.server.sign_in import sign_in_router
 from toolroll.server.tool_registry.router import PREFIX, registry_router
 
 if TYPE_CHECKING:
     from toolroll.server.identity_provider import IdentityProvider
-
-CLOSING_SHARE = 0.3  # of the grace period: for writing outcomes, once all requests have finished
 
 
 def create_application(settings: ServerSettings) -> FastAPI:
@@ -146,11 +142,3 @@ def identity_provider(settings: ServerSettings, secret: str) -> IdentityProvider
             raise
         raise InvalidInput(f"oidc_issuer needs {error.name}: pip install 'toolroll[oidc]'") from error
     return IdentityProvider(settings, secret, SIGN_IN_PATH)
-
-
-def create_from_environment() -> FastAPI:
-    """The service with the settings in the environment, for an ASGI server that is given an import path."""
-    settings = read_settings()
-    configure(settings.log)
-    end_with_parent()
-    return create_application(settings)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 
@@ -24,6 +24,21 @@ OPEN_PATHS = frozenset({"/healthz", "/readyz", "/openapi.json"})
 _BEARER = "bearer "
 
 Headers = Mapping[bytes, bytes]
+Refusal = Callable[[Scope, int, str, str], Response]  # of a status, a title and a detail
+
+
+def service_key_in(headers: Headers) -> str:
+    """The text of the key in the headers of a request to the service; "" where there is none."""
+    text = headers.get(b"x-service-key", b"").decode("latin-1")
+    authorization = headers.get(b"authorization", b"").decode("latin-1")
+    if not text and authorization[: len(_BEARER)].lower() == _BEARER:
+        text = authorization[len(_BEARER) :].strip()
+    return text
+
+
+def problem_for(_: Scope, status: int, title: str, detail: str) -> Response:
+    """Problem details, which the service answers."""
+    return problem(status, title, detail)
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +53,10 @@ class Gate:
         max_body_bytes: the longest body.
         sessions: of people who signed in to the admin page.
         grants: what people may do whom an identity provider knows.
+        is_open: whether a path needs no key, but the right host.
+        key_of: the text of the key in a request.
+        key_place: where that is, for callers without one.
+        refusal: the answer to a request that does not pass.
     """
 
     application: ASGIApp
@@ -47,6 +66,10 @@ class Gate:
     max_body_bytes: int
     sessions: PageSessions = field(default_factory=PageSessions)
     grants: tuple[Grant, ...] = ()
+    is_open: Callable[[str], bool] = is_open
+    key_of: Callable[[Headers], str] = service_key_in
+    key_place: str = "Authorization: Bearer or X-Service-Key"
+    refusal: Refusal = problem_for
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers a request, or hands it on."""
@@ -54,7 +77,7 @@ class Gate:
             await self.application(scope, receive, send)
             return
         headers: Headers = dict(scope["headers"])
-        if is_open(scope["path"]) and is_allowed(headers.get(b"host", b""), self.hosts):
+        if self.is_open(scope["path"]) and is_allowed(headers.get(b"host", b""), self.hosts):
             await self.application(scope, limited(receive, self.max_body_bytes), send)
             return
         caller = await self._admit(scope, headers)
@@ -70,27 +93,28 @@ class Gate:
     async def _admit(self, scope: Scope, headers: Headers) -> Caller | Response:
         """The caller, whose request has begun; or the answer that refuses the request."""
         if not is_allowed(headers.get(b"host", b""), self.hosts):
-            return problem(421, "Misdirected request", "the service is not known by this host name")
+            return self.refusal(
+                scope, 421, "Misdirected request", "the service is not known by this host name"
+            )
         caller = await self._caller(address_of(scope.get("client")), headers)
         if caller is None:
-            return _refused(
-                401,
-                "Not authenticated",
-                "a valid service key is needed, as Authorization: Bearer or X-Service-Key",
-                {"WWW-Authenticate": "Bearer"},
-            )
+            detail = f"a valid service key is needed, as {self.key_place}"
+            return self._refused(scope, 401, "Not authenticated", detail, {"WWW-Authenticate": "Bearer"})
         length = headers.get(b"content-length", b"0")
         if not length.isdigit() or int(length[:20]) > self.max_body_bytes:
-            return problem(413, "Too large", f"the body is longer than {self.max_body_bytes:,} bytes")
+            return self.refusal(
+                scope, 413, "Too large", f"the body is longer than {self.max_body_bytes:,} bytes"
+            )
         wait_s = await self.limits.overdrawn_s(caller.credential)
         if wait_s is not None:
-            return _refused(
-                429, "Too many requests", "the key has used up its requests", {"Retry-After": str(wait_s)}
-            )
+            detail, headers_of_wait = "the key has used up its requests", {"Retry-After": str(wait_s)}
+            return self._refused(scope, 429, "Too many requests", detail, headers_of_wait)
         if not self.limits.begin(caller.credential):
-            return _refused(
-                503, "Busy", "too many requests with this key at a time", {"Retry-After": str(BUSY_RETRY_S)}
+            detail, headers_of_wait = (
+                "too many requests with this key at a time",
+                {"Retry-After": str(BUSY_RETRY_S)},
             )
+            return self._refused(scope, 503, "Busy", detail, headers_of_wait)
         return caller
 
     async def _caller(self, address: str, headers: Headers) -> Caller | None:
@@ -102,10 +126,7 @@ class Gate:
             return (
                 None if is_of_another_site(headers) else Caller("", frozenset(ROLES), None, address=address)
             )
-        text = headers.get(b"x-service-key", b"").decode("latin-1")
-        authorization = headers.get(b"authorization", b"").decode("latin-1")
-        if not text and authorization[: len(_BEARER)].lower() == _BEARER:
-            text = authorization[len(_BEARER) :].strip()
+        text = self.key_of(headers)
         now = datetime.now(timezone.utc)
         if text:
             key = (await self.keys.ring()).find(text, now)
@@ -119,8 +140,9 @@ class Gate:
             return None if account is None else Caller.of_account(account, address)
         return None if subject is None else caller_of_person(subject, self.grants, address)
 
-
-def _refused(status: int, title: str, detail: str, headers: Mapping[str, str]) -> Response:
-    answer = problem(status, title, detail)
-    answer.headers.update(headers)
-    return answer
+    def _refused(
+        self, scope: Scope, status: int, title: str, detail: str, headers: Mapping[str, str]
+    ) -> Response:
+        answer = self.refusal(scope, status, title, detail)
+        answer.headers.update(headers)
+        return answer

@@ -94,6 +94,8 @@ def _template(scope: Scope) -> str:
     Depending on FastAPI's version, a route knows the prefix of its router or not.
     """
     route = scope.get("route")
+    if isinstance(route, str):  # of the drop-in
+        return route
     if not isinstance(route, APIRoute):
         return UNROUTED
     tail = route.path_format.format(**scope.get("path_params", {}))

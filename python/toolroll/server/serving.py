@@ -16,17 +16,18 @@ from toolroll.embedders import named
 from toolroll.errors import InvalidInput, ToolrollError
 from toolroll.registry.store.database import Database
 from toolroll.selection.profiles import profile
-from toolroll.server.application import CLOSING_SHARE, identity_provider
+from toolroll.server.application import identity_provider
+from toolroll.server.drop_in.upstream import check_upstream
 from toolroll.server.hosts import is_loopback
 from toolroll.server.logs import configure
 from toolroll.server.request_limits import read_rate
-from toolroll.server.settings import ServerSettings
+from toolroll.server.settings import CLOSING_SHARE, ServerSettings
 
 # A worker may answer late while it builds its catalog. After 5 s, uvicorn's default, it would be killed,
 # and the next one too.
 _WORKER_START_S = 600
 _log = logging.getLogger(__name__)
-_APPLICATION = "toolroll.server.application:create_from_environment"
+_APPLICATION = "toolroll.server.worker:create_from_environment"
 
 
 def serve(settings: ServerSettings) -> None:
@@ -38,7 +39,14 @@ def serve(settings: ServerSettings) -> None:
         NotFound, StoreUnavailable: the registry cannot be read.
         InvalidInput: the address is in use, or a setting is wrong.
     """
-    for check in (_check_registry, _check_profile, _check_rate, _check_sign_in, _check_address):
+    for check in (
+        _check_registry,
+        _check_upstream,
+        _check_profile,
+        _check_rate,
+        _check_sign_in,
+        _check_address,
+    ):
         check(settings)
     configure(settings.log)
     _log.info(
@@ -63,6 +71,7 @@ def _run(settings: ServerSettings) -> None:
         log_level="warning",
         access_log=False,
         server_header=False,
+        date_header=not settings.upstream,  # the provider's own is passed on
         timeout_worker_healthcheck=_WORKER_START_S,
         timeout_graceful_shutdown=max(1, int(settings.grace_s * (1 - CLOSING_SHARE))),
     )
@@ -72,6 +81,7 @@ def problems_with(settings: ServerSettings) -> Iterator[str]:
     """A sentence for each reason why the service would not start. Changes nothing."""
     for check in (
         _check_registry,
+        _check_upstream,
         _check_embedder,
         _check_profile,
         _check_rate,
@@ -116,7 +126,18 @@ def _metrics_folder(settings: ServerSettings) -> Iterator[str]:
 
 
 def _check_registry(settings: ServerSettings) -> None:
-    Database.open(settings.catalog, create=False, migrate=False).close()
+    if settings.catalog:
+        Database.open(settings.catalog, create=False, migrate=False).close()
+    elif settings.authentication == "keys":
+        raise InvalidInput(
+            "catalog is empty, must be the URL of a registry, which has the keys of callers; without one, set "
+            "authentication = none on an address of this machine"
+        )
+
+
+def _check_upstream(settings: ServerSettings) -> None:
+    if settings.upstream:
+        check_upstream(settings.upstream)
 
 
 def _check_embedder(settings: ServerSettings) -> None:

@@ -26,12 +26,20 @@ from toolroll.environment_names import SERVER_PREFIX
 from toolroll.errors import InvalidDefinition, NotFound
 from toolroll.server.grants import Grant
 
+CLOSING_SHARE = 0.3  # of the grace period: for writing outcomes, once all requests have finished
+
 
 class ServerSettings(BaseSettings):
     """How the service runs.
 
     Attributes:
-        catalog: URL of the registry.
+        catalog: URL of the registry; with an upstream, it may be empty.
+        upstream: URL of a provider, in front of which to run the drop-in in place of the service; empty for
+            the service.
+        upstream_delivery: whether the drop-in replaces the list of tools, or keeps it and restricts the model.
+        upstream_k, upstream_max_tools: of the drop-in's selections, as in `Toolroll.select`.
+        upstream_timeout_s: how long the provider may be silent.
+        upstream_max_body_bytes: the longest body of a request to the drop-in.
         host, port: the address to listen on.
         workers: processes that share the port.
         grace_s: how long a stop may take: requests finish, then outcomes are written.
@@ -59,7 +67,13 @@ class ServerSettings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix=SERVER_PREFIX, extra="forbid", frozen=True)
 
-    catalog: str = Field(min_length=1)
+    catalog: str = ""
+    upstream: str = ""
+    upstream_delivery: Literal["replace", "allow"] = "replace"
+    upstream_k: int | None = Field(default=None, ge=0)
+    upstream_max_tools: int | None = Field(default=None, ge=0)
+    upstream_timeout_s: float = Field(default=600.0, gt=0, le=86_400)
+    upstream_max_body_bytes: int = Field(default=64 * 2**20, ge=1_024, le=2**32)
     host: str = "127.0.0.1"
     port: int = Field(default=8080, ge=1, le=65_535)
     workers: int = Field(default=1, ge=1, le=256)
@@ -104,6 +118,7 @@ class ServerSettings(BaseSettings):
         return {
             SERVER_PREFIX + name.upper(): json.dumps(value) if isinstance(value, list) else str(value)
             for name, value in self.model_dump(mode="json").items()
+            if value is not None
         }
 
 
@@ -118,6 +133,8 @@ def read_settings(file: Path | None = None, **options: Any) -> ServerSettings:
     problems = list(_unknown_variables())
     of_environment = EnvSettingsSource(ServerSettings)()
     values = {**_file_values(file), **of_environment, **given}
+    if not values.get("catalog") and not values.get("upstream"):
+        problems.append(f"{_place('catalog', given, of_environment, file)}: is missing")
     try:
         settings = ServerSettings(**values)
     except ValidationError as error:

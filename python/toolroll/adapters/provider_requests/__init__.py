@@ -1,0 +1,24 @@
+"""Requests to providers as they travel: bytes of JSON in which the list of tools, and nothing else, is replaced.
+
+The drop-in proxy (`toolroll serve --upstream`) and the HTTP client (`toolroll.adapters.http_client`) share it.
+"""
+
+from toolroll.adapters.provider_requests.forms import RequestForm, form_of
+from toolroll.adapters.provider_requests.headers import HEADER, RequestHeaders
+from toolroll.adapters.provider_requests.request_selector import (
+    Changed,
+    Delivery,
+    RequestReport,
+    RequestSelector,
+)
+
+__all__ = [
+    "HEADER",
+    "Changed",
+    "Delivery",
+    "RequestForm",
+    "RequestHeaders",
+    "RequestReport",
+    "RequestSelector",
+    "form_of",
+]

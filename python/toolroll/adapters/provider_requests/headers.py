@@ -1,0 +1,72 @@
+"""The headers with which a caller tells toolroll who asks. They are for us and go no further."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+from urllib.parse import quote
+
+from toolroll.context import Context
+from toolroll.errors import InvalidInput
+
+HEADER = "x-toolroll"  # of an answer: what came, and what was sent on
+PREFIX = b"x-toolroll-"
+KEY = b"x-toolroll-key"
+_CONVERSATION = b"x-toolroll-conversation"
+_CONTEXT = b"x-toolroll-context"
+_FIELDS = frozenset({one.name for one in fields(Context)} - {"settings"})
+
+
+@dataclass(frozen=True, slots=True)
+class RequestHeaders:
+    """What our headers of a request say.
+
+    Attributes:
+        conversation: the name of the conversation; "" where none is stated.
+        context: fields of `Context`.
+    """
+
+    conversation: str = ""
+    context: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, headers: Iterable[tuple[bytes, bytes]]) -> RequestHeaders:
+        """Reads them; all other headers are passed over. Names in lower case.
+
+        Raises:
+            InvalidInput: the context is no JSON object of known fields.
+        """
+        conversation, context = "", {}
+        for name, value in headers:
+            if name == _CONVERSATION:
+                conversation = value.decode("latin-1").strip()
+            elif name == _CONTEXT:
+                context = _read_context(value)
+        return cls(conversation, context)
+
+    def of_org(self, org: str) -> Context:
+        """Who asks, for this organisation. Raises InvalidInput if a value is wrong."""
+        return Context(**{**self.context, "org": org}) if self.context or org else Context()
+
+    def conversation_of(self, context: Context) -> str | None:
+        """The conversation's name, apart from those of other users; None where none is stated."""
+        if not self.conversation:
+            return None
+        return "/".join([quote(part, safe="") for part in (context.org, context.user, self.conversation)])
+
+
+def _read_context(value: bytes) -> dict[str, Any]:
+    try:
+        context = json.loads(value)
+    except (ValueError, RecursionError):
+        context = None
+    if not isinstance(context, dict):
+        raise InvalidInput("header x-toolroll-context: must be a JSON object") from None
+    if unknown := sorted(context.keys() - _FIELDS):
+        raise InvalidInput(
+            f"header x-toolroll-context: {unknown[0]!r:.80} is no field, must be one of "
+            f"{', '.join(sorted(_FIELDS))}"
+        )
+    return context

@@ -1,0 +1,252 @@
+"""`RequestSelector`: the bytes of a request in, the bytes with fewer tools out, and a report of what was done.
+
+It knows no network. The drop-in proxy and the HTTP client call it.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from toolroll.adapters.provider_requests.forms import RequestForm
+from toolroll.adapters.provider_requests.headers import RequestHeaders
+from toolroll.adapters.provider_requests.provider_request import ProviderRequest
+from toolroll.adapters.provider_requests.tool_texts import KnownToolTexts
+from toolroll.adapters.tool_selector import AgentTurn, ToolSelector
+from toolroll.context import Context
+from toolroll.errors import InvalidInput, Unavailable
+from toolroll.roll import Toolroll
+
+_log = logging.getLogger("toolroll")
+
+Delivery = Literal["replace", "allow"]
+
+
+@dataclass(frozen=True, slots=True)
+class RequestReport:
+    """What was done to a request.
+
+    Attributes:
+        came: tools in it.
+        sent: tools that the model may call now.
+        tokens_kept_out: of schemas, by estimate.
+        spent_ms: time that it took.
+        delivery: how the selected tools are sent.
+        has_failed: whether selection failed, so that only policy counts.
+    """
+
+    came: int
+    sent: int
+    tokens_kept_out: int
+    spent_ms: float
+    delivery: Delivery = "replace"
+    has_failed: bool = False
+
+    def __str__(self) -> str:
+        if self.delivery == "allow":
+            return f"{self.came} tools, {self.sent} allowed, {self.spent_ms:.1f} ms"
+        effect = "selection failed" if self.has_failed else f"{self.tokens_kept_out:,} tokens kept out"
+        return f"{self.came}->{self.sent} tools, {effect}, {self.spent_ms:.1f} ms"
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A request to send.
+
+    Attributes:
+        body: of the request; the very object that came if nothing is changed.
+        report: None for a request without tools.
+    """
+
+    body: bytes
+    report: RequestReport | None = None
+
+
+class RequestSelector:
+    """Selects from the tools in the requests of any provider's client. Safe to share between threads.
+
+    Outcomes are read from the results of calls in later requests. If selection fails, the request keeps all
+    tools that the rules allow.
+    """
+
+    def __init__(
+        self,
+        roll: Toolroll | None = None,
+        *,
+        k: int | None = None,
+        max_tools: int | None = None,
+        always_include: Iterable[str] = (),
+        context: Context | None = None,
+        delivery: Delivery = "replace",
+        learns: bool = True,
+    ) -> None:
+        """Reads nothing yet.
+
+        Args:
+            roll: whose rules apply, which learns, and which keeps conversations; None for one in memory.
+            k: how many tools retrieval finds, as in `Toolroll.select`.
+            max_tools: how many tools are sent at the most, beside `always_include` and hosted ones.
+            always_include: names of tools that are always sent, if they came with the request.
+            context: who asks, where the caller of `select` does not say.
+            delivery: "replace" sends the selected tools. "allow" sends the list as it came and restricts the
+                model to the selected tools, where the provider can and the caller has not done so.
+            learns: whether outcomes are recorded.
+        """
+        if delivery not in ("replace", "allow"):
+            raise InvalidInput(f"delivery is {delivery!r:.80}, must be 'replace' or 'allow'")
+        self.selector = ToolSelector(
+            roll,
+            k=k,
+            max_tools=max_tools,
+            always_include=always_include,
+            context=context,
+            learns=learns,
+            keeps_places=True,
+        )
+        self._delivery = delivery
+        self._context = context
+        self._known = KnownToolTexts()
+
+    def select(
+        self, body: bytes, form: RequestForm, headers: RequestHeaders, context: Context | None = None
+    ) -> Changed:
+        """The body to send in place of this one.
+
+        Args:
+            body: as it came.
+            form: of the request.
+            headers: what our headers in the request say.
+            context: who asks; None for that of the headers, else the selector's.
+
+        Raises:
+            InvalidInput: the body cannot be read, and there are rules that it might break.
+            Unavailable: the rules cannot be applied.
+        """
+        begun = time.perf_counter()
+        context = self._context_of(form, headers, context)
+        request = self._read(body, form, context)
+        if request is None:
+            return Changed(body)
+        try:
+            if not request.asks:
+                return self._allowed(body, request, context, begun)
+            turn = self.selector.turn(
+                request.tools.items,
+                request.messages,
+                conversation=headers.conversation_of(context),
+                context=context,
+                always_include=request.chosen,
+            )
+            changed = self._changed(body, request, turn, begun)
+        except Exception:
+            _log.exception("request: selection failed, all tools that policy allows are sent")
+            return self._allowed(body, request, context, begun, has_failed=True)
+        try:
+            turn.report_results(request.messages)
+        except Exception:
+            _log.exception("request: outcomes were not recorded")
+        return changed
+
+    async def aselect(
+        self,
+        body: bytes,
+        form: RequestForm,
+        headers: RequestHeaders,
+        context: Context | None = None,
+        *,
+        may_report: bool = True,
+    ) -> Changed:
+        """`select` for an event loop: an embedder or a store that waits does so in a thread.
+
+        may_report: whether outcomes that this caller sends count.
+        """
+        begun = time.perf_counter()
+        context = self._context_of(form, headers, context)
+        request = self._read(body, form, context)
+        if request is None:
+            return Changed(body)
+        try:
+            if not request.asks:
+                return self._allowed(body, request, context, begun)
+            turn = await self.selector.aturn(
+                request.tools.items,
+                request.messages,
+                conversation=headers.conversation_of(context),
+                context=context,
+                always_include=request.chosen,
+            )
+            changed = self._changed(body, request, turn, begun)
+        except Exception:
+            _log.exception("request: selection failed, all tools that policy allows are sent")
+            return self._allowed(body, request, context, begun, has_failed=True)
+        if may_report:
+            try:
+                await turn.areport_results(request.messages)
+            except Exception:
+                _log.exception("request: outcomes were not recorded")
+        return changed
+
+    def _context_of(self, form: RequestForm, headers: RequestHeaders, context: Context | None) -> Context:
+        if context is None and (headers.context or self._context is None):
+            context = headers.of_org(str(headers.context.get("org", "")))
+        context = self._context if context is None else context
+        assert context is not None
+        return context if context.provider else replace(context, provider=form.provider)
+
+    def _read(self, body: bytes, form: RequestForm, context: Context) -> ProviderRequest | None:
+        """The request; None where there is nothing to select from."""
+        try:
+            return ProviderRequest.read(body, form, self._known)
+        except (ValueError, RecursionError) as error:
+            if self.selector.roll.has_rules(context):
+                raise InvalidInput(f"the body cannot be read, so rules cannot be applied: {error}") from error
+            return None
+
+    def _changed(self, body: bytes, request: ProviderRequest, turn: AgentTurn, begun: float) -> Changed:
+        tools = request.tools
+        came = tools.count(tools.items)
+        visible = turn.roll.visible(turn.context)
+        items = turn.tools
+        sent = tools.count(items)
+        if sent == came:
+            return Changed(body, RequestReport(came, sent, 0, _since(begun)))
+        if self._delivery == "allow" and request.may_be_restricted and len(visible) == len(turn.listed.names):
+            content = request.restricted_to(list(turn.names))
+            return Changed(content, RequestReport(came, sent, 0, _since(begun), "allow"))
+        gone = turn.listed.names.difference(turn.names)
+        content = request.with_tools(items, gone)
+        return Changed(content, RequestReport(came, sent, turn.shown.tokens.saved, _since(begun)))
+
+    def _allowed(
+        self,
+        body: bytes,
+        request: ProviderRequest,
+        context: Context,
+        begun: float,
+        *,
+        has_failed: bool = False,
+    ) -> Changed:
+        """The request with all tools that policy allows."""
+        tools = request.tools
+        came = tools.count(tools.items)
+        roll = self.selector.roll
+        if not (roll.has_rules(context) or context.exclude or context.only):
+            return Changed(body, RequestReport(came, came, 0, _since(begun), has_failed=has_failed))
+        try:
+            over = roll.with_tools(tools.items)
+            selection = over.preview("", replace(context, everything=True, provider=""))
+            items: tuple[Any, ...] = selection.tools
+            sent = tools.count(items)
+            content = body
+            if sent < came:
+                content = request.with_tools(items, frozenset(over.catalog.names).difference(selection.names))
+        except Exception as error:
+            raise Unavailable("the rules cannot be applied to the tools of the request") from error
+        return Changed(content, RequestReport(came, sent, 0, _since(begun), has_failed=has_failed))
+
+
+def _since(begun: float) -> float:
+    return (time.perf_counter() - begun) * 1_000

@@ -1,0 +1,145 @@
+"""Lists of tools in the text of requests: the tools as objects, and the text of each.
+
+A client sends the same list with each request. So a list that is known is found by comparing its text, which
+takes microseconds, and its objects are those of the time before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from toolroll.adapters.provider_requests.json_spans import (
+    Item,
+    array_items,
+    object_members,
+    read_value,
+    with_members,
+)
+from toolroll.formats.sources.hosted import is_hosted
+from toolroll.formats.sources.lenient import group_in
+
+MOST_CHARACTERS = 16 << 20  # of the lists that are kept
+_BEGINNING = 400  # characters by which a list is looked up
+_ALIKE = 4  # lists with the same beginning that are kept
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """An item that holds several tools, as Gemini's function declarations.
+
+    Attributes:
+        item: the object.
+        key: of the tools in it.
+        text: of the item.
+        before, behind: the text around the array of tools.
+    """
+
+    item: Mapping[str, Any]
+    key: str
+    text: str
+    before: str
+    behind: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ToolTexts:
+    """A list of tools as it stands in a request.
+
+    Attributes:
+        text: of the whole list.
+        items: the objects. Their identity counts, so nobody may copy them.
+        texts: id of an item, or of a tool in a group → its text.
+        groups: items that hold several tools.
+        are_functions: whether each item is the definition of a function, or of several.
+    """
+
+    text: str
+    items: list[Any]
+    texts: Mapping[int, str]
+    groups: Sequence[_Group]
+    are_functions: bool
+
+    @classmethod
+    def read(cls, text: str, at: int) -> ToolTexts:
+        """The list that begins here. Raises ValueError if there is none."""
+        texts: dict[int, str] = {}
+        groups: list[_Group] = []
+        found, end = array_items(text, at, lambda text, at: _read_item(text, at, texts, groups))
+        items = [one.value for one in found]
+        texts.update({id(one.value): text[one.begin : one.end] for one in found})
+        are_functions = all(
+            isinstance(item, dict) and not is_hosted(item) and ("type" not in item or item["type"] == "function")
+            for item in items
+        )
+        return cls(text[at:end], items, texts, groups, are_functions)
+
+    def count(self, items: Sequence[Any]) -> int:
+        """How many tools these items are."""
+        if not self.groups:
+            return len(items)
+        keys = {group.key for group in self.groups}
+        total = 0
+        for item in items:
+            key = next((key for key in keys if key in item), None) if isinstance(item, dict) else None
+            total += 1 if key is None else len(item[key]) + (len(item) > 1)
+        return total
+
+    def of(self, items: Iterable[Any]) -> str:
+        """The text of a list of some of these items, in the order given; of a group, some of its tools."""
+        known = self.texts
+        return "[" + ",".join([known.get(id(item)) or self._part(item) for item in items]) + "]"
+
+    def _part(self, item: Mapping[str, Any]) -> str:
+        """The text of a group that has lost tools."""
+        for group in self.groups:
+            if any(item.get(name) is not value for name, value in group.item.items() if name != group.key):
+                continue
+            if group.key not in item:
+                members, _ = object_members(group.text, 0)
+                return with_members(group.text, members, {group.key: None})
+            if all(id(member) in self.texts for member in item[group.key]):
+                tools = ",".join([self.texts[id(member)] for member in item[group.key]])
+                return f"{group.before}[{tools}]{group.behind}"
+        raise LookupError("an item is none of the list")
+
+
+def _read_item(text: str, at: int, texts: dict[int, str], groups: list[_Group]) -> Item:
+    item = read_value(text, at)
+    group = group_in(item.value)
+    if group is None or not isinstance(item.value[group.key], list):
+        return item
+    members, end = object_members(text, at)
+    (place,) = [member.item for member in members if member.name == group.key]
+    found, _ = array_items(text, place.begin)
+    texts.update({id(one.value): text[one.begin : one.end] for one in found})
+    value = {member.name: member.item.value for member in members}
+    value[group.key] = [one.value for one in found]
+    groups.append(_Group(value, group.key, text[at:end], text[at : place.begin], text[place.end : end]))
+    return Item(at, end, value)
+
+
+class KnownToolTexts:
+    """The lists that came last. Safe to share between threads: each change replaces one entry."""
+
+    def __init__(self, most_characters: int = MOST_CHARACTERS) -> None:
+        """Knows none yet."""
+        self._most = most_characters
+        self._lists: dict[Hashable, tuple[ToolTexts, ...]] = {}
+        self._characters = 0
+
+    def read(self, text: str, at: int) -> ToolTexts:
+        """The list that begins here: a known one, or one that is read now. Raises ValueError without one."""
+        key = text[at : at + _BEGINNING]
+        alike = self._lists.get(key, ())
+        for known in alike:
+            if text.startswith(known.text, at):
+                return known
+        read = ToolTexts.read(text, at)
+        if len(read.text) * 4 <= self._most:
+            self._characters += len(read.text)
+            if self._characters > self._most:
+                self._lists, self._characters, alike = {}, len(read.text), ()
+            self._lists[key] = (read, *alike[: _ALIKE - 1])
+        return read

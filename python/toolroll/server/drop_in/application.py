@@ -1,0 +1,142 @@
+"""The ASGI application of the drop-in: the proxy behind its gate, and beside it probes and metrics."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from fastapi import FastAPI, Response
+from prometheus_client import CollectorRegistry
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from toolroll import Registry, Toolroll, __version__
+from toolroll.adapters.prometheus import ToolrollCollector
+from toolroll.adapters.provider_requests import RequestSelector, form_of
+from toolroll.adapters.provider_requests.error_bodies import error_body
+from toolroll.adapters.provider_requests.headers import KEY
+from toolroll.embedders import named
+from toolroll.server.drop_in.connections import Connections
+from toolroll.server.drop_in.proxy import Proxy
+from toolroll.server.drop_in.upstream import Upstream
+from toolroll.server.gate import Gate, Headers
+from toolroll.server.health import health_router
+from toolroll.server.hosts import LOOPBACK
+from toolroll.server.http_metrics import HttpMetrics, MeasuredRequests
+from toolroll.server.key_reader import KeyReader
+from toolroll.server.metrics import WorkerMetrics, metrics_router
+from toolroll.server.request_limits import RequestLimits
+from toolroll.server.settings import CLOSING_SHARE, ServerSettings
+
+PROBES = frozenset({"/healthz", "/readyz"})
+METRICS = "/metrics"
+
+
+def create_drop_in(settings: ServerSettings) -> ASGIApp:
+    """The proxy before the provider that the settings name. Its last step closes the registry, if there is one.
+
+    Raises:
+        NotFound, StoreUnavailable, InvalidInput: as `Toolroll.open`; the upstream is no URL.
+    """
+    upstream = Upstream(settings.upstream)
+    roll, registry = _open(settings)
+    try:
+        keys = (
+            KeyReader(registry.keys)
+            if registry is not None and settings.authentication == "keys"
+            else None
+        )
+        selector = RequestSelector(
+            roll, k=settings.upstream_k, max_tools=settings.upstream_max_tools, delivery=settings.upstream_delivery
+        )
+        metrics = WorkerMetrics(
+            CollectorRegistry(), Path(settings.metrics_folder) if settings.metrics_folder else None
+        )
+        metrics.registry.register(ToolrollCollector(roll))
+    except BaseException:
+        _close(roll, registry)
+        raise
+    connections = Connections(upstream.base, settings.upstream_timeout_s)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        try:
+            async with metrics.written():
+                yield
+        finally:
+            await connections.aclose()
+            try:
+                await roll.aclose(settings.grace_s * CLOSING_SHARE)
+            finally:
+                if registry is not None:
+                    registry.close()
+
+    own = FastAPI(title="toolroll", version=__version__, lifespan=lifespan, openapi_url=None)
+    own.include_router(health_router(roll, keys))
+    own.include_router(metrics_router(metrics))
+    gate = Gate(
+        _Routes({METRICS: own}, Proxy(upstream, selector, connections)),
+        keys=keys,
+        limits=RequestLimits(settings.key_rate, settings.key_concurrency),
+        hosts=frozenset(name.lower() for name in settings.hosts or LOOPBACK),
+        max_body_bytes=settings.upstream_max_body_bytes,
+        is_open=lambda path: False,
+        key_of=_key,
+        key_place="x-toolroll-key",
+        refusal=_refusal,
+    )
+    behind = MeasuredRequests(
+        gate, metrics=HttpMetrics.in_registry(metrics.registry), is_logged=settings.log_requests
+    )
+    return _Routes(dict.fromkeys(PROBES, own), behind, lifespan=own)
+
+
+@dataclass(frozen=True, slots=True)
+class _Routes:
+    """Gives requests to one of several applications, by their path."""
+
+    by_path: dict[str, ASGIApp]
+    others: ASGIApp
+    lifespan: ASGIApp | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await self.by_path.get(scope["path"], self.others)(scope, receive, send)
+        elif scope["type"] == "lifespan" and self.lifespan is not None:
+            await self.lifespan(scope, receive, send)
+
+
+def _open(settings: ServerSettings) -> tuple[Toolroll, Registry | None]:
+    embedder = named.embedder(settings.embedder) or "none"
+    if not settings.catalog:
+        return Toolroll.from_tools([], embedder=embedder, profile=settings.profile), None
+    roll = Toolroll.open(
+        settings.catalog,
+        embedder=embedder,
+        profile=settings.profile,
+        messages=settings.messages,
+        journal=settings.journal or None,
+    )
+    try:
+        return roll, Registry.open(settings.catalog, create=False)
+    except BaseException:
+        roll.close()
+        raise
+
+
+def _close(roll: Toolroll, registry: Registry | None) -> None:
+    roll.close()
+    if registry is not None:
+        registry.close()
+
+
+def _key(headers: Headers) -> str:
+    """The service key. `Authorization` holds the provider's, which is none of our business."""
+    return headers.get(KEY, b"").decode("latin-1")
+
+
+def _refusal(scope: Scope, status: int, title: str, detail: str) -> Response:
+    content = error_body(form_of(scope["method"], scope["path"]), status, detail)
+    return Response(content, status, media_type="application/json")
+

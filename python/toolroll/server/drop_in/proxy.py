@@ -1,0 +1,183 @@
+"""`Proxy`: an ASGI application that passes requests on, with fewer tools, and answers as they come.
+
+Nothing of a request is stored or logged. Paths, queries and headers may hold the caller's key, so no log line
+has them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+
+import anyio
+import httpx
+from starlette.exceptions import HTTPException
+from starlette.types import Message, Receive, Scope, Send
+
+from toolroll.adapters.provider_requests import HEADER, Changed, RequestForm, RequestHeaders, RequestSelector, form_of
+from toolroll.adapters.provider_requests.error_bodies import error_body
+from toolroll.errors import ToolrollError
+from toolroll.server.callers import Caller
+from toolroll.server.drop_in.connections import Connections
+from toolroll.server.drop_in.upstream import Upstream, headers_for_client, headers_for_upstream
+from toolroll.server.problems import STATUSES
+
+_log = logging.getLogger(__name__)
+
+PASSED_ON = "passed on"  # the route, in logs and metrics, of requests that have no tools to select from
+
+
+class Proxy:
+    """Passes requests on to one provider. For requests that the gate has let in."""
+
+    def __init__(self, upstream: Upstream, selector: RequestSelector, connections: Connections) -> None:
+        """connections: to the provider; their owner closes them."""
+        self._upstream, self._selector, self._connections = upstream, selector, connections
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers a request."""
+        form = form_of(scope["method"], scope["path"])
+        scope["route"] = PASSED_ON if form is None else form.provider
+        exchange = _Exchange(form, receive, send)
+        try:
+            if form is None:
+                scope["state"]["caller"].require("select")
+                changed, content = Changed(b""), exchange.parts() if _has_body(scope) else None
+                if content is None:
+                    exchange.has_no_body()
+            else:
+                body = await exchange.body()
+                changed = await self._select(scope, form, body)
+                content = changed.body
+        except _Disconnected:
+            return
+        except HTTPException as error:
+            await exchange.refuse(error.status_code, str(error.detail))
+            return
+        except ToolrollError as error:
+            status = next((found for kind, (found, _) in STATUSES.items() if isinstance(error, kind)), 500)
+            await exchange.refuse(400 if status == 422 else status, str(error))  # 422 is of no provider
+            return
+        is_changed = form is not None and changed.body is not body
+        headers = headers_for_upstream(scope["headers"], is_changed=is_changed)
+        try:
+            url = self._upstream.url(scope.get("raw_path") or scope["path"].encode(), scope["query_string"])
+            request = httpx.Request(scope["method"], url, headers=headers, content=content)
+        except (httpx.InvalidURL, ValueError):
+            await exchange.refuse(400, "the path cannot be passed on")
+            return
+        said = [] if changed.report is None else [(HEADER.encode(), str(changed.report).encode())]
+        async with anyio.create_task_group() as group:
+
+            async def end_with_client() -> None:
+                await exchange.disconnected()
+                group.cancel_scope.cancel()
+
+            group.start_soon(end_with_client)
+            await self._forward(exchange, request, said)
+            group.cancel_scope.cancel()
+
+    async def _select(self, scope: Scope, form: RequestForm, body: bytes) -> Changed:
+        caller: Caller = scope["state"]["caller"]
+        caller.require("select")
+        headers = RequestHeaders.of(scope["headers"])
+        org = headers.context.get("org", "")
+        context = headers.of_org(caller.org_of(org if isinstance(org, str) else ""))
+        return await self._selector.aselect(
+            body, form, headers, context, may_report="report" in caller.roles
+        )
+
+    async def _forward(
+        self, exchange: _Exchange, request: httpx.Request, said: list[tuple[bytes, bytes]]
+    ) -> None:
+        """Sends the request, and passes the answer on as it comes."""
+        try:
+            response = await self._connections.send(request)
+        except _Disconnected:
+            return
+        except HTTPException as error:  # a body that is passed on as it comes has become too long
+            await exchange.refuse(error.status_code, str(error.detail))
+            return
+        except httpx.TimeoutException:
+            await exchange.refuse(504, "the provider did not answer in time", said)
+            return
+        except (httpx.HTTPError, httpx.StreamError) as error:
+            _log.warning("the provider cannot be reached: %s", type(error).__name__)
+            await exchange.refuse(502, "the provider cannot be reached", said)
+            return
+        try:
+            await exchange.begin(response.status_code, [*headers_for_client(response.headers.raw), *said])
+            async for part in response.aiter_raw():
+                await exchange.pass_on(part)
+        except (httpx.HTTPError, httpx.StreamError) as error:
+            # The server closes the connection of an answer without an end, so the client sees that it was cut.
+            _log.warning("the answer of the provider was cut: %s", type(error).__name__)
+        else:
+            await exchange.end()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await response.aclose()
+
+
+class _Disconnected(Exception):
+    """The client is gone."""
+
+
+class _Exchange:
+    """A request and its answer, as ASGI has them."""
+
+    def __init__(self, form: RequestForm | None, receive: Receive, send: Send) -> None:
+        self._form, self._receive, self._send = form, receive, send
+        self._is_read = anyio.Event()
+
+    async def parts(self) -> AsyncIterator[bytes]:
+        """The body, as it comes."""
+        has_more = not self._is_read.is_set()
+        while has_more:
+            message = await self._next()
+            has_more = message.get("more_body", False)
+            if not has_more:
+                self._is_read.set()
+            yield message.get("body", b"")
+
+    async def body(self) -> bytes:
+        """The whole body."""
+        return b"".join([part async for part in self.parts()])
+
+    def has_no_body(self) -> None:
+        """Says that nothing of the request is to be read."""
+        self._is_read.set()
+
+    async def disconnected(self) -> None:
+        """Waits until the client is gone."""
+        await self._is_read.wait()
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
+    async def begin(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+        await self._send({"type": "http.response.start", "status": status, "headers": headers})
+
+    async def pass_on(self, part: bytes) -> None:
+        await self._send({"type": "http.response.body", "body": part, "more_body": True})
+
+    async def end(self, part: bytes = b"") -> None:
+        await self._send({"type": "http.response.body", "body": part, "more_body": False})
+
+    async def refuse(self, status: int, message: str, said: list[tuple[bytes, bytes]] | None = None) -> None:
+        """Answers with an error in the provider's form."""
+        content = error_body(self._form, status, message)
+        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode())]
+        await self.begin(status, [*headers, *(said or [])])
+        await self.end(content)
+
+    async def _next(self) -> Message:
+        message = await self._receive()
+        if message["type"] == "http.disconnect":
+            self._is_read.set()
+            raise _Disconnected
+        return message
+
+
+def _has_body(scope: Scope) -> bool:
+    return any(name in (b"content-length", b"transfer-encoding") for name, _ in scope["headers"])
+

@@ -34,8 +34,10 @@ from tests.integration.gateways import (
 )
 from toolroll import Context, Registry, Rule
 from toolroll.cli import main
+from toolroll.gateway import mcp_versions
 from toolroll.gateway.caller import Caller
 from toolroll.gateway.configuration import read_configuration
+from toolroll.gateway.connection import said
 from toolroll.gateway.hooks import Refused
 from toolroll.gateway.mcp_versions import MAJOR, Json, ProtocolError
 from toolroll.gateway.options import (
@@ -777,6 +779,25 @@ def test_the_command_serves_a_client_over_stdio(tmp_path, monkeypatch):
         ) as client:
             assert await client.call("a_echo", {"text": "x"}) == ('echo {"text": "x"}', False)
             assert await client.names() == ["a_echo", "read_result"]
+
+    run(go)
+
+
+def test_a_message_behind_the_end_of_a_session_is_no_error(tmp_path):
+    program = (
+        'import time\nwhile 1: print(\'{"jsonrpc": "2.0", "method": "x"}\', flush=True); time.sleep(0.01)'
+    )
+
+    async def go():
+        opened = mcp_versions.open_stdio(sys.executable, ["-c", program], {}, None, sys.__stderr__)
+        async with opened as (source, _):
+            await source.receive()
+            await source.aclose()  # as the session's end does
+            await anyio.sleep(0.2)
+        with pytest.raises(Exception) as caught:  # the package puts it into a group
+            async with mcp_versions.open_stdio(sys.executable, ["-c", program], {}, None, sys.__stderr__):
+                raise ValueError("of the caller")
+        assert said(caught.value) == "of the caller"
 
     run(go)
 

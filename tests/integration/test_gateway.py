@@ -8,6 +8,7 @@ import re
 import shlex
 import signal
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,8 +34,10 @@ from tests.integration.gateways import (
 )
 from toolroll import Context, Registry, Rule
 from toolroll.cli import main
+from toolroll.gateway import mcp_versions
 from toolroll.gateway.caller import Caller
 from toolroll.gateway.configuration import read_configuration
+from toolroll.gateway.connection import said
 from toolroll.gateway.hooks import Refused
 from toolroll.gateway.mcp_versions import MAJOR, Json, ProtocolError
 from toolroll.gateway.options import (
@@ -47,6 +50,7 @@ from toolroll.gateway.options import (
 )
 from toolroll.gateway.places import state_folder
 from toolroll.gateway.serving import open_gateway
+from toolroll.gateway.upstream import Upstream
 
 pytestmark = pytest.mark.slow
 
@@ -528,6 +532,28 @@ def test_what_a_rule_denies_is_not_listed_not_found_and_not_called(tmp_path):
     run(go)
 
 
+def test_clients_of_one_gateway_get_their_own_lists_whoever_asked_before(tmp_path):
+    path = write_configuration(
+        tmp_path, {"a": scripted(tools=[tool("open"), tool("secret")])}, mode="all", result_limit=0
+    )
+
+    async def caller_of(incoming):
+        user = incoming.params.get("_meta", {}).get("user", "")
+        hidden = () if user == "ann" else ("a_secret",)
+        return Caller(Context(user=user, exclude=hidden), f"conversation of {user}", incoming)
+
+    async def go():
+        opened = open_gateway(read_configuration(path, {}), tmp_path / "state", caller_of=caller_of)
+        async with opened as (gateway, server), client_of(server) as client:
+            await gateway.known(30)
+            for user in ("ann", "bob", "ann", "bob", "cid"):
+                listed = await client.client.request("tools/list", {"_meta": {"user": user}})
+                names = [each["name"] for each in listed["tools"]]
+                assert names == (["a_open", "a_secret"] if user == "ann" else ["a_open"])
+
+    run(go)
+
+
 def test_a_process_starts_with_a_clean_environment_in_its_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("OUR_SECRET", "s")
     monkeypatch.setenv("ITS_TOKEN", "t")
@@ -599,6 +625,29 @@ def test_the_first_list_does_not_wait_for_servers_that_die_or_hang(tmp_path):
         ):
             with anyio.fail_after(5):  # though a server may take 30 s
                 assert await client.names() == ["search_tools", "call_tool", "read_result"]
+
+    run(go)
+
+
+def test_clients_are_answered_between_the_starts_of_many_servers(tmp_path, monkeypatch):
+    started, seen = [], set()
+
+    async def slow_start(upstream):
+        time.sleep(0.01)  # as a new process does, it holds the loop up
+        started.append(upstream)
+        await anyio.sleep_forever()
+
+    monkeypatch.setattr(Upstream, "run", slow_start)
+    servers = {f"s{number}": scripted() for number in range(30)}
+
+    async def go():
+        path = write_configuration(tmp_path, servers, first_list_s=0)
+        async with open_gateway(read_configuration(path, {}), tmp_path / "state"):
+            with anyio.fail_after(10):
+                while len(started) < 30:
+                    seen.add(len(started))
+                    await anyio.sleep(0.001)
+        assert len(seen) > 10
 
     run(go)
 
@@ -730,6 +779,25 @@ def test_the_command_serves_a_client_over_stdio(tmp_path, monkeypatch):
         ) as client:
             assert await client.call("a_echo", {"text": "x"}) == ('echo {"text": "x"}', False)
             assert await client.names() == ["a_echo", "read_result"]
+
+    run(go)
+
+
+def test_a_message_behind_the_end_of_a_session_is_no_error(tmp_path):
+    program = (
+        'import time\nwhile 1: print(\'{"jsonrpc": "2.0", "method": "x"}\', flush=True); time.sleep(0.01)'
+    )
+
+    async def go():
+        opened = mcp_versions.open_stdio(sys.executable, ["-c", program], {}, None, sys.__stderr__)
+        async with opened as (source, _):
+            await source.receive()
+            await source.aclose()  # as the session's end does
+            await anyio.sleep(0.2)
+        with pytest.raises(Exception) as caught:  # the package puts it into a group
+            async with mcp_versions.open_stdio(sys.executable, ["-c", program], {}, None, sys.__stderr__):
+                raise ValueError("of the caller")
+        assert said(caught.value) == "of the caller"
 
     run(go)
 

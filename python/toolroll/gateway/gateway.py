@@ -40,6 +40,7 @@ _MOST_DYNAMIC = 24  # tools that searches of one conversation add to its list
 _SEARCH_START_S = 8.0  # after the start, until which a search waits for servers that start
 _LONGEST_START_S = 30.0  # the same for a call of a tool that is not known yet
 _MOST_SEARCHED = 100_000  # conversations whose calls may be outcomes of their searches
+_BETWEEN_STARTS_S = 0.005  # a new process holds the loop up; clients are answered in between
 _COLLECT_S = 0.05  # servers that answer together are taken over together
 _TOGETHER_S = 0.3  # after which a list has what was taken over; the rest follows
 _OUTCOMES_S = 5.0  # that a search waits until outcomes are written or read
@@ -129,11 +130,13 @@ class Gateway:
             self._tasks.start_soon(upstream.run)
         for upstream in guardians:
             await upstream.main.tried()
+        for upstream in guardians:
+            self._tasks.start_soon(self._note_first, upstream)
         for upstream in self.upstreams.values():
             if upstream not in guardians:
                 self._tasks.start_soon(upstream.run)
-        for upstream in self.upstreams.values():
-            self._tasks.start_soon(self._note_first, upstream)
+                self._tasks.start_soon(self._note_first, upstream)
+                await anyio.sleep(_BETWEEN_STARTS_S)
 
     async def _note_first(self, upstream: Upstream) -> None:
         """A server that could not be started does not hold up the first list."""

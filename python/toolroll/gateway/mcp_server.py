@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -10,13 +9,13 @@ from contextlib import asynccontextmanager
 
 from toolroll import __version__
 from toolroll.errors import Denied, ToolrollError
-from toolroll.formats.schemas import SentTools
 from toolroll.gateway import mcp_versions
 from toolroll.gateway.caller import Caller, CallerOf
 from toolroll.gateway.gateway import Gateway
 from toolroll.gateway.mcp_versions import INTERNAL_ERROR, Answer, Incoming, Json, ServerSide
 from toolroll.gateway.offers import Offers
 from toolroll.gateway.subscriptions import Subscriptions
+from toolroll.gateway.tool_lists import ToolLists
 
 _log = logging.getLogger("toolroll.gateway")
 
@@ -34,6 +33,7 @@ class McpServer:
         self._gateway, self._caller_of = gateway, caller_of
         self._offers = Offers(gateway)
         self._subscriptions = Subscriptions(gateway, self._offers)
+        self._lists = ToolLists()
         self._methods = self._answers()
         self.side = ServerSide("toolroll", __version__, _INSTRUCTIONS, self._methods, self._subscribed)
         self._clients: OrderedDict[str, tuple[Caller, bytes]] = OrderedDict()
@@ -59,13 +59,13 @@ class McpServer:
 
     async def _list_tools(self, incoming: Incoming) -> Json:
         caller = await self._caller(incoming)
-        tools = await self._gateway.list_tools(caller)
+        found = self._lists.of(await self._gateway.list_tools(caller))
         if incoming.has_connection:  # a connection that can be told of changes
-            self._clients[caller.client_key] = caller, _digest(tools)
+            self._clients[caller.client_key] = caller, found.digest
             self._clients.move_to_end(caller.client_key)
             if len(self._clients) > _MOST_CLIENTS:
                 self._clients.popitem(last=False)
-        return {"tools": tools.schemas()}
+        return found.result
 
     async def _call_tool(self, incoming: Incoming) -> Json:
         caller = await self._caller(incoming)
@@ -110,7 +110,7 @@ class McpServer:
         for key, (caller, before) in list(self._clients.items()):
             try:
                 if kind == "tools":
-                    now = _digest(await self._gateway.list_tools(caller))
+                    now = self._lists.of(await self._gateway.list_tools(caller)).digest
                     if now == before:
                         continue
                     self._clients[key] = caller, now
@@ -118,7 +118,3 @@ class McpServer:
             except Exception as error:  # the client has left
                 _log.debug("client %r cannot be told of a change: %s", key, error)
                 self._clients.pop(key, None)
-
-
-def _digest(tools: SentTools) -> bytes:
-    return hashlib.sha256(tools.text()).digest()

@@ -18,13 +18,26 @@ pytest.importorskip("playwright")
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.integration.page_service import PageService, page_service
+from toolroll.rules import PageMapping, Rule
 from toolroll.server.page import FOLDER
 from toolroll.tools import Tool
 
 AXE = Path(__file__).parents[2] / "web" / "node_modules" / "axe-core" / "axe.min.js"
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 expect.set_options(timeout=20_000)  # machines that build and test at once are slow
-VIEWS = ("overview", "playground", "catalog", "catalog/get_current_weather", "analytics")
+VIEWS = (
+    "overview",
+    "playground",
+    "catalog",
+    "catalog/get_current_weather",
+    "approval",
+    "access",
+    "access/why",
+    "access/pages",
+    "access/organisation",
+    "plugins",
+    "analytics",
+)
 PICTURES = os.environ.get("TOOLROLL_PICTURES", "")  # a folder for pictures of the views
 
 pytestmark = [
@@ -68,7 +81,7 @@ def open_page(browser: Browser) -> Iterator[Open]:
         if key:
             page.get_by_label("Service key").fill(service.keys[key])
             page.get_by_role("button", name="Sign in").click()
-            expect(page.get_by_role("navigation")).to_be_visible()
+            expect(page.get_by_role("navigation", name="Views")).to_be_visible()
         return page
 
     yield open_page
@@ -207,6 +220,179 @@ def test_a_reader_sees_no_button_that_changes_anything(service: PageService, ope
     expect(page.get_by_role("heading", name="get_current_weather")).to_be_visible()
     expect(page.get_by_role("heading", name="Versions")).to_be_visible()
     assert page.get_by_role("button", name="Edit").count() == 0
+
+
+def test_a_rule_is_previewed_before_it_is_saved_and_then_decides(
+    service: PageService, open_page: Open
+) -> None:
+    page = open_page(service, "access")
+    expect(page.get_by_text("No rule hides anything")).to_be_visible()
+    page.get_by_role("button", name="New rule").click()
+    page.get_by_label("Name", exact=True).fill("interns do not ask for weather")
+    page.get_by_label("What", exact=True).select_option("tool")
+    page.get_by_label("Tool", exact=True).fill("get_current_weathr")
+    page.get_by_label("Value").fill("intern")
+    expect(page.get_by_role("alert")).to_contain_text("get_current_weather")  # the service suggests it
+    page.get_by_label("Tool", exact=True).fill("get_current_weather")
+    preview = page.get_by_role("region", name="Callers who gain or lose tools")
+    intern = preview.get_by_role("row").filter(has_text="Role intern")
+    expect(intern).to_contain_text("loses 1")
+    intern.get_by_text("loses 1").click()
+    expect(intern.get_by_text("get_current_weather")).to_be_visible()
+    assert service.registry.rules.list() == ()
+
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("is saved")).to_be_visible()
+    (rule,) = service.registry.rules.list()
+    assert (rule.rule.effect, rule.rule.condition, rule.rule.tool) == (
+        "deny",
+        {"role": "intern"},
+        "get_current_weather",
+    )
+    page.get_by_role("link", name="Why", exact=True).click()
+    page.get_by_label("Tool", exact=True).fill("get_current_weather")
+    page.get_by_label("Roles").fill("intern")
+    page.wait_for_timeout(1_500)  # the service follows the registry within a second
+    page.get_by_role("button", name="Ask").click()
+    expect(page.get_by_text("does not see get_current_weather")).to_be_visible()
+    expect(page.get_by_text("Decided by rule interns do not ask for weather")).to_be_visible()
+
+
+def test_the_second_of_two_people_who_edit_a_rule_is_informed_and_loses_nothing(
+    service: PageService, open_page: Open
+) -> None:
+    rule = Rule("no weather", "deny", "role", {"role": "intern"}, tool="get_current_weather")
+    service.registry.rules.add(rule)
+    page = open_page(service, "access")
+    page.get_by_role("button", name="Edit no weather").click()
+    page.get_by_label("Value").fill("guest")
+    service.registry.with_actor("bob").rules.update("no weather", {"priority": 7}, version=1)
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("alert")).to_contain_text("Version 2 by bob")
+    expect(page.get_by_label("Value")).to_have_value("guest")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("is saved")).to_be_visible()
+    saved = service.registry.rules.get("no weather").rule
+    assert saved.condition == {"role": "guest"}
+
+    page.get_by_role("button", name="Edit no weather").click()
+    page.get_by_role("button", name="Delete the rule").click()
+    expect(page.get_by_text("is deleted")).to_be_visible()
+    assert service.registry.rules.list() == ()
+
+
+def test_a_cell_of_the_matrix_adds_a_toolkit_to_a_page(service: PageService, open_page: Open) -> None:
+    page = open_page(service, "access/pages")
+    page.get_by_label("New page").fill("greenhouse*")
+    page.get_by_role("button", name="Add").click()
+    page.get_by_label("weather on greenhouse*").click()
+    expect(page.get_by_label("weather on greenhouse*")).to_be_checked()
+    (mapping,) = (each for each in service.registry.pages.list("") if each.mapping.pattern == "greenhouse*")
+    assert mapping.mapping.toolkits == ("weather",)
+    page.get_by_label("weather on greenhouse*").click()
+    expect(page.get_by_text("greenhouse* has no toolkits any more")).to_be_visible()
+
+
+def test_tiers_settings_and_pins_are_changed_for_the_organisation_that_is_chosen(
+    service: PageService, open_page: Open
+) -> None:
+    page = open_page(service, "access/organisation")
+    page.get_by_label("Tiers, lowest first").fill("free, pro, max")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("The tiers are saved")).to_be_visible()
+    assert service.registry.tiers() == ("free", "pro", "max")
+    page.get_by_label("Organisation").fill("acme")
+    page.keyboard.press("Enter")
+    page.get_by_label("Setting with a value").fill("mail_url")
+    page.keyboard.press("Enter")
+    expect(page.get_by_label("mail_url has a value")).to_be_checked()
+    page.get_by_label("Always select this tool").fill("get_current_weather")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("link", name="get_current_weather")).to_be_visible()
+    (pin,) = service.registry.pins.list("acme")
+    assert (pin.tool, service.registry.settings.present("acme") >= {"mail_url"}) == (
+        "get_current_weather",
+        True,
+    )
+
+
+def test_a_reader_sees_who_sees_what_and_no_button_that_changes_it(
+    service: PageService, open_page: Open
+) -> None:
+    service.registry.rules.add(Rule("no weather", "deny", "role", {"role": "intern"}, toolkit="weather"))
+    service.registry.pages.add(PageMapping("greenhouse*", ("weather",)))
+    page = open_page(service, "access", "reader")
+    expect(page.get_by_role("rowheader", name="no weather")).to_be_visible()
+    for part in ("Rules", "Pages", "Organisation"):
+        page.get_by_role("link", name=part, exact=True).click()
+        expect(page.get_by_role("main").get_by_role("heading", level=2).first).to_be_visible()
+        assert page.get_by_role("main").get_by_role("button").count() == 0
+        assert page.get_by_role("main").get_by_role("checkbox").count() == 0
+
+
+def test_what_waits_is_compared_and_many_changes_are_approved_at_once(
+    service: PageService, open_page: Open
+) -> None:
+    tools = [Tool(f"ping_{number}", "Asks whether a host is there") for number in range(3)]
+    service.registry.sync(tools, plugin="net", plugin_version="1", review="all")
+    service.registry.propose("get_current_weather", {"description": "Rain\u200b or not"}, version=1)
+    page = open_page(service, "approval")
+    changed = page.get_by_role("region", name="get_current_weather")
+    expect(changed).to_contain_text(service.registry.history("get_current_weather")[1].tool.description)
+    expect(changed).to_contain_text("Rain⟨U+200B⟩ or not")
+    page.get_by_label("All", exact=True).check()
+    page.get_by_label("Choose ping_2").uncheck()
+    service.registry.update("ping_0", {"description": "Other"}, version=1)
+    page.get_by_role("button", name="Approve 3").click()
+    expect(page.get_by_role("alert").filter(has_text="ping_0")).to_be_visible()
+    expect(page.get_by_role("region", name="get_current_weather")).to_have_count(0)
+    assert service.registry.tool("get_current_weather").review == "approved"
+    assert service.registry.tool("ping_1").review == "approved"
+
+    assert service.registry.tool("ping_0").review == "pending"  # nobody has read its new text
+
+    page.get_by_label("All", exact=True).check()
+    page.get_by_role("button", name="Reject 2").click()
+    expect(page.get_by_text("2 changes are rejected")).to_be_visible()
+    expect(page.get_by_text("Nothing waits for approval")).to_be_visible()
+
+
+def test_a_reader_reads_what_waits_and_decides_nothing(service: PageService, open_page: Open) -> None:
+    service.registry.propose("get_current_weather", {"description": "Rain or not"}, version=1)
+    page = open_page(service, "approval", "reader")
+    expect(page.get_by_role("region", name="get_current_weather")).to_contain_text("Rain or not")
+    assert page.get_by_role("main").get_by_role("button").count() == 0
+    assert page.get_by_role("main").get_by_role("checkbox").count() == 0
+
+
+def test_a_plugin_shows_its_last_sync_and_what_it_changed(service: PageService, open_page: Open) -> None:
+    tools = [Tool(f"ping_{number}", "Asks whether a host is there") for number in range(3)]
+    page = open_page(service, "plugins", "reader")
+    expect(page.get_by_text("No plugin has registered tools")).to_be_visible()
+    service.registry.sync(tools, plugin="net", plugin_version="1.2.0")
+    service.registry.sync(tools[:2], plugin="net", plugin_version="1.3.0")
+    page.reload()
+    card = page.get_by_role("region", name="net")
+    expect(card).to_contain_text("1.3.0")
+    expect(card).to_contain_text("nothing to review")
+    card.get_by_text("1 deleted").click()
+    expect(card.get_by_text("ping_2")).to_be_visible()
+
+
+def test_the_overview_shows_selections_over_time_by_hour_and_by_day(
+    service: PageService, open_page: Open
+) -> None:
+    page = open_page(service)
+    expect(page.get_by_role("img", name="Selections over time")).to_be_visible()
+    card = page.locator("section", has=page.get_by_role("heading", name="Selections over time"))
+    for period, per in (("7 days", "By day"), ("24 hours", "By hour")):
+        page.get_by_role("button", name=period).click()
+        expect(card.get_by_text(per)).to_be_visible()
+        if not card.get_by_role("region", name="Selections over time").is_visible():
+            card.get_by_text("As a table").click()
+        counts = card.get_by_role("cell").all_inner_texts()
+        assert sum(int(count) for count in counts) == 60
+    expect(page.get_by_role("img", name="Success over time")).to_be_visible()
 
 
 def test_a_lost_connection_is_said_and_found_again(service: PageService, open_page: Open) -> None:

@@ -165,6 +165,12 @@ export interface Metrics {
   degraded: Record<string, number>
 }
 
+export interface Timeline {
+  per: 'day' | 'hour'
+  points: { at: string; selections: number; success: number | null; latency_us: number; saved: number }[]
+  degraded: { part: string; selections: number; first: string; last: string }[]
+}
+
 export interface Accuracy {
   calls: number
   hits: number

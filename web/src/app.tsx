@@ -5,10 +5,13 @@ import { Problem, readSession, type Session, signOut } from './api'
 import { Failure, TextField } from './parts/elements'
 import { linkTo, useRoute } from './route'
 import { t } from './texts'
+import { Access } from './views/access'
 import { Analytics } from './views/analytics'
+import { Approval } from './views/approval'
 import { Catalog } from './views/catalog'
 import { Overview } from './views/overview'
 import { Playground } from './views/playground'
+import { Plugins } from './views/plugins'
 import { SignIn } from './views/sign_in'
 import { ToolView } from './views/tool'
 
@@ -20,7 +23,7 @@ export interface ViewProperties {
   name: string
 }
 
-const VIEWS = { overview: Overview, playground: Playground, catalog: Catalog, analytics: Analytics }
+const VIEWS = { overview: Overview, playground: Playground, catalog: Catalog, approval: Approval, access: Access, plugins: Plugins, analytics: Analytics }
 type ViewName = keyof typeof VIEWS
 
 const THEME = 'toolroll.theme'

@@ -1,4 +1,4 @@
-/** A line over days. The same figures stand in a table below it for those who do not see the picture. */
+/** A line over days or hours. The same figures stand in a table below it for those who do not see the picture. */
 
 import { useEffect, useRef } from 'preact/hooks'
 import uPlot from 'uplot'
@@ -8,7 +8,8 @@ import { useMedia } from './media'
 
 interface Properties {
   label: string
-  days: string[]
+  /** Days such as 2026-03-01, or hours such as 2026-03-01T17:00Z; evenly spaced. */
+  times: string[]
   values: (number | null)[]
   format: (value: number | null | undefined) => string
   /** The range of the scale; from 0 up to the data without it. */
@@ -18,8 +19,9 @@ interface Properties {
 
 const HEIGHT_PX = 224
 const DAY_S = 86_400
+const HOUR_S = 3_600
 
-export function Chart({ label, days, values, format, range, kind = 'line' }: Properties) {
+export function Chart({ label, times: instants, values, format, range, kind = 'line' }: Properties) {
   const box = useRef<HTMLDivElement>(null)
   const isDark = useMedia('(prefers-color-scheme: dark)')
   const theme = document.documentElement.dataset.theme
@@ -28,7 +30,9 @@ export function Chart({ label, days, values, format, range, kind = 'line' }: Pro
     const styles = getComputedStyle(element)
     const [line, text, grid] = ['accent', 'soft', 'line'].map((name) => colour(element, name))
     const axis = { stroke: text!, font: `12px ${styles.fontFamily}`, grid: { stroke: grid!, width: 1 }, ticks: { show: false } }
-    const times = days.map((day) => Date.parse(`${day}T00:00:00Z`) / 1_000)
+    const times = instants.map((instant) => Date.parse(instant) / 1_000)
+    const isHours = instants[0]?.includes('T') ?? false
+    const step = isHours ? HOUR_S : DAY_S
     const first = times[0] ?? 0
     const last = times.at(-1) ?? 0
     const plot = new uPlot(
@@ -36,10 +40,10 @@ export function Chart({ label, days, values, format, range, kind = 'line' }: Pro
         width: element.clientWidth, height: HEIGHT_PX, tzDate: (at) => uPlot.tzDate(new Date(at * 1_000), 'Etc/UTC'),
         cursor: { drag: { x: false, y: false } }, legend: { show: false },
         scales: {
-          x: { time: true, range: [first - DAY_S / 2, last + DAY_S / 2] },
+          x: { time: true, range: [first - step / 2, last + step / 2] },
           y: { range: range ?? ((_, __, most) => [0, Math.max(1, most * 1.1)]) },
         },
-        axes: [{ ...axis, incrs: [DAY_S, 2 * DAY_S, 7 * DAY_S, 14 * DAY_S], values: (_, marks) => marks.map((mark) => dayOf(mark)) }, { ...axis, size: 56, values: (_, marks) => marks.map((mark) => format(mark)) }],
+        axes: [{ ...axis, incrs: isHours ? [3 * HOUR_S, 6 * HOUR_S, 12 * HOUR_S, DAY_S] : [DAY_S, 2 * DAY_S, 7 * DAY_S, 14 * DAY_S], values: (_, marks) => marks.map((mark) => (isHours ? hourOf(mark) : dayOf(mark))) }, { ...axis, size: 56, values: (_, marks) => marks.map((mark) => format(mark)) }],
         series: [
           {},
           {
@@ -53,11 +57,13 @@ export function Chart({ label, days, values, format, range, kind = 'line' }: Pro
     const follow = new ResizeObserver(() => plot.setSize({ width: element.clientWidth, height: HEIGHT_PX }))
     follow.observe(element)
     return () => { follow.disconnect(); plot.destroy() }
-  }, [days, values, isDark, theme])
+  }, [instants, values, isDark, theme])
   return <div class="chart" ref={box} role="img" aria-label={label} />
 }
 
 const dayOf = (seconds: number) => formats.day(new Date(seconds * 1_000).toISOString().slice(0, 10))
+
+const hourOf = (seconds: number) => formats.hour(new Date(seconds * 1_000).toISOString())
 
 /** A colour of the style sheet as a canvas takes it: `light-dark()` is resolved by an element that has it. */
 function colour(element: HTMLElement, name: string): string {

@@ -1,7 +1,7 @@
 /** Whether it works, how much it is used, how well it does, and how fast it is. */
 
-import { useEffect, useState } from 'preact/hooks'
-import { type Accuracy, ask, type Health, type Metrics, readHealth, registryPath } from '../api'
+import { useEffect, useMemo, useState } from 'preact/hooks'
+import { type Accuracy, ask, type Health, type Metrics, readHealth, registryPath, type Timeline } from '../api'
 import type { ViewProperties } from '../app'
 import { type Loaded, useLoaded } from '../loading'
 import { Chart } from '../parts/chart'
@@ -17,11 +17,14 @@ export function Overview({ org }: ViewProperties) {
   const health = useLoaded(readHealth, [])
   const metrics = useLoaded((signal) => ask<Metrics>('GET', registryPath('/analytics/metrics', { org, since }), { signal }), [org, days])
   const accuracy = useLoaded((signal) => ask<Accuracy>('GET', registryPath('/analytics/accuracy', { org, since }), { signal }), [org, days])
+  const timeline = useLoaded(
+    (signal) => ask<Timeline>('GET', registryPath('/analytics/timeline', { org, since, per: days === '1' ? 'hour' : 'day' }), { signal }), [org, days],
+  )
   useEffect(() => {
     const timer = window.setInterval(() => { if (!document.hidden) health.reload() }, AGAIN_MS)
     return () => window.clearInterval(timer)
   }, [])
-  const problem = metrics.problem ?? accuracy.problem
+  const problem = metrics.problem ?? timeline.problem ?? accuracy.problem
   const texts = t.overview
   return (
     <>
@@ -34,14 +37,15 @@ export function Overview({ org }: ViewProperties) {
         </div>
       </div>
       <Verdict health={health} />
-      {problem && <Failure problem={problem} onRetry={() => { metrics.reload(); accuracy.reload() }} />}
+      {problem && <Failure problem={problem} onRetry={() => { metrics.reload(); timeline.reload(); accuracy.reload() }} />}
       {!metrics.value && !problem && <p role="status">{t.loading}</p>}
       {metrics.value && <Figures metrics={metrics.value.value} />}
       {metrics.value?.value.total === 0 && <div class="card"><Empty title={texts.noEvents}><p>{texts.noEventsHint}</p></Empty></div>}
       {metrics.value && metrics.value.value.total > 0 && (
         <>
+          {timeline.value && <OverTime timeline={timeline.value.value} />}
           {accuracy.value && <Days accuracy={accuracy.value.value} />}
-          <Breakdown metrics={metrics.value.value} />
+          <Breakdown metrics={metrics.value.value} failures={timeline.value?.value.degraded ?? []} />
         </>
       )}
     </>
@@ -81,6 +85,51 @@ function Figures({ metrics }: { metrics: Metrics }) {
   )
 }
 
+function OverTime({ timeline }: { timeline: Timeline }) {
+  const texts = t.overview
+  const { per } = timeline
+  const points = useMemo(() => filled(timeline), [timeline])
+  const times = useMemo(() => points.map((point) => point.at), [points])
+  const charts = useMemo(() => [
+    { title: texts.overTime, kind: 'bars' as const, values: points.map((point) => point.selections), shape: format.compact },
+    { title: texts.successOverTime, kind: 'line' as const, values: points.map((point) => point.success), shape: format.share, range: [0, 1] as [number, number] },
+    { title: texts.savedOverTime, kind: 'bars' as const, values: points.map((point) => point.saved), shape: format.compact },
+    { title: texts.latencyOverTime, kind: 'line' as const, values: points.map((point) => point.latency_us), shape: format.microseconds },
+  ], [points])
+  return (
+    <div class="columns">
+      {charts.map(({ title, kind, values, shape, range }) => (
+        <section key={title} class="card">
+          <div><h2>{title}</h2><small>{texts.overTimeHint(per === 'day' ? texts.perDay : texts.perHour)}</small></div>
+          <Chart label={title} kind={kind} times={times} values={values} format={shape} {...(range ? { range } : {})} />
+          <details>
+            <summary>{texts.asTable}</summary>
+            <div class="scroll" tabIndex={0} role="region" aria-label={title}>
+              <table><tbody>{timeline.points.map((point, place) => <tr key={place}><th scope="row">{per === 'day' ? format.day(point.at) : format.time(point.at)}</th><td class="number">{shape(values[times.indexOf(point.at)])}</td></tr>)}</tbody></table>
+            </div>
+          </details>
+        </section>
+      ))}
+    </div>
+  )
+}
+
+type Point = { at: string; selections: number; success: number | null; latency_us: number | null; saved: number }
+
+/** The points with those between them in which nothing was selected. */
+function filled({ per, points }: Timeline): Point[] {
+  const step = per === 'day' ? DAY_MS : DAY_MS / 24
+  const known = new Map(points.map((point) => [Date.parse(point.at), point]))
+  const [first = 0, last = -1] = [Math.min(...known.keys()), Math.max(...known.keys())]
+  const found: Point[] = []
+  for (let at = first; at <= last; at += step) {
+    const text = new Date(at).toISOString()
+    const name = per === 'day' ? text.slice(0, 10) : `${text.slice(0, 16)}Z`
+    found.push(known.get(at) ?? { at: name, selections: 0, success: null, latency_us: null, saved: 0 })
+  }
+  return found
+}
+
 function Days({ accuracy }: { accuracy: Accuracy }) {
   const texts = t.overview
   if (accuracy.days.length === 0) return <div class="card"><Empty title={texts.noCalls} /></div>
@@ -89,12 +138,12 @@ function Days({ accuracy }: { accuracy: Accuracy }) {
     <div class="columns">
       <section class="card">
         <div><h2>{texts.hitRate}</h2><small>{texts.hitRateHint}</small></div>
-        <Chart label={texts.hitRate} days={days} values={accuracy.days.map((day) => day.rate)} range={[0, 1]} format={format.share} />
+        <Chart label={texts.hitRate} times={days} values={accuracy.days.map((day) => day.rate)} range={[0, 1]} format={format.share} />
         <DayTable accuracy={accuracy} />
       </section>
       <section class="card">
         <div><h2>{texts.calls}</h2><small>{texts.callsHint(format.count(accuracy.calls))}</small></div>
-        <Chart label={texts.calls} kind="bars" days={days} values={accuracy.days.map((day) => day.calls)} format={format.compact} />
+        <Chart label={texts.calls} kind="bars" times={days} values={accuracy.days.map((day) => day.calls)} format={format.compact} />
       </section>
     </div>
   )
@@ -117,10 +166,9 @@ function DayTable({ accuracy }: { accuracy: Accuracy }) {
   )
 }
 
-function Breakdown({ metrics }: { metrics: Metrics }) {
+function Breakdown({ metrics, failures }: { metrics: Metrics; failures: Timeline['degraded'] }) {
   const texts = t.overview
   const outcomes = Object.entries(metrics.outcomes).filter(([, count]) => count > 0)
-  const failures = Object.entries(metrics.degraded)
   return (
     <div class="columns">
       <Shares title={texts.outcomes} rows={outcomes.map(([name, count]) => [texts.outcomeNames[name] ?? name, count])} total={metrics.total} />
@@ -128,7 +176,22 @@ function Breakdown({ metrics }: { metrics: Metrics }) {
         title={texts.profiles} total={metrics.total}
         rows={metrics.methods.map((each) => [[each.profile, each.experiment, each.variant].filter(Boolean).join(' · '), each.events])}
       />
-      {failures.length > 0 && <Shares title={texts.degradedEvents} rows={failures} total={metrics.total} />}
+      {failures.length > 0 && (
+        <section class="card">
+          <h2>{texts.degradedEvents}</h2>
+          <table>
+            <tbody>
+              {failures.map((each) => (
+                <tr key={each.part}>
+                  <th scope="row">{each.part}</th>
+                  <td><small>{texts.degradedSince(format.time(each.first), format.time(each.last))}</small></td>
+                  <td class="number">{format.count(each.selections)}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </section>
+      )}
     </div>
   )
 }

@@ -5,6 +5,7 @@ import { ask, Problem, registryPath, type Tool, type Version } from '../api'
 import type { ViewProperties } from '../app'
 import { bodyOf, changedFields, type Draft, draftOf, type FieldName, merged } from '../edit'
 import { useLoaded } from '../loading'
+import { Difference } from '../parts/difference'
 import { Dialog, Empty, Failure, Notice, Select, TextArea, TextField } from '../parts/elements'
 import { linkTo } from '../route'
 import { format, t } from '../texts'
@@ -226,25 +227,6 @@ function Editor({ tool, etag, path, org, onSaved, onDiscard }: EditorProperties)
         </Dialog>
       )}
     </form>
-  )
-}
-
-const asText = (value: unknown) => (typeof value === 'string' ? value : JSON.stringify(value, null, 2))
-
-/** Characters that show nothing, or change the order of others, by their numbers. */
-const visible = (text: string) =>
-  text.replace(/[\u00AD\u200B-\u200F\u202A-\u202E\u2060-\u2069\uFEFF]|[\u{E0000}-\u{E007F}]/gu, (hidden) =>
-    `⟨U+${hidden.codePointAt(0)!.toString(16).toUpperCase().padStart(4, '0')}⟩`)
-
-function Difference({ field, before, after }: { field: string; before: unknown; after: unknown }) {
-  return (
-    <section class="stack">
-      <h3>{t.catalog.fields[field] ?? field}</h3>
-      <div class="difference">
-        <div><h4>{t.catalog.before}</h4><pre class="before">{visible(asText(before) ?? '')}</pre></div>
-        <div><h4>{t.catalog.after}</h4><pre class="after">{visible(asText(after) ?? '')}</pre></div>
-      </div>
-    </section>
   )
 }
 

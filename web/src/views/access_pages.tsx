@@ -1,0 +1,104 @@
+/** Which toolkits belong to which pages: a matrix, whose cells add a toolkit to a mapping or take it away. */
+
+import { useState } from 'preact/hooks'
+import { useActing } from '../acting'
+import { ask, registryPath } from '../api'
+import type { ViewProperties } from '../app'
+import { useLoaded } from '../loading'
+import { Empty, Failure, Notice, TextField } from '../parts/elements'
+import { t } from '../texts'
+
+interface Mapping {
+  page_id: string
+  pattern: string
+  categories: string[]
+  priority: number
+  version: number
+}
+
+interface Toolkit {
+  name: string
+  children: Toolkit[]
+}
+
+const MOST = 1_000
+const flat = (toolkits: Toolkit[]): string[] => toolkits.flatMap((toolkit) => [toolkit.name, ...flat(toolkit.children)])
+
+export function PagesPart({ org, mayEdit }: ViewProperties) {
+  const mappings = useLoaded((signal) => ask<{ page_mappings: Mapping[] }>('GET', registryPath('/page-mappings', { org, limit: MOST }), { signal }), [org])
+  const toolkits = useLoaded((signal) => ask<{ categories: Toolkit[] }>('GET', registryPath('/categories', { org }), { signal }), [org])
+  const [pattern, setPattern] = useState('')
+  const [draft, setDraft] = useState<string>()
+  const acting = useActing()
+  const texts = t.access
+  const problem = mappings.problem ?? toolkits.problem
+  const rows = mappings.value?.value.page_mappings
+  const named = new Set(rows?.flatMap((row) => row.categories))
+  const columns = [...new Set([...flat(toolkits.value?.value.categories ?? []), ...named])]
+
+  const change = async (row: Mapping, toolkit: string, isOn: boolean) => {
+    const categories = isOn ? [...row.categories, toolkit] : row.categories.filter((each) => each !== toolkit)
+    const path = registryPath(`/page-mappings/${row.page_id}`, { org })
+    const etag = `"${row.version}"`
+    await acting.run(
+      () => (categories.length ? ask('PUT', path, { body: { categories }, etag }) : ask('DELETE', path, { etag })),
+      categories.length ? '' : texts.mappingDeleted(row.pattern),
+    )
+    mappings.reload()
+  }
+  const add = async (toolkit: string) => {
+    const body = { pattern: draft, categories: [toolkit] }
+    if (await acting.run(() => ask('POST', registryPath('/page-mappings', { org }), { body }))) setDraft(undefined)
+    mappings.reload()
+  }
+  return (
+    <>
+      {problem && <Failure problem={problem} onRetry={() => { mappings.reload(); toolkits.reload() }} />}
+      {acting.problem && <Failure problem={acting.problem} />}
+      {acting.done && <Notice tone="good">{acting.done}</Notice>}
+      {!rows && !problem && <p role="status">{t.loading}</p>}
+      {mayEdit && rows && columns.length > 0 && (
+        <form class="row" onSubmit={(event) => { event.preventDefault(); setDraft(pattern.trim()); setPattern('') }}>
+          <TextField label={texts.newPage} value={pattern} onInput={setPattern} hint={texts.patternHint} />
+          <button type="submit" class="quiet raised" disabled={!pattern.trim()}>{texts.addPage}</button>
+        </form>
+      )}
+      {rows && (columns.length === 0 || (rows.length === 0 && !draft)) && (
+        <div class="card"><Empty title={columns.length ? texts.noPages : texts.noToolkits}><p>{texts.noPagesHint}</p></Empty></div>
+      )}
+      {rows && columns.length > 0 && (rows.length > 0 || draft) && (
+        <section class="card">
+          <div><h2>{texts.matrix}</h2><small>{mayEdit ? texts.matrixHint : texts.matrixReadHint}</small></div>
+          <div class="scroll" tabIndex={0} role="region" aria-label={texts.matrix}>
+            <table class="matrix">
+              <thead><tr><th scope="col">{t.playground.page}</th>{columns.map((column) => <th key={column} scope="col">{column}</th>)}</tr></thead>
+              <tbody>
+                {draft && (
+                  <tr>
+                    <th scope="row" class="name">{draft}</th>
+                    {columns.map((column) => <td key={column}><input type="checkbox" aria-label={texts.cell(column, draft)} checked={false} disabled={acting.isBusy} onChange={() => void add(column)} /></td>)}
+                  </tr>
+                )}
+                {rows.map((row) => (
+                  <tr key={row.page_id}>
+                    <th scope="row" class="name">{row.pattern}</th>
+                    {columns.map((column) => {
+                      const isOn = row.categories.includes(column)
+                      return (
+                        <td key={column}>
+                          {mayEdit
+                            ? <input type="checkbox" aria-label={texts.cell(column, row.pattern)} checked={isOn} disabled={acting.isBusy} onChange={(event) => void change(row, column, event.currentTarget.checked)} />
+                            : <span role="img" aria-label={isOn ? t.yes : t.no}>{isOn ? '●' : '·'}</span>}
+                        </td>
+                      )
+                    })}
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          </div>
+        </section>
+      )}
+    </>
+  )
+}

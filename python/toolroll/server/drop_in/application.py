@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from http.cookiejar import DefaultCookiePolicy
 from pathlib import Path
 
-import httpx
 from fastapi import FastAPI, Response
 from prometheus_client import CollectorRegistry
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -19,6 +17,7 @@ from toolroll.adapters.provider_requests import RequestSelector, form_of
 from toolroll.adapters.provider_requests.error_bodies import error_body
 from toolroll.adapters.provider_requests.headers import KEY
 from toolroll.embedders import named
+from toolroll.server.drop_in.connections import Connections
 from toolroll.server.drop_in.proxy import Proxy
 from toolroll.server.drop_in.upstream import Upstream
 from toolroll.server.gate import Gate, Headers
@@ -32,7 +31,6 @@ from toolroll.server.settings import CLOSING_SHARE, ServerSettings
 
 PROBES = frozenset({"/healthz", "/readyz"})
 METRICS = "/metrics"
-_CONNECT_S = 10.0
 
 
 def create_drop_in(settings: ServerSettings) -> ASGIApp:
@@ -59,14 +57,15 @@ def create_drop_in(settings: ServerSettings) -> ASGIApp:
     except BaseException:
         _close(roll, registry)
         raise
-    client = _client(settings.upstream_timeout_s)
+    connections = Connections(upstream.base, settings.upstream_timeout_s)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         try:
-            async with metrics.written(), client:
+            async with metrics.written():
                 yield
         finally:
+            await connections.aclose()
             try:
                 await roll.aclose(settings.grace_s * CLOSING_SHARE)
             finally:
@@ -77,7 +76,7 @@ def create_drop_in(settings: ServerSettings) -> ASGIApp:
     own.include_router(health_router(roll, keys))
     own.include_router(metrics_router(metrics))
     gate = Gate(
-        _Routes({METRICS: own}, Proxy(upstream, selector, client)),
+        _Routes({METRICS: own}, Proxy(upstream, selector, connections)),
         keys=keys,
         limits=RequestLimits(settings.key_rate, settings.key_concurrency),
         hosts=frozenset(name.lower() for name in settings.hosts or LOOPBACK),
@@ -130,16 +129,6 @@ def _close(roll: Toolroll, registry: Registry | None) -> None:
     roll.close()
     if registry is not None:
         registry.close()
-
-
-def _client(timeout_s: float) -> httpx.AsyncClient:
-    client = httpx.AsyncClient(
-        timeout=httpx.Timeout(timeout_s, connect=_CONNECT_S, pool=None),
-        limits=httpx.Limits(max_connections=None, max_keepalive_connections=256, keepalive_expiry=30),
-        follow_redirects=False,
-    )
-    client.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=[]))  # they are the callers'
-    return client
 
 
 def _key(headers: Headers) -> str:

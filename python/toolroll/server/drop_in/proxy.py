@@ -18,6 +18,7 @@ from toolroll.adapters.provider_requests import HEADER, Changed, RequestForm, Re
 from toolroll.adapters.provider_requests.error_bodies import error_body
 from toolroll.errors import ToolrollError
 from toolroll.server.callers import Caller
+from toolroll.server.drop_in.connections import Connections
 from toolroll.server.drop_in.upstream import Upstream, headers_for_client, headers_for_upstream
 from toolroll.server.problems import STATUSES
 
@@ -29,9 +30,9 @@ PASSED_ON = "passed on"  # the route, in logs and metrics, of requests that have
 class Proxy:
     """Passes requests on to one provider. For requests that the gate has let in."""
 
-    def __init__(self, upstream: Upstream, selector: RequestSelector, client: httpx.AsyncClient) -> None:
-        """client: sends the requests; its owner closes it."""
-        self._upstream, self._selector, self._client = upstream, selector, client
+    def __init__(self, upstream: Upstream, selector: RequestSelector, connections: Connections) -> None:
+        """connections: to the provider; their owner closes them."""
+        self._upstream, self._selector, self._connections = upstream, selector, connections
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers a request."""
@@ -91,7 +92,7 @@ class Proxy:
     ) -> None:
         """Sends the request, and passes the answer on as it comes."""
         try:
-            response = await self._client.send(request, stream=True)
+            response = await self._connections.send(request)
         except _Disconnected:
             return
         except HTTPException as error:  # a body that is passed on as it comes has become too long

@@ -44,13 +44,17 @@ def check_upstream(url: str) -> None:
 
 
 class Upstream:
-    """The URL of a provider."""
+    """The URL of a provider.
+
+    Attributes:
+        base: as it is configured.
+    """
 
     def __init__(self, url: str) -> None:
         """Raises InvalidInput if no provider can be there."""
         check_upstream(url)
-        self._url = httpx.URL(url)
-        self._path = self._url.raw_path.rstrip(b"/")
+        self.base = httpx.URL(url)
+        self._path = self.base.raw_path.rstrip(b"/")
         self._ends = [self._path[at:] for at in range(len(self._path)) if self._path[at : at + 1] == b"/"]
 
     def url(self, path: bytes, query: bytes) -> httpx.URL:
@@ -61,7 +65,7 @@ class Upstream:
         """
         shared = next((end for end in self._ends if path == end or path.startswith(end + b"/")), b"")
         whole = self._path[: len(self._path) - len(shared)] + path
-        return self._url.copy_with(raw_path=whole + (b"?" + query if query else b""))
+        return self.base.copy_with(raw_path=whole + (b"?" + query if query else b""))
 
 
 def headers_for_upstream(headers: Iterable[tuple[bytes, bytes]], *, is_changed: bool) -> RawHeaders:

@@ -1,0 +1,125 @@
+"""Measures what the drop-in adds to a request with many tools: `python -m bench.service.drop_in`.
+
+A provider on loopback, written in asyncio without a framework, answers at once. The same client asks it directly
+and through the proxy, over connections that stay open; the two take turns, request by request. Each request has
+another message, so each is selected for. For streams the provider sends a part, waits, and sends another.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import statistics
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+
+from bench.service.__main__ import Connection, free_port, running
+from toolroll.evaluation import workloads
+
+_PAUSE_S = 0.1  # between the parts of a stream
+
+
+def request(number: int, count: int, port: int, stream: bool) -> bytes:
+    """A chat completion with so many tools, as official clients write it."""
+    tools = [{"type": "function", "function": tool} for tool in workloads.tools(count)]
+    server, verb, *noun = workloads.tools(count)[number % count]["name"].split("_")
+    text = f"Could you {verb} the {' '.join(noun)} in {server}, case {number}?"
+    messages = [{"role": "system", "content": "You help."}, {"role": "user", "content": text}]
+    members = {"model": "m", "messages": messages, "tools": tools, "stream": stream}
+    body = json.dumps(members, separators=(",", ":")).encode()
+    head = (
+        f"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost:{port}\r\nAuthorization: Bearer x\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    return head.encode() + body
+
+
+def first_part_s(connection: Connection, content: bytes) -> float:
+    """Seconds until the first part of a stream is there. Reads the stream to its end."""
+    begun = time.perf_counter()
+    connection.socket.sendall(content)
+    data, found = b"", 0.0
+    while not data.endswith(b"0\r\n\r\n"):
+        data += connection.socket.recv(1 << 16)
+        if not found and b"data: 1" in data:
+            found = time.perf_counter() - begun
+    return found
+
+
+def processor_s(port: int) -> float:
+    """Seconds of the processor that the drop-in has used; a busy machine does not change them much."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+        text = answer.read().decode()
+    found = re.search(r"^process_cpu_seconds_total(?:{.*})? (\S+)", text, re.MULTILINE)
+    return float(found[1]) if found else math.nan
+
+
+@contextmanager
+def provider(port: int) -> Iterator[None]:
+    command = [sys.executable, "-m", "bench.service.loopback_provider", str(port), str(_PAUSE_S)]
+    process = subprocess.Popen(command)
+    try:
+        while True:
+            try:
+                Connection(port).socket.close()
+                break
+            except ConnectionRefusedError:
+                assert process.poll() is None
+                time.sleep(0.05)
+        yield
+    finally:
+        process.terminate()
+        process.wait()
+
+
+@click.command()
+@click.option("--requests", default=400, show_default=True, help="Of each side.")
+@click.option("--streams", default=30, show_default=True, help="Of each side.")
+@click.option("--tools", default=200, show_default=True, help="In each request.")
+def main(requests: int, streams: int, tools: int) -> None:
+    """Prints the latency of requests and of the first part of streams, direct and through the proxy."""
+    ports = free_port(), free_port()
+    os.environ["TOOLROLL_SERVER_KEY_RATE"] = "1000000/second"
+    options = ("--upstream", f"http://127.0.0.1:{ports[0]}/v1", "--authentication", "none")
+    serve = ("-m", "toolroll", "serve", *options, "--port", str(ports[1]))
+    with provider(ports[0]), running(ports[1], *serve):
+        sides = {"direct": Connection(ports[0]), "drop-in": Connection(ports[1])}
+        found: dict[str, list[float]] = {name: [] for name in sides}
+        firsts: dict[str, list[float]] = {name: [] for name in sides}
+        before = 0.0
+        for number in range(-50, requests):
+            if not number:
+                before = processor_s(ports[1])
+            for at, (name, connection) in enumerate(sides.items()):
+                content = request(number, tools, ports[at], stream=False)
+                begun = time.perf_counter()
+                connection.ask(content)
+                if number >= 0:
+                    found[name].append(time.perf_counter() - begun)
+        busy = (processor_s(ports[1]) - before) / requests
+        for number in range(streams):
+            for at, (name, connection) in enumerate(sides.items()):
+                firsts[name].append(first_part_s(connection, request(number, tools, ports[at], stream=True)))
+    size = len(request(0, tools, ports[0], stream=False))
+    print(f"{tools} tools, {size:,} bytes a request; processor time of the drop-in {busy * 1e3:.2f} ms a request")
+    for title, measured in (("answer", found), ("first part of a stream", firsts)):
+        for name, seconds in measured.items():
+            at = sorted(seconds)
+            print(
+                f"{title:24} {name:8} p50 {statistics.median(at) * 1e3:6.2f} ms   "
+                f"p99 {at[int(0.99 * (len(at) - 1))] * 1e3:6.2f} ms"
+            )
+        added = statistics.median(measured["drop-in"]) - statistics.median(measured["direct"])
+        print(f"{title:24} added at p50: {added * 1e3:.2f} ms")
+
+
+if __name__ == "__main__":
+    main()

@@ -90,20 +90,27 @@ class Gate:
     async def _admit(self, scope: Scope, headers: Headers) -> Caller | Response:
         """The caller, whose request has begun; or the answer that refuses the request."""
         if not is_allowed(headers.get(b"host", b""), self.hosts):
-            return self.refusal(scope, 421, "Misdirected request", "the service is not known by this host name")
+            return self.refusal(
+                scope, 421, "Misdirected request", "the service is not known by this host name"
+            )
         caller = await self._caller(address_of(scope.get("client")), headers)
         if caller is None:
             detail = f"a valid service key is needed, as {self.key_place}"
             return self._refused(scope, 401, "Not authenticated", detail, {"WWW-Authenticate": "Bearer"})
         length = headers.get(b"content-length", b"0")
         if not length.isdigit() or int(length[:20]) > self.max_body_bytes:
-            return self.refusal(scope, 413, "Too large", f"the body is longer than {self.max_body_bytes:,} bytes")
+            return self.refusal(
+                scope, 413, "Too large", f"the body is longer than {self.max_body_bytes:,} bytes"
+            )
         wait_s = await self.limits.overdrawn_s(caller.key_id)
         if wait_s is not None:
             detail, headers_of_wait = "the key has used up its requests", {"Retry-After": str(wait_s)}
             return self._refused(scope, 429, "Too many requests", detail, headers_of_wait)
         if not self.limits.begin(caller.key_id):
-            detail, headers_of_wait = "too many requests with this key at a time", {"Retry-After": str(BUSY_RETRY_S)}
+            detail, headers_of_wait = (
+                "too many requests with this key at a time",
+                {"Retry-After": str(BUSY_RETRY_S)},
+            )
             return self._refused(scope, 503, "Busy", detail, headers_of_wait)
         return caller
 

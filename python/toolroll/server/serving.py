@@ -71,7 +71,14 @@ def _run(settings: ServerSettings) -> None:
 
 def problems_with(settings: ServerSettings) -> Iterator[str]:
     """A sentence for each reason why the service would not start. Changes nothing."""
-    for check in (_check_registry, _check_upstream, _check_embedder, _check_profile, _check_rate, _check_address):
+    for check in (
+        _check_registry,
+        _check_upstream,
+        _check_embedder,
+        _check_profile,
+        _check_rate,
+        _check_address,
+    ):
         try:
             check(settings)
         except ToolrollError as error:

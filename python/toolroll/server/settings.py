@@ -25,7 +25,6 @@ from pydantic_settings import (
 from toolroll.environment_names import SERVER_PREFIX
 from toolroll.errors import InvalidDefinition, NotFound
 
-
 CLOSING_SHARE = 0.3  # of the grace period: for writing outcomes, once all requests have finished
 
 

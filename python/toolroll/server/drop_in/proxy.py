@@ -14,7 +14,14 @@ import httpx
 from starlette.exceptions import HTTPException
 from starlette.types import Message, Receive, Scope, Send
 
-from toolroll.adapters.provider_requests import HEADER, Changed, RequestForm, RequestHeaders, RequestSelector, form_of
+from toolroll.adapters.provider_requests import (
+    HEADER,
+    Changed,
+    RequestForm,
+    RequestHeaders,
+    RequestSelector,
+    form_of,
+)
 from toolroll.adapters.provider_requests.error_bodies import error_body
 from toolroll.errors import ToolrollError
 from toolroll.server.callers import Caller
@@ -83,9 +90,7 @@ class Proxy:
         headers = RequestHeaders.of(scope["headers"])
         org = headers.context.get("org", "")
         context = headers.of_org(caller.org_of(org if isinstance(org, str) else ""))
-        return await self._selector.aselect(
-            body, form, headers, context, may_report="report" in caller.roles
-        )
+        return await self._selector.aselect(body, form, headers, context, may_report="report" in caller.roles)
 
     async def _forward(
         self, exchange: _Exchange, request: httpx.Request, said: list[tuple[bytes, bytes]]
@@ -180,4 +185,3 @@ class _Exchange:
 
 def _has_body(scope: Scope) -> bool:
     return any(name in (b"content-length", b"transfer-encoding") for name, _ in scope["headers"])
-

@@ -1,8 +1,9 @@
 """Measures what the drop-in adds to a request with many tools: `python -m bench.service.drop_in`.
 
-A provider on loopback, written in asyncio without a framework, answers at once. The same client asks it directly
-and through the proxy, over connections that stay open; the two take turns, request by request. Each request has
-another message, so each is selected for. For streams the provider sends a part, waits, and sends another.
+A provider on loopback, written in asyncio without a framework, answers at once. The same client asks it
+directly and through the proxy, over connections that stay open; the two take turns, request by request. Each
+request has another message, so each is selected for. For streams the provider sends a part, waits, and sends
+another.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def first_part_s(connection: Connection, content: bytes) -> float:
 
 
 def processor_s(pid: int) -> float:
-    """Seconds of the processor that a process has used: a busy machine does not change them much. Linux only."""
+    """Seconds of the processor that a process has used: less than time on a busy machine."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()
     except OSError:
@@ -110,7 +111,7 @@ def main(requests: int, streams: int, tools: int) -> None:
                 firsts[name].append(first_part_s(connection, request(number, tools, ports[at], stream=True)))
     size = len(request(0, tools, ports[0], stream=False))
     print(
-        f"{tools} tools, {size:,} bytes a request; processor time of the drop-in {busy * 1e3:.2f} ms a request"
+        f"{tools} tools, {size:,} bytes; processor time of the drop-in {busy * 1e3:.2f} ms a request"
     )
     for title, measured in (("answer", found), ("first part of a stream", firsts)):
         for name, seconds in measured.items():

@@ -432,9 +432,9 @@ def test_the_client_answers_for_the_provider_where_rules_cannot_be_applied(upstr
     with (
         toolroll_client(roll) as http_client,
         openai.OpenAI(api_key="x", base_url=upstream.url, http_client=http_client) as client,
+        pytest.raises(openai.BadRequestError, match="rules cannot be applied"),
     ):
-        with pytest.raises(openai.BadRequestError, match="rules cannot be applied"):
-            client.chat.completions.create(model="m", messages=[], extra_body={"tools": {"a": 1}})
+        client.chat.completions.create(model="m", messages=[], extra_body={"tools": {"a": 1}})
     assert not upstream.requests
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any, NamedTuple
 
-_scan = json.JSONDecoder().scan_once
+_scan = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
 _space = re.compile(r"[ \t\n\r]*")
 
 

@@ -34,7 +34,7 @@ METRICS = "/metrics"
 
 
 def create_drop_in(settings: ServerSettings) -> ASGIApp:
-    """The proxy before the provider that the settings name. Its last step closes the registry, if there is one.
+    """The proxy before the provider that the settings name. Its last step closes the registry.
 
     Raises:
         NotFound, StoreUnavailable, InvalidInput: as `Toolroll.open`; the upstream is no URL.

@@ -46,6 +46,7 @@ class Proxy:
         form = form_of(scope["method"], scope["path"])
         scope["route"] = PASSED_ON if form is None else form.provider
         exchange = _Exchange(form, receive, send)
+        content: bytes | AsyncIterator[bytes] | None
         try:
             if form is None:
                 scope["state"]["caller"].require("select")
@@ -115,7 +116,7 @@ class Proxy:
             async for part in response.aiter_raw():
                 await exchange.pass_on(part)
         except (httpx.HTTPError, httpx.StreamError) as error:
-            # The server closes the connection of an answer without an end, so the client sees that it was cut.
+            # The server closes the connection of an answer without an end, so the client sees the cut.
             _log.warning("the answer of the provider was cut: %s", type(error).__name__)
         else:
             await exchange.end()

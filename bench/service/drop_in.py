@@ -110,9 +110,7 @@ def main(requests: int, streams: int, tools: int) -> None:
             for at, (name, connection) in enumerate(sides.items()):
                 firsts[name].append(first_part_s(connection, request(number, tools, ports[at], stream=True)))
     size = len(request(0, tools, ports[0], stream=False))
-    print(
-        f"{tools} tools, {size:,} bytes; processor time of the drop-in {busy * 1e3:.2f} ms a request"
-    )
+    print(f"{tools} tools, {size:,} bytes; processor time of the drop-in {busy * 1e3:.2f} ms a request")
     for title, measured in (("answer", found), ("first part of a stream", firsts)):
         for name, seconds in measured.items():
             at = sorted(seconds)

@@ -37,6 +37,7 @@ from toolroll.server.drop_in.application import create_drop_in
 from toolroll.server.drop_in.upstream import check_upstream
 from toolroll.server.settings import ServerSettings
 
+pytestmark = pytest.mark.slow
 TOOLS = workloads.tools(200)
 WANTED = TOOLS[0]["name"]
 SECRET = "sk-canary-of-a-provider-key"

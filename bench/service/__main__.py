@@ -122,7 +122,8 @@ def paced(side: Side, rate: float, seconds: float) -> list[float]:
 
 
 @contextmanager
-def running(port: int, *command: str) -> Iterator[None]:
+def running(port: int, *command: str) -> Iterator[int]:
+    """A service that answers; yields the id of its process."""
     process = subprocess.Popen(
         [sys.executable, *command], env={**os.environ, "TOOLROLL_SERVER_KEY_RATE": "1000000/second"}
     )
@@ -136,7 +137,7 @@ def running(port: int, *command: str) -> Iterator[None]:
             except urllib.error.URLError:
                 assert process.poll() is None
                 time.sleep(0.2)
-        yield
+        yield process.pid
     finally:
         process.terminate()
         process.wait()

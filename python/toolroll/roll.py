@@ -599,7 +599,7 @@ class Toolroll:
         return name in self.visible(context)
 
     def has_rules(self, context: Context | None = None) -> bool:
-        """Whether there are rules for this context, or rules that cannot be read. Without, it may have any tool.
+        """Whether there are rules for this context, or rules that cannot be read.
 
         It does not say whether one of them hides a tool; `why` does for a tool.
         """

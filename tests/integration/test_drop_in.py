@@ -7,12 +7,15 @@ import gzip
 import http.client
 import json
 import logging
+import re
+import shlex
 import socket
 import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,15 +24,20 @@ pytest.importorskip("fastapi")
 pytest.importorskip("httpx")
 import uvicorn
 
+import toolroll
 from tests.adapters.loopback import anthropic_reply, gemini_reply, openai_reply
 from tests.loopback_server import LoopbackHandler, LoopbackServer, closed_at_the_end
 from toolroll import Registry, Rule, Tool, Toolroll
 from toolroll.adapters.http_client import toolroll_async_client, toolroll_client
 from toolroll.adapters.provider_requests import HEADER, RequestSelector
+from toolroll.cli import main
+from toolroll.errors import InvalidInput
 from toolroll.evaluation import workloads
 from toolroll.server.drop_in.application import create_drop_in
+from toolroll.server.drop_in.upstream import check_upstream
 from toolroll.server.settings import ServerSettings
 
+pytestmark = pytest.mark.slow
 TOOLS = workloads.tools(200)
 WANTED = TOOLS[0]["name"]
 SECRET = "sk-canary-of-a-provider-key"
@@ -92,7 +100,9 @@ class _Handler(LoopbackHandler):
 
 
 def json_of(value: Any, status: int = 200, **headers: str) -> Callable[[_Handler], None]:
-    return lambda handler: handler.send(status, json.dumps(value).encode(), Content_Type="application/json", **headers)
+    return lambda handler: handler.send(
+        status, json.dumps(value).encode(), Content_Type="application/json", **headers
+    )
 
 
 def events_of(*events: Any) -> Callable[[_Handler], None]:
@@ -122,7 +132,12 @@ def served(url: str, **settings: Any) -> Iterator[int]:
     application = create_drop_in(ServerSettings(**values))
     listener = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(
-        application, log_config=None, access_log=False, ws="none", date_header=False, timeout_graceful_shutdown=2
+        application,
+        log_config=None,
+        access_log=False,
+        ws="none",
+        date_header=False,
+        timeout_graceful_shutdown=2,
     )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
@@ -160,7 +175,8 @@ def ask(
 
 def chat(name: str = WANTED, **members: Any) -> dict[str, Any]:
     listed = [
-        {"type": "function", "function": {"name": tool["name"], "description": tool["description"]}} for tool in TOOLS
+        {"type": "function", "function": {"name": tool["name"], "description": tool["description"]}}
+        for tool in TOOLS
     ]
     return {"model": "m", "messages": [{"role": "user", "content": asked(name)}], "tools": listed, **members}
 
@@ -186,13 +202,19 @@ WAYS = pytest.mark.parametrize("how", ["proxy", "client"])
 def test_openais_client_runs_a_loop_of_chat_completions(how, upstream):
     openai = pytest.importorskip("openai")
     upstream.then(json_of(openai_reply(WANTED)), json_of(openai_reply(text="It is done.")))
-    with way(how, upstream) as (url, more), openai.OpenAI(api_key=SECRET, base_url=f"{url}/v1", max_retries=0, **more) as client:
+    with (
+        way(how, upstream) as (url, more),
+        openai.OpenAI(api_key=SECRET, base_url=f"{url}/v1", max_retries=0, **more) as client,
+    ):
         request = chat()
         messages = request.pop("messages")
         raw = client.chat.completions.with_raw_response.create(messages=messages, **request)
         assert raw.headers[HEADER].startswith("200->7 tools, ")
         (call,) = raw.parse().choices[0].message.tool_calls
-        messages += [raw.parse().choices[0].message.to_dict(), {"role": "tool", "tool_call_id": call.id, "content": "done"}]
+        messages += [
+            raw.parse().choices[0].message.to_dict(),
+            {"role": "tool", "tool_call_id": call.id, "content": "done"},
+        ]
         reply = client.chat.completions.create(messages=messages, **request)
     assert reply.choices[0].message.content == "It is done."
     check_two_steps(upstream, [tool["function"]["name"] for tool in upstream.body()["tools"]])
@@ -211,12 +233,19 @@ def test_openais_client_runs_a_streamed_loop(how, upstream):
         events_of(part(role="assistant", tool_calls=[call]), "[DONE]"),
         events_of(part(content="It is "), part(content="done."), "[DONE]"),
     )
-    with way(how, upstream) as (url, more), openai.OpenAI(api_key=SECRET, base_url=f"{url}/v1", max_retries=0, **more) as client:
+    with (
+        way(how, upstream) as (url, more),
+        openai.OpenAI(api_key=SECRET, base_url=f"{url}/v1", max_retries=0, **more) as client,
+    ):
         request = chat(stream=True)
         messages = request.pop("messages")
         with client.chat.completions.create(messages=messages, **request) as stream:
             (found,) = [one for each in stream for one in each.choices[0].delta.tool_calls or ()]
-        made = {"id": found.id, "type": "function", "function": {"name": found.function.name, "arguments": "{}"}}
+        made = {
+            "id": found.id,
+            "type": "function",
+            "function": {"name": found.function.name, "arguments": "{}"},
+        }
         messages += [
             {"role": "assistant", "content": None, "tool_calls": [made]},
             {"role": "tool", "tool_call_id": "c1", "content": "done"},
@@ -230,21 +259,59 @@ def test_openais_client_runs_a_streamed_loop(how, upstream):
 @WAYS
 def test_openais_client_runs_a_loop_of_responses(how, upstream):
     openai = pytest.importorskip("openai")
-    blank = {"id": "1", "object": "response", "created_at": 0, "model": "m", "parallel_tool_calls": True, "tool_choice": "auto", "tools": []}
-    call = {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": WANTED, "arguments": "{}", "status": "completed"}
-    said = {"type": "message", "id": "m1", "role": "assistant", "status": "completed", "content": [{"type": "output_text", "text": "Done.", "annotations": []}]}
+    blank = {
+        "id": "1",
+        "object": "response",
+        "created_at": 0,
+        "model": "m",
+        "parallel_tool_calls": True,
+        "tool_choice": "auto",
+        "tools": [],
+    }
+    call = {
+        "type": "function_call",
+        "id": "fc_1",
+        "call_id": "c1",
+        "name": WANTED,
+        "arguments": "{}",
+        "status": "completed",
+    }
+    said = {
+        "type": "message",
+        "id": "m1",
+        "role": "assistant",
+        "status": "completed",
+        "content": [{"type": "output_text", "text": "Done.", "annotations": []}],
+    }
     done = {**blank, "output": [said], "status": "completed"}
     upstream.then(
         json_of({**blank, "output": [call], "status": "completed"}),
-        events_of(("response.completed", {"type": "response.completed", "sequence_number": 0, "response": done})),
+        events_of(
+            ("response.completed", {"type": "response.completed", "sequence_number": 0, "response": done})
+        ),
     )
     hosted = {"type": "web_search"}
-    tools = [{"type": "function", "name": one["name"], "description": one["description"], "parameters": SCHEMA, "strict": False} for one in TOOLS]
-    with way(how, upstream) as (url, more), openai.OpenAI(api_key=SECRET, base_url=f"{url}/v1", max_retries=0, **more) as client:
+    tools = [
+        {
+            "type": "function",
+            "name": one["name"],
+            "description": one["description"],
+            "parameters": SCHEMA,
+            "strict": False,
+        }
+        for one in TOOLS
+    ]
+    with (
+        way(how, upstream) as (url, more),
+        openai.OpenAI(api_key=SECRET, base_url=f"{url}/v1", max_retries=0, **more) as client,
+    ):
         request: dict[str, Any] = {"model": "m", "tools": [*tools, hosted]}
         items: list[Any] = [{"role": "user", "content": asked(WANTED)}]
         reply = client.responses.create(input=items, **request)
-        items += [reply.output[0].to_dict(), {"type": "function_call_output", "call_id": "c1", "output": "done"}]
+        items += [
+            reply.output[0].to_dict(),
+            {"type": "function_call_output", "call_id": "c1", "output": "done"},
+        ]
         with client.responses.create(input=items, stream=True, **request) as stream:
             (event,) = list(stream)
     assert event.response.output_text == "Done."
@@ -260,21 +327,42 @@ def test_anthropics_client_runs_a_loop_and_streams(how, upstream):
         json_of(anthropic_reply(WANTED)),
         events_of(
             ("message_start", {"type": "message_start", "message": start}),
-            ("content_block_start", {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}),
-            ("content_block_delta", {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Done."}}),
+            (
+                "content_block_start",
+                {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+            ),
+            (
+                "content_block_delta",
+                {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Done."}},
+            ),
             ("content_block_stop", {"type": "content_block_stop", "index": 0}),
-            ("message_delta", {"type": "message_delta", "delta": {"stop_reason": "end_turn", "stop_sequence": None}, "usage": {"output_tokens": 1}}),
+            (
+                "message_delta",
+                {
+                    "type": "message_delta",
+                    "delta": {"stop_reason": "end_turn", "stop_sequence": None},
+                    "usage": {"output_tokens": 1},
+                },
+            ),
             ("message_stop", {"type": "message_stop"}),
         ),
     )
-    tools = [{"name": one["name"], "description": one["description"], "input_schema": SCHEMA} for one in TOOLS]
-    with way(how, upstream) as (url, more), anthropic.Anthropic(api_key=SECRET, base_url=url, max_retries=0, **more) as client:
+    tools = [
+        {"name": one["name"], "description": one["description"], "input_schema": SCHEMA} for one in TOOLS
+    ]
+    with (
+        way(how, upstream) as (url, more),
+        anthropic.Anthropic(api_key=SECRET, base_url=url, max_retries=0, **more) as client,
+    ):
         messages: list[Any] = [{"role": "user", "content": asked(WANTED)}]
         request: dict[str, Any] = {"model": "m", "max_tokens": 9, "tools": tools}
         reply = client.messages.create(messages=messages, **request)
         (call,) = reply.content
         result = {"type": "tool_result", "tool_use_id": call.id, "content": "done"}
-        messages += [{"role": "assistant", "content": [call.to_dict()]}, {"role": "user", "content": [result]}]
+        messages += [
+            {"role": "assistant", "content": [call.to_dict()]},
+            {"role": "user", "content": [result]},
+        ]
         with client.messages.stream(messages=messages, **request) as stream:
             assert "".join(stream.text_stream) == "Done."
     check_two_steps(upstream, [tool["name"] for tool in upstream.body()["tools"]])
@@ -286,11 +374,15 @@ def test_geminis_client_runs_a_loop_and_streams(how, upstream):
     types = genai.types
     upstream.then(json_of(gemini_reply(WANTED)), events_of(gemini_reply(text="Do"), gemini_reply(text="ne.")))
     functions = [
-        types.FunctionDeclaration(name=one["name"], description=one["description"], parameters_json_schema=SCHEMA)
+        types.FunctionDeclaration(
+            name=one["name"], description=one["description"], parameters_json_schema=SCHEMA
+        )
         for one in TOOLS
     ]
     off = types.AutomaticFunctionCallingConfig(disable=True)
-    config = types.GenerateContentConfig(tools=[types.Tool(function_declarations=functions)], automatic_function_calling=off)
+    config = types.GenerateContentConfig(
+        tools=[types.Tool(function_declarations=functions)], automatic_function_calling=off
+    )
     with way(how, upstream) as (url, more):
         options = {"httpx_client": more["http_client"]} if more else {}
         client = genai.Client(api_key=SECRET, http_options=types.HttpOptions(base_url=url, **options))
@@ -324,7 +416,9 @@ def test_openais_async_client_works_with_the_async_client(upstream):
             toolroll_async_client(max_tools=12) as http_client,
             openai.AsyncOpenAI(api_key="x", base_url=f"{upstream.url}/v1", http_client=http_client) as client,
         ):
-            reply = await client.chat.completions.create(**chat(), extra_headers={"x-toolroll-conversation": "c"})
+            reply = await client.chat.completions.create(
+                **chat(), extra_headers={"x-toolroll-conversation": "c"}
+            )
             return reply.choices[0].message.content
 
     assert asyncio.run(run()) == "ok"
@@ -333,10 +427,15 @@ def test_openais_async_client_works_with_the_async_client(upstream):
 
 def test_the_client_answers_for_the_provider_where_rules_cannot_be_applied(upstream):
     openai = pytest.importorskip("openai")
-    roll = Toolroll.from_tools([], rules=[Rule("no", "deny", "tier", {"tier": "free"}, tool=WANTED)], tiers=["free"])
-    with toolroll_client(roll) as http_client, openai.OpenAI(api_key="x", base_url=upstream.url, http_client=http_client) as client:
-        with pytest.raises(openai.BadRequestError, match="rules cannot be applied"):
-            client.chat.completions.create(model="m", messages=[], extra_body={"tools": {"a": 1}})
+    roll = Toolroll.from_tools(
+        [], rules=[Rule("no", "deny", "tier", {"tier": "free"}, tool=WANTED)], tiers=["free"]
+    )
+    with (
+        toolroll_client(roll) as http_client,
+        openai.OpenAI(api_key="x", base_url=upstream.url, http_client=http_client) as client,
+        pytest.raises(openai.BadRequestError, match="rules cannot be applied"),
+    ):
+        client.chat.completions.create(model="m", messages=[], extra_body={"tools": {"a": 1}})
     assert not upstream.requests
 
 
@@ -355,8 +454,15 @@ def test_an_own_selector_and_an_own_library_may_be_given(upstream):
 def test_other_requests_pass_byte_for_byte(upstream, port):
     body = bytes(range(256)) * 40
     upstream.then(lambda handler: handler.send(207, b"\x00\xff answer", X_Odd="yes", Content_Type="x/y"))
-    status, headers, answer = ask(port, body, "/v1/files/a%2Fb?x=1&y=%20", "DELETE", authorization="Bearer k", x_toolroll_key="no")
-    assert (status, answer, headers["x-odd"], headers["content-type"]) == (207, b"\x00\xff answer", "yes", "x/y")
+    status, headers, answer = ask(
+        port, body, "/v1/files/a%2Fb?x=1&y=%20", "DELETE", authorization="Bearer k", x_toolroll_key="no"
+    )
+    assert (status, answer, headers["x-odd"], headers["content-type"]) == (
+        207,
+        b"\x00\xff answer",
+        "yes",
+        "x/y",
+    )
     request = upstream.requests[-1]
     assert (request["path"], request["body"]) == ("/v1/files/a%2Fb?x=1&y=%20", body)
     assert HEADER not in headers
@@ -380,7 +486,11 @@ def test_a_compressed_answer_and_an_error_pass_as_they_are(upstream, port):
     assert (status, headers["content-encoding"], answer) == (200, "gzip", content)
     assert headers[HEADER].startswith("200->7 tools")
     status, headers, answer = ask(port, chat())
-    assert (status, headers["retry-after"], json.loads(answer)) == (429, "7", {"error": {"message": "slow down"}})
+    assert (status, headers["retry-after"], json.loads(answer)) == (
+        429,
+        "7",
+        {"error": {"message": "slow down"}},
+    )
 
 
 def test_headers_of_one_connection_are_not_passed_on(upstream, port):
@@ -522,7 +632,13 @@ def test_a_body_that_is_too_long_is_refused_in_the_providers_form(upstream):
 
 def chunked(port: int, path: str, body: bytes) -> int:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
-    connection.request("POST", path, iter([body[:100], body[100:]]), encode_chunked=True, headers={"transfer-encoding": "chunked"})
+    connection.request(
+        "POST",
+        path,
+        iter([body[:100], body[100:]]),
+        encode_chunked=True,
+        headers={"transfer-encoding": "chunked"},
+    )
     status = connection.getresponse().status
     connection.close()
     return status
@@ -582,7 +698,9 @@ def test_keys_are_in_no_log_and_no_file(upstream, tmp_path, caplog):
     caplog.set_level(logging.DEBUG)
     url = f"sqlite:///{tmp_path}/tools.db"
     Registry.open(url).close()
-    with served(upstream.url, catalog=url, log_requests=True, messages="kept", journal=str(tmp_path / "journal")) as port:
+    with served(
+        upstream.url, catalog=url, log_requests=True, messages="kept", journal=str(tmp_path / "journal")
+    ) as port:
         upstream.then(json_of({}), lambda handler: setattr(handler, "close_connection", True))
         for _ in range(3):
             ask(port, chat(), f"/v1beta/models/m:generateContent?key={SECRET}", x_goog_api_key=SECRET)
@@ -598,3 +716,65 @@ def test_probes_and_metrics_are_our_own(upstream, port):
     text = ask(port, None, "/metrics", "GET")[2].decode()
     assert 'toolroll_http_requests_total{method="POST",route="openai",status="200"} 1.0' in text
     assert len(upstream.requests) == 1
+
+
+# The page.
+
+PAGE = (Path(__file__).parents[2] / "docs" / "drop-in.md").read_text("utf-8")
+DEMO = Path(toolroll.__file__).parent / "demo" / "toolkits"
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+
+
+def test_the_commands_of_the_page_work_in_their_order(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    commands = [line for line in "\n".join(blocks("sh")).splitlines() if line.startswith("toolroll ")]
+    assert len(commands) == 4
+    for command in commands:
+        arguments = shlex.split(command)[1:]
+        arguments = [str(DEMO) if argument == "toolkits/" else argument for argument in arguments]
+        if arguments[0] == "serve" and "--check" not in arguments:
+            arguments.append("--check")  # that it serves, the other tests show
+        if arguments[0] == "serve":
+            with socket.create_server(("127.0.0.1", 0)) as listener:
+                free = str(listener.getsockname()[1])
+            arguments += ["--port", free]
+        assert main(arguments) == 0, (command, capsys.readouterr())
+    assert "the settings are right" in capsys.readouterr().out
+
+
+def test_the_python_of_the_page_runs(upstream, monkeypatch):
+    pytest.importorskip("openai")
+    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+    with served(upstream.url) as port:
+        for block in blocks("python"):
+            world: dict[str, Any] = {}
+            exec(compile(block.replace("8080", str(port)), "docs/drop-in.md", "exec"), world)
+            with world["client"] as client:
+                client = client if "roll" not in world else client.with_options(base_url=upstream.url)
+                upstream.then(json_of(openai_reply()))
+                client.chat.completions.create(**chat())
+                assert len(upstream.body()["tools"]) <= 12
+
+
+def test_the_page_has_every_setting_of_the_drop_in():
+    for name in ServerSettings.model_fields:
+        if name.startswith("upstream"):
+            assert f"| `{name}` | `TOOLROLL_SERVER_{name.upper()}` |" in PAGE, name
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["", "api.openai.com", "ftp://x", "http://", "http://u:p@x", "http://x?key=1", "http://x:99999", "//x"],
+)
+def test_a_url_at_which_no_provider_can_be_is_an_error_that_does_not_repeat_it(url):
+    with pytest.raises(InvalidInput, match="upstream must be the URL") as raised:
+        check_upstream(url)
+    assert "u:p" not in str(raised.value) and "key=1" not in str(raised.value)
+
+
+def test_without_a_registry_keys_cannot_be_asked_for(capsys):
+    assert main(["serve", "--upstream", "http://x", "--check"]) == 1
+    assert "authentication = none" in capsys.readouterr().err

@@ -141,4 +141,6 @@ def _refused(http: Any, request: Any, form: RequestForm, error: ToolrollError) -
     """The provider's answer to a request that must not be sent."""
     status = 400 if isinstance(error, InvalidInput) else 503
     headers = {"content-type": "application/json"}
-    return http.Response(status, content=error_body(form, status, str(error)), headers=headers, request=request)
+    return http.Response(
+        status, content=error_body(form, status, str(error)), headers=headers, request=request
+    )

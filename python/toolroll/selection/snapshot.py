@@ -55,8 +55,8 @@ class Snapshot:
     def has_rules(self, org: str) -> bool:
         """Whether rules count for this organisation, or cannot be read."""
         source = self.policy.policy_source
-        written = (*source.rules, *source.unreadable)
-        return self.expired is not None or any(rule.org in ("", org) for rule in written)
+        orgs = [rule.org for rule in source.rules] + [rule.org for rule in source.unreadable]
+        return self.expired is not None or "" in orgs or org in orgs
 
     def pipeline(self, org: str) -> Pipeline:
         """The pipeline of this organisation."""

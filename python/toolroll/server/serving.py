@@ -130,8 +130,8 @@ def _check_registry(settings: ServerSettings) -> None:
         Database.open(settings.catalog, create=False, migrate=False).close()
     elif settings.authentication == "keys":
         raise InvalidInput(
-            "catalog is empty, must be the URL of a registry, which has the keys of callers; without one, set "
-            "authentication = none on an address of this machine"
+            "catalog is empty, must be the URL of a registry, which has the keys of callers; without one, "
+            "set authentication = none on an address of this machine"
         )
 
 

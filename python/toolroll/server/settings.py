@@ -36,7 +36,8 @@ class ServerSettings(BaseSettings):
         catalog: URL of the registry; with an upstream, it may be empty.
         upstream: URL of a provider, in front of which to run the drop-in in place of the service; empty for
             the service.
-        upstream_delivery: whether the drop-in replaces the list of tools, or keeps it and restricts the model.
+        upstream_delivery: whether the drop-in replaces the list of tools, or keeps it and restricts
+            the model.
         upstream_k, upstream_max_tools: of the drop-in's selections, as in `Toolroll.select`.
         upstream_timeout_s: how long the provider may be silent.
         upstream_max_body_bytes: the longest body of a request to the drop-in.

@@ -12,7 +12,7 @@ from toolroll.server.settings import read_settings
 
 
 def create_from_environment() -> ASGIApp:
-    """The service or the drop-in, with the settings in the environment, for an ASGI server with an import path."""
+    """The service or the drop-in, with the settings in the environment."""
     settings = read_settings()
     configure(settings.log)
     end_with_parent()

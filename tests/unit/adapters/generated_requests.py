@@ -61,7 +61,7 @@ def generated(seed: int) -> Generated:
     draw.shuffle(members)
     before, behind, is_before = _space(draw) + "{", "}" + _space(draw), True
     for at, (name, value) in enumerate(members):
-        key = f'{"," if at else ""}{_space(draw)}{_key(draw, name)}{_space(draw)}:{_space(draw)}'
+        key = f"{',' if at else ''}{_space(draw)}{_key(draw, name)}{_space(draw)}:{_space(draw)}"
         if value is None:
             before, is_before, rest = before + key + "[", False, "]" + _space(draw)
             if form is GEMINI:
@@ -102,7 +102,18 @@ def _messages(form: RequestForm, draw: random.Random) -> list[dict[str, Any]]:
 
 def _anything(draw: random.Random) -> Any:
     return draw.choice(
-        [None, True, 0, -1.5e-7, 10**30, draw.choice(_TEXTS), [], {}, [{"tools": [{"name": "x"}]}], {"tools": []}]
+        [
+            None,
+            True,
+            0,
+            -1.5e-7,
+            10**30,
+            draw.choice(_TEXTS),
+            [],
+            {},
+            [{"tools": [{"name": "x"}]}],
+            {"tools": []},
+        ]
     )
 
 

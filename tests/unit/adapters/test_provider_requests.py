@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import os
 from typing import Any
@@ -31,7 +32,8 @@ def chat(message: str = message_for(FIRST), names: Any = None, **members: Any) -
     """A chat completion over the pool."""
     tools = [tool for tool in POOL if names is None or tool["name"] in names]
     sent = [
-        {"type": "function", "function": {"name": tool["name"], "description": tool["description"]}} for tool in tools
+        {"type": "function", "function": {"name": tool["name"], "description": tool["description"]}}
+        for tool in tools
     ]
     body = {"model": "m", "messages": [{"role": "user", "content": message}], "tools": sent, **members}
     return json.dumps(body).encode()
@@ -80,7 +82,9 @@ def _divided(text: str, items: Any) -> list[str] | None:
     """The items that this text consists of, with commas between them; None if there is anything else."""
     found = []
     while text:
-        item = next((one for one in items if text.startswith(one) and text[len(one) :][:1] in ("", ",")), None)
+        item = next(
+            (one for one in items if text.startswith(one) and text[len(one) :][:1] in ("", ",")), None
+        )
         if item is None:
             return None
         found.append(item)
@@ -136,7 +140,11 @@ def test_without_an_allowed_tool_no_list_and_no_choice_is_left():
         (OPENAI_RESPONSES, {"type": "function", "name": SECOND}, {SECOND}),
         (
             OPENAI_RESPONSES,
-            {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": n} for n in (SECOND, THIRD)]},
+            {
+                "type": "allowed_tools",
+                "mode": "auto",
+                "tools": [{"type": "function", "name": n} for n in (SECOND, THIRD)],
+            },
             {SECOND, THIRD},
         ),
         (GEMINI, {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": [SECOND]}}, {SECOND}),
@@ -167,7 +175,14 @@ def test_an_allowed_list_loses_the_tools_that_are_denied():
 
     gemini = {
         "contents": [{"role": "user", "parts": [{"text": "x"}]}],
-        "tools": [{"functionDeclarations": [{"name": FIRST, "description": ""}, {"name": SECOND, "description": ""}]}],
+        "tools": [
+            {
+                "functionDeclarations": [
+                    {"name": FIRST, "description": ""},
+                    {"name": SECOND, "description": ""},
+                ]
+            }
+        ],
         "toolConfig": {
             "retrievalConfig": {"languageCode": "de"},
             "functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": [FIRST]},
@@ -205,13 +220,13 @@ def lists_of_turns(headers: RequestHeaders) -> list[list[str]]:
 
 def test_the_list_of_a_named_conversation_keeps_its_beginning():
     lists = lists_of_turns(RequestHeaders("c-42"))
-    for one, next_one in zip(lists, lists[1:]):
+    for one, next_one in itertools.pairwise(lists):
         assert next_one[: len(one)] == one
 
 
 def test_without_a_name_tools_that_stay_keep_their_places():
     lists = lists_of_turns(NOTHING)
-    for one, next_one in zip(lists, lists[1:]):
+    for one, next_one in itertools.pairwise(lists):
         both = [name for name in one if name in next_one]
         assert both and next_one[: len(both)] == both
 
@@ -349,7 +364,10 @@ def test_the_path_says_the_form(method, path, form):
 
 
 def test_headers_say_who_asks_and_refuse_what_they_do_not_know():
-    headers = [(b"x-toolroll-conversation", b"c-42"), (b"x-toolroll-context", b'{"org": "acme", "user": "ann"}')]
+    headers = [
+        (b"x-toolroll-conversation", b"c-42"),
+        (b"x-toolroll-context", b'{"org": "acme", "user": "ann"}'),
+    ]
     said = RequestHeaders.of([*headers, (b"authorization", b"Bearer x")])
     context = said.of_org("acme")
     assert (context, said.conversation_of(context)) == (Context(org="acme", user="ann"), "acme/ann/c-42")

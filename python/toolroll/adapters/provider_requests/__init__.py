@@ -1,6 +1,6 @@
-"""Requests to providers as they travel: bytes of JSON in which the list of tools, and nothing else, is replaced.
+"""Requests to providers as they travel: bytes of JSON in which only the list of tools is replaced.
 
-The drop-in proxy (`toolroll serve --upstream`) and the HTTP client (`toolroll.adapters.http_client`) share it.
+The drop-in proxy (`toolroll serve --upstream`) and the HTTP client (`adapters/http_client.py`) share it.
 """
 
 from toolroll.adapters.provider_requests.forms import RequestForm, form_of

@@ -89,19 +89,12 @@ def function_calling(choice: Any) -> Mapping[str, Any]:
 
 
 def _gemini_choice_without(choice: Any, gone: frozenset[str]) -> Any:
-    kept = {}
-    for key, value in choice.items():
-        if value is not function_calling(choice):
-            kept[key] = value
-            continue
-        narrowed: dict[str, Any] | None = {}
-        for name, setting in value.items():
-            if name in ("allowedFunctionNames", "allowed_function_names") and isinstance(setting, list):
-                setting = [one for one in setting if one not in gone]
-                if not setting:  # the mode demands one of these tools
-                    narrowed = None
-                    break
-            narrowed[name] = setting
-        if narrowed is not None:
-            kept[key] = narrowed
+    calling = function_calling(choice)
+    kept = {key: value for key, value in choice.items() if value is not calling}
+    (key,) = [key for key, value in choice.items() if value is calling]
+    for name in ("allowedFunctionNames", "allowed_function_names"):
+        if isinstance(names := calling.get(name), list):
+            left = [one for one in names if one not in gone]
+            if left:  # without any, the mode would demand one of no tools
+                kept[key] = {**calling, name: left}
     return kept or None

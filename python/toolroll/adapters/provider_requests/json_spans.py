@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any, NamedTuple
 
-_scan = json.JSONDecoder().scan_once
+_scan = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
 _space = re.compile(r"[ \t\n\r]*")
 
 
@@ -89,9 +89,7 @@ def object_members(text: str, at: int, read: ReadMember | None = None) -> tuple[
     return members, at + 1
 
 
-def array_items(
-    text: str, at: int, read: Callable[[str, int], Item] = read_value
-) -> tuple[list[Item], int]:
+def array_items(text: str, at: int, read: Callable[[str, int], Item] = read_value) -> tuple[list[Item], int]:
     """The items of the array that begins here, and the place where it ends.
 
     read: reads an item.

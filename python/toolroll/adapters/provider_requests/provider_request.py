@@ -97,7 +97,11 @@ class ProviderRequest:
         """Whether the provider can restrict this list, and the caller has not done so."""
         provider = PROVIDERS[self.form.provider]
         most = provider.most_tools
-        if "allow" not in provider.hows or not self.tools.are_functions or self._name_of(self.form.tools) != "tools":
+        if (
+            "allow" not in provider.hows
+            or not self.tools.are_functions
+            or self._name_of(self.form.tools) != "tools"
+        ):
             return False
         if most is not None and self.tools.count(self.tools.items) > most:
             return False
@@ -126,7 +130,9 @@ class ProviderRequest:
         """The body with its list as it came, of which these tools may be called."""
         member = self._name_of(self.form.choice)
         if self.form.provider != "gemini":
-            return self._changed({member: _json(only(self.form.provider, names, self.choice == "required")[member])})
+            return self._changed(
+                {member: _json(only(self.form.provider, names, self.choice == "required")[member])}
+            )
         calling = function_calling(self.choice)
         must_call = str(calling.get("mode", "")).upper() == "ANY"
         config = only("gemini", names, must_call)["tool_config"]["function_calling_config"]

@@ -1,4 +1,4 @@
-"""`RequestSelector`: the bytes of a request in, the bytes with fewer tools out, and a report of what was done.
+"""`RequestSelector`: the bytes of a request in, the bytes with fewer tools out, and a report.
 
 It knows no network. The drop-in proxy and the HTTP client call it.
 """

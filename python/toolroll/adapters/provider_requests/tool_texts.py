@@ -70,7 +70,9 @@ class ToolTexts:
         items = [one.value for one in found]
         texts.update({id(one.value): text[one.begin : one.end] for one in found})
         are_functions = all(
-            isinstance(item, dict) and not is_hosted(item) and ("type" not in item or item["type"] == "function")
+            isinstance(item, dict)
+            and not is_hosted(item)
+            and ("type" not in item or item["type"] == "function")
             for item in items
         )
         return cls(text[at:end], items, texts, groups, are_functions)

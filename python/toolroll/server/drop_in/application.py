@@ -34,7 +34,7 @@ METRICS = "/metrics"
 
 
 def create_drop_in(settings: ServerSettings) -> ASGIApp:
-    """The proxy before the provider that the settings name. Its last step closes the registry, if there is one.
+    """The proxy before the provider that the settings name. Its last step closes the registry.
 
     Raises:
         NotFound, StoreUnavailable, InvalidInput: as `Toolroll.open`; the upstream is no URL.
@@ -43,12 +43,13 @@ def create_drop_in(settings: ServerSettings) -> ASGIApp:
     roll, registry = _open(settings)
     try:
         keys = (
-            KeyReader(registry.keys)
-            if registry is not None and settings.authentication == "keys"
-            else None
+            KeyReader(registry.keys) if registry is not None and settings.authentication == "keys" else None
         )
         selector = RequestSelector(
-            roll, k=settings.upstream_k, max_tools=settings.upstream_max_tools, delivery=settings.upstream_delivery
+            roll,
+            k=settings.upstream_k,
+            max_tools=settings.upstream_max_tools,
+            delivery=settings.upstream_delivery,
         )
         metrics = WorkerMetrics(
             CollectorRegistry(), Path(settings.metrics_folder) if settings.metrics_folder else None
@@ -139,4 +140,3 @@ def _key(headers: Headers) -> str:
 def _refusal(scope: Scope, status: int, title: str, detail: str) -> Response:
     content = error_body(form_of(scope["method"], scope["path"]), status, detail)
     return Response(content, status, media_type="application/json")
-

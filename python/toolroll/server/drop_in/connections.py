@@ -1,7 +1,7 @@
 """The connections to a provider.
 
-An `httpx.AsyncClient` would log the URL of each request, in which Gemini's clients may send their key. It would
-also keep the cookies of one caller, and add headers. So its transport is used directly.
+An `httpx.AsyncClient` would log the URL of each request, in which Gemini's clients may send their key. It
+would also keep the cookies of one caller, and add headers. So its transport is used directly.
 """
 
 from __future__ import annotations

@@ -14,7 +14,14 @@ import httpx
 from starlette.exceptions import HTTPException
 from starlette.types import Message, Receive, Scope, Send
 
-from toolroll.adapters.provider_requests import HEADER, Changed, RequestForm, RequestHeaders, RequestSelector, form_of
+from toolroll.adapters.provider_requests import (
+    HEADER,
+    Changed,
+    RequestForm,
+    RequestHeaders,
+    RequestSelector,
+    form_of,
+)
 from toolroll.adapters.provider_requests.error_bodies import error_body
 from toolroll.errors import ToolrollError
 from toolroll.server.callers import Caller
@@ -39,6 +46,7 @@ class Proxy:
         form = form_of(scope["method"], scope["path"])
         scope["route"] = PASSED_ON if form is None else form.provider
         exchange = _Exchange(form, receive, send)
+        content: bytes | AsyncIterator[bytes] | None
         try:
             if form is None:
                 scope["state"]["caller"].require("select")
@@ -83,9 +91,7 @@ class Proxy:
         headers = RequestHeaders.of(scope["headers"])
         org = headers.context.get("org", "")
         context = headers.of_org(caller.org_of(org if isinstance(org, str) else ""))
-        return await self._selector.aselect(
-            body, form, headers, context, may_report="report" in caller.roles
-        )
+        return await self._selector.aselect(body, form, headers, context, may_report="report" in caller.roles)
 
     async def _forward(
         self, exchange: _Exchange, request: httpx.Request, said: list[tuple[bytes, bytes]]
@@ -110,7 +116,7 @@ class Proxy:
             async for part in response.aiter_raw():
                 await exchange.pass_on(part)
         except (httpx.HTTPError, httpx.StreamError) as error:
-            # The server closes the connection of an answer without an end, so the client sees that it was cut.
+            # The server closes the connection of an answer without an end, so the client sees the cut.
             _log.warning("the answer of the provider was cut: %s", type(error).__name__)
         else:
             await exchange.end()
@@ -180,4 +186,3 @@ class _Exchange:
 
 def _has_body(scope: Scope) -> bool:
     return any(name in (b"content-length", b"transfer-encoding") for name, _ in scope["headers"])
-

@@ -4,7 +4,7 @@ set -euo pipefail
 
 usage() {
   cat <<'USAGE'
-usage: tools/long_tier.sh [tests|kills|outcomes|turns|load|faults|decisions|damage|twins|picks|requests|gateway|fuzz]...
+usage: tools/long_tier.sh [tests|kills|outcomes|turns|load|faults|decisions|damage|twins|picks|requests|gateway|deploy|fuzz]...
 
   tests     every property test with 5,000 examples, other ones on each run
   kills     200 kills each of a sync, a rollback, an embedding, an upgrade and a creation, on each database
@@ -18,6 +18,7 @@ usage: tools/long_tier.sh [tests|kills|outcomes|turns|load|faults|decisions|dama
   twins     100,000 lists of each pair of twins: two databases, sync and async, with and without caches
   gateway   five real MCP servers from package registries behind the gateway, and 1,000 calls at once with a server
             killed; with both versions of the package mcp. Needs node and npm
+  deploy    what the image's build does, as a script, and the service as the image runs it: as another user
   picks     100,000 random worlds in which the core and the stages in Python must select the same
   requests  10,000 requests to providers, of which the drop-in must keep every byte but the tools
   fuzz      every fuzzer for FUZZ_SECONDS
@@ -35,7 +36,7 @@ python=${PYTHON:-python}
 modes=("${@:-all}")
 for mode in "${modes[@]}"; do
   case $mode in
-    tests | kills | outcomes | turns | load | faults | decisions | damage | twins | picks | requests | gateway | fuzz | all) ;;
+    tests | kills | outcomes | turns | load | faults | decisions | damage | twins | picks | requests | gateway | deploy | fuzz | all) ;;
     -h | --help) usage && exit 0 ;;
     *) usage >&2 && exit 2 ;;
   esac
@@ -83,6 +84,9 @@ if wanted gateway; then
   "$servers/old/bin/python" -m pytest -m "" -n 0 -W ignore::pytest.PytestUnraisableExceptionWarning \
     tests/integration/test_gateway*.py
   rm -rf "$servers"
+fi
+if wanted deploy; then
+  TOOLROLL_DEPLOY=1 "$python" -m pytest -m "" -n 0 --timeout 3600 tests/integration/test_deploy.py
 fi
 if wanted picks; then
   HYPOTHESIS_PROFILE=long TOOLROLL_PICKS=100000 \

@@ -40,6 +40,7 @@ root = click.version_option(__version__, prog_name="toolroll", message="%(prog)s
             "embed": "toolroll.cli.embed",
             "mcp": "toolroll.cli.mcp",
             "serve": "toolroll.cli.serve",
+            "doctor": "toolroll.cli.doctor",
             "examples": "toolroll.cli.examples",
             "events": "toolroll.cli.events",
             "lab": "toolroll.cli.lab",
@@ -48,7 +49,7 @@ root = click.version_option(__version__, prog_name="toolroll", message="%(prog)s
         },
         sections={
             "Commands": ("select", "eval", "import", "registry", "embed", "mcp"),
-            "More": ("serve", "build", "examples", "events", "lab"),
+            "More": ("serve", "doctor", "build", "examples", "events", "lab"),
         },
         context_settings={
             "help_option_names": ["-h", "--help"],

@@ -1,0 +1,172 @@
+"""`toolroll doctor`: says what works on this machine, and what does not."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from toolroll import __version__
+from toolroll.cli.commands import command as declare
+from toolroll.cli.options import CATALOG, option
+from toolroll.cli.output import print_json, print_table, redacted
+from toolroll.environment_names import SERVER_PREFIX
+from toolroll.errors import ToolrollError
+
+if TYPE_CHECKING:
+    from toolroll.server.settings import ServerSettings
+
+# extra → the distribution whose absence means that the extra is not installed
+_EXTRAS = {
+    "store": "sqlalchemy",
+    "postgres": "psycopg",
+    "server": "fastapi",
+    "oidc": "authlib",
+    "mcp": "mcp",
+    "onnx": "onnxruntime",
+    "remote": "urllib3",
+    "otel": "opentelemetry-api",
+    "parquet": "pyarrow",
+    "plot": "matplotlib",
+}
+
+
+@dataclass(frozen=True)
+class Check:
+    """What one check has found.
+
+    Attributes:
+        what: was checked.
+        is_right: None for what is only said.
+        text: the finding.
+    """
+
+    what: str
+    is_right: bool | None
+    text: str
+
+    @property
+    def verdict(self) -> str:
+        """In one word."""
+        return {True: "ok", False: "WRONG", None: "-"}[self.is_right]
+
+
+@declare(
+    "doctor",
+    example="toolroll doctor --catalog sqlite:///tools.db\ntoolroll doctor --config server.toml",
+)
+@option(
+    "--config",
+    "The service's settings, as TOML.",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    unset="none",
+)
+@option("--catalog", "URL of the registry.", envvar=CATALOG, metavar="URL", unset="as configured")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def command(config: Path | None, catalog: str | None, as_json: bool) -> int:
+    """Check the installation, the service's settings, the registry and the journal.
+
+    Changes nothing. The exit status is 1 if something is wrong.
+    """
+    found = [*_checks(config, catalog)]
+    is_right = all(check.is_right is not False for check in found)
+    if as_json:
+        checks = [{"what": each.what, "is_right": each.is_right, "text": each.text} for each in found]
+        print_json({"is_right": is_right, "checks": checks})
+    else:
+        print_table(("CHECK", "", "FOUND"), [(each.what, each.verdict, each.text) for each in found])
+    return 0 if is_right else 1
+
+
+def _checks(config: Path | None, catalog: str | None) -> Iterator[Check]:
+    yield Check("toolroll", None, f"{__version__}, Python {platform.python_version()}, {sys.platform}")
+    yield _tried("selection", _select)
+    yield Check("extras", None, ", ".join(map(_version, _EXTRAS)))
+    settings = None
+    is_configured = any(name.startswith(SERVER_PREFIX) for name in os.environ)
+    if config is not None or catalog is not None or is_configured:
+        try:
+            settings = _settings(config, catalog)
+            yield Check("settings", True, "are right")
+        except ModuleNotFoundError as error:
+            yield Check("settings", None, f"not checked: the service needs {error.name}")
+        except ToolrollError as error:
+            yield Check("settings", False, redacted(str(error)))
+    url = settings.catalog if settings else catalog
+    if url is None:
+        yield Check("registry", None, "not checked: --catalog names one")
+        return
+    yield _tried("registry", lambda: _registry(url))
+    yield _tried("embedder", lambda: _embedder(settings.embedder if settings else "static"))
+    yield _tried("journal", lambda: _journal(url, settings.journal if settings else ""))
+
+
+def _tried(what: str, check: Callable[[], str]) -> Check:
+    try:
+        return Check(what, True, check())
+    except (ToolrollError, OSError, ModuleNotFoundError) as error:
+        return Check(what, False, redacted(str(error)))
+
+
+def _version(extra: str) -> str:
+    try:
+        return f"{extra} ({_EXTRAS[extra]} {metadata.version(_EXTRAS[extra])})"
+    except metadata.PackageNotFoundError:
+        return f"no {extra}"
+
+
+def _settings(config: Path | None, catalog: str | None) -> ServerSettings:
+    from toolroll.server.serving import check_access
+    from toolroll.server.settings import read_settings
+
+    settings = read_settings(config, catalog=catalog)
+    check_access(settings)
+    return settings
+
+
+def _select() -> str:
+    """A selection by the native core, from the demonstration catalog."""
+    from toolroll import Toolroll
+
+    with Toolroll.demo() as roll:
+        selection = roll.select("Should I bring an umbrella?")
+        return f"works: {len(selection)} of the demonstration's {len(roll.catalog)} tools"
+
+
+def _registry(url: str) -> str:
+    from toolroll.registry.store import schema
+    from toolroll.registry.store.database import Database
+
+    database = Database.open(url, create=False, migrate=False)
+    try:
+        return f"{database.url}: opens; schema {schema.REVISIONS[-1]}, revision {database.revision()}"
+    finally:
+        database.close()
+
+
+def _embedder(name: str) -> str:
+    from toolroll.embedders import named
+
+    embedder = named.embedder(name)
+    if embedder is None:
+        return "none"
+    return f"{name}: {embedder.embed(['hello']).shape[1]} dimensions"
+
+
+def _journal(url: str, folder: str) -> str:
+    """Whether outcomes can be written where the service would write them."""
+    from toolroll.registry.events.recording import usual_journal
+
+    journal = Path(folder) if folder else usual_journal(url)
+    existing = next(path for path in (journal.absolute(), *journal.absolute().parents) if path.exists())
+    with tempfile.TemporaryFile(dir=existing):
+        return f"{journal}: can be written"

@@ -1,0 +1,86 @@
+"""`toolroll doctor`: each part that does not work is named, and makes the exit status 1."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from toolroll import Registry
+from toolroll.cli import main
+from toolroll.registry.store.schema import VERSION_TABLE
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    url = f"sqlite:///{tmp_path}/tools.db"
+    Registry.open(url).close()
+    return url
+
+
+def doctor(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[str, bool | None], str]:
+    """The exit status, the verdicts by name of the check, and all that was printed."""
+    capsys.readouterr()
+    status = main(["doctor", *words, "--json"])
+    printed = capsys.readouterr().out
+    found = json.loads(printed)
+    assert found["is_right"] is (status == 0)
+    return status, {each["what"]: each["is_right"] for each in found["checks"]}, printed
+
+
+def test_a_sound_installation_is_right(capsys, url):
+    status, verdicts, _ = doctor(capsys, "--catalog", url)
+    assert status == 0
+    assert [what for what, verdict in verdicts.items() if verdict is False] == []
+    assert {"selection", "registry", "embedder", "journal"} <= {
+        what for what, verdict in verdicts.items() if verdict
+    }
+    assert main(["doctor", "--catalog", url]) == 0
+    assert "works" in capsys.readouterr().out
+
+
+def test_without_a_registry_the_installation_alone_is_checked(capsys):
+    status, verdicts, _ = doctor(capsys)
+    assert (status, verdicts["registry"], "journal" in verdicts) == (0, None, False)
+
+
+def test_a_registry_that_is_not_there_is_wrong(capsys, tmp_path):
+    status, verdicts, _ = doctor(capsys, "--catalog", f"sqlite:///{tmp_path}/none.db")
+    assert (status, verdicts["registry"]) == (1, False)
+    assert not [*tmp_path.iterdir()]
+
+
+def test_a_registry_of_a_newer_schema_is_wrong(capsys, url):
+    with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection, connection:
+        connection.execute(f"UPDATE {VERSION_TABLE} SET version_num = '9999'")
+    status, verdicts, printed = doctor(capsys, "--catalog", url)
+    assert (status, verdicts["registry"]) == (1, False)
+    assert "9999" in printed
+
+
+def test_wrong_settings_and_a_password_in_them(capsys, tmp_path, url):
+    pytest.importorskip("fastapi")
+    file = tmp_path / "server.toml"
+    file.write_text('catalog = "postgresql://ada:hunter2@127.0.0.1:1/none"\nprot = 80\n')
+    status, verdicts, printed = doctor(capsys, "--config", str(file))
+    assert (status, verdicts["settings"]) == (1, False)
+    assert "prot" in printed and "hunter2" not in printed
+
+
+def test_an_unknown_embedder_and_a_journal_in_a_file_are_wrong(capsys, tmp_path, url, monkeypatch):
+    pytest.importorskip("fastapi")
+    (tmp_path / "file").write_text("")
+    file = tmp_path / "server.toml"
+    file.write_text(f'catalog = "{url}"\nembedder = "minilmm"\njournal = "{tmp_path}/file/journal"\n')
+    status, verdicts, _ = doctor(capsys, "--config", str(file))
+    assert status == 1
+    assert {what for what, verdict in verdicts.items() if verdict is False} == {"embedder", "journal"}
+
+
+def test_the_settings_of_the_environment_are_checked(capsys, url, monkeypatch):
+    pytest.importorskip("fastapi")
+    monkeypatch.setenv("TOOLROLL_SERVER_CATALOG", url)
+    assert doctor(capsys)[1]["registry"] is True

@@ -18,7 +18,6 @@ from toolroll import __version__
 from toolroll.cli.commands import command as declare
 from toolroll.cli.options import CATALOG, option
 from toolroll.cli.output import print_json, print_table, redacted
-from toolroll.environment_names import SERVER_PREFIX
 from toolroll.errors import ToolrollError
 
 if TYPE_CHECKING:
@@ -88,6 +87,8 @@ def command(config: Path | None, catalog: str | None, as_json: bool) -> int:
 
 
 def _checks(config: Path | None, catalog: str | None) -> Iterator[Check]:
+    from toolroll.environment_names import SERVER_PREFIX  # imports numpy, which --help does without
+
     yield Check("toolroll", None, f"{__version__}, Python {platform.python_version()}, {sys.platform}")
     yield _tried("selection", _select)
     yield Check("extras", None, ", ".join(map(_version, _EXTRAS)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -87,7 +89,7 @@ def command(config: Path | None, grace: float | None, check: bool, demo: bool, *
 
 def _serve_demonstration(options: dict[str, Any]) -> int:
     from toolroll.server.demonstration import DAYS, write_demonstration
-    from toolroll.server.serving import check_access, serve
+    from toolroll.server.serving import check_address, serve
     from toolroll.server.settings import read_settings
 
     context = click.get_current_context()
@@ -98,12 +100,14 @@ def _serve_demonstration(options: dict[str, Any]) -> int:
     ]
     if typed:
         raise click.UsageError(f"--demo cannot be combined with --{typed[0]}: it has its own registry")
+    # SIGTERM must unwind too, so that the folder is deleted. uvicorn raises it again when it has stopped.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
     with tempfile.TemporaryDirectory(prefix="toolroll-demo-", ignore_cleanup_errors=True) as folder:
         own = {"catalog": f"sqlite:///{folder}/tools.db", "upstream": "", "authentication": "none"}
         settings = read_settings(
             None, **{**options, **own, "messages": "kept", "journal": f"{folder}/journal"}
         )
-        check_access(settings)
+        check_address(settings)
         note(f"writing {DAYS} days of demonstration data…")
         write_demonstration(settings.catalog, embedder=settings.embedder)
         note(f"http://{settings.host}:{settings.port}/admin/ shows it; the data is deleted when this ends")

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import signal
+import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from toolroll.cli.commands import command as declare
 from toolroll.cli.options import CATALOG, flag, option
@@ -17,7 +21,8 @@ from toolroll.cli.output import note, redacted
     example="toolroll serve --catalog sqlite:///tools.db\n"
     "toolroll serve --config server.toml --workers 4\n"
     "toolroll serve --config server.toml --check\n"
-    "toolroll serve --upstream https://api.openai.com/v1 --authentication none",
+    "toolroll serve --upstream https://api.openai.com/v1 --authentication none\n"
+    "toolroll serve --demo",
 )
 @option(
     "--config",
@@ -50,7 +55,8 @@ from toolroll.cli.output import note, redacted
     unset="as configured, else keys",
 )
 @flag("--check", "Say what is wrong with the settings, and serve nothing.")
-def command(config: Path | None, grace: float | None, check: bool, **options: Any) -> int:
+@flag("--demo", "Serve a temporary registry with demonstration data, to this machine, without keys.")
+def command(config: Path | None, grace: float | None, check: bool, demo: bool, **options: Any) -> int:
     """Serve selections from a registry over HTTP.
 
     Each setting has a variable, such as TOOLROLL_SERVER_PORT. Options precede variables, and these precede
@@ -66,6 +72,8 @@ def command(config: Path | None, grace: float | None, check: bool, **options: An
             f"the service needs {error.name}: pip install 'toolroll[server]'"
         ) from error
 
+    if demo:
+        return _serve_demonstration({"grace_s": grace, **options})
     settings = read_settings(config, grace_s=grace, **options)
     if check:
         problems = [*problems_with(settings)]
@@ -76,4 +84,32 @@ def command(config: Path | None, grace: float | None, check: bool, **options: An
             print(f"the settings are right: {settings.host}:{settings.port}, {over}")
         return 1 if problems else 0
     serve(settings)
+    return 0
+
+
+def _serve_demonstration(options: dict[str, Any]) -> int:
+    from toolroll.server.demonstration import DAYS, write_demonstration
+    from toolroll.server.serving import check_address, serve
+    from toolroll.server.settings import read_settings
+
+    context = click.get_current_context()
+    typed = [
+        name
+        for name in ("config", "catalog", "upstream", "authentication", "check")
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    ]
+    if typed:
+        raise click.UsageError(f"--demo cannot be combined with --{typed[0]}: it has its own registry")
+    # SIGTERM must unwind too, so that the folder is deleted. uvicorn raises it again when it has stopped.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
+    with tempfile.TemporaryDirectory(prefix="toolroll-demo-", ignore_cleanup_errors=True) as folder:
+        own = {"catalog": f"sqlite:///{folder}/tools.db", "upstream": "", "authentication": "none"}
+        settings = read_settings(
+            None, **{**options, **own, "messages": "kept", "journal": f"{folder}/journal"}
+        )
+        check_address(settings)
+        note(f"writing {DAYS} days of demonstration data…")
+        write_demonstration(settings.catalog, embedder=settings.embedder)
+        note(f"http://{settings.host}:{settings.port}/admin/ shows it; the data is deleted when this ends")
+        serve(settings)
     return 0

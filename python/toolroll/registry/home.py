@@ -73,6 +73,7 @@ class RegistryHome:
         sessions_s: float | None,
         max_age_s: float,
         progress: Progress | None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         """Reads the registry, builds the shared catalog and begins to follow.
 
@@ -85,12 +86,13 @@ class RegistryHome:
             sessions_s: seconds after which an unused conversation is deleted; None for never.
             max_age_s: seconds for which this process believes what it has of a conversation.
             progress: called with (texts embedded, in all).
+            clock: see `Engine`.
 
         Raises:
             NotFound: there is no such database.
             StoreUnavailable: it cannot be read, or is of another version.
         """
-        self._profile = profile
+        self._profile, self._clock = profile, clock
         self._closing, self._is_closed = threading.Lock(), False
         # Readers and lookups have pools of their own, which give up a store that hangs after seconds.
         self._calls = CallPool(_CALLS, "toolroll-calls", patience_s=_CALLS_PATIENCE_S)
@@ -383,6 +385,7 @@ class RegistryHome:
             observe=self._note,
             want=want,
             expired=expired,
+            clock=self._clock,
         )
 
     def _expired(self) -> Failure | None:

@@ -45,7 +45,7 @@ def serve(settings: ServerSettings) -> None:
         _check_profile,
         _check_rate,
         _check_sign_in,
-        _check_address,
+        check_address,
     ):
         check(settings)
     configure(settings.log)
@@ -86,7 +86,7 @@ def problems_with(settings: ServerSettings) -> Iterator[str]:
         _check_profile,
         _check_rate,
         _check_sign_in,
-        _check_address,
+        check_address,
     ):
         try:
             check(settings)
@@ -113,6 +113,22 @@ def check_access(settings: ServerSettings) -> None:
             f"hosts is empty, must list the names by which callers reach {host!r:.100}, such as "
             '["tools.example.com"], or be ["*"]'
         )
+
+
+def check_address(settings: ServerSettings) -> None:
+    """Refuses an address that `check_access` refuses, or that nobody can listen on.
+
+    Raises:
+        InvalidInput: says why.
+    """
+    check_access(settings)
+    host = settings.host.strip("[]")
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as listener:
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((host, settings.port))
+        except OSError as error:
+            raise InvalidInput(f"{host}:{settings.port}: cannot be listened on: {error}") from error
 
 
 @contextmanager
@@ -155,14 +171,3 @@ def _check_rate(settings: ServerSettings) -> None:
 
 def _check_sign_in(settings: ServerSettings) -> None:
     identity_provider(settings, "unused")
-
-
-def _check_address(settings: ServerSettings) -> None:
-    check_access(settings)
-    host = settings.host.strip("[]")
-    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as listener:
-        try:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind((host, settings.port))
-        except OSError as error:
-            raise InvalidInput(f"{host}:{settings.port}: cannot be listened on: {error}") from error

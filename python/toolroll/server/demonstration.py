@@ -1,0 +1,109 @@
+"""A registry for trying the service: the demonstration catalog with three weeks of invented use."""
+
+from __future__ import annotations
+
+import random
+import time
+from pathlib import Path
+
+import toolroll
+from toolroll import Context, Toolroll
+from toolroll.embedders import named
+from toolroll.formats.sources.folder import read_folder
+from toolroll.registry.home import RegistryHome, follow_options, recording_options
+from toolroll.registry.registry import Registry
+from toolroll.rules import PageMapping, Rule
+from toolroll.selection.pipeline_builder import PipelineBuilder
+from toolroll.selection.profiles import profile
+from toolroll.tools import Tool
+
+DAYS = 21
+BROKEN = "get_current_weather"  # works at first, and fails from a day on
+_DAY_S = 86_400.0
+_BREAKS_AFTER_S = (DAYS - 6) * _DAY_S
+_TURNS, _WEEKEND_SHARE = 60, 0.4  # selections of a working day; how many of them a day of the weekend has
+_USERS = 25
+_FAILING_SHARE = 0.06  # of the calls to a tool that works
+_FLUSH_S = 30.0
+_TIERS = ("free", "pro", "enterprise")
+_PAGES = ("home", "deals", "settings")  # all tools are candidates
+_PAGE_TOOLKITS = {"contacts": ("crm", "people"), "calendar": ("calendar", "scheduler")}
+_HELPDESK = (
+    Tool("find_ticket", "Finds support tickets by customer, state or words", toolkit="helpdesk"),
+    Tool("answer_ticket", "Sends an answer to the customer of a support ticket", toolkit="helpdesk"),
+    Tool("close_ticket", "Closes a support ticket", toolkit="helpdesk"),
+)
+
+
+def write_demonstration(url: str, *, embedder: str = "static", now: float | None = None) -> None:
+    """Makes a registry at this URL, with tools, rules, changes that wait for approval, and logged selections.
+
+    now: the end of the three weeks, in seconds since the epoch; None for the present.
+    """
+    with Registry.open(url, actor="demo") as registry:
+        _write_tools(registry)
+    _write_events(url, embedder, time.time() if now is None else now)
+
+
+def _write_tools(registry: Registry) -> None:
+    registry.import_(read_folder(Path(toolroll.__file__).with_name("demo") / "toolkits"))
+    registry.set_tiers(_TIERS)
+    registry.rules.add(
+        Rule("free plans have no campaigns", "deny", "tier", {"tier": {"lt": "pro"}}, toolkit="campaigns")
+    )
+    registry.rules.add(
+        Rule("guests change no passwords", "deny", "role", {"role": "guest"}, toolkit="passwords")
+    )
+    for page, toolkits in _PAGE_TOOLKITS.items():
+        registry.pages.add(PageMapping(page, toolkits))
+    registry.sync(_HELPDESK[:2], plugin="helpdesk", plugin_version="2.0.0", trusted=True)
+    registry.sync(_HELPDESK, plugin="helpdesk", plugin_version="2.1.0", review="all")
+    weather = registry.tool("get_forecast")
+    registry.propose(
+        "get_forecast",
+        {"description": weather.tool.description + " Tells sailors about the wind at sea."},
+        version=weather.version,
+        reason="sailors ask for it",
+    )
+
+
+def _write_events(url: str, embedder: str, end: float) -> None:
+    """Selects for examples of the tools, at times of the past, and reports calls as a model may make them."""
+    draw = random.Random(7)
+    at = end - DAYS * _DAY_S
+    home = RegistryHome(
+        url,
+        PipelineBuilder(named.embedder(embedder), profile("default"), "auto", {}),
+        follow_options(0.5, 10.0, 1_000, True, None),
+        recording_options("kept", None, "process", None, 1.0),
+        profile="default",
+        sessions_s=None,
+        max_age_s=0.0,
+        progress=None,
+        clock=lambda: at,
+    )
+    with Toolroll(home) as roll:
+        asked = [(text, tool) for tool in roll.catalog.tools for text in tool.examples]
+        settings = tuple(sorted({key for kit in roll.catalog.toolkits.values() for key in kit.settings_keys}))
+        popular = [draw.paretovariate(1.2) for _ in asked]
+        asked_of_broken = [(text, tool) for text, tool in asked if tool.name == BROKEN]
+        for day in range(DAYS):
+            morning = end - (DAYS - day) * _DAY_S
+            is_weekend = time.gmtime(morning).tm_wday >= 5
+            turns = int(_TURNS * (_WEEKEND_SHARE if is_weekend else 1) * draw.uniform(0.8, 1.2))
+            for moment in sorted(draw.uniform(0, _DAY_S) for _ in range(turns)):
+                at = morning + moment
+                message, wanted = (
+                    draw.choice(asked_of_broken) if draw.random() < 0.05 else draw.choices(asked, popular)[0]
+                )
+                user = draw.randrange(_USERS)
+                own_page = [page for page, toolkits in _PAGE_TOOLKITS.items() if wanted.toolkit in toolkits]
+                page = draw.choice(own_page or _PAGES)
+                context = Context(user=f"user {user}", tier=_TIERS[user % 3], page=page, settings=settings)
+                picked = roll.select(message, context)
+                if wanted.name not in picked.shown:
+                    roll.record(picked)
+                    continue
+                is_down = wanted.name == BROKEN and moment + day * _DAY_S > _BREAKS_AFTER_S
+                roll.record(picked, {wanted.name: not is_down and draw.random() >= _FAILING_SHARE})
+            roll.flush(_FLUSH_S)

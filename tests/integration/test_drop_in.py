@@ -476,6 +476,12 @@ def test_a_request_without_a_body_has_none_behind_the_proxy(upstream, port):
     assert upstream.requests[-1]["body"] == b""
 
 
+def test_the_paths_that_the_service_opens_to_all_are_the_providers_here(upstream, port):
+    assert ask(port, None, "/openapi.json", "GET")[0] == 200
+    assert upstream.requests[-1]["path"].endswith("/openapi.json")
+    assert ask(port, None, "/openapi.json", "GET", host="evil.example")[0] == 421
+
+
 def test_a_compressed_answer_and_an_error_pass_as_they_are(upstream, port):
     content = gzip.compress(b'{"id": "1"}')
     upstream.then(
@@ -676,7 +682,8 @@ def test_a_service_key_lets_in_and_goes_no_further(upstream, tmp_path):
         for headers in ({}, {"authorization": f"Bearer {key}"}, {"x_service_key": key}):
             status, _, answer = ask(port, chat(), "/v1/messages", **headers)
             assert (status, json.loads(answer)["error"]["type"]) == (401, "authentication_error")
-        assert ask(port, None, "/v1/models", "GET")[0] == 401
+        for path in ("/v1/models", "/openapi.json", "/admin/"):
+            assert ask(port, None, path, "GET")[0] == 401
         assert ask(port, chat(), x_toolroll_key=reader)[0] == 403
         other = json.dumps({"org": "other"})
         assert ask(port, chat(), x_toolroll_key=key, x_toolroll_context=other)[0] == 403

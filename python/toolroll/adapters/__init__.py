@@ -1,5 +1,6 @@
 """toolroll inside agent frameworks and monitoring systems: one file for each, and what the former share."""
 
+from toolroll.adapters.selection_options import SelectionOptions
 from toolroll.adapters.tool_selector import AgentTurn, ToolSelector
 
-__all__ = ["AgentTurn", "ToolSelector"]
+__all__ = ["AgentTurn", "SelectionOptions", "ToolSelector"]

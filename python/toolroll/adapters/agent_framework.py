@@ -8,9 +8,9 @@ agent = Agent(client=client, tools=tools, middleware=tool_selection(max_tools=12
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextvars import ContextVar
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from agent_framework import (
@@ -25,10 +25,14 @@ from agent_framework import (
 )
 
 from toolroll.adapters.messages import CallResult, MadeCall, ReadMessage, Role, failed_by_text
+from toolroll.adapters.selection_options import SelectionOptions
 from toolroll.adapters.tool_choice import chosen_names
 from toolroll.adapters.tool_selector import ToolSelector
 from toolroll.context import Context
 from toolroll.roll import Toolroll
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 _ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "tool": "tool"}
 _run: ContextVar[str | None] = ContextVar("toolroll_run", default=None)
@@ -37,10 +41,8 @@ _run: ContextVar[str | None] = ContextVar("toolroll_run", default=None)
 def tool_selection(
     roll: Toolroll | None = None,
     *,
-    max_tools: int | None = None,
-    always_include: Iterable[str] = (),
-    k: int | None = None,
     context: Context | None = None,
+    **options: Unpack[SelectionOptions],
 ) -> list[Any]:
     """The middlewares of an agent: for its runs, its model and its tools.
 
@@ -48,20 +50,16 @@ def tool_selection(
 
     Args:
         roll: whose rules apply, which learns, and which keeps conversations; None for one in memory.
-        max_tools: how many tools are sent at the most, beside `always_include` and hosted ones.
-        always_include: names of tools that every turn has. A name that no tool has is passed over.
-        k: how many tools retrieval finds, as in `Toolroll.select`.
         context: who asks.
+        options: max_tools, always_include and k; see `SelectionOptions`.
     """
     selector = ToolSelector(
         roll,
-        k=k,
-        max_tools=max_tools,
-        always_include=always_include,
         context=context,
         read_tool=_described,
         read_messages=read_messages,
         suspending=(MiddlewareTermination,),
+        **options,
     )
     return [RunMiddleware(selector), ToolSelection(selector), CallReports(selector)]
 

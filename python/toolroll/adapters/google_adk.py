@@ -11,16 +11,19 @@ another agent, are always sent.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.tools import BaseTool
 
 from toolroll.adapters.messages import failed_by_text
+from toolroll.adapters.selection_options import SelectionOptions
 from toolroll.adapters.tool_selector import AgentTurn, ToolSelector
 from toolroll.context import Context
 from toolroll.roll import Toolroll
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 _OWN = ("transfer_to_agent", "set_model_response", "load_memory", "load_artifacts")  # of ADK itself
 
@@ -35,31 +38,22 @@ class ToolSelectionPlugin(BasePlugin):  # type: ignore[misc]
         self,
         roll: Toolroll | None = None,
         *,
-        max_tools: int | None = None,
-        always_include: Iterable[str] = (),
-        k: int | None = None,
         context: Context | None = None,
         name: str = "toolroll",
+        **options: Unpack[SelectionOptions],
     ) -> None:
         """Reads the tools with the first message.
 
         Args:
             roll: whose rules apply, which learns, and which keeps conversations; None for one in memory.
-            max_tools: how many tools are sent at the most, beside `always_include` and ADK's own.
-            always_include: names of tools that every turn has. A name that no tool has is passed over.
-            k: how many tools retrieval finds, as in `Toolroll.select`.
             context: who asks; None takes the user of ADK's session.
             name: of the plugin.
+            options: max_tools, always_include and k; see `SelectionOptions`.
         """
         super().__init__(name=name)
         self._context = context
-        self.selector = ToolSelector(
-            roll,
-            k=k,
-            max_tools=max_tools,
-            always_include=(*always_include, *_OWN),
-            read_tool=_described,
-        )
+        options["always_include"] = (*options.get("always_include", ()), *_OWN)
+        self.selector = ToolSelector(roll, read_tool=_described, **options)
 
     async def before_model_callback(self, *, callback_context: Any, llm_request: Any) -> None:
         """Leaves the selected declarations in the request."""

@@ -11,17 +11,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from haystack.components.agents.state.state import State
 from haystack.dataclasses import ChatMessage
 
 from toolroll.adapters.messages import CallResult, MadeCall, ReadMessage, Role
+from toolroll.adapters.selection_options import SelectionOptions
 from toolroll.adapters.tool_selector import ToolSelector
 from toolroll.context import Context
 from toolroll.errors import InvalidInput
 from toolroll.roll import Toolroll
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 _ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "tool": "tool"}
 
@@ -29,28 +33,22 @@ _ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "tool": "to
 def selection_hooks(
     roll: Toolroll | None = None,
     *,
-    max_tools: int | None = None,
-    always_include: Iterable[str] = (),
-    k: int | None = None,
     context: Context | None = None,
+    **options: Unpack[SelectionOptions],
 ) -> dict[str, list[SelectionHook]]:
     """Hooks by the points at which they run; join lists where you have hooks of your own.
 
     Args:
         roll: whose rules apply, which learns, and which keeps conversations; None for one in memory.
-        max_tools: how many tools are sent at the most, beside `always_include`.
-        always_include: names of tools that every turn has. A name that no tool has is passed over.
-        k: how many tools retrieval finds, as in `Toolroll.select`.
         context: who asks.
+        options: max_tools, always_include and k; see `SelectionOptions`.
     """
     selector = ToolSelector(
         roll,
-        k=k,
-        max_tools=max_tools,
-        always_include=always_include,
         context=context,
         read_tool=_described,
         read_messages=read_messages,
+        **options,
     )
     points: dict[str, Callable[[ToolSelector, State], None]] = {
         "before_llm": _narrow,

@@ -16,15 +16,19 @@ from the results in the next request, and a call of a tool that was not sent can
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from litellm.integrations.custom_logger import CustomLogger
 
+from toolroll.adapters.selection_options import SelectionOptions
 from toolroll.adapters.tool_choice import chosen_names
 from toolroll.adapters.tool_selector import AgentTurn, ToolSelector
 from toolroll.context import Context
 from toolroll.roll import Toolroll
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 HEADER = "x-toolroll"  # of a response: how many tools came, and how many were sent on
 # Who asks, made of the key's record (None in the SDK) and the request.
@@ -38,23 +42,19 @@ class _Selecting(CustomLogger):  # type: ignore[misc]
         self,
         roll: Toolroll | None = None,
         *,
-        max_tools: int | None = None,
-        always_include: Iterable[str] = (),
-        k: int | None = None,
         context: ContextOf | None = None,
+        **options: Unpack[SelectionOptions],
     ) -> None:
         """Reads the tools of each request.
 
         Args:
             roll: whose rules apply, which learns, and which keeps conversations; None for one in memory.
-            max_tools: how many tools are sent at the most, beside `always_include` and hosted ones.
-            always_include: names of tools that are always sent, if they came with the request.
-            k: how many tools retrieval finds, as in `Toolroll.select`.
             context: who asks. None takes team and user of the proxy's key.
+            options: max_tools, always_include and k; see `SelectionOptions`.
         """
         super().__init__()
         self._context_of = _key_context if context is None else context
-        self.selector = ToolSelector(roll, k=k, max_tools=max_tools, always_include=always_include)
+        self.selector = ToolSelector(roll, **options)
 
     async def select(self, request: dict[str, Any], key: Any = None) -> dict[str, Any]:
         """The request with the selected tools; itself where it has no tools or no messages."""

@@ -30,6 +30,8 @@ _ROLES: Mapping[str, Role] = {
 }
 _CALLS = ("tool_use", "function_call", "tool_call", "mcp_call")  # types of blocks and items
 _RESULTS = ("tool_result", "function_call_output", "function_result", "tool_call_result")
+_CALL_FIELDS = ("functionCall", "function_call", "toolUse")  # of blocks without a type
+_RESULT_FIELDS = ("functionResponse", "function_response", "toolResult")
 _ERRORS = ("error", "traceback (most recent call last)", "exception:", "failed to ")
 _FAILED_STATUS = ("error", "failed", "failure")
 
@@ -111,10 +113,10 @@ def read_message(message: object) -> ReadMessage | None:
     for block in content if _is_blocks(content) else ():
         if isinstance(block, str):
             texts.append(block)
-        elif (call := _call_in(block)) is not None:
-            calls.append(call)
-        elif (result := _result_in(block)) is not None:
-            results.append(result)
+        elif (call := _held(block, _CALLS, _CALL_FIELDS)) is not None:
+            calls.append(_call(call))
+        elif (result := _held(block, _RESULTS, _RESULT_FIELDS)) is not None:
+            results.append(_result(result))
         elif isinstance(text := _field(block, "text"), str):
             texts.append(text)
     if isinstance(content, str):
@@ -178,23 +180,13 @@ def _call(call: Any) -> MadeCall:
     return MadeCall(_name(call_id), _name(name))
 
 
-def _call_in(block: object) -> MadeCall | None:
-    """The call in a block of a message's content."""
-    if _field(block, "type") in _CALLS:
-        return _call(block)
-    for key in ("functionCall", "function_call", "toolUse"):
-        if (call := _field(block, key)) is not None:
-            return _call(call)
-    return None
-
-
-def _result_in(block: object) -> CallResult | None:
-    """The result in a block of a message's content."""
-    if _field(block, "type") in _RESULTS:
-        return _result(block)
-    for key in ("functionResponse", "function_response", "toolResult"):
-        if (result := _field(block, key)) is not None:
-            return _result(result)
+def _held(block: object, types: tuple[str, ...], fields: tuple[str, ...]) -> Any:
+    """The call or result in a block of a message's content: the block itself or one of its fields."""
+    if _field(block, "type") in types:
+        return block
+    for name in fields:
+        if (held := _field(block, name)) is not None:
+            return held
     return None
 
 

@@ -10,7 +10,7 @@ It selects from all function tools of the agent, those of toolsets and MCP serve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,8 +25,10 @@ from pydantic_ai.exceptions import (
 )
 from pydantic_ai.messages import ModelMessage, ToolCallPart
 from pydantic_ai.tools import ToolDefinition
+from typing_extensions import Unpack
 
 from toolroll.adapters.messages import CallResult, MadeCall, ReadMessage, failed_by_text
+from toolroll.adapters.selection_options import SelectionOptions
 from toolroll.adapters.tool_selector import AgentTurn, ToolSelector
 from toolroll.context import Context
 from toolroll.roll import Toolroll
@@ -46,30 +48,24 @@ class ToolSelection(AbstractCapability[Any]):  # type: ignore[misc]
         self,
         roll: Toolroll | None = None,
         *,
-        max_tools: int | None = None,
-        always_include: Iterable[str] = (),
-        k: int | None = None,
         context: Context | ContextOf | None = None,
+        **options: Unpack[SelectionOptions],
     ) -> None:
         """Reads the tools with the first message.
 
         Args:
             roll: whose rules apply, which learns, and which keeps conversations; None for one in memory.
-            max_tools: how many tools are sent at the most, beside `always_include`.
-            always_include: names of tools that every turn has. A name that no tool has is passed over.
-            k: how many tools retrieval finds, as in `Toolroll.select`.
             context: who asks, or a function that makes it of the `RunContext`.
+            options: max_tools, always_include and k; see `SelectionOptions`.
         """
         self._context_of = context if callable(context) else None
         self.selector = ToolSelector(
             roll,
-            k=k,
-            max_tools=max_tools,
-            always_include=always_include,
             context=context if isinstance(context, Context) else None,
             read_tool=_described,
             read_messages=read_messages,
             suspending=(ApprovalRequired, CallDeferred, SkipToolExecution),
+            **options,
         )
 
     async def prepare_tools(

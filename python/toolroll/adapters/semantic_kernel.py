@@ -9,8 +9,8 @@ reply = await service.get_chat_message_content(history, settings, kernel=kernel)
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from semantic_kernel import Kernel
@@ -21,9 +21,13 @@ from semantic_kernel.filters import FilterTypes
 from semantic_kernel.functions import FunctionResult
 
 from toolroll.adapters.messages import CallResult, MadeCall, ReadMessage, Role, failed_by_text
+from toolroll.adapters.selection_options import SelectionOptions
 from toolroll.adapters.tool_selector import ToolSelector
 from toolroll.context import Context
 from toolroll.roll import Toolroll
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 _FAILED = (
     "An error occurred while invoking the function"  # how the kernel begins the answer after an exception
@@ -60,31 +64,25 @@ class ToolSelection:
         kernel: Kernel,
         roll: Toolroll | None = None,
         *,
-        max_tools: int | None = None,
-        always_include: Iterable[str] = (),
-        k: int | None = None,
         context: Context | None = None,
+        **options: Unpack[SelectionOptions],
     ) -> None:
         """Adds a filter to the kernel, which reports the calls.
 
         Args:
             kernel: whose functions are selected from.
             roll: whose rules apply, which learns, and which keeps conversations; None for one in memory.
-            max_tools: how many functions are sent at the most, beside `always_include`.
-            always_include: full names ("plugin-function") that every turn has. A name that no function has is
-                passed over.
-            k: how many functions retrieval finds, as in `Toolroll.select`.
             context: who asks.
+            options: max_tools, always_include and k; see `SelectionOptions`. Names are
+                full ("plugin-function").
         """
         self._kernel = kernel
         self.selector = ToolSelector(
             roll,
-            k=k,
-            max_tools=max_tools,
-            always_include=always_include,
             context=context,
             read_tool=_described,
             read_messages=read_messages,
+            **options,
         )
         kernel.add_filter(FilterTypes.AUTO_FUNCTION_INVOCATION, self._around_call)
 

@@ -8,18 +8,21 @@ agent = select_tools(Agent(model=model, tools=tools), max_tools=12)
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
 from strands import Agent
 from strands.hooks import AfterInvocationEvent, AfterToolCallEvent, BeforeToolCallEvent
 from strands.middleware import InvokeModelStage
 
+from toolroll.adapters.selection_options import SelectionOptions
 from toolroll.adapters.tool_choice import chosen_names
 from toolroll.adapters.tool_selector import ToolSelector
 from toolroll.context import Context
 from toolroll.roll import Toolroll
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 class _Spec(NamedTuple):
@@ -32,26 +35,20 @@ def select_tools(
     agent: Agent,
     roll: Toolroll | None = None,
     *,
-    max_tools: int | None = None,
-    always_include: Iterable[str] = (),
-    k: int | None = None,
     context: Context | None = None,
     conversation: str | None = None,
+    **options: Unpack[SelectionOptions],
 ) -> Agent:
     """Makes the agent select its tools, refuse calls of others and report outcomes. Returns the agent.
 
     Args:
         agent: an agent object holds one conversation.
         roll: whose rules apply, which learns, and which keeps conversations; None for one in memory.
-        max_tools: how many tools are sent at the most, beside `always_include`.
-        always_include: names of tools that every turn has. A name that no tool has is passed over.
-        k: how many tools retrieval finds, as in `Toolroll.select`.
         context: who asks.
         conversation: its name, where another process goes on with it; None for one of its own.
+        options: max_tools, always_include and k; see `SelectionOptions`.
     """
-    selector = ToolSelector(
-        roll, k=k, max_tools=max_tools, always_include=always_include, context=context, read_tool=_described
-    )
+    selector = ToolSelector(roll, context=context, read_tool=_described, **options)
     name = uuid4().hex if conversation is None else conversation
 
     async def narrow(request: Any) -> Any:

@@ -103,11 +103,17 @@ def _checks(config: Path | None, catalog: str | None) -> Iterator[Check]:
         except ToolrollError as error:
             yield Check("settings", False, redacted(str(error)))
     url = settings.catalog if settings else catalog
-    if url is None:
-        yield Check("registry", None, "not checked: --catalog names one")
+    if settings or url:
+        yield _tried("embedder", lambda: _embedder(settings.embedder if settings else "static"))
+    if not url:
+        reason = "--catalog names one"
+        if settings is not None:
+            reason = "the settings name none"
+        elif config is not None:
+            reason = "the settings that name it are wrong"
+        yield Check("registry", None, f"not checked: {reason}")
         return
     yield _tried("registry", lambda: _registry(url))
-    yield _tried("embedder", lambda: _embedder(settings.embedder if settings else "static"))
     yield _tried("journal", lambda: _journal(url, settings.journal if settings else ""))
 
 

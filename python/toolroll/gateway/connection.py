@@ -115,9 +115,8 @@ class Connection:
                     if time.monotonic() - began > _STEADY_S:
                         wait_s = FIRST_RETRY_S
                 self._down(f"{reason}{self._last_words()}", time.monotonic() + wait_s)
-                level = (
-                    logging.DEBUG if self.reason == told else logging.WARNING
-                )  # a dead server says it once
+                # At every retry a dead server would say the same.
+                level = logging.DEBUG if self.reason == told else logging.WARNING
                 told = self.reason
                 _log.log(level, "server %r: %s; next try in %.1f s", self.spec.name, told, wait_s)
                 with anyio.move_on_after(wait_s):

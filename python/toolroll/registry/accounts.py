@@ -21,7 +21,7 @@ from argon2.exceptions import InvalidHashError, VerificationError
 from toolroll.errors import Conflict, InvalidInput, NotFound
 from toolroll.identity import canonical_json
 from toolroll.registry import governed_rows
-from toolroll.registry.service_keys import ROLES
+from toolroll.registry.service_keys import ROLES, roles_among
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database, is_storable, words
 from toolroll.registry.store.row_reader import Row, UnreadableRow, read_rows
@@ -122,19 +122,11 @@ class Accounts:
         """
         governed_rows.check_name(name, "account name")
         _check_password(password)
-        if isinstance(roles, str) or not roles or not set(roles) <= set(ACCOUNT_ROLES):
-            raise InvalidInput(f"roles is {roles!r:.200}, must be some of {', '.join(ACCOUNT_ROLES)}")
+        allowed = roles_among(ACCOUNT_ROLES, roles)
         with self._database.writing(self.actor, words(org or "", "org")) as write:
             if _found(write.connection, name):
                 raise Conflict(f"account {name!r:.80}: exists already")
-            account = Account(
-                name,
-                org,
-                tuple(role for role in ROLES if role in roles),
-                write.at,
-                write.actor,
-                write.at,
-            )
+            account = Account(name, org, allowed, write.at, write.actor, write.at)
             row = {each: getattr(account, each) for each in _FIELDS}
             hashed = _HASHER.hash(_hashed_text(password, account))
             write.connection.execute(

@@ -68,7 +68,7 @@ def plugins(
         found = [
             *unreadable.without(_PLUGINS, read_rows(connection, list(_PLUGINS.c), *where, order_by=order))
         ]
-        states, calls = _states(connection), _calls(connection)
+        states, calls = _states(connection, org), _calls(connection, org)
         return tuple(
             PluginRecord(
                 row["org"],
@@ -86,7 +86,13 @@ def plugins(
         )
 
 
-def _states(connection: sa.Connection) -> dict[tuple[str, str], tuple[int, int, int]]:
+def _of_plugins(org: str | None) -> list[sa.ColumnElement[bool]]:
+    """The tools that plugins of this organisation have registered."""
+    whose = [] if org is None else [_TOOLS.c.org == org]
+    return [_TOOLS.c.deleted_at.is_(None), _TOOLS.c.plugin != "", *whose]
+
+
+def _states(connection: sa.Connection, org: str | None) -> dict[tuple[str, str], tuple[int, int, int]]:
     """(organisation, plugin) → how many of its tools wait, are flagged, and are not active."""
     columns = (_TOOLS.c.org, _TOOLS.c.plugin, _TOOLS.c.review, _TOOLS.c.status, _TOOLS.c.flags)
 
@@ -102,8 +108,7 @@ def _states(connection: sa.Connection) -> dict[tuple[str, str], tuple[int, int, 
             count_if(_TOOLS.c.status != "active"),
         )
         .where(
-            _TOOLS.c.deleted_at.is_(None),
-            _TOOLS.c.plugin != "",
+            *_of_plugins(org),
             are_readable(columns, connection.dialect.name),
         )
         .group_by(_TOOLS.c.org, _TOOLS.c.plugin)
@@ -112,7 +117,7 @@ def _states(connection: sa.Connection) -> dict[tuple[str, str], tuple[int, int, 
     return {(org, name): (waiting, flagged, off) for org, name, waiting, flagged, off in rows}
 
 
-def _calls(connection: sa.Connection) -> dict[tuple[str, str], tuple[int, int, int]]:
+def _calls(connection: sa.Connection, org: str | None) -> dict[tuple[str, str], tuple[int, int, int]]:
     """(organisation, plugin) → how often its tools were shown, called and successful."""
     counts = (_ARMS.c.shown, _ARMS.c.called, _ARMS.c.succeeded)
     columns = (_ARMS.c.org, _ARMS.c.tool, _ARMS.c.level, *counts)
@@ -124,8 +129,7 @@ def _calls(connection: sa.Connection) -> dict[tuple[str, str], tuple[int, int, i
         .select_from(_TOOLS.join(_ARMS, is_theirs))
         .where(
             _ARMS.c.level == "everywhere",
-            _TOOLS.c.deleted_at.is_(None),
-            _TOOLS.c.plugin != "",
+            *_of_plugins(org),
             are_readable(columns, connection.dialect.name),
         )
         .group_by(_TOOLS.c.org, _TOOLS.c.plugin)

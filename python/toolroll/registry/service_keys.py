@@ -39,6 +39,13 @@ _TABLE = tables.service_keys
 _BOUND = ("key_id", "org", "roles", "plugin")  # what the digest covers besides the secret
 
 
+def roles_among(known: Collection[str], roles: Collection[str]) -> tuple[str, ...]:
+    """These roles, in the order of the known ones. Raises InvalidInput for none and for an unknown one."""
+    if isinstance(roles, str) or not roles or not set(roles) <= set(known):
+        raise InvalidInput(f"roles is {roles!r:.200}, must be some of {', '.join(known)}")
+    return tuple(role for role in known if role in roles)
+
+
 @dataclass(frozen=True, slots=True)
 class ServiceKey:
     """What a key allows. The secret is not part of it.
@@ -235,11 +242,10 @@ def _digest(secret: str, bound: Mapping[str, Any]) -> bytes:
 
 
 def _checked_roles(roles: Collection[str], plugin: str) -> tuple[str, ...]:
-    if isinstance(roles, str) or not roles or not set(roles) <= set(ROLES):
-        raise InvalidInput(f"roles is {roles!r:.200}, must be some of {', '.join(ROLES)}")
-    if bool(plugin) is not ("sync" in roles):
+    checked = roles_among(ROLES, roles)
+    if bool(plugin) is not ("sync" in checked):
         raise InvalidInput("plugin: a key with the role 'sync' needs one, and no other key has one")
-    return tuple(role for role in ROLES if role in roles)
+    return checked
 
 
 def _check_time(time: timedelta | None, what: str) -> None:

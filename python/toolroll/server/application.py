@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
-from prometheus_client import CollectorRegistry
 from starlette.exceptions import HTTPException
 
-from toolroll import Registry, Toolroll, __version__
-from toolroll.adapters.prometheus import ToolrollCollector
+from toolroll import __version__
 from toolroll.embedders import named
 from toolroll.errors import InvalidInput
 from toolroll.registry.accounts import Accounts
@@ -24,14 +19,15 @@ from toolroll.server.health import health_router
 from toolroll.server.hosts import LOOPBACK
 from toolroll.server.http_metrics import HttpMetrics, MeasuredRequests
 from toolroll.server.key_reader import KeyReader
-from toolroll.server.metrics import WorkerMetrics, metrics_router
+from toolroll.server.metrics import metrics_router
 from toolroll.server.outcomes import outcome_router
 from toolroll.server.page import add_page
 from toolroll.server.page_sessions import PageSessions
 from toolroll.server.problems import problem_of_bug, problem_of_http
 from toolroll.server.request_limits import RequestLimits
+from toolroll.server.resources import close, open_registry, running, worker_metrics
 from toolroll.server.selections import selection_router
-from toolroll.server.settings import CLOSING_SHARE, ServerSettings
+from toolroll.server.settings import ServerSettings
 from toolroll.server.sign_in import PATH as SIGN_IN_PATH
 from toolroll.server.sign_in import sign_in_router
 from toolroll.server.tool_registry.router import PREFIX, registry_router
@@ -48,45 +44,22 @@ def create_application(settings: ServerSettings) -> FastAPI:
     Raises:
         NotFound, StoreUnavailable, InvalidInput: as `Toolroll.open`.
     """
+    secret = settings.session_secret or secrets.token_urlsafe(32)
+    provider = identity_provider(settings, secret)
     embedder = named.embedder(settings.embedder)
-    roll = Toolroll.open(
-        settings.catalog,
-        embedder=embedder or "none",
-        profile=settings.profile,
-        messages=settings.messages,
-        journal=settings.journal or None,
-    )
+    roll, registry = open_registry(settings, embedder)
     try:
-        registry = Registry.open(settings.catalog, create=False)
         accounts = Accounts(registry.database)
         keys = KeyReader(registry.keys, accounts=accounts) if settings.authentication == "keys" else None
-        secret = settings.session_secret or secrets.token_urlsafe(32)
-        provider = identity_provider(settings, secret)
     except BaseException:
-        roll.close()
+        close(roll, registry)
         raise
-
-    metrics = WorkerMetrics(
-        CollectorRegistry(), Path(settings.metrics_folder) if settings.metrics_folder else None
-    )
-    metrics.registry.register(ToolrollCollector(roll))
-
-    @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        try:
-            async with metrics.written():
-                yield
-        finally:
-            try:
-                await roll.aclose(settings.grace_s * CLOSING_SHARE)
-            finally:
-                registry.close()
-
+    metrics = worker_metrics(settings, roll)
     sessions = PageSessions(secret, settings.public_url)
     application = FastAPI(
         title="toolroll",
         version=__version__,
-        lifespan=lifespan,
+        lifespan=lambda _: running(settings, metrics, roll, registry),
         docs_url=None,  # its page loads scripts from other hosts
         redoc_url=None,
         generate_unique_id_function=operation_id,

@@ -53,6 +53,7 @@ class Gate:
         max_body_bytes: the longest body.
         sessions: of people who signed in to the admin page.
         grants: what people may do whom an identity provider knows.
+        open_paths: of requests that pass as they are.
         is_open: whether a path needs no key, but the right host.
         key_of: the text of the key in a request.
         key_place: where that is, for callers without one.
@@ -66,6 +67,7 @@ class Gate:
     max_body_bytes: int
     sessions: PageSessions = field(default_factory=PageSessions)
     grants: tuple[Grant, ...] = ()
+    open_paths: frozenset[str] = OPEN_PATHS
     is_open: Callable[[str], bool] = is_open
     key_of: Callable[[Headers], str] = service_key_in
     key_place: str = "Authorization: Bearer or X-Service-Key"
@@ -73,7 +75,7 @@ class Gate:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers a request, or hands it on."""
-        if scope["type"] != "http" or scope["path"] in OPEN_PATHS:
+        if scope["type"] != "http" or scope["path"] in self.open_paths:
             await self.application(scope, receive, send)
             return
         headers: Headers = dict(scope["headers"])

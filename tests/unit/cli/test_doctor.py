@@ -84,3 +84,21 @@ def test_the_settings_of_the_environment_are_checked(capsys, url, monkeypatch):
     pytest.importorskip("fastapi")
     monkeypatch.setenv("TOOLROLL_SERVER_CATALOG", url)
     assert doctor(capsys)[1]["registry"] is True
+
+
+def test_a_drop_in_without_a_registry_is_right(capsys, tmp_path):
+    pytest.importorskip("fastapi")
+    file = tmp_path / "server.toml"
+    file.write_text('upstream = "https://api.openai.com/v1"\nauthentication = "none"\n')
+    status, verdicts, printed = doctor(capsys, "--config", str(file))
+    assert (status, verdicts["settings"], verdicts["registry"], verdicts["embedder"]) == (0, True, None, True)
+    assert "the settings name none" in printed
+
+
+def test_a_registry_in_wrong_settings_is_not_asked_for(capsys, tmp_path, url):
+    pytest.importorskip("fastapi")
+    file = tmp_path / "server.toml"
+    file.write_text(f'catalog = "{url}"\nprot = 80\n')
+    _, verdicts, printed = doctor(capsys, "--config", str(file))
+    assert verdicts["registry"] is None
+    assert "the settings that name it are wrong" in printed and "--catalog names one" not in printed

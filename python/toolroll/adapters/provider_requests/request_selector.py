@@ -21,6 +21,7 @@ from toolroll.errors import InvalidInput, Unavailable
 from toolroll.roll import Toolroll
 
 _log = logging.getLogger("toolroll")
+_UNRECORDED = "request: outcomes were not recorded"
 
 Delivery = Literal["replace", "allow"]
 
@@ -63,6 +64,48 @@ class Changed:
 
     body: bytes
     report: RequestReport | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A request with tools, and who asks since when.
+
+    Attributes:
+        body, request: as it came, and as it is read.
+        headers: ours, in the request.
+        begun: of `time.perf_counter`.
+    """
+
+    body: bytes
+    request: ProviderRequest
+    headers: RequestHeaders
+    context: Context
+    begun: float
+
+    def arguments(self) -> dict[str, Any]:
+        """Of `ToolSelector.turn`."""
+        return {
+            "tools": self.request.tools.items,
+            "messages": self.request.messages,
+            "conversation": self.headers.conversation_of(self.context),
+            "context": self.context,
+            "always_include": self.request.chosen,
+        }
+
+    def changed(
+        self,
+        sent: int,
+        content: bytes | None = None,
+        *,
+        kept_out: int = 0,
+        delivery: Delivery = "replace",
+        has_failed: bool = False,
+    ) -> Changed:
+        """The request to send, with its report. content: None for the body as it came."""
+        tools = self.request.tools
+        spent_ms = (time.perf_counter() - self.begun) * 1_000
+        report = RequestReport(tools.count(tools.items), sent, kept_out, spent_ms, delivery, has_failed)
+        return Changed(self.body if content is None else content, report)
 
 
 class RequestSelector:
@@ -125,29 +168,20 @@ class RequestSelector:
             InvalidInput: the body cannot be read, and there are rules that it might break.
             Unavailable: the rules cannot be applied.
         """
-        begun = time.perf_counter()
-        context = self._context_of(form, headers, context)
-        request = self._read(body, form, context)
-        if request is None:
+        asked = self._asked(body, form, headers, context)
+        if asked is None:
             return Changed(body)
         try:
-            if not request.asks:
-                return self._allowed(body, request, context, begun)
-            turn = self.selector.turn(
-                request.tools.items,
-                request.messages,
-                conversation=headers.conversation_of(context),
-                context=context,
-                always_include=request.chosen,
-            )
-            changed = self._changed(body, request, turn, begun)
+            if not asked.request.asks:
+                return self._allowed(asked)
+            turn = self.selector.turn(**asked.arguments())
+            changed = self._changed(asked, turn)
         except Exception:
-            _log.exception("request: selection failed, all tools that policy allows are sent")
-            return self._allowed(body, request, context, begun, has_failed=True)
+            return self._after_failure(asked)
         try:
-            turn.report_results(request.messages)
+            turn.report_results(asked.request.messages)
         except Exception:
-            _log.exception("request: outcomes were not recorded")
+            _log.exception(_UNRECORDED)
         return changed
 
     async def aselect(
@@ -163,31 +197,38 @@ class RequestSelector:
 
         may_report: whether outcomes that this caller sends count.
         """
-        begun = time.perf_counter()
-        context = self._context_of(form, headers, context)
-        request = self._read(body, form, context)
-        if request is None:
+        asked = self._asked(body, form, headers, context)
+        if asked is None:
             return Changed(body)
         try:
-            if not request.asks:
-                return self._allowed(body, request, context, begun)
-            turn = await self.selector.aturn(
-                request.tools.items,
-                request.messages,
-                conversation=headers.conversation_of(context),
-                context=context,
-                always_include=request.chosen,
-            )
-            changed = self._changed(body, request, turn, begun)
+            if not asked.request.asks:
+                return self._allowed(asked)
+            turn = await self.selector.aturn(**asked.arguments())
+            changed = self._changed(asked, turn)
         except Exception:
-            _log.exception("request: selection failed, all tools that policy allows are sent")
-            return self._allowed(body, request, context, begun, has_failed=True)
+            return self._after_failure(asked)
         if may_report:
             try:
-                await turn.areport_results(request.messages)
+                await turn.areport_results(asked.request.messages)
             except Exception:
-                _log.exception("request: outcomes were not recorded")
+                _log.exception(_UNRECORDED)
         return changed
+
+    def _asked(
+        self, body: bytes, form: RequestForm, headers: RequestHeaders, context: Context | None
+    ) -> _Asked | None:
+        """The request; None where there is nothing to select from."""
+        begun = time.perf_counter()
+        context = self._context_of(form, headers, context)
+        try:
+            request = ProviderRequest.read(body, form, self._known)
+        except (ValueError, RecursionError) as error:
+            if self.selector.roll.has_rules(context):
+                raise InvalidInput(f"the body cannot be read, so rules cannot be applied: {error}") from error
+            return None
+        if request is None:
+            return None
+        return _Asked(body, request, headers, context, begun)
 
     def _context_of(self, form: RequestForm, headers: RequestHeaders, context: Context | None) -> Context:
         if context is None and (headers.context or self._context is None):
@@ -196,57 +237,38 @@ class RequestSelector:
         assert context is not None
         return context if context.provider else replace(context, provider=form.provider)
 
-    def _read(self, body: bytes, form: RequestForm, context: Context) -> ProviderRequest | None:
-        """The request; None where there is nothing to select from."""
-        try:
-            return ProviderRequest.read(body, form, self._known)
-        except (ValueError, RecursionError) as error:
-            if self.selector.roll.has_rules(context):
-                raise InvalidInput(f"the body cannot be read, so rules cannot be applied: {error}") from error
-            return None
+    def _changed(self, asked: _Asked, turn: AgentTurn) -> Changed:
+        """The request with the tools of the turn."""
+        request, items = asked.request, turn.tools
+        sent = request.tools.count(items)
+        if sent == request.tools.count(request.tools.items):
+            return asked.changed(sent)
+        if self._delivery == "allow" and request.may_be_restricted:
+            visible = turn.roll.visible(turn.context)
+            if len(visible) == len(turn.listed.names):
+                return asked.changed(sent, request.restricted_to(list(turn.names)), delivery="allow")
+        content = request.with_tools(items, turn.listed.names.difference(turn.names))
+        return asked.changed(sent, content, kept_out=turn.shown.tokens.saved)
 
-    def _changed(self, body: bytes, request: ProviderRequest, turn: AgentTurn, begun: float) -> Changed:
-        tools = request.tools
-        came = tools.count(tools.items)
-        visible = turn.roll.visible(turn.context)
-        items = turn.tools
-        sent = tools.count(items)
-        if sent == came:
-            return Changed(body, RequestReport(came, sent, 0, _since(begun)))
-        if self._delivery == "allow" and request.may_be_restricted and len(visible) == len(turn.listed.names):
-            content = request.restricted_to(list(turn.names))
-            return Changed(content, RequestReport(came, sent, 0, _since(begun), "allow"))
-        gone = turn.listed.names.difference(turn.names)
-        content = request.with_tools(items, gone)
-        return Changed(content, RequestReport(came, sent, turn.shown.tokens.saved, _since(begun)))
+    def _after_failure(self, asked: _Asked) -> Changed:
+        """The request where selection has raised an error, which is logged."""
+        _log.exception("request: selection failed, all tools that policy allows are sent")
+        return self._allowed(asked, has_failed=True)
 
-    def _allowed(
-        self,
-        body: bytes,
-        request: ProviderRequest,
-        context: Context,
-        begun: float,
-        *,
-        has_failed: bool = False,
-    ) -> Changed:
+    def _allowed(self, asked: _Asked, *, has_failed: bool = False) -> Changed:
         """The request with all tools that policy allows."""
-        tools = request.tools
-        came = tools.count(tools.items)
-        roll = self.selector.roll
+        request, context, roll = asked.request, asked.context, self.selector.roll
+        came = request.tools.count(request.tools.items)
         if not (roll.has_rules(context) or context.exclude or context.only):
-            return Changed(body, RequestReport(came, came, 0, _since(begun), has_failed=has_failed))
+            return asked.changed(came, has_failed=has_failed)
         try:
-            over = roll.with_tools(tools.items)
+            over = roll.with_tools(request.tools.items)
             selection = over.preview("", replace(context, everything=True, provider=""))
-            items: tuple[Any, ...] = selection.tools
-            sent = tools.count(items)
-            content = body
+            sent = request.tools.count(selection.tools)
+            content = None
             if sent < came:
-                content = request.with_tools(items, frozenset(over.catalog.names).difference(selection.names))
+                gone = frozenset(over.catalog.names).difference(selection.names)
+                content = request.with_tools(selection.tools, gone)
         except Exception as error:
             raise Unavailable("the rules cannot be applied to the tools of the request") from error
-        return Changed(content, RequestReport(came, sent, 0, _since(begun), has_failed=has_failed))
-
-
-def _since(begun: float) -> float:
-    return (time.perf_counter() - begun) * 1_000
+        return asked.changed(sent, content, has_failed=has_failed)

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 from fastapi import FastAPI, Response
-from prometheus_client import CollectorRegistry
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from toolroll import Registry, Toolroll, __version__
-from toolroll.adapters.prometheus import ToolrollCollector
 from toolroll.adapters.provider_requests import RequestSelector, form_of
 from toolroll.adapters.provider_requests.error_bodies import error_body
 from toolroll.adapters.provider_requests.headers import KEY
@@ -25,9 +22,10 @@ from toolroll.server.health import health_router
 from toolroll.server.hosts import LOOPBACK
 from toolroll.server.http_metrics import HttpMetrics, MeasuredRequests
 from toolroll.server.key_reader import KeyReader
-from toolroll.server.metrics import WorkerMetrics, metrics_router
+from toolroll.server.metrics import metrics_router
 from toolroll.server.request_limits import RequestLimits
-from toolroll.server.settings import CLOSING_SHARE, ServerSettings
+from toolroll.server.resources import close, open_registry, running, worker_metrics
+from toolroll.server.settings import ServerSettings
 
 PROBES = frozenset({"/healthz", "/readyz"})
 METRICS = "/metrics"
@@ -51,27 +49,16 @@ def create_drop_in(settings: ServerSettings) -> ASGIApp:
             max_tools=settings.upstream_max_tools,
             delivery=settings.upstream_delivery,
         )
-        metrics = WorkerMetrics(
-            CollectorRegistry(), Path(settings.metrics_folder) if settings.metrics_folder else None
-        )
-        metrics.registry.register(ToolrollCollector(roll))
     except BaseException:
-        _close(roll, registry)
+        close(roll, registry)
         raise
+    metrics = worker_metrics(settings, roll)
     connections = Connections(upstream.base, settings.upstream_timeout_s)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        try:
-            async with metrics.written():
-                yield
-        finally:
-            await connections.aclose()
-            try:
-                await roll.aclose(settings.grace_s * CLOSING_SHARE)
-            finally:
-                if registry is not None:
-                    registry.close()
+        async with running(settings, metrics, roll, registry), aclosing(connections):
+            yield
 
     own = FastAPI(title="toolroll", version=__version__, lifespan=lifespan, openapi_url=None)
     own.include_router(health_router(roll, keys))
@@ -82,6 +69,7 @@ def create_drop_in(settings: ServerSettings) -> ASGIApp:
         limits=RequestLimits(settings.key_rate, settings.key_concurrency),
         hosts=frozenset(name.lower() for name in settings.hosts or LOOPBACK),
         max_body_bytes=settings.upstream_max_body_bytes,
+        open_paths=frozenset(),
         is_open=lambda path: False,
         key_of=_key,
         key_place="x-toolroll-key",
@@ -109,27 +97,10 @@ class _Routes:
 
 
 def _open(settings: ServerSettings) -> tuple[Toolroll, Registry | None]:
-    embedder = named.embedder(settings.embedder) or "none"
-    if not settings.catalog:
-        return Toolroll.from_tools([], embedder=embedder, profile=settings.profile), None
-    roll = Toolroll.open(
-        settings.catalog,
-        embedder=embedder,
-        profile=settings.profile,
-        messages=settings.messages,
-        journal=settings.journal or None,
-    )
-    try:
-        return roll, Registry.open(settings.catalog, create=False)
-    except BaseException:
-        roll.close()
-        raise
-
-
-def _close(roll: Toolroll, registry: Registry | None) -> None:
-    roll.close()
-    if registry is not None:
-        registry.close()
+    embedder = named.embedder(settings.embedder)
+    if settings.catalog:
+        return open_registry(settings, embedder)
+    return Toolroll.from_tools([], embedder=embedder or "none", profile=settings.profile), None
 
 
 def _key(headers: Headers) -> str:

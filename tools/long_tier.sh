@@ -4,7 +4,7 @@ set -euo pipefail
 
 usage() {
   cat <<'USAGE'
-usage: tools/long_tier.sh [tests|kills|outcomes|turns|load|faults|decisions|damage|twins|picks|requests|gateway|deploy|fuzz]...
+usage: tools/long_tier.sh [tests|kills|outcomes|turns|load|faults|decisions|damage|twins|picks|requests|gateway|deploy|service|fuzz]...
 
   tests     every property test with 5,000 examples, other ones on each run
   kills     200 kills each of a sync, a rollback, an embedding, an upgrade and a creation, on each database
@@ -19,6 +19,7 @@ usage: tools/long_tier.sh [tests|kills|outcomes|turns|load|faults|decisions|dama
   gateway   five real MCP servers from package registries behind the gateway, and 1,000 calls at once with a server
             killed; with both versions of the package mcp. Needs node and npm
   deploy    what the image's build does, as a script, and the service as the image runs it: as another user
+  service   300 requests to each operation of the service from each caller, generated from its OpenAPI description
   picks     100,000 random worlds in which the core and the stages in Python must select the same
   requests  10,000 requests to providers, of which the drop-in must keep every byte but the tools
   fuzz      every fuzzer for FUZZ_SECONDS
@@ -36,7 +37,7 @@ python=${PYTHON:-python}
 modes=("${@:-all}")
 for mode in "${modes[@]}"; do
   case $mode in
-    tests | kills | outcomes | turns | load | faults | decisions | damage | twins | picks | requests | gateway | deploy | fuzz | all) ;;
+    tests | kills | outcomes | turns | load | faults | decisions | damage | twins | picks | requests | gateway | deploy | service | fuzz | all) ;;
     -h | --help) usage && exit 0 ;;
     *) usage >&2 && exit 2 ;;
   esac
@@ -87,6 +88,11 @@ if wanted gateway; then
 fi
 if wanted deploy; then
   TOOLROLL_DEPLOY=1 "$python" -m pytest -m "" -n 0 --timeout 3600 tests/integration/test_deploy.py
+fi
+if wanted service; then
+  "$python" -m pip install -q schemathesis
+  TOOLROLL_SERVICE_REQUESTS=300 "$python" -m pytest -m "" -n 0 --timeout 7200 \
+    tests/integration/generated_service_requests.py
 fi
 if wanted picks; then
   HYPOTHESIS_PROFILE=long TOOLROLL_PICKS=100000 \

@@ -645,8 +645,8 @@ class _ListedTools:
     ) -> None:
         """first: another list of the same items."""
         self.objects, self.content = objects, content
-        self.items = items if first is None else first.items
-        self.first = self if first is None else first
+        self.items: list[Mapping[str, Any]] = items if first is None else first.items
+        self.first: _ListedTools = self if first is None else first
         self.names: frozenset[str] = frozenset() if first is None else first.names
         self._divided: _Divided | None = None if first is None else first._divided
 

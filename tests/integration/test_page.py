@@ -397,7 +397,9 @@ def test_the_overview_shows_selections_over_time_by_hour_and_by_day(
         counts = card.get_by_role("cell").all_inner_texts()
         assert sum(int(count) for count in counts) == 60
     expect(page.get_by_role("img", name="Success over time")).to_be_visible()
-    sizes = "element => [element.getBoundingClientRect().bottom, document.documentElement.scrollHeight - scrollY]"
+    sizes = (
+        "element => [element.getBoundingClientRect().bottom, document.documentElement.scrollHeight - scrollY]"
+    )
     side, whole = page.get_by_role("banner").evaluate(sizes)
     assert side == pytest.approx(whole, abs=1)  # the ground of the navigation reaches the end of the page
 

@@ -7,9 +7,13 @@ import os
 import re
 import shlex
 import signal
+import socket
 import sys
+import threading
 import time
+from contextlib import contextmanager
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -22,6 +26,7 @@ from mcp.shared._httpx_utils import create_mcp_http_client
 from tests.integration.gateways import (
     client_of,
     command_client,
+    free_port,
     gateway_over,
     http_client,
     http_server,
@@ -37,7 +42,6 @@ from toolroll.cli import main
 from toolroll.gateway import mcp_versions
 from toolroll.gateway.caller import Caller
 from toolroll.gateway.configuration import read_configuration
-from toolroll.gateway.connection import said
 from toolroll.gateway.hooks import Refused
 from toolroll.gateway.mcp_versions import MAJOR, Json, ProtocolError
 from toolroll.gateway.options import (
@@ -48,7 +52,8 @@ from toolroll.gateway.options import (
     KeyOptions,
     ServerOptions,
 )
-from toolroll.gateway.places import state_folder
+from toolroll.gateway.places import log_file, state_folder
+from toolroll.gateway.reasons import said
 from toolroll.gateway.serving import open_gateway
 from toolroll.gateway.upstream import Upstream
 
@@ -819,6 +824,85 @@ def test_the_doctor_tells_which_server_cannot_be_used(tmp_path, monkeypatch, cap
     assert not found["absent"]["ok"] and "install it" in found["absent"]["problem"]
     assert "NO_SUCH_TOKEN is not set" in found["secret"]["problem"]
     assert "disabled" in found["off"]["problem"]
+
+
+def test_why_a_server_is_away_is_told_with_what_to_do(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+
+    def process(code):
+        return {"command": sys.executable, "args": ["-S", "-E", "-c", code]}
+
+    with socket.socket() as silent, http_statuses() as url:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        port = silent.getsockname()[1]
+        web = {name: {"url": f"{url}/{name}/mcp?key=SECRET"} for name in ("401", "403", "404", "500")}
+        servers = {
+            "absent": {"command": "no-such-program"},
+            "exits": process("import sys; print('no licence', file=sys.stderr); sys.exit(3)"),
+            "quiet": process("pass"),
+            "killed": process("import os; os.kill(os.getpid(), 9)"),
+            "hangs": {"url": f"http://127.0.0.1:{port}/mcp"},
+            "refuses": {"url": f"http://127.0.0.1:{free_port()}/mcp"},
+            **web,
+            "key": {"url": f"{url}/401/mcp", "headers": {"Authorization": "Bearer SECRET"}},
+            "sse": {"url": f"{url}/403/sse", "type": "sse"},
+        }
+        path = write_configuration(tmp_path, servers, servers={"hangs": {"start_timeout_s": 1}})
+        (state := state_folder(path)).joinpath("logs").mkdir(parents=True)
+        log_file(state, "quiet").write_text("of another start\n")
+        began = time.time()
+
+        async def run_and_look():
+            async with open_gateway(read_configuration(path, {}), state) as (gateway, _):
+                for upstream in gateway.upstreams.values():
+                    await upstream.main.tried()
+                await anyio.sleep(2.5)
+                assert main(["mcp", "status", "--config", str(path), "--json"]) == 0
+                assert main(["mcp", "status", "--config", str(path)]) == 0
+
+        run(run_and_look)
+    found = capsys.readouterr().out
+    assert "SECRET" not in found and "NEXT TRY" in found
+    (gateway,) = json.JSONDecoder().raw_decode(found)[0]["gateways"]
+    reasons = {one["name"]: one["reason"] for one in gateway["servers"]}
+    assert reasons.pop("refuses").endswith(": Connection refused")
+    assert reasons == {
+        "absent": "command: its program 'no-such-program' is not there: install it, or write its whole path",
+        "exits": "it ended with exit code 3 (its last line: no licence)",
+        "quiet": "it ended with exit code 0",
+        "killed": "it was killed by SIGKILL",
+        "hangs": "it did not answer within 1 s of its start",
+        "401": "its user has to sign in: call sign_in, or run `toolroll mcp sign-in 401`",
+        "403": "its answer has the HTTP status 403 Forbidden: whoever is signed in, or the configured key, may not use it",
+        "404": "its answer has the HTTP status 404 Not Found: there is no MCP server at this url",
+        "500": "its answer has the HTTP status 500 Internal Server Error",
+        "key": "its answer has the HTTP status 401 Unauthorized: it does not accept the header Authorization that is configured",
+        "sse": "its answer has the HTTP status 403 Forbidden: whoever is signed in, or the configured key, may not use it",
+    }
+    waiting = [one for one in gateway["servers"] if one["state"] == "down"]
+    assert len(waiting) > 5 and all(0 < one["next_try"] - began < 70 for one in waiting)
+
+
+@contextmanager
+def http_statuses():
+    """The URL of a server that answers with the status in the request's path."""
+
+    class Answers(BaseHTTPRequestHandler):
+        def do_POST(self):
+            self.send_response(int(self.path.split("/")[1]))
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        do_GET = do_POST
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
 
 
 def test_the_status_and_the_logs_of_a_running_gateway_are_shown(tmp_path, monkeypatch, capsys):

@@ -86,7 +86,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, click.Abort):
         return _fail("toolroll", "interrupted; unfinished changes were rolled back", INTERRUPTED)
     except ToolrollError as error:
-        return _fail(meta.get(PATH, "toolroll"), str(error))
+        told = [_fail(meta.get(PATH, "toolroll"), str(each)) for each in getattr(error, "problems", (error,))]
+        return told[0]
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in _STORE_PACKAGES:
             raise

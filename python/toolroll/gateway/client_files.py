@@ -15,7 +15,8 @@ from typing import Any
 
 from toolroll._files import replace_file
 from toolroll.errors import Conflict, InvalidInput, NotFound
-from toolroll.gateway.configuration import SECTION, Document
+from toolroll.gateway.configuration import SECTION
+from toolroll.gateway.document import Document
 from toolroll.gateway.references import input_advice, input_reference
 
 OWN_NAME = "toolroll"  # of the gateway's entry in a client's file

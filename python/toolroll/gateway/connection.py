@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import shutil
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Protocol, TextIO
 
@@ -16,14 +16,15 @@ import anyio
 import anyio.abc
 import anyio.to_thread
 
-from toolroll.errors import InvalidInput, Overloaded, Unavailable
+from toolroll.errors import InvalidInput, Overloaded, ToolrollError, Unavailable
 from toolroll.gateway import mcp_versions
 from toolroll.gateway.mcp_versions import Client, Json, OnProgress, ProtocolError
 from toolroll.gateway.openapi.server import open_openapi
+from toolroll.gateway.reasons import ended, first, last_line, not_answered, said
 from toolroll.gateway.references import resolved
 from toolroll.gateway.server_spec import ServerSpec
 from toolroll.gateway.sign_in import Account, SignInNeeded
-from toolroll.gateway.traffic import LimitedStream, Traffic
+from toolroll.gateway.traffic import Flood, LimitedStream, Traffic
 
 _log = logging.getLogger("toolroll.gateway")
 
@@ -35,8 +36,6 @@ _PING_S = 60.0
 _PING_TIMEOUT_S = 20.0
 _MOST_WAITING = 2_000  # calls that wait for their turn at one server
 _LONGEST_REASON = 500
-# What npx writes behind the error that matters.
-_SAYS_NOTHING = re.compile(r"npm notice|npm (error|ERR!)\s*(A complete log of this run|$)")
 _LARGEST_LOG = 5_000_000  # bytes of a server's standard error that are kept
 
 
@@ -64,6 +63,7 @@ class Connection:
         reason: why it is not up; "" where it is.
         starts: how often it came up.
         retry_at: when the next start is tried, by the monotonic clock; 0 where none waits.
+        next_try: the same by the clock on the wall, in seconds since 1970.
         traffic: of the present connection.
         needs_sign_in: whether it is away because nobody has signed in.
     """
@@ -84,9 +84,13 @@ class Connection:
         """
         self.spec, self.reason = spec, "it is being started"
         self.state: State = "starting"
-        self.starts, self.retry_at, self.traffic = 0, 0.0, Traffic()
+        self.starts, self.retry_at, self.next_try, self.traffic = 0, 0.0, 0.0, Traffic()
         self.client: Client | None = None
         self.needs_sign_in = self._is_refused = False
+        self._exit_code: int | None = None  # of the process that ended last
+        self._status = 0  # of the last request over HTTP that was refused
+        self._came_up = False  # the present connection
+        self._log_start = 0  # where the log of the present process begins
         self._account = account
         self._folder, self._log_file = folder, log_file
         self._on_up, self._on_notification = on_up, on_notification
@@ -104,9 +108,9 @@ class Connection:
                 began, starts = time.monotonic(), self.starts
                 try:
                     await self._serve()
-                    reason = "it closed the connection"
+                    reason = self._why_ended(None)
                 except Exception as error:  # whatever a server does costs its own tools only
-                    reason = said(error)
+                    reason = self._why_ended(error)
                     if isinstance(error, SignInNeeded):
                         wait_s = LONGEST_RETRY_S
                     _log.debug("server %r failed", self.spec.name, exc_info=error)
@@ -115,6 +119,7 @@ class Connection:
                     if time.monotonic() - began > _STEADY_S:
                         wait_s = FIRST_RETRY_S
                 self._down(f"{reason}{self._last_words()}", time.monotonic() + wait_s)
+                self.next_try = time.time() + wait_s
                 # At every retry a dead server would say the same.
                 level = logging.DEBUG if self.reason == told else logging.WARNING
                 told = self.reason
@@ -229,6 +234,7 @@ class Connection:
             SignInNeeded: it wants its user to sign in.
         """
         self.traffic, self._closed, self._is_refused = Traffic(), anyio.Event(), False
+        self._exit_code, self._status, self._came_up = None, 0, False
         try:
             with anyio.CancelScope() as self._conversation:
                 await self._converse()
@@ -257,7 +263,7 @@ class Connection:
                         self.client = client
                         await self._on_up(client)
                     self.starts += 1
-                    self.needs_sign_in = False
+                    self.needs_sign_in, self._came_up = False, True
                     self._set("up", "")
                     await self._watch(client)
                     self._ended()
@@ -316,13 +322,11 @@ class Connection:
         spec, environ = self.spec, os.environ
         if spec.transport == "stdio":
             command, args, env, cwd = process_of(spec, environ, self._folder)
-            async with mcp_versions.open_stdio(command, args, env, cwd, errors) as streams:
+            async with mcp_versions.open_stdio(command, args, env, cwd, errors, self._exited) as streams:
                 yield streams
             return
-        url = resolved(spec.url, environ, self._folder)
-        headers = {name: resolved(value, environ, self._folder) for name, value in spec.headers.items()}
+        url, headers, document = address_of(spec, environ, self._folder)
         if spec.transport == "openapi":
-            document = resolved(spec.openapi, environ, self._folder)
             async with open_openapi(url, document, self._folder, headers, errors) as streams:
                 yield streams
             return
@@ -331,8 +335,14 @@ class Connection:
         if self._account is not None:
             auth = await anyio.to_thread.run_sync(self._account.provider, self._refused)
         has_secret = any(name.lower() == "authorization" for name in headers)
-        on_refused = None if auth is not None or has_secret or self._account is None else self._refused
-        async with opened(url, headers, auth, on_refused) as streams:
+        may_sign_in = auth is None and not has_secret and self._account is not None
+
+        def failed(status: int) -> None:
+            self._status = status
+            if status == 401 and may_sign_in:
+                self._refused()
+
+        async with opened(url, headers, auth, failed) as streams:
             yield streams
 
     def _refused(self) -> None:
@@ -340,15 +350,48 @@ class Connection:
         self._is_refused = True
         self._conversation.cancel()
 
+    def _exited(self, code: int) -> None:
+        self._exit_code = code
+
+    def _why_ended(self, error: Exception | None) -> str:
+        """Why the connection ended, or did not come about."""
+        if self._exit_code is not None and not isinstance(error, (ToolrollError, Flood)):
+            return ended(self._exit_code)
+        if error is not None and isinstance(first(error), TimeoutError) and not self._came_up:
+            return f"it did not answer within {self.spec.start_timeout_s:g} s of its start"
+        if self._status and not self._came_up and not isinstance(error, ToolrollError):
+            return not_answered(self._status)
+        return "it closed the connection" if error is None else said(error)
+
     def _errors(self) -> TextIO:
         self._log_file.parent.mkdir(parents=True, exist_ok=True)
+        self._log_start = self._log_file.stat().st_size if self._log_file.exists() else 0
         return open(self._log_file, "a", encoding="utf-8", errors="replace")
 
     def _last_words(self) -> str:
         """The last line of the server's standard error, for a server that ended by itself."""
         if self.spec.transport != "stdio" or self.state == "up":
             return ""
-        return f" (its last line: {words})" if (words := last_line(self._log_file)) else ""
+        words = last_line(self._log_file, self._log_start)
+        return f" (its last line: {words})" if words else ""
+
+
+def address_of(spec: ServerSpec, environ: Mapping[str, str], folder: Path) -> tuple[str, dict[str, str], str]:
+    """URL and headers of a remote server, and its OpenAPI document.
+
+    Raises:
+        InvalidInput: a reference cannot be resolved.
+    """
+    text = partial(_resolved, environ, folder)
+    headers = {name: text(f"headers.{name}", value) for name, value in spec.headers.items()}
+    return text("url", spec.url), headers, text("openapi", spec.openapi)
+
+
+def _resolved(environ: Mapping[str, str], folder: Path, key: str, value: str) -> str:
+    try:
+        return resolved(value, environ, folder)
+    except InvalidInput as error:
+        raise InvalidInput(f"{key}: {error}") from error
 
 
 def process_of(
@@ -359,23 +402,27 @@ def process_of(
     Raises:
         InvalidInput: a reference cannot be resolved, or there is no such program.
     """
-
-    def text(value: str) -> str:
-        return resolved(value, environ, folder)
-
-    cwd = str(folder / text(spec.cwd)) if spec.cwd else None
+    text = partial(_resolved, environ, folder)
+    cwd = str(folder / text("cwd", spec.cwd)) if spec.cwd else None
     if cwd is not None and not os.path.isdir(cwd):
-        raise InvalidInput(f"its working folder {cwd} does not exist")
+        raise InvalidInput(f"cwd: its working folder {cwd} does not exist")
     env: dict[str, str] = {}
     if spec.env_file:
-        env |= _variables(folder / text(spec.env_file))
-    env |= {name: text(value) for name, value in spec.env.items()}
-    command, *args = [text(part) for part in (*spec.command_prefix, spec.command, *spec.args)]
+        env |= _variables(folder / text("envFile", spec.env_file))
+    env |= {name: text(f"env.{name}", value) for name, value in spec.env.items()}
+    prefix = [text("command_prefix", part) for part in spec.command_prefix]
+    own = [text("command", spec.command), *[text("args", part) for part in spec.args]]
+    command, *args = [*prefix, *own]
     command = os.path.expanduser(command)
     looked_in = env.get("PATH") or environ.get("PATH")
     beside = os.path.join(cwd or "", command) if os.path.dirname(command) else command
     if shutil.which(beside, path=looked_in) is None:
-        raise InvalidInput(f"its program {command!r} is not there: install it, or write its whole path")
+        key = "command_prefix" if prefix else "command"
+        if os.path.isfile(beside):
+            raise InvalidInput(f"{key}: its program {command!r} cannot be executed: it is a plain file")
+        raise InvalidInput(
+            f"{key}: its program {command!r} is not there: install it, or write its whole path"
+        )
     return command, args, env, cwd
 
 
@@ -386,24 +433,3 @@ def _variables(path: Path) -> dict[str, str]:
         raise InvalidInput(f"its envFile {path} cannot be read: {error}") from error
     pairs = (line.removeprefix("export ").partition("=") for line in map(str.strip, lines))
     return {name.strip(): value.strip().strip("'\"") for name, eq, value in pairs if eq and name[0] != "#"}
-
-
-def last_line(path: Path, longest: int = 200) -> str:
-    """The last line of a file that is not blank; "" for none."""
-    try:
-        with open(path, "rb") as stream:
-            stream.seek(max(0, os.path.getsize(path) - 4_096))
-            lines = stream.read().decode("utf-8", "replace").split("\n")
-    except OSError:
-        return ""
-    found = (line.strip() for line in reversed(lines))
-    return next((line[:longest] for line in found if line and not _SAYS_NOTHING.match(line)), "")
-
-
-def said(error: BaseException) -> str:
-    """An error in a sentence; of a group of errors the first one."""
-    while inner := getattr(error, "exceptions", ()):
-        error = inner[0]
-    if isinstance(error, TimeoutError):
-        return str(error) or "it did not answer in time"
-    return str(error) or type(error).__name__

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import anyio
 
-from toolroll.gateway.configuration import Configuration
-from toolroll.gateway.connection import Connection
+from toolroll.errors import InvalidInput
+from toolroll.gateway.configuration import SECTION, Configuration
+from toolroll.gateway.connection import Connection, address_of, process_of
+from toolroll.gateway.identity import Identity
 from toolroll.gateway.listing import Listing, read_listing
 from toolroll.gateway.mcp_versions import Client, Json
 from toolroll.gateway.places import log_file
+from toolroll.gateway.references import resolved
 from toolroll.gateway.server_spec import ServerSpec
 from toolroll.gateway.sign_in import Account, Accounts
 
@@ -45,6 +49,34 @@ class Diagnosis:
     def to_dict(self) -> dict[str, Any]:
         """For --json."""
         return asdict(self)
+
+
+def check(configuration: Configuration, environ: Mapping[str, str]) -> Iterator[str]:
+    """What is wrong with a configuration that can be known before any server is started."""
+    folder = configuration.folder
+    for spec in configuration.servers.values():
+        try:
+            if spec.transport == "stdio":
+                process_of(spec, environ, folder)
+            else:
+                address_of(spec, environ, folder)
+        except InvalidInput as error:
+            yield f"{spec.place}: server {spec.name!r}: {error}"
+    yield from check_options(configuration, environ)
+
+
+def check_options(configuration: Configuration, environ: Mapping[str, str]) -> Iterator[str]:
+    """What is wrong with the options that no server is to blame for."""
+    options, folder = configuration.options, configuration.folder
+    try:
+        if options.identity is not None:
+            Identity(options.identity, options.caller, environ, folder)
+    except InvalidInput as error:
+        yield f"{SECTION}.{error}"
+    try:
+        resolved(options.tokens_key, environ, folder)
+    except InvalidInput as error:
+        yield f"{SECTION}.tokens_key: {error}"
 
 
 async def diagnose(configuration: Configuration, state: Path) -> list[Diagnosis]:

@@ -74,7 +74,10 @@ class Identity:
         self._signing: jwt.PyJWKClient | None = None
         self._discovering = anyio.Lock()
         for name, given in options.keys.items():
-            key = resolved(given.key, environ, folder)
+            try:
+                key = resolved(given.key, environ, folder)
+            except InvalidInput as error:
+                raise InvalidInput(f"identity.keys.{name}.key: {error}") from error
             if len(key) < SHORTEST_KEY:
                 raise InvalidInput(
                     f"identity.keys.{name}: has {len(key)} characters, must have {SHORTEST_KEY}; "

@@ -9,11 +9,13 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from typing import Any, ClassVar, NoReturn, TextIO
 
 import anyio
+import mcp.client.stdio
 import mcp.shared.exceptions
 import mcp.types as types
 from mcp.client.session import ClientSession
@@ -42,6 +44,7 @@ ProtocolError: type[Exception] = getattr(
 )
 _HTTPX: Any = getattr(_httpx_utils, "httpx2", None) or getattr(_httpx_utils, "httpx", None)
 HTTP_ERRORS: tuple[type[Exception], ...] = (_HTTPX.HTTPError, _HTTPX.InvalidURL)  # of its client's requests
+CONNECT_ERRORS: tuple[type[Exception], ...] = (_HTTPX.ConnectError, _HTTPX.ConnectTimeout)
 _HANDSHAKE = "2025-11-25"  # the last version of the protocol with a handshake
 METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = -32601, -32602, -32603
 
@@ -64,11 +67,35 @@ def is_closed(error: Exception) -> bool:
     return error_of(error)[:2] == (types.CONNECTION_CLOSED, "Connection closed")
 
 
+def host_of(error: Exception) -> str:
+    """The text " at HOST:PORT", of a request that failed; "" where it is not known."""
+    try:
+        url = error.request.url  # type: ignore[attr-defined]
+    except RuntimeError:
+        return ""
+    return f" at {url.netloc.decode('ascii', 'replace').rpartition('@')[2]}"
+
+
 def fail(code: int, message: str, data: Any = None) -> NoReturn:
     """Raises a ProtocolError: the other side gets it as the error of its request."""
     if MAJOR == 1:
         raise ProtocolError(types.ErrorData(code=code, message=message, data=data))
     raise ProtocolError(code, message, data)
+
+
+# The package keeps the process that it starts to itself, and with it the exit code.
+_PROCESS: ContextVar[Any] = ContextVar("process", default=None)
+_EXIT_S = 0.3  # between the end of a process's output and its own
+_create_process = mcp.client.stdio._create_platform_compatible_process
+
+
+async def _created(*arguments: Any, **named: Any) -> Any:
+    process = await _create_process(*arguments, **named)
+    _PROCESS.set(process)
+    return process
+
+
+mcp.client.stdio._create_platform_compatible_process = _created
 
 
 class _Message:
@@ -106,20 +133,41 @@ def _message(method: str, params: Mapping[str, Any] | None) -> _Message:
 
 @asynccontextmanager
 async def open_stdio(
-    command: str, args: list[str], env: dict[str, str], cwd: str | None, errors: TextIO
+    command: str,
+    args: list[str],
+    env: dict[str, str],
+    cwd: str | None,
+    errors: TextIO,
+    on_exit: Callable[[int], None] | None = None,
 ) -> AsyncIterator[Streams]:
-    """Starts a server's process with a clean environment and these variables."""
+    """Starts a server's process with a clean environment and these variables.
+
+    on_exit: gets the exit code of a process that ended by itself, a signal's as a negative number.
+    """
     parameters = StdioServerParameters(command=command, args=args, env=env, cwd=cwd, encoding=CODEC)
     parameters.encoding_error_handler = "replace"
     source: Any = None
     try:
         async with stdio_client(parameters, errlog=errors) as streams:
-            source = streams[0]
-            yield source, streams[1]
+            source, process = streams[0], _PROCESS.get()
+            try:
+                yield source, streams[1]
+            finally:
+                if on_exit is not None and process is not None:
+                    await _exited(process, on_exit)
     except Exception as error:
         # Version 1 fails at a message that comes after the session has ended.
         if source is None or source.statistics().open_receive_streams or not _is_broken_pipe(error):
             raise
+
+
+async def _exited(process: Any, on_exit: Callable[[int], None]) -> None:
+    """Tells the exit code, if the process has ended or is about to: it closes its output a little earlier."""
+    with anyio.move_on_after(_EXIT_S):
+        while process.returncode is None:
+            await anyio.sleep(0.01)
+    if process.returncode is not None:
+        on_exit(process.returncode)
 
 
 def _is_broken_pipe(error: BaseException) -> bool:
@@ -129,11 +177,15 @@ def _is_broken_pipe(error: BaseException) -> bool:
 
 @asynccontextmanager
 async def open_http(
-    url: str, headers: dict[str, str], auth: Any = None, on_refused: Callable[[], None] | None = None
+    url: str, headers: dict[str, str], auth: Any = None, on_failed: Callable[[int], None] | None = None
 ) -> AsyncIterator[Streams]:
-    """Connects by streamable HTTP. auth: signs requests. on_refused: is called at the status 401."""
+    """Connects by streamable HTTP.
+
+    auth: signs requests. on_failed: gets each status from 400 on, but of the streams that a server need not
+    have.
+    """
     async with (
-        _http_client(headers, auth, on_refused) as client,
+        _http_client(headers, auth, on_failed, {"POST"}) as client,
         streamable_http_client(url, http_client=client) as streams,
     ):
         yield streams[0], streams[1]
@@ -141,25 +193,32 @@ async def open_http(
 
 @asynccontextmanager
 async def open_sse(
-    url: str, headers: dict[str, str], auth: Any = None, on_refused: Callable[[], None] | None = None
+    url: str, headers: dict[str, str], auth: Any = None, on_failed: Callable[[int], None] | None = None
 ) -> AsyncIterator[Streams]:
     """Connects by server-sent events; the arguments are those of `open_http`."""
 
     def factory(headers: dict[str, str] | None = None, timeout: Any = None, auth: Any = None) -> Any:
-        return _http_client(headers or {}, auth, on_refused, timeout)
+        return _http_client(headers or {}, auth, on_failed, {"GET", "POST"}, timeout)
 
     async with sse_client(url, headers=headers, auth=auth, httpx_client_factory=factory) as streams:
         yield streams[0], streams[1]
 
 
 def _http_client(
-    headers: dict[str, str], auth: Any, on_refused: Callable[[], None] | None, timeout: Any = None
+    headers: dict[str, str],
+    auth: Any,
+    on_failed: Callable[[int], None] | None,
+    methods: set[str],
+    timeout: Any = None,
 ) -> Any:
     client = create_mcp_http_client(headers=headers, timeout=timeout, auth=auth)
 
     async def look(response: Any) -> None:
-        if response.status_code == 401 and on_refused is not None:
-            on_refused()
+        is_failed = response.status_code == 401 or (
+            response.status_code >= 400 and response.request.method in methods
+        )
+        if is_failed and on_failed is not None:
+            on_failed(response.status_code)
 
     client.event_hooks = {"response": [look]}
     return client

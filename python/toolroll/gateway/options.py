@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Mapping
 from typing import Any, Literal, get_args
 from urllib.parse import urlsplit
@@ -107,7 +108,7 @@ class IdentityOptions(_Section):
         """Refuses addresses where others can read tokens on their way."""
         host = urlsplit(value).hostname or ""
         if value and not value.startswith("https://") and not is_loopback(host):
-            raise ValueError(f"is {value!r:.200}, must begin with https://")
+            raise ValueError(f"is {without_secrets(value)!r:.200}, must begin with https://")
         return value
 
     @model_validator(mode="after")
@@ -169,6 +170,13 @@ class GatewayOptions(_Section):
     identity: IdentityOptions | None = None
     tokens_key: str = Field(default="", repr=False)
     servers: Mapping[str, ServerOptions] = Field(default_factory=dict)
+
+
+def without_secrets(url: str) -> str:
+    """An address for messages: without user, password, query and fragment."""
+    scheme, separator, rest = re.split(r"[?#]", url, maxsplit=1)[0].rpartition("://")
+    host, slash, path = rest.partition("/")
+    return f"{scheme}{separator}{host.rpartition('@')[2]}{slash}{path}"
 
 
 def changed(options: GatewayOptions, **values: Any) -> GatewayOptions:

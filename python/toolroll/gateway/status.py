@@ -68,6 +68,7 @@ def _server(upstream: Upstream, gateway: Gateway) -> dict[str, Any]:
         "name": upstream.spec.name,
         "state": connection.state,
         "reason": connection.reason,
+        "next_try": connection.next_try if connection.state == "down" else None,
         "starts": connection.starts,
         "tools": sum(route.server == upstream.spec.name for route in gateway.catalog.routes.values()),
         "held": list(gateway.catalog.held.get(upstream.spec.name, ())),

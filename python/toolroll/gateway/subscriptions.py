@@ -12,10 +12,10 @@ import anyio
 from toolroll.errors import ToolrollError
 from toolroll.gateway import mcp_versions
 from toolroll.gateway.caller import Caller
-from toolroll.gateway.connection import said
 from toolroll.gateway.gateway import Gateway
 from toolroll.gateway.mcp_versions import INVALID_PARAMS, Json, ProtocolError
 from toolroll.gateway.offers import Offers
+from toolroll.gateway.reasons import said
 from toolroll.gateway.upstream import Upstream
 
 _log = logging.getLogger("toolroll.gateway")

@@ -14,9 +14,10 @@ import anyio
 import anyio.abc
 
 from toolroll.errors import Overloaded, ToolrollError
-from toolroll.gateway.connection import Connection, said
+from toolroll.gateway.connection import Connection
 from toolroll.gateway.listing import Listing, read_listing
 from toolroll.gateway.mcp_versions import Client, Json, ProtocolError
+from toolroll.gateway.reasons import said
 from toolroll.gateway.server_spec import ServerSpec
 from toolroll.gateway.sign_in import Account
 

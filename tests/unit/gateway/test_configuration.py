@@ -1,20 +1,21 @@
 from __future__ import annotations
 
 import json
+import pickle
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("pydantic")
 
+from toolroll.cli import main
 from toolroll.errors import InvalidDefinition, NotFound
 from toolroll.gateway.configuration import (
     Configuration,
-    Document,
     read_configuration,
     with_servers,
-    without_comments,
 )
+from toolroll.gateway.document import Document, InvalidConfiguration, without_comments
 from toolroll.gateway.manifests import read_manifests
 from toolroll.gateway.options import GatewayOptions
 
@@ -59,8 +60,8 @@ def test_a_url_without_a_type_is_streamable_http(tmp_path):
     ("entry", "problem"),
     [
         ('{"command": "x", "arg": []}', "2: mcpServers.a.arg: is no known key; did you mean 'args'?"),
-        ('{"command": "x", "args": "y"}', "2: mcpServers.a.args: must be a list"),
-        ('{"command": "x", "env": []}', "2: mcpServers.a.env: must be an object"),
+        ('{"command": "x", "args": "y"}', "2: mcpServers.a.args: is a text, must be a list"),
+        ('{"command": "x", "env": []}', "2: mcpServers.a.env: is a list, must be an object"),
         ('{"command": "x", "url": "https://x"}', "2: mcpServers.a: server 'a' has a command and a url"),
         ('{"openapi": "api.json"}', "2: mcpServers.a: server 'a' is of type openapi, so it needs a url"),
         (
@@ -90,7 +91,7 @@ def test_a_wrong_entry_is_told_with_file_line_and_key(tmp_path, entry, problem):
         ('{"mcpServers": {}}', "has no servers"),
         (
             '{"mcpServers": {"a": {"command": "x"}}, "toolroll": {"mode": "some"}}',
-            "toolroll.mode: Input should be 'auto'",
+            "toolroll.mode: is \"some\", must be 'auto', 'search', 'dynamic' or 'all'",
         ),
         (
             '{"mcpServers": {"a": {"command": "x"}}, "toolroll": {"modus": "all"}}',
@@ -200,3 +201,98 @@ def test_a_document_gives_the_line_of_a_key(tmp_path):
     path = tmp_path / "a.json"
     path.write_text('{\n"a": {\n"b": 1}}')
     assert Document.of(path).line(("a", "b")) == 3
+
+
+def test_every_wrong_key_is_a_line_with_its_value_and_the_nearest_key(tmp_path):
+    text = """{
+      "mcpServers": {
+        "git": {"command": "uvx", "args": ["a", 3], "comand": "x"},
+        "web": {"type": "streamable", "url": "http://x", "timeout": 5},
+        "slow": {"command": "x", "timeout": "soon", "disabled": "maybe"}
+      },
+      "toolroll": {
+        "mode": "serach",
+        "servers": {"git": {"max_inflight": 3, "timeout_s": 0, "role": "gaurdian"}},
+        "identity": {"keys": {"ci": {"key": "k", "rolls": []}}, "claims": {"organisation": "x"}},
+        "caller": {"Org": "x"}
+      }
+    }"""
+    with pytest.raises(InvalidConfiguration) as caught:
+        read(tmp_path, text)
+    file = tmp_path / "mcp.json"
+    assert str(caught.value).split("\n") == [
+        f"{file}:3: mcpServers.git.args.1: is a number, must be a text",
+        f"{file}:3: mcpServers.git.comand: is no known key; did you mean 'command'?",
+        f"{file}:4: mcpServers.web.type: is 'streamable', must be stdio, http, sse or openapi; did you mean 'streamableHttp'?",
+        f'{file}:5: mcpServers.slow.timeout: is "soon", must be a number',
+        f'{file}:5: mcpServers.slow.disabled: is "maybe", must be true or false',
+        f"{file}:8: toolroll.mode: is \"serach\", must be 'auto', 'search', 'dynamic' or 'all'; did you mean 'search'?",
+        f"{file}:9: toolroll.servers.git.role: is \"gaurdian\", must be '', 'guardian' or 'channel'; did you mean 'guardian'?",
+        f"{file}:9: toolroll.servers.git.timeout_s: is 0, must be > 0",
+        f"{file}:9: toolroll.servers.git.max_inflight: is no known key; did you mean 'max_in_flight'?",
+        f"{file}:10: toolroll.identity.url: is missing",
+        f"{file}:10: toolroll.identity.claims.organisation: is no known key, must be one of org, user, roles, tier",
+        f"{file}:10: toolroll.identity.keys.ci.rolls: is no known key; did you mean 'roles'?",
+        f"{file}:11: toolroll.caller.Org: is no known key; did you mean 'org'?",
+    ]
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+
+
+def test_no_message_shows_a_value_that_may_be_secret(tmp_path):
+    text = """{
+      "mcpServers": {
+        "a": {"command": ["SECRET"], "env": {"A": ["SECRET"]}, "headers": "SECRET", "apiKey": "SECRET"},
+        "b": {"command": "x", "args": {"SECRET": 1}},
+        "c": {"url": "ftp://ann:SECRET@host/mcp?key=SECRET"}
+      },
+      "toolroll": {
+        "catalog": 7, "tokens_key": ["SECRET"],
+        "identity": {"url": "http://ann:SECRET@host/?key=SECRET", "keys": {"k": {"key": ["SECRET"]}}}
+      }
+    }"""
+    with pytest.raises(InvalidConfiguration) as caught:
+        read(tmp_path, text)
+    told = str(caught.value)
+    assert "SECRET" not in told and len(told.split("\n")) == 10
+    assert "is 'ftp://host/mcp', must begin with" in told and "is 'http://host/', must begin with" in told
+
+
+def test_what_is_wrong_before_any_server_is_started_is_a_line_each(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    path = tmp_path / "mcp.json"
+    path.write_text(
+        """{
+          "mcpServers": {
+            "good": {"command": "python3"},
+            "absent": {"command": "no-such-program"},
+            "file": {"command": "./mcp.json", "cwd": "${workspaceFolder}"},
+            "secret": {"command": "python3", "env": {"A": "1", "TOKEN": "${env:NO_SUCH}"}},
+            "remote": {"url": "https://x", "headers": {"Authorization": "Bearer ${env:NO_SUCH}"}}
+          },
+          "toolroll": {
+            "tokens_key": "${env:NO_SUCH}",
+            "identity": {"url": "https://x", "keys": {"ci": {"key": "${env:NO_SUCH}"}}}
+          }
+        }"""
+    )
+    assert main(["mcp", "--check", "--config", str(path)]) == 1
+    out, error = capsys.readouterr()
+    unset = "the environment variable NO_SUCH is not set"
+    assert out == "" and error.splitlines() == [
+        f"{path}:4: server 'absent': command: its program 'no-such-program' is not there: install it, or write its whole path",
+        f"{path}:5: server 'file': command: its program './mcp.json' cannot be executed: it is a plain file",
+        f"{path}:6: server 'secret': env.TOKEN: {unset}",
+        f"{path}:7: server 'remote': headers.Authorization: {unset}",
+        f"toolroll.identity.keys.ci.key: {unset}",
+        f"toolroll.tokens_key: {unset}",
+    ]
+    path.write_text('{"mcpServers": {"good": {"command": "python3"}}}')
+    assert main(["mcp", "--check", "--config", str(path)]) == 0
+    assert "nothing is wrong" in capsys.readouterr().out
+    path.write_text('{"mcpServers": {"a": {"comand": 1}, "b": {"ulr": 2}}}')
+    for command in (["--check"], ["doctor"], ["status"], []):
+        assert main(["mcp", *command, "--config", str(path)]) == 1
+        assert [line.partition("mcp.json:1: ")[2] for line in capsys.readouterr().err.splitlines()] == [
+            "mcpServers.a.comand: is no known key; did you mean 'command'?",
+            "mcpServers.b.ulr: is no known key; did you mean 'url'?",
+        ]

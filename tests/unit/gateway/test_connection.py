@@ -11,8 +11,9 @@ pytest.importorskip("mcp")
 import anyio
 
 from toolroll.gateway import connection
-from toolroll.gateway.connection import Connection, last_line
+from toolroll.gateway.connection import Connection
 from toolroll.gateway.places import log_file
+from toolroll.gateway.reasons import last_line
 from toolroll.gateway.server_spec import ServerSpec
 
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toolroll.cli.commands import command
-from toolroll.cli.options import CATALOG, option
+from toolroll.cli.options import CATALOG, flag, option
+from toolroll.cli.output import note
 from toolroll.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ def configuration_of(config: Path | None, manifests: Path | None) -> tuple[Confi
 )
 @option("--catalog", "URL of the registry.", envvar=CATALOG, metavar="URL", unset="one in your state folder")
 @option("--page", "The page that the client is on.", metavar="PAGE", unset="as configured")
+@flag("--check", "Say what is wrong with the configuration and start nothing. Exit status 1 if anything is.")
 def serve(
     config: Path | None,
     manifests: Path | None,
@@ -84,7 +86,8 @@ def serve(
     mode: str | None,
     catalog: str | None,
     page: str | None,
-) -> None:
+    check: bool,
+) -> int:
     """Run the gateway; `toolroll mcp` alone does it, too.
 
     Over stdio it serves the client that starts it, and ends with it. Servers that cannot be started cost
@@ -98,6 +101,8 @@ def serve(
     from toolroll.gateway.serving import check_loopback, serve_http, serve_stdio
 
     configuration, state = configuration_of(config, manifests)
+    if check:
+        return _check(configuration)
     caller = configuration.options.caller.model_dump() | ({"page": page} if page else {})
     options = changed(configuration.options, mode=mode, catalog=catalog, caller=caller)
     configuration = replace(configuration, options=options)
@@ -106,12 +111,24 @@ def serve(
         logging.getLogger(name).setLevel(logging.CRITICAL)
     if http is None:
         anyio.run(serve_stdio, configuration, state)
-        return
+        return 0
     host, port = _address(http)
     if configuration.options.identity is None:
         check_loopback(host)
     click.echo(f"http://{host}:{port}/mcp", err=True)
     anyio.run(serve_http, configuration, state, host, port)
+    return 0
+
+
+def _check(configuration: Configuration) -> int:
+    from toolroll.gateway.diagnosis import check
+
+    found = list(check(configuration, os.environ))
+    for problem in found:
+        note(problem)
+    if not found:
+        print(f"{len(configuration.servers)} servers: nothing is wrong with their configuration")
+    return 1 if found else 0
 
 
 def _address(text: str) -> tuple[str, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -69,7 +70,16 @@ def _print_gateway(gateway: dict[str, Any]) -> None:
         {**server, "problem": server["refusal"] or server["reason"] or "; ".join(server["problems"][:3])}
         for server in gateway["servers"]
     ]
-    print_list(False, "servers", servers, "SERVER=name STATE STARTS TOOLS HELD PROBLEM")
+    columns = "SERVER=name STATE STARTS TOOLS HELD NEXT_TRY=wait PROBLEM"
+    print_list(False, "servers", servers, columns, wait=_wait)
+
+
+def _wait(server: dict[str, Any]) -> str:
+    """When a server that is away is started again."""
+    if not server["next_try"]:
+        return ""
+    wait_s = server["next_try"] - time.time()
+    return f"in {wait_s:.0f} s" if wait_s >= 0.5 else "now"
 
 
 def _print_misses(report: MissReport, since: datetime) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from pathlib import Path
 
 import click
@@ -22,14 +23,17 @@ def doctor(config: Path | None, manifests: Path | None, json: bool) -> int:
     """Start every server once and say what is wrong with it. Exit status 1 if one cannot be used."""
     import anyio
 
-    from toolroll.gateway.diagnosis import diagnose
+    from toolroll.gateway.diagnosis import check_options, diagnose
 
     configuration, state = configuration_of(config, manifests)
     logging.getLogger("toolroll.gateway").setLevel(logging.CRITICAL)  # the table says it all
     found = anyio.run(diagnose, configuration, state)
     columns = "SERVER OK TOOLS PROMPTS RESOURCES SECONDS=start_s VERSION=told PROBLEM"
     print_list(json, "servers", found, columns)
-    return 0 if all(one.ok for one in found) else 1
+    problems = list(check_options(configuration, os.environ))
+    for problem in problems:
+        note(problem)
+    return 0 if not problems and all(one.ok for one in found) else 1
 
 
 @command("logs", example="toolroll mcp logs git --config mcp.json")

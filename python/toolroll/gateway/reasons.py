@@ -1,0 +1,79 @@
+"""Why a server is away, in words that say what to do."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from contextlib import suppress
+from http import HTTPStatus
+from pathlib import Path
+
+from toolroll.gateway import mcp_versions
+
+# What npx writes behind the error that matters.
+_SAYS_NOTHING = re.compile(r"npm notice|npm (error|ERR!)\s*(A complete log of this run|$)")
+_ADVICE = {
+    401: "it does not accept the header Authorization that is configured",
+    403: "whoever is signed in, or the configured key, may not use it",
+    404: "there is no MCP server at this url",
+    405: "there is no MCP server at this url, or it has the other type of http and sse",
+}
+
+
+def last_line(path: Path, start: int = 0, longest: int = 200) -> str:
+    """The last line of a file from this byte on that is not blank; "" for none."""
+    try:
+        with open(path, "rb") as stream:
+            stream.seek(max(start, os.path.getsize(path) - 4_096))
+            lines = stream.read().decode("utf-8", "replace").split("\n")
+    except OSError:
+        return ""
+    found = (line.strip() for line in reversed(lines))
+    return next((line[:longest] for line in found if line and not _SAYS_NOTHING.match(line)), "")
+
+
+def ended(exit_code: int) -> str:
+    """How a process ended."""
+    if exit_code >= 0:
+        return f"it ended with exit code {exit_code}"
+    with suppress(ValueError):
+        return f"it was killed by {signal.Signals(-exit_code).name}"
+    return f"it was killed by signal {-exit_code}"
+
+
+def not_answered(status: int) -> str:
+    """What a server's answer over HTTP means that is none of MCP."""
+    with suppress(ValueError):
+        told = f"its answer has the HTTP status {status} {HTTPStatus(status).phrase}"
+        return f"{told}: {_ADVICE[status]}" if status in _ADVICE else told
+    return f"its answer has the HTTP status {status}"
+
+
+def said(error: BaseException) -> str:
+    """An error in one line; of a group of errors the first one."""
+    error = first(error)
+    if isinstance(error, TimeoutError):
+        return str(error) or "it did not answer in time"
+    if isinstance(error, mcp_versions.CONNECT_ERRORS):
+        return f"it cannot be reached{mcp_versions.host_of(error)}: {_cause(error)}"
+    if isinstance(error, mcp_versions.ProtocolError) and mcp_versions.is_closed(error):
+        return "it closed the connection"
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def first(error: BaseException) -> BaseException:
+    """The error itself; of a group of errors the first one."""
+    while inner := getattr(error, "exceptions", ()):
+        error = inner[0]
+    return error
+
+
+def _cause(error: BaseException) -> str:
+    """What the operating system says, below the errors of the libraries."""
+    while (inner := error.__cause__ or error.__context__) is not None:
+        error = inner
+    if isinstance(error, ConnectionError) and error.errno:
+        return os.strerror(error.errno)
+    told = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return told or type(error).__name__

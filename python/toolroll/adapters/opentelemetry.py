@@ -19,8 +19,17 @@ import weakref
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
+from opentelemetry.context import Context
 from opentelemetry.metrics import CallbackOptions, Histogram, Meter, MeterProvider, Observation, get_meter
-from opentelemetry.trace import Tracer, TracerProvider, get_current_span, get_tracer
+from opentelemetry.trace import (
+    Status,
+    StatusCode,
+    Tracer,
+    TracerProvider,
+    get_current_span,
+    get_tracer,
+    set_span_in_context,
+)
 
 import toolroll
 from toolroll.roll import Toolroll
@@ -40,6 +49,7 @@ def instrument(
     tracer_provider: TracerProvider | None = None,
     meter_provider: MeterProvider | None = None,
     definitions: bool = False,
+    stages: bool = False,
 ) -> Callable[[], None]:
     """Makes a span for each selection, an event for each outcome, and metrics of the counters.
 
@@ -51,6 +61,7 @@ def instrument(
         tracer_provider: None for the global one.
         meter_provider: None for the global one.
         definitions: whether spans list the names of the selected tools (`gen_ai.tool.definitions`).
+        stages: whether each stage of a selection is a span `toolroll.stage.NAME` below it.
 
     Returns:
         A function that ends it.
@@ -63,7 +74,7 @@ def instrument(
         "How long selections took.",
         explicit_bucket_boundaries_advisory=BOUNDS_S,
     )
-    remove = roll.observe(_Observer(tracer, duration, definitions))
+    remove = roll.observe(_Observer(tracer, duration, definitions, stages))
     end_reading = _read_at_collection(roll, meter)
 
     def end() -> None:
@@ -76,8 +87,9 @@ def instrument(
 class _Observer(Observer):
     """Makes the spans and the events, and records durations."""
 
-    def __init__(self, tracer: Tracer, duration: Histogram, definitions: bool) -> None:
-        self._tracer, self._duration, self._definitions = tracer, duration, definitions
+    def __init__(self, tracer: Tracer, duration: Histogram, definitions: bool, stages: bool) -> None:
+        self._tracer, self._duration = tracer, duration
+        self._definitions, self._stages = definitions, stages
 
     def on_selection(self, selection: Selection) -> None:
         end = time.time_ns()
@@ -88,8 +100,19 @@ class _Observer(Observer):
         if self._definitions and span.is_recording():
             listed = [{"type": "function", "name": name} for name in selection.names]
             span.set_attribute("gen_ai.tool.definitions", json.dumps(listed, ensure_ascii=False))
+        if self._stages and span.is_recording():
+            self._trace_stages(selection, set_span_in_context(span), end - spent)
         span.end(end)
         self._duration.record(spent / 1e9)
+
+    def _trace_stages(self, selection: Selection, parent: Context, begun: int) -> None:
+        """Makes the spans of the stages, which ran one after the other."""
+        for stage, nanoseconds in selection.timings:
+            span = self._tracer.start_span(f"toolroll.stage.{stage}", parent, start_time=begun)
+            begun += nanoseconds
+            if stage in selection.degraded:
+                span.set_status(Status(StatusCode.ERROR))
+            span.end(begun)
 
     def on_report(self, report: OutcomeReport) -> None:
         span = get_current_span()

@@ -25,7 +25,7 @@ from toolroll.server.page import add_page
 from toolroll.server.page_sessions import PageSessions
 from toolroll.server.problems import problem_of_bug, problem_of_http
 from toolroll.server.request_limits import RequestLimits
-from toolroll.server.resources import close, open_registry, running, worker_metrics
+from toolroll.server.resources import close, open_registry, running, worker_metrics, worker_traces
 from toolroll.server.selections import selection_router
 from toolroll.server.settings import ServerSettings
 from toolroll.server.sign_in import PATH as SIGN_IN_PATH
@@ -47,6 +47,7 @@ def create_application(settings: ServerSettings) -> FastAPI:
     secret = settings.session_secret or secrets.token_urlsafe(32)
     provider = identity_provider(settings, secret)
     embedder = named.embedder(settings.embedder)
+    traces = worker_traces(settings)
     roll, registry = open_registry(settings, embedder)
     try:
         accounts = Accounts(registry.database)
@@ -59,7 +60,7 @@ def create_application(settings: ServerSettings) -> FastAPI:
     application = FastAPI(
         title="toolroll",
         version=__version__,
-        lifespan=lambda _: running(settings, metrics, roll, registry),
+        lifespan=lambda _: running(settings, metrics, traces, roll, registry),
         docs_url=None,  # its page loads scripts from other hosts
         redoc_url=None,
         generate_unique_id_function=operation_id,
@@ -82,6 +83,8 @@ def create_application(settings: ServerSettings) -> FastAPI:
         metrics=HttpMetrics.in_registry(metrics.registry),
         is_logged=settings.log_requests,
     )
+    if traces is not None:
+        application.add_middleware(traces.middleware)
     application.include_router(health_router(roll, keys))
     application.include_router(metrics_router(metrics))
     for router in (selection_router, outcome_router, session_router):

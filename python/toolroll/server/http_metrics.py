@@ -80,7 +80,7 @@ class MeasuredRequests:
         try:
             await self.application(scope, receive, send_noting)
         finally:
-            route = _template(scope)
+            route = route_of(scope)
             self.metrics.requests.labels(scope["method"], route, status).inc()
             spent_s = time.perf_counter() - begun
             self.metrics.duration.labels(route).observe(spent_s)
@@ -88,7 +88,7 @@ class MeasuredRequests:
                 _log.info("request", extra=_line(scope, route, status, spent_s))
 
 
-def _template(scope: Scope) -> str:
+def route_of(scope: Scope) -> str:
     """The path of the route that has got the request, with names in place of values, and with its prefix.
 
     Depending on FastAPI's version, a route knows the prefix of its router or not.

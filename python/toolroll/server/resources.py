@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry
 
 from toolroll import Registry, Toolroll
 from toolroll.adapters.prometheus import ToolrollCollector
 from toolroll.embedder import Embedder
+from toolroll.errors import InvalidInput
 from toolroll.server.metrics import WorkerMetrics
 from toolroll.server.settings import CLOSING_SHARE, ServerSettings
+
+if TYPE_CHECKING:
+    from toolroll.server.traces import Traces
 
 
 def open_registry(settings: ServerSettings, embedder: Embedder | None) -> tuple[Toolroll, Registry]:
@@ -50,17 +55,55 @@ def worker_metrics(settings: ServerSettings, roll: Toolroll) -> WorkerMetrics:
     return metrics
 
 
+def worker_traces(settings: ServerSettings) -> Traces | None:
+    """The traces of this worker; None if the settings name no collector.
+
+    Raises:
+        InvalidInput: a package is missing.
+    """
+    if not settings.traces_url:
+        return None
+    check_traces(settings)
+    from toolroll.server.traces import Traces
+
+    return Traces(settings.traces_url)
+
+
+def check_traces(settings: ServerSettings) -> None:
+    """Refuses a collector if a package is missing that sends to it.
+
+    Raises:
+        InvalidInput: names the package.
+    """
+    if not settings.traces_url:
+        return
+    try:
+        import toolroll.server.traces  # noqa: F401
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] == "toolroll":
+            raise
+        raise InvalidInput(f"traces_url needs {error.name}: pip install 'toolroll[otel]'") from error
+
+
 @asynccontextmanager
 async def running(
-    settings: ServerSettings, metrics: WorkerMetrics, roll: Toolroll, registry: Registry | None
+    settings: ServerSettings,
+    metrics: WorkerMetrics,
+    traces: Traces | None,
+    roll: Toolroll,
+    registry: Registry | None,
 ) -> AsyncIterator[None]:
-    """The life of a worker: its metrics are written; at its end outcomes are, and all is closed."""
+    """The life of a worker: metrics and spans leave it; its end writes outcomes and closes all."""
+    closing_s = settings.grace_s * CLOSING_SHARE
     try:
-        async with metrics.written():
+        async with AsyncExitStack() as stack:
+            if traces is not None:
+                await stack.enter_async_context(traces.sent(roll, closing_s / 2))
+            await stack.enter_async_context(metrics.written())
             yield
     finally:
         try:
-            await roll.aclose(settings.grace_s * CLOSING_SHARE)
+            await roll.aclose(closing_s / 2 if traces is not None else closing_s)
         finally:
             if registry is not None:
                 registry.close()

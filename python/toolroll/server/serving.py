@@ -21,6 +21,7 @@ from toolroll.server.drop_in.upstream import check_upstream
 from toolroll.server.hosts import is_loopback
 from toolroll.server.logs import configure
 from toolroll.server.request_limits import read_rate
+from toolroll.server.resources import check_traces
 from toolroll.server.settings import CLOSING_SHARE, ServerSettings
 
 # A worker may answer late while it builds its catalog. After 5 s, uvicorn's default, it would be killed,
@@ -45,6 +46,7 @@ def serve(settings: ServerSettings) -> None:
         _check_profile,
         _check_rate,
         _check_sign_in,
+        check_traces,
         check_address,
     ):
         check(settings)
@@ -86,6 +88,7 @@ def problems_with(settings: ServerSettings) -> Iterator[str]:
         _check_profile,
         _check_rate,
         _check_sign_in,
+        check_traces,
         check_address,
     ):
         try:

@@ -62,6 +62,7 @@ class ServerSettings(BaseSettings):
         oidc_groups_claim: the claim that has a person's groups.
         oidc_grants: what people of a group may do; the first one that applies counts.
         metrics_folder: where several workers leave their metrics for each other; empty for a temporary one.
+        traces_url: where a collector of OpenTelemetry takes spans, as OTLP over HTTP; empty for no spans.
         log: the form of the lines on standard error.
         log_requests: whether each request has a line.
     """
@@ -99,6 +100,7 @@ class ServerSettings(BaseSettings):
     oidc_groups_claim: str = "groups"
     oidc_grants: tuple[Grant, ...] = ()
     metrics_folder: str = ""
+    traces_url: str = Field(default="", pattern=r"^$|^https?://[^?#\s]+$")
     log: Literal["text", "json"] = "text"
     log_requests: bool = False
 

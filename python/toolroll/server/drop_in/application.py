@@ -24,7 +24,7 @@ from toolroll.server.http_metrics import HttpMetrics, MeasuredRequests
 from toolroll.server.key_reader import KeyReader
 from toolroll.server.metrics import metrics_router
 from toolroll.server.request_limits import RequestLimits
-from toolroll.server.resources import close, open_registry, running, worker_metrics
+from toolroll.server.resources import close, open_registry, running, worker_metrics, worker_traces
 from toolroll.server.settings import ServerSettings
 
 PROBES = frozenset({"/healthz", "/readyz"})
@@ -38,6 +38,7 @@ def create_drop_in(settings: ServerSettings) -> ASGIApp:
         NotFound, StoreUnavailable, InvalidInput: as `Toolroll.open`; the upstream is no URL.
     """
     upstream = Upstream(settings.upstream)
+    traces = worker_traces(settings)
     roll, registry = _open(settings)
     try:
         keys = (
@@ -57,7 +58,7 @@ def create_drop_in(settings: ServerSettings) -> ASGIApp:
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        async with running(settings, metrics, roll, registry), aclosing(connections):
+        async with running(settings, metrics, traces, roll, registry), aclosing(connections):
             yield
 
     own = FastAPI(title="toolroll", version=__version__, lifespan=lifespan, openapi_url=None)
@@ -75,9 +76,11 @@ def create_drop_in(settings: ServerSettings) -> ASGIApp:
         key_place="x-toolroll-key",
         refusal=_refusal,
     )
-    behind = MeasuredRequests(
+    behind: ASGIApp = MeasuredRequests(
         gate, metrics=HttpMetrics.in_registry(metrics.registry), is_logged=settings.log_requests
     )
+    if traces is not None:
+        behind = traces.middleware(behind)
     return _Routes(dict.fromkeys(PROBES, own), behind, lifespan=own)
 
 

@@ -149,7 +149,7 @@ class Identity:
             return None
         if "select" not in key.roles:
             raise KeyForbidden(f"service key {key.key_id} lacks the role 'select'")
-        roles = [each for role in key.roles for each in mapped.roles.get(role, ())]
+        roles = [each for role, given in mapped.roles.items() if role in key.roles for each in given]
         org = self._others.org if key.org is None else key.org
         caller = CallerOptions(
             org=org,

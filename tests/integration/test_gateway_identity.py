@@ -184,7 +184,7 @@ def test_a_key_needs_no_scope_of_the_issuers_tokens(tmp_path):
 
 def test_a_service_key_of_the_registry_is_a_caller_with_mapped_roles_until_it_is_revoked(tmp_path):
     async def go():
-        mapped = {"roles": {"report": ["robot"]}, "tier": "pro"}
+        mapped = {"roles": {"report": ["robot"], "administer": ["staff"]}, "tier": "pro"}
         async with world(tmp_path, registry_keys=mapped) as w:
             with Registry.open(f"sqlite:///{tmp_path / 'state' / 'registry.db'}", actor="ann") as registry:
                 registry.rules.add(Rule("no-robots", "deny", "role", {"role": "robot"}, tool="a_send"))

@@ -377,6 +377,10 @@ def test_a_plugin_shows_its_last_sync_and_what_it_changed(service: PageService, 
     expect(card).to_contain_text("nothing to review")
     card.get_by_text("1 deleted").click()
     expect(card.get_by_text("ping_2")).to_be_visible()
+    new = Tool("trace_route", "Names the hosts on the way to a host")
+    service.registry.sync([*tools[:2], new], plugin="net", plugin_version="1.4.0", review="all")
+    page.reload()
+    expect(page.get_by_role("region", name="net")).to_contain_text("1 awaits approval")
 
 
 def test_the_overview_shows_selections_over_time_by_hour_and_by_day(
@@ -393,6 +397,11 @@ def test_the_overview_shows_selections_over_time_by_hour_and_by_day(
         counts = card.get_by_role("cell").all_inner_texts()
         assert sum(int(count) for count in counts) == 60
     expect(page.get_by_role("img", name="Success over time")).to_be_visible()
+    sizes = (
+        "element => [element.getBoundingClientRect().bottom, document.documentElement.scrollHeight - scrollY]"
+    )
+    side, whole = page.get_by_role("banner").evaluate(sizes)
+    assert side == pytest.approx(whole, abs=1)  # the ground of the navigation reaches the end of the page
 
 
 def test_a_lost_connection_is_said_and_found_again(service: PageService, open_page: Open) -> None:

@@ -69,7 +69,7 @@ function Frame({ session, onSignOut }: { session: Session; onSignOut: () => void
   return (
     <div class="frame">
       <a class="skip" href="#main" onClick={(event) => { event.preventDefault(); main.current?.focus() }}>{t.skip}</a>
-      <header>
+      <header><div class="side">
         <a class="brand" href={linkTo('overview')}>{t.product}</a>
         <nav aria-label={t.navigation}>
           {(Object.keys(VIEWS) as ViewName[]).map((view) => (
@@ -82,7 +82,7 @@ function Frame({ session, onSignOut }: { session: Session; onSignOut: () => void
           <p>{session.has_keys ? t.signedInAs(session.name, session.org) : t.withoutKeys}</p>
           {session.has_keys && <button type="button" class="quiet" onClick={onSignOut}>{t.signOut}</button>}
         </div>
-      </header>
+      </div></header>
       <main id="main" ref={main} tabIndex={-1}>
         {View ? <View key={`${route.view}/${route.name}/${org}`} {...properties} /> : <p>{t.notFound}</p>}
       </main>

@@ -35,6 +35,9 @@ export function useLoaded<T>(read: (signal: AbortSignal) => Promise<T>, of: unkn
       window.clearTimeout(timer)
     }
   }, [...of, round])
-  const reload = useCallback(() => setRound((n) => n + 1), [])
+  const reload = useCallback(() => {
+    setState((before) => ({ ...before, isLoading: true })) // at once: what is shown now may be out of date
+    setRound((n) => n + 1)
+  }, [])
   return { value: state.value, problem: state.problem, isLoading: state.isLoading, reload }
 }

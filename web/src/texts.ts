@@ -4,7 +4,9 @@ const number = new Intl.NumberFormat('en')
 const decimal = new Intl.NumberFormat('en', { maximumFractionDigits: 2 })
 const percent = new Intl.NumberFormat('en', { style: 'percent', maximumFractionDigits: 1 })
 const compact = new Intl.NumberFormat('en', { notation: 'compact', maximumFractionDigits: 1 })
-const time = new Intl.DateTimeFormat('en', { dateStyle: 'medium', timeStyle: 'short' })
+const clock = { month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit', hourCycle: 'h23' } as const
+const time = new Intl.DateTimeFormat('en', clock)
+const timeOfYear = new Intl.DateTimeFormat('en', { ...clock, year: 'numeric' })
 const day = new Intl.DateTimeFormat('en', { month: 'short', day: 'numeric', timeZone: 'UTC' })
 
 const hour = new Intl.DateTimeFormat('en', { hour: '2-digit', minute: '2-digit', hourCycle: 'h23', timeZone: 'UTC' })
@@ -17,7 +19,12 @@ export const format = {
   share: (value: number | null | undefined) => (value == null ? NONE : percent.format(value)),
   compact: (value: number | null | undefined) => (value == null ? NONE : compact.format(value)),
   score: (value: number) => value.toFixed(3),
-  time: (value: string | null | undefined) => (value ? time.format(new Date(value)) : NONE),
+  /** Local time, with the year if it is not the present one. */
+  time: (value: string | null | undefined) => {
+    if (!value) return NONE
+    const at = new Date(value)
+    return (at.getFullYear() === new Date().getFullYear() ? time : timeOfYear).format(at)
+  },
   day: (value: string) => day.format(new Date(`${value}T00:00:00Z`)),
   hour: (value: string) => hour.format(new Date(value)),
   microseconds: (value: number | null | undefined) =>
@@ -92,17 +99,18 @@ export const t = {
     notReady: 'The service cannot select',
     noAnswer: 'The service does not answer',
     failing: (parts: string) => `Failing now: ${parts}.`,
-    allWell: (revision: string) => `Nothing is degraded. Catalog revision ${revision}.`,
+    allWell: 'Nothing is degraded.',
     period: 'Period',
     periods: { '1': '24 hours', '7': '7 days', '30': '30 days' } as Record<string, string>,
     selections: 'Selections',
     success: 'Success',
-    successHint: 'of selections with a known outcome',
+    successHint: 'of known outcomes',
     saved: 'Tokens kept out',
     savedHint: (share: string) => `${share} of all definitions`,
     latency: 'Latency, p95',
     latencyHint: (p50: string, p99: string) => `p50 ${p50} · p99 ${p99}`,
     perSelection: 'Tools per selection',
+    perSelectionHint: 'on average',
     overTime: 'Selections over time',
     overTimeHint: (per: string) => `By ${per}, in UTC`,
     successOverTime: 'Success over time',
@@ -149,7 +157,7 @@ export const t = {
     k: 'Tools from retrieval (k)',
     budget: 'Token budget',
     profile: 'Profile',
-    served: (name: string) => `${name} (of the service)`,
+    served: (name: string) => `${name} (in use)`,
     run: 'Select',
     compare: 'Compare with another profile',
     compareWith: 'Compare with',
@@ -184,11 +192,12 @@ export const t = {
     counted: 'Counted',
     counts: { called: 'Called', selected: 'Selected', succeeded: 'Succeeded' } as Record<string, string>,
     heatmap: 'Tools by page',
-    leftOut: (count: string) => `Other tools and pages: ${count}`,
+    leftOut: (count: string) => `Not shown, of other tools and pages: ${count}`,
+    more: (count: number) => `Show ${number.format(count)} more tools`,
+    fewer: 'Show fewer tools',
     noPage: 'no page',
     noCounts: 'Nothing has been counted in this period.',
     drift: 'Tools without vectors',
-    notStored: 'The embedder of the service works within the process: it stores no vectors, so none can be missing.',
     noDrift: (checked: string) => `All ${checked} tools have vectors of this embedder.`,
     drifting: (count: string, checked: string) => `${count} of ${checked} tools lack vectors of this embedder:`,
   },
@@ -225,9 +234,9 @@ export const t = {
     shown: 'Selections with its tools',
     called: 'Calls',
     errors: 'Calls without success',
-    waiting: 'await approval',
-    flagged: 'flagged',
-    inactive: 'not active',
+    waiting: (count: number) => `${number.format(count)} ${count === 1 ? 'awaits' : 'await'} approval`,
+    flagged: (count: number) => `${number.format(count)} flagged`,
+    inactive: (count: number) => `${number.format(count)} not active`,
     well: 'nothing to review',
     lastChange: (time: string) => `Last change ${time}:`,
     actions: { create: 'Added', change: 'Changed', restore: 'Restored', delete: 'Deleted' } as Record<string, string>,
@@ -301,11 +310,11 @@ export const t = {
     seesNot: (name: string) => `This caller does not see ${name}`,
     byRule: (name: string, org: string) => `Decided by rule ${name} of ${org || 'the platform'}.`,
     matrix: 'Toolkits by page',
-    matrixHint: 'A tick adds the toolkit to the page. A page without toolkits goes away.',
+    matrixHint: 'A tick adds the toolkit to the page. A page without toolkits is deleted.',
     matrixReadHint: '● belongs to the page',
     cell: (toolkit: string, page: string) => `${toolkit} on ${page}`,
     newPage: 'New page',
-    patternHint: 'contacts, contacts*, *contacts or *contacts*',
+    patternHint: 'The name of a page; contacts*, *contacts and *contacts* stand for several.',
     addPage: 'Add',
     noPages: 'No page has toolkits of its own',
     noToolkits: 'There are no toolkits',

@@ -17,7 +17,9 @@ interface Properties {
   kind?: 'line' | 'bars'
 }
 
-const HEIGHT_PX = 224
+const HEIGHT_PX = 200
+const X_AXIS_PX = 28
+const Y_AXIS_PX = 52
 const DAY_S = 86_400
 const HOUR_S = 3_600
 
@@ -38,12 +40,12 @@ export function Chart({ label, times: instants, values, format, range, kind = 'l
     const plot = new uPlot(
       {
         width: element.clientWidth, height: HEIGHT_PX, tzDate: (at) => uPlot.tzDate(new Date(at * 1_000), 'Etc/UTC'),
-        cursor: { drag: { x: false, y: false } }, legend: { show: false },
+        padding: [10, 4, 0, 0], cursor: { drag: { x: false, y: false } }, legend: { show: false },
         scales: {
           x: { time: true, range: [first - step / 2, last + step / 2] },
           y: { range: range ?? ((_, __, most) => [0, Math.max(1, most * 1.1)]) },
         },
-        axes: [{ ...axis, incrs: isHours ? [3 * HOUR_S, 6 * HOUR_S, 12 * HOUR_S, DAY_S] : [DAY_S, 2 * DAY_S, 7 * DAY_S, 14 * DAY_S], values: (_, marks) => marks.map((mark) => (isHours ? hourOf(mark) : dayOf(mark))) }, { ...axis, size: 56, values: (_, marks) => marks.map((mark) => format(mark)) }],
+        axes: [{ ...axis, size: X_AXIS_PX, incrs: isHours ? [3 * HOUR_S, 6 * HOUR_S, 12 * HOUR_S, DAY_S] : [DAY_S, 2 * DAY_S, 7 * DAY_S, 14 * DAY_S], values: (_, marks) => marks.map((mark) => (isHours ? hourOf(mark) : dayOf(mark))) }, { ...axis, size: Y_AXIS_PX,  values: (_, marks) => marks.map((mark) => format(mark)) }],
         series: [
           {},
           {

@@ -26,7 +26,7 @@ interface Setting {
 export function OrganisationPart({ session, org, mayEdit }: ViewProperties) {
   const owner = session.org ?? org ?? ''
   return (
-    <div class="columns">
+    <div class="columns three">
       <Tiers mayEdit={mayEdit && session.org === null} />
       <Settings org={org} owner={owner} mayEdit={mayEdit} />
       {owner ? <Pins org={org} mayEdit={mayEdit} /> : <section class="card"><h2>{t.access.pins}</h2><p>{t.access.pinsOfPlatform}</p></section>}

@@ -34,7 +34,7 @@ export function PagesPart({ org, mayEdit }: ViewProperties) {
   const problem = mappings.problem ?? toolkits.problem
   const rows = mappings.value?.value.page_mappings
   const named = new Set(rows?.flatMap((row) => row.categories))
-  const columns = [...new Set([...flat(toolkits.value?.value.categories ?? []), ...named])]
+  const toolkitNames = [...new Set([...flat(toolkits.value?.value.categories ?? []), ...named])]
 
   const change = async (row: Mapping, toolkit: string, isOn: boolean) => {
     const categories = isOn ? [...row.categories, toolkit] : row.categories.filter((each) => each !== toolkit)
@@ -51,47 +51,51 @@ export function PagesPart({ org, mayEdit }: ViewProperties) {
     if (await acting.run(() => ask('POST', registryPath('/page-mappings', { org }), { body }))) setDraft(undefined)
     mappings.reload()
   }
+  const newPage = mayEdit && (
+    <form class="row top" onSubmit={(event) => { event.preventDefault(); setDraft(pattern.trim()); setPattern('') }}>
+      <TextField class="wide" label={texts.newPage} value={pattern} onInput={setPattern} hint={texts.patternHint} />
+      <button type="submit" class="quiet raised" disabled={!pattern.trim()}>{texts.addPage}</button>
+    </form>
+  )
   return (
     <>
       {problem && <Failure problem={problem} onRetry={() => { mappings.reload(); toolkits.reload() }} />}
       {acting.problem && <Failure problem={acting.problem} />}
       {acting.done && <Notice tone="good">{acting.done}</Notice>}
       {!rows && !problem && <p role="status">{t.loading}</p>}
-      {mayEdit && rows && columns.length > 0 && (
-        <form class="row" onSubmit={(event) => { event.preventDefault(); setDraft(pattern.trim()); setPattern('') }}>
-          <TextField label={texts.newPage} value={pattern} onInput={setPattern} hint={texts.patternHint} />
-          <button type="submit" class="quiet raised" disabled={!pattern.trim()}>{texts.addPage}</button>
-        </form>
+      {rows && (toolkitNames.length === 0 || (rows.length === 0 && !draft)) && (
+        <div class="card"><Empty title={toolkitNames.length ? texts.noPages : texts.noToolkits}><p>{texts.noPagesHint}</p></Empty>{toolkitNames.length > 0 && newPage}</div>
       )}
-      {rows && (columns.length === 0 || (rows.length === 0 && !draft)) && (
-        <div class="card"><Empty title={columns.length ? texts.noPages : texts.noToolkits}><p>{texts.noPagesHint}</p></Empty></div>
-      )}
-      {rows && columns.length > 0 && (rows.length > 0 || draft) && (
+      {rows && toolkitNames.length > 0 && (rows.length > 0 || draft) && (
         <section class="card">
           <div><h2>{texts.matrix}</h2><small>{mayEdit ? texts.matrixHint : texts.matrixReadHint}</small></div>
-          <div class="scroll" tabIndex={0} role="region" aria-label={texts.matrix}>
+          {newPage}
+          <div class="scroll tall" tabIndex={0} role="region" aria-label={texts.matrix}>
             <table class="matrix">
-              <thead><tr><th scope="col">{t.playground.page}</th>{columns.map((column) => <th key={column} scope="col">{column}</th>)}</tr></thead>
+              <thead>
+                <tr>
+                  <th scope="col">{t.playground.toolkit}</th>
+                  {draft && <th scope="col" class="name">{draft}</th>}
+                  {rows.map((row) => <th key={row.page_id} scope="col" class="name">{row.pattern}</th>)}
+                  <td class="rest" />
+                </tr>
+              </thead>
               <tbody>
-                {draft && (
-                  <tr>
-                    <th scope="row" class="name">{draft}</th>
-                    {columns.map((column) => <td key={column}><input type="checkbox" aria-label={texts.cell(column, draft)} checked={false} disabled={acting.isBusy} onChange={() => void add(column)} /></td>)}
-                  </tr>
-                )}
-                {rows.map((row) => (
-                  <tr key={row.page_id}>
-                    <th scope="row" class="name">{row.pattern}</th>
-                    {columns.map((column) => {
-                      const isOn = row.categories.includes(column)
+                {toolkitNames.map((toolkit) => (
+                  <tr key={toolkit}>
+                    <th scope="row">{toolkit}</th>
+                    {draft && <td><input type="checkbox" aria-label={texts.cell(toolkit, draft)} checked={false} disabled={acting.isBusy} onChange={() => void add(toolkit)} /></td>}
+                    {rows.map((row) => {
+                      const isOn = row.categories.includes(toolkit)
                       return (
-                        <td key={column}>
+                        <td key={row.page_id}>
                           {mayEdit
-                            ? <input type="checkbox" aria-label={texts.cell(column, row.pattern)} checked={isOn} disabled={acting.isBusy} onChange={(event) => void change(row, column, event.currentTarget.checked)} />
+                            ? <input type="checkbox" aria-label={texts.cell(toolkit, row.pattern)} checked={isOn} disabled={acting.isBusy} onChange={(event) => void change(row, toolkit, event.currentTarget.checked)} />
                             : <span role="img" aria-label={isOn ? t.yes : t.no}>{isOn ? '●' : '·'}</span>}
                         </td>
                       )
                     })}
+                    <td class="rest" />
                   </tr>
                 ))}
               </tbody>

@@ -20,18 +20,18 @@ export function RulesPart({ org, mayEdit }: ViewProperties) {
   const [saved, setSaved] = useState('')
   const texts = t.access
   const found = rules.value?.value.visibility_rules
+  const newRule = !edited && mayEdit && <button type="button" onClick={() => { setSaved(''); setEdited('new') }}>{texts.newRule}</button>
   const done = (text: string) => { setEdited(undefined); setSaved(text); rules.reload() }
   return (
     <>
       {rules.problem && <Failure problem={rules.problem} onRetry={rules.reload} />}
       {saved && <Notice tone="good">{saved}</Notice>}
       {edited && <RuleEditor key={edited === 'new' ? '' : edited.rule_id} rule={edited === 'new' ? undefined : edited} org={org} onDone={done} onDiscard={() => setEdited(undefined)} />}
-      {!edited && mayEdit && found && <div><button type="button" onClick={() => { setSaved(''); setEdited('new') }}>{texts.newRule}</button></div>}
       {!found && !rules.problem && <p role="status">{t.loading}</p>}
-      {found?.length === 0 && <div class="card"><Empty title={texts.noRules}><p>{texts.noRulesHint}</p></Empty></div>}
+      {found?.length === 0 && <div class="card"><Empty title={texts.noRules}><p>{texts.noRulesHint}</p>{newRule}</Empty></div>}
       {found && found.length > 0 && (
         <section class="card">
-          <div><h2>{texts.rules}</h2><small>{texts.rulesHint}</small></div>
+          <div class="row spread center"><div><h2>{texts.rules}</h2><small>{texts.rulesHint}</small></div>{newRule}</div>
           <div class="scroll" tabIndex={0} role="region" aria-label={texts.rules}>
             <table>
               <thead>
@@ -49,7 +49,7 @@ export function RulesPart({ org, mayEdit }: ViewProperties) {
                     <td><Badge tone={rule.effect === 'deny' ? 'bad' : 'good'}>{texts.effects[rule.effect]}</Badge></td>
                     <td><span class="name">{rule.tool || (rule.toolkit === '*' ? texts.everything : rule.toolkit)}</span>{!rule.tool && rule.toolkit !== '*' && <small> {texts.toolkit}</small>}</td>
                     <td>{whomInWords(rule.condition)}</td>
-                    {mayEdit && <td class="number"><button type="button" class="quiet" aria-label={texts.editRule(rule.name)} onClick={() => { setSaved(''); setEdited(rule) }}>{t.catalog.edit}</button></td>}
+                    {mayEdit && <td class="number"><button type="button" class="quiet" disabled={rules.isLoading} aria-label={texts.editRule(rule.name)} onClick={() => { setSaved(''); setEdited(rule) }}>{t.catalog.edit}</button></td>}
                   </tr>
                 ))}
               </tbody>

@@ -9,6 +9,7 @@ import { linkTo } from '../route'
 import { format, t } from '../texts'
 
 const DAY_MS = 86_400_000
+const FIRST = 12 // tools of the heatmap without a click
 const STRONGEST = 65 // per cent of the accent colour behind the highest count: text stays readable on it
 
 export function Analytics({ org }: ViewProperties) {
@@ -39,12 +40,13 @@ export function Analytics({ org }: ViewProperties) {
       {!heatmap.value && !heatmap.problem && <p role="status">{t.loading}</p>}
       {heatmap.value && <Heat heatmap={heatmap.value.value} />}
       {drift.problem && <Failure problem={drift.problem} onRetry={drift.reload} />}
-      {drift.value && <DriftCard drift={drift.value.value} />}
+      {drift.value?.value.stored && <DriftCard drift={drift.value.value} />}
     </>
   )
 }
 
 function Heat({ heatmap }: { heatmap: Heatmap }) {
+  const [isWhole, setIsWhole] = useState(false)
   const texts = t.analytics
   const { tools, pages, counts } = heatmap
   if (tools.length === 0) return <div class="card"><Empty title={texts.noCounts} /></div>
@@ -58,7 +60,7 @@ function Heat({ heatmap }: { heatmap: Heatmap }) {
             <tr><th scope="col">{t.playground.tool}</th>{pages.map((page) => <th key={page} scope="col" class="number">{page || texts.noPage}</th>)}</tr>
           </thead>
           <tbody>
-            {tools.map((tool, place) => (
+            {(isWhole ? tools : tools.slice(0, FIRST)).map((tool, place) => (
               <tr key={tool}>
                 <th scope="row"><a class="name" href={linkTo('catalog', tool)}>{tool}</a></th>
                 {pages.map((page, column) => {
@@ -75,6 +77,7 @@ function Heat({ heatmap }: { heatmap: Heatmap }) {
           </tbody>
         </table>
       </div>
+      {tools.length > FIRST && <div><button type="button" class="quiet" aria-expanded={isWhole} onClick={() => setIsWhole(!isWhole)}>{isWhole ? texts.fewer : texts.more(tools.length - FIRST)}</button></div>}
     </section>
   )
 }
@@ -84,8 +87,7 @@ function DriftCard({ drift }: { drift: Drift }) {
   return (
     <section class="card">
       <div><h2>{texts.drift}</h2><small>{drift.embedder}</small></div>
-      {!drift.stored && <p>{texts.notStored}</p>}
-      {drift.stored && drift.tools.length === 0 && <p>{texts.noDrift(format.count(drift.checked))}</p>}
+      {drift.tools.length === 0 && <p>{texts.noDrift(format.count(drift.checked))}</p>}
       {drift.tools.length > 0 && (
         <>
           <p>{texts.drifting(format.count(drift.tools.length), format.count(drift.checked))}</p>

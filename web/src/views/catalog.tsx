@@ -23,7 +23,7 @@ interface Filters {
 
 export function StatusBadges({ tool }: { tool: Tool }) {
   return (
-    <span class="row">
+    <span class="row badges">
       <Badge tone={TONES[tool.status] ?? 'plain'}>{tool.status}</Badge>
       {tool.review !== 'approved' && <Badge tone={TONES[tool.review] ?? 'plain'}>{tool.review}</Badge>}
       {tool.flags.length > 0 && <Badge tone="warning">{tool.flags.length} ⚑</Badge>}
@@ -61,9 +61,9 @@ export function Catalog({ org }: ViewProperties) {
           columns={[
             { key: 'name', title: texts.name, width: '2fr', cell: (tool) => <a class="name" href={linkTo('catalog', tool.name)}>{tool.name}</a> },
             { key: 'description', title: texts.description, width: '4fr', isExtra: true, cell: (tool) => <span class="one-line">{tool.description}</span> },
-            { key: 'toolkit', title: texts.toolkit, width: '1.2fr', isExtra: true, cell: (tool) => tool.toolkit },
-            { key: 'status', title: texts.status, width: '1.2fr', cell: (tool) => <StatusBadges tool={tool} /> },
-            { key: 'changed', title: texts.changed, width: '1.4fr', isExtra: true, cell: (tool) => <small>{format.time(tool.updated_at)}</small> },
+            { key: 'toolkit', title: texts.toolkit, width: '1.8fr', isExtra: true, cell: (tool) => <span class="one-line" title={tool.toolkit}>{tool.toolkit}</span> },
+            { key: 'status', title: texts.status, width: '1.4fr', cell: (tool) => <StatusBadges tool={tool} /> },
+            { key: 'changed', title: texts.changed, width: '6.5rem', isExtra: true, cell: (tool) => <small class="one-line">{format.time(tool.updated_at)}</small> },
           ]}
         />
       )}

@@ -61,7 +61,7 @@ function Verdict({ health }: { health: Loaded<Health> }) {
   const [tone, title] = !value.ready ? ['bad', texts.notReady] : parts ? ['warning', texts.degraded] : ['good', texts.ready]
   return (
     <div class={`verdict ${tone}`} role="status">
-      <div><strong>{title}</strong>{parts ? texts.failing(parts) : texts.allWell(value.catalog_revision.slice(0, 12))}</div>
+      <div><strong>{title}</strong>{parts ? texts.failing(parts) : texts.allWell}</div>
     </div>
   )
 }
@@ -74,12 +74,12 @@ function Figures({ metrics }: { metrics: Metrics }) {
     [texts.success, format.share(metrics.success), texts.successHint],
     [texts.saved, format.compact(tokens.saved), texts.savedHint(format.share(tokens.saved_share))],
     [texts.latency, format.microseconds(latency.p95), texts.latencyHint(format.microseconds(latency.p50), format.microseconds(latency.p99))],
-    [texts.perSelection, format.decimal(metrics.tools_per_event), ''],
+    [texts.perSelection, format.decimal(metrics.tools_per_event), texts.perSelectionHint],
   ]
   return (
     <dl class="figures">
       {figures.map(([label, value, hint]) => (
-        <div key={label} class="card figure"><dt>{label}</dt><dd><span class="value">{value}</span><br /><small>{hint}</small></dd></div>
+        <div key={label} class="card figure"><dt>{label}</dt><dd><span class="value">{value}</span><small>{hint}</small></dd></div>
       ))}
     </dl>
   )

@@ -58,18 +58,16 @@ export function Playground({ session, org }: ViewProperties) {
         <TextArea label={texts.message} value={form.message} onInput={set('message')} rows={2} />
         <div class="form">
           <TextField label={texts.user} value={form.user} onInput={set('user')} />
-          <TextField label={texts.roles} value={form.roles} onInput={set('roles')} hint={texts.rolesHint} />
+          <TextField label={texts.roles} value={form.roles} onInput={set('roles')} placeholder={texts.rolesHint} />
           <TextField label={texts.tier} value={form.tier} onInput={set('tier')} />
           <TextField label={texts.page} value={form.page} onInput={set('page')} />
-          <TextField label={texts.settings} value={form.settings} onInput={set('settings')} hint={texts.rolesHint} />
+          <TextField label={texts.settings} value={form.settings} onInput={set('settings')} placeholder={texts.rolesHint} />
           <TextField label={texts.k} value={form.k} onInput={set('k')} type="number" min={1} />
           <TextField label={texts.budget} value={form.budget} onInput={set('budget')} type="number" min={1} />
-        </div>
-        <div class="row">
           <Select label={texts.profile} value={profile} onInput={setProfile} options={profileOptions(session)} />
           <Select label={texts.compareWith} value={other} onInput={setOther} options={[['', texts.nothing], ...profileOptions(session)]} />
-          <button type="submit" disabled={isBusy}>{texts.run}</button>
         </div>
+        <div><button type="submit" disabled={isBusy}>{texts.run}</button></div>
       </form>
       {problem && <Failure problem={problem} onRetry={run} />}
       {!runs && !problem && <Empty title={texts.empty} />}
@@ -109,7 +107,7 @@ function Result({ run, other }: { run: Run; other?: Run }) {
       </div>
       {!trial.has_match && <Notice tone="warning">{texts.noMatch}</Notice>}
       {trial.degraded.length > 0 && <Notice tone="warning">{texts.degraded(trial.degraded.join(', '))}</Notice>}
-      <div class="row spread">
+      <div class="row spread center">
         <div class="choices" role="group" aria-label={texts.show}>
           {(['selected', 'leftOut', 'all'] as const).map((each) => (
             <button key={each} type="button" aria-pressed={each === shown} onClick={() => setShown(each)}>
@@ -117,7 +115,7 @@ function Result({ run, other }: { run: Run; other?: Run }) {
             </button>
           ))}
         </div>
-        <TextField label={texts.filter} value={part} onInput={setPart} type="search" />
+        <input class="filter" type="search" aria-label={texts.filter} placeholder={texts.filter} value={part} onInput={(event) => setPart(event.currentTarget.value)} />
       </div>
       {rows.length === 0 ? <Empty title={texts.noTools} /> : (
         <Table
@@ -163,7 +161,7 @@ function Score({ score, best }: { score: number; best: number }) {
   return (
     <span class="score">
       <span class="track" aria-hidden="true"><span class="fill" style={{ width: `${Math.max(0, (100 * score) / best)}%` }} /></span>
-      <span>{format.score(score)}</span>
+      <span>{score ? format.score(score) : format.count(null)}</span>
     </span>
   )
 }

@@ -43,7 +43,7 @@ export function Plugins({ org }: ViewProperties) {
 function PluginCard({ plugin }: { plugin: Plugin }) {
   const texts = t.plugins
   const { changes } = plugin
-  const states: [string, number, 'warning' | 'plain'][] = [[texts.waiting, plugin.waiting, 'warning'], [texts.flagged, plugin.flagged, 'warning'], [texts.inactive, plugin.inactive, 'plain']]
+  const states: [(count: number) => string, number, 'warning' | 'plain'][] = [[texts.waiting, plugin.waiting, 'warning'], [texts.flagged, plugin.flagged, 'warning'], [texts.inactive, plugin.inactive, 'plain']]
   const facts: [string, string][] = [
     [texts.tools, format.count(plugin.tools)], [texts.synced, `${format.time(plugin.synced_at)} ${t.catalog.by(plugin.synced_by)}`],
     [texts.shown, format.count(plugin.shown)], [texts.called, format.count(plugin.called)],
@@ -55,7 +55,7 @@ function PluginCard({ plugin }: { plugin: Plugin }) {
       <div class="row spread center">
         <h2>{plugin.name} <small>{plugin.plugin_version}{plugin.org && ` · ${plugin.org}`}</small></h2>
         <span class="row">
-          {states.filter(([, count]) => count > 0).map(([text, count, tone]) => <Badge key={text} tone={tone}>{format.count(count)} {text}</Badge>)}
+          {states.filter(([, count]) => count > 0).map(([text, count, tone]) => <Badge key={text(count)} tone={tone}>{text(count)}</Badge>)}
           {states.every(([, count]) => count === 0) && <Badge tone="good">{texts.well}</Badge>}
         </span>
       </div>

@@ -32,8 +32,7 @@ export function ToolView({ name, org, mayEdit }: ViewProperties) {
       <div class="title">
         <div>
           <a href={linkTo('catalog')}>← {texts.back}</a>
-          <h1>{name}</h1>
-          {record && <StatusBadges tool={record} />}
+          <div class="row center"><h1>{name}</h1>{record && <StatusBadges tool={record} />}</div>
         </div>
         {record && mayEdit && !isEditing && (
           <button type="button" onClick={() => { setSaved(''); setIsEditing(true) }}>{texts.edit}</button>
@@ -57,10 +56,10 @@ export function ToolView({ name, org, mayEdit }: ViewProperties) {
 
 function Details({ tool }: { tool: Tool }) {
   const texts = t.catalog
-  const facts: [string, string][] = [
+  const facts: [string, string | string[]][] = [
     [texts.fields.toolkit!, tool.toolkit], [texts.plugin, tool.plugin], [texts.fields.summary!, tool.summary],
     [texts.fields.when_to_use!, tool.when_to_use], [texts.fields.limitations!, tool.limitations], [texts.fields.tags!, tool.tags.join(', ')],
-    [texts.fields.examples!, tool.examples.join(' · ')], [texts.version, String(tool.version)],
+    [texts.fields.examples!, tool.examples], [texts.version, String(tool.version)],
     [texts.changed, `${format.time(tool.updated_at)} ${texts.by(tool.updated_by)}`],
   ]
   return (
@@ -68,7 +67,7 @@ function Details({ tool }: { tool: Tool }) {
       <section class="card">
         <h2>{texts.details}</h2>
         <p>{tool.description}</p>
-        <dl class="facts">{facts.filter(([, value]) => value).map(([label, value]) => [<dt key={label}>{label}</dt>, <dd key={`${label} value`}>{value}</dd>])}</dl>
+        <dl class="facts">{facts.filter(([, value]) => value.length).map(([label, value]) => [<dt key={label}>{label}</dt>, <dd key={`${label} value`}>{typeof value === 'string' ? value : <ul class="plain">{value.map((each) => <li key={each}>{each}</li>)}</ul>}</dd>])}</dl>
         {tool.flags.length > 0 && (
           <Notice tone="warning"><div><strong>{texts.flags}</strong><ul>{tool.flags.map((flag) => <li key={flag.message}>{flag.message}</li>)}</ul></div></Notice>
         )}

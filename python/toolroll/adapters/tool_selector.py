@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
@@ -43,7 +43,9 @@ ReadTool = Callable[[Any], "tuple[Any, Any, Any] | None"]
 ReadMessages = Callable[[Sequence[Any]], Sequence[ReadMessage]]
 
 MOST_TURNS = 4_096  # that are kept, so that hooks of their tool calls find them
-MOST_LISTS = 128
+MOST_LISTED = 32_768  # tools in different lists: a turn is kept no longer than its list
+MOST_ALIKE = 4  # lists of the same names that say something else
+MOST_LISTS = 128  # in the framework's own objects; older turns have the first objects that said the same
 _SPEAKERS = ("user", "assistant")
 _HANDED_ON: Mapping[str, Any] = {"type": "handed_on"}  # stands for an object of no known kind
 _MOST_BEFORE = 16  # messages before the user's last one that are read
@@ -106,7 +108,12 @@ class ToolSelector:
         self._read_tool, self._read_messages = read_tool, read_messages
         self._lock = threading.Lock()
         self._turns: OrderedDict[Hashable, AgentTurn] = OrderedDict()
-        self._lists: OrderedDict[Hashable, tuple[_ListedTools, ...]] = OrderedDict()
+        self._lists: OrderedDict[Hashable, _ListedTools] = OrderedDict()  # by their first and last object
+        self._firsts: OrderedDict[Hashable, tuple[_ListedTools, ...]] = (
+            OrderedDict()
+        )  # of a content, by names
+        self._n_listed = 0  # tools in `_firsts`
+        self._newest: deque[AgentTurn] = deque()  # those with objects of their own
 
     def turn(
         self,
@@ -242,8 +249,9 @@ class ToolSelector:
         identity = (run if run is not None else heard.place, heard.message, context, always)
         with self._lock:
             known = self._turns.get(key)
-        if known is not None and known.is_same(listed, identity):
-            return _Step(known, heard, None, is_known=True)
+            if known is not None and known.is_same(listed, identity):
+                self._hold(known)
+                return _Step(known, heard, None, is_known=True)
         if conversation is not None or run is not None:
             heard = _heard(messages, self._read_messages)
         turn = AgentTurn(self, listed, context)
@@ -278,30 +286,53 @@ class ToolSelector:
             self._turns[turn.key] = turn
             while len(self._turns) > MOST_TURNS:
                 self._turns.popitem(last=False)
+            self._hold(turn)
         if before is not None and before.identity == turn.identity:
             turn.reported |= before.reported
         return turn
+
+    def _hold(self, turn: AgentTurn) -> None:
+        """Lets a turn have its own objects for now, and takes them from the oldest. The lock is held."""
+        if turn.listed.first is not turn.listed:
+            self._newest.append(turn)
+            while len(self._newest) > MOST_LISTS:
+                self._newest.popleft().release()
 
     def _listed(self, tools: Sequence[Any]) -> _ListedTools:
         """What is known of this list: of the same objects, or of others that say the same."""
         tools = tuple(tools)
         place = (id(tools[0]), id(tools[-1]), len(tools)) if tools else (0, 0, 0)
         with self._lock:
-            for known in self._lists.get(place, ()):
-                if all(map(is_, known.objects, tools)):
-                    return known
+            known = self._lists.get(place)
+            if known is not None and all(map(is_, known.objects, tools)):
+                if known.content in self._firsts:
+                    self._firsts.move_to_end(known.content)
+                return known
         items = [self._item(tool) for tool in tools]
-        content = (_name_in(items[0]), _name_in(items[-1]), len(items)) if items else ("", "", 0)
+        content = tuple([_name_in(item) for item in items])
         with self._lock:
-            alike = self._lists.get(content, ())
-            like = next((known for known in alike if known.items == items), None)
-            listed = _ListedTools(tools, items if like is None else like.items, like)
-            if like is None:
-                self._lists[content] = (listed, *alike[:3])
-            self._lists[place] = (listed,)
+            alike = self._firsts.get(content, ())
+            first = next((known for known in alike if known.items == items), None)
+            listed = _ListedTools(tools, items, content, first)
+            if first is None:
+                self._firsts[content] = (listed, *alike[: MOST_ALIKE - 1])
+                self._n_listed += len(items) * (len(self._firsts[content]) - len(alike))
+            self._firsts.move_to_end(content)
+            self._lists[place] = listed
             while len(self._lists) > MOST_LISTS:
                 self._lists.popitem(last=False)
+            if (len(alike) == MOST_ALIKE and first is None) or self._n_listed > MOST_LISTED:
+                self._forget_lists()
         return listed
+
+    def _forget_lists(self) -> None:
+        """Lets go of the lists that were not used for longest, and of their turns. The lock is held."""
+        while self._n_listed > MOST_LISTED * 7 // 8 and len(self._firsts) > 1:
+            _, alike = self._firsts.popitem(last=False)
+            self._n_listed -= sum(len(first.items) for first in alike)
+        kept = {first for alike in self._firsts.values() for first in alike}
+        self._lists = OrderedDict(one for one in self._lists.items() if one[1].first in kept)
+        self._turns = OrderedDict(one for one in self._turns.items() if one[1].listed.first in kept)
 
     def _item(self, tool: Any) -> Mapping[str, Any]:
         """What the catalog reads of a tool."""
@@ -340,8 +371,9 @@ class AgentTurn:
     def over(self, roll: Toolroll) -> None:
         """Takes the roll over its list. For `ToolSelector`."""
         self.roll = roll
-        if not self.listed.is_read:
-            self.listed.names = frozenset(roll.catalog.names)
+        for listed in (self.listed, self.listed.first):
+            if not listed.is_read:
+                listed.names = frozenset(roll.catalog.names)
 
     @property
     def tools(self) -> tuple[Any, ...]:
@@ -377,6 +409,10 @@ class AgentTurn:
             return False
         self.listed = listed  # other objects may say the same
         return True
+
+    def release(self) -> None:
+        """Lets go of the framework's objects: the first ones that said the same take their place."""
+        self.listed, self._tools = self.listed.first, None
 
     def refusal(self, name: str) -> str | None:
         """None if the call of this tool may run; otherwise the text to answer it with.
@@ -479,11 +515,13 @@ class AgentTurn:
     def end(self) -> None:
         """Closes the turn: tools that were shown and not called are known now. Nothing happens twice.
 
-        A turn that nobody closes is closed ten minutes after its first report.
+        A turn that nobody closes is closed ten minutes after its first report. A closed turn no longer keeps
+        its tools: others of the same content may come back from `tools`.
         """
         if self._is_over:
             return
         self._is_over = True
+        self.release()
         try:
             if self.session is not None:
                 self.session.end_turn()
@@ -497,6 +535,7 @@ class AgentTurn:
         if self._is_over:
             return
         self._is_over = True
+        self.release()
         try:
             if self.session is not None:
                 await self.session.aend_turn()
@@ -590,18 +629,26 @@ class _ListedTools:
     Attributes:
         objects: the framework's own.
         items: what the catalog reads, one each.
+        content: names of the items, in order.
+        first: the list that has said the same before; itself where none has.
         names: of the tools that are selected from; empty until a catalog was made.
     """
 
-    __slots__ = ("_divided", "items", "names", "objects")
+    __slots__ = ("_divided", "content", "first", "items", "names", "objects")
 
     def __init__(
-        self, objects: tuple[Any, ...], items: list[Mapping[str, Any]], like: _ListedTools | None = None
+        self,
+        objects: tuple[Any, ...],
+        items: list[Mapping[str, Any]],
+        content: tuple[str, ...],
+        first: _ListedTools | None = None,
     ) -> None:
-        """like: another list of the same items."""
-        self.objects, self.items = objects, items
-        self.names: frozenset[str] = frozenset() if like is None else like.names
-        self._divided: _Divided | None = None if like is None else like._divided
+        """first: another list of the same items."""
+        self.objects, self.content = objects, content
+        self.items: list[Mapping[str, Any]] = items if first is None else first.items
+        self.first: _ListedTools = self if first is None else first
+        self.names: frozenset[str] = frozenset() if first is None else first.names
+        self._divided: _Divided | None = None if first is None else first._divided
 
     @property
     def is_read(self) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from typing import Any
 
 import pytest
@@ -434,6 +436,77 @@ def test_old_turns_and_lists_are_let_go_of(monkeypatch, selector):
         selector.turn([OwnTool(f"b{run}", "Another tool.")], REFUND, run=run)
     assert selector.find(run=0) is None and selector.find(run=4) is not None
     assert len(selector._turns) == 2 and len(selector._lists) == 2
+
+
+@pytest.mark.parametrize("is_ended", [True, False])
+def test_the_objects_of_old_turns_are_let_go_of(monkeypatch, selector, conversation, is_ended):
+    monkeypatch.setattr(tool_selector, "MOST_LISTS", 3)
+    alive: weakref.WeakSet[OwnTool] = weakref.WeakSet()
+    for n in range(20):
+        tools = own_tools()
+        alive.update(tools)
+        name = None if conversation is None else f"c{n}"
+        turn = selector.turn(tools, [user(f"Refund payment {n}")], conversation=name)
+        assert len(turn.tools) == len(turn.names)
+        if is_ended:
+            turn.end()
+    del tools, turn
+    gc.collect()
+    assert len(selector._turns) == 20
+    assert len(alive) <= 4 * len(TEXTS)  # the three last lists, and the first of all
+
+
+def test_an_old_turn_has_tools_that_say_the_same_with_those_loaded_since(monkeypatch):
+    monkeypatch.setattr(tool_selector, "MOST_LISTS", 1)
+    selector = ToolSelector(k=3)
+    first, own = own_tools(), own_tools()
+    selector.turn(first, REFUND, conversation="first")
+    turn = selector.turn(own, REFUND, conversation="c")
+    assert all(any(tool is one for one in own) for tool in turn.tools)
+    for n in range(3):
+        selector.turn(own_tools(), REFUND, conversation=f"later {n}")
+    assert "play_song" not in turn.names
+    turn.session.load("play_song")
+    assert "play_song" in turn.names and [tool.name for tool in turn.tools] == list(turn.names)
+    assert all(any(tool is one for one in first) for tool in turn.tools)
+    assert turn.refusal("play_song") is None and turn.refusal("do_thing_1")
+    messages = [*REFUND, calls("play_song"), result("play_song")]
+    newer = own_tools()
+    assert selector.turn(newer, messages, conversation="c") is turn
+    assert all(any(tool is one for one in newer) for tool in turn.tools)
+
+
+def test_different_lists_are_kept_up_to_a_number_of_tools_and_turns_with_them(monkeypatch, selector):
+    monkeypatch.setattr(tool_selector, "MOST_LISTED", 8 * len(TEXTS))
+    for n in range(40):
+        tools = own_tools({**TEXTS, f"only_in_{n}": "One more."})
+        selector.turn(tools, REFUND, run=n)
+    assert selector.find(run=39) is not None and selector.find(run=30) is None
+    assert len(selector._turns) <= 8 and selector._n_listed <= 8 * len(TEXTS)
+    texts = dict(TEXTS)
+    for n in range(40):  # the same names, which say something else each time
+        texts["play_song"] = f"Plays song {n}."
+        selector.turn(own_tools(texts), REFUND, run=f"s{n}")
+    assert selector.find(run="s39") is not None and selector.find(run="s30") is None
+    kept = [first for alike in selector._firsts.values() for first in alike]
+    assert selector._n_listed == sum(len(first.items) for first in kept)
+    assert {turn.listed.first for turn in selector._turns.values()} <= set(kept)
+
+
+def test_a_list_larger_than_all_that_is_kept_is_selected_from(monkeypatch, selector):
+    monkeypatch.setattr(tool_selector, "MOST_LISTED", 10)
+    tools = own_tools()
+    turn = selector.turn(tools, REFUND, conversation="c")
+    assert selector.turn(tools, [*REFUND, calls("create_refund")], conversation="c") is turn
+
+
+def test_a_turn_goes_on_with_new_objects_after_many_lists_of_others(monkeypatch, selector, reports):
+    monkeypatch.setattr(tool_selector, "MOST_LISTS", 2)
+    first = selector.turn(own_tools(), REFUND, run="one")
+    for n in range(6):
+        selector.turn(own_tools(), REFUND, run=n)
+    assert selector.turn(own_tools(), [*REFUND, calls("create_refund")], run="one") is first
+    assert len(set(reports.selected)) == 7
 
 
 def test_an_adapter_may_read_tools_and_messages_itself(reports):

@@ -77,6 +77,8 @@ def test_a_search_finds_a_tool_that_is_called_under_its_servers_name(tmp_path):
                 'send {"text": "hi"}',
                 False,
             )
+            told, is_error = await client.call("read_result", {})
+            assert is_error and "result_id is missing" in told
             assert await client.call("mail_send", {"text": None}) == ('send {"text": null}', False)
 
     run(go)
@@ -97,6 +99,29 @@ def test_a_call_after_a_search_teaches_the_next_search(tmp_path):
             assert await client.call("mail_fail") == ("it went wrong", True)
             await until(lambda: sum(roll.counters().outcomes.values()) == 2)
             assert dict(roll.counters().outcomes) == {"succeeded": 1, "failed": 1}
+
+    run(go)
+
+
+def test_calls_that_have_nothing_to_do_with_a_search_are_none_of_its_outcomes(tmp_path):
+    tools = [tool("send", "Send an e-mail"), tool("read", "Read an e-mail")]
+    tools += [tool(f"t{number}", f"Paints wall number {number}") for number in range(40)]
+
+    async def go():
+        async with gateway_over(tmp_path, {"mail": scripted(tools=tools)}, mode="search") as (
+            gateway,
+            client,
+        ):
+            await client.call("mail_t1")  # nobody has searched
+            found, _ = await client.call("search_tools", {"queries": ["e-mail"], "limit": 2})
+            assert "mail_send" in found and "mail_read" in found
+            await client.call("search_tools", {"queries": []})  # an error is no search
+            for name in ("mail_t2", "mail_t3", "mail_send", "mail_t4", "mail_read"):
+                await client.call(name)
+            roll = gateway.catalog.roll
+            await until(lambda: sum(roll.counters().outcomes.values()) >= 3)
+            await anyio.sleep(0.3)
+            assert dict(roll.counters().outcomes) == {"wanted_succeeded": 1, "succeeded": 2}
 
     run(go)
 
@@ -602,6 +627,24 @@ def test_a_client_that_reads_lists_again_gets_what_its_searches_found(tmp_path):
             await client.call("search_tools", {"queries": ["send an e-mail"], "limit": 1})
             await client.noted("notifications/tools/list_changed")
             assert await client.names() == ["search_tools", "call_tool", "read_result", "a_send"]
+
+    run(go)
+
+
+def test_a_list_of_all_tools_has_a_search_as_long_as_servers_start(tmp_path):
+    servers = {"quick": scripted(tools=[tool("echo")]), "slow": scripted(start_s=1.5, tools=[tool("late")])}
+
+    async def go():
+        path = write_configuration(tmp_path, servers, mode="all", first_list_s=0.5)
+        async with (
+            open_gateway(read_configuration(path, {}), tmp_path / "state") as (gateway, server),
+            client_of(server) as client,
+        ):
+            assert {"search_tools", "call_tool"} < set(await client.names())
+            await client.noted("notifications/tools/list_changed")
+            await gateway.known(30)
+            await until(lambda: not gateway.is_starting)
+            assert await client.names() == ["quick_echo", "slow_late", "read_result"]
 
     run(go)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from contextlib import asynccontextmanager
+from datetime import timedelta
 
 import pytest
 
@@ -25,7 +26,7 @@ from tests.integration.gateways import (
 )
 from tests.integration.oidc_issuer import Issuer
 from toolroll import Registry, Rule
-from toolroll.errors import InvalidDefinition, InvalidInput
+from toolroll.errors import InvalidDefinition, InvalidInput, StoreUnavailable
 from toolroll.gateway.configuration import read_configuration
 from toolroll.gateway.identity import identified_caller
 from toolroll.gateway.serving import identity_of, open_gateway
@@ -83,7 +84,7 @@ async def world(folder, tools=(), **identity):
             gateway,
             server,
         ),
-        http_server(server, identity_of(configuration)) as url,
+        http_server(server, identity_of(configuration, gateway)) as url,
     ):
         await gateway.known(30)
         yield World(gateway, issuer, url)
@@ -171,6 +172,95 @@ def test_a_service_key_is_a_caller_of_its_own(tmp_path, monkeypatch):
     run(go)
 
 
+def test_a_key_needs_no_scope_of_the_issuers_tokens(tmp_path):
+    async def go():
+        async with world(tmp_path, keys={"ci": {"key": KEY}}, scopes=["tools"]) as w:
+            assert (await w.post(KEY)).status_code != 403
+            async with w.client(KEY) as client:
+                assert not (await client.call("a_send"))[1]
+
+    run(go)
+
+
+def test_a_service_key_of_the_registry_is_a_caller_with_mapped_roles_until_it_is_revoked(tmp_path):
+    async def go():
+        mapped = {"roles": {"report": ["robot"], "administer": ["staff"]}, "tier": "pro"}
+        async with world(tmp_path, registry_keys=mapped) as w:
+            with Registry.open(f"sqlite:///{tmp_path / 'state' / 'registry.db'}", actor="ann") as registry:
+                registry.rules.add(Rule("no-robots", "deny", "role", {"role": "robot"}, tool="a_send"))
+                robot, robots = registry.keys.add("nightly", roles=["select", "report"], org="acme")
+                _, staff = registry.keys.add("nightly", roles=["select", "administer"], org="globex")
+                _, reporter = registry.keys.add("reporter", roles=["report"], org="acme")
+                _, ended = registry.keys.add("ended", roles=["select"], lifetime=timedelta(0))
+                await w.gateway.catalog.refresh()
+                async with w.client(robots) as client, w.client(staff) as other:
+                    assert await client.names() == ["a_pid", "read_result"]
+                    assert (await client.call("a_send"))[1]
+                    assert await other.names() == ["a_pid", "a_send", "read_result"]
+                    assert (await client.call("a_pid"))[0] != (await other.call("a_pid"))[0]
+                    await client.call("a_pid")
+                    opened = await w.post(robots, INITIALIZE)
+                    session = {"Mcp-Session-Id": opened.headers["mcp-session-id"]}
+                    assert (await w.post(robots, PING, **session)).status_code == 200
+                    assert (await w.post(staff, PING, **session)).status_code == 404
+                    registry.keys.revoke(robot.key_id)
+                    assert (await w.post(robots, PING, **session)).status_code == 401
+                    assert not (await other.call("a_send"))[1]
+                    refused = await w.post(reporter)
+                    assert refused.status_code == 403 and "lacks the role 'select'" in refused.text
+                    for wrong in (ended, staff[:-1] + "-", "trk_", "trk__x", f"trk_{'0' * 99}_x", "trk_%_x"):
+                        assert (await w.post(wrong)).status_code == 401
+                assert (await w.post(w.token(sub="key:nightly"), INITIALIZE)).status_code == 401
+        calls = [json.loads(line) for line in (tmp_path / "state" / "calls.jsonl").read_text().splitlines()]
+        assert {(call["org"], call["user"]) for call in calls} == {
+            ("acme", "key:nightly"),
+            ("globex", "key:nightly"),
+        }
+
+    run(go)
+
+
+def test_a_key_of_any_organisation_acts_for_the_configured_one(tmp_path):
+    async def go():
+        async with world(tmp_path, registry_keys={}) as w:
+            with Registry.open(f"sqlite:///{tmp_path / 'state' / 'registry.db'}", actor="ann") as registry:
+                _, key = registry.keys.add("backend", roles=["select"], org=None)
+            async with w.client(key) as client:
+                await client.call("a_send")
+        (call,) = map(json.loads, (tmp_path / "state" / "calls.jsonl").read_text().splitlines())
+        assert (call.get("org"), call["user"]) == (None, "key:backend")
+
+    run(go)
+
+
+def test_service_keys_of_the_registry_are_refused_unless_the_configuration_accepts_them(tmp_path):
+    async def go():
+        async with world(tmp_path) as w:
+            with Registry.open(f"sqlite:///{tmp_path / 'state' / 'registry.db'}", actor="ann") as registry:
+                _, key = registry.keys.add("backend", roles=["select"])
+            assert (await w.post(key)).status_code == 401
+
+    run(go)
+
+
+def test_while_the_registry_is_away_its_keys_let_nobody_in_and_send_nobody_away(tmp_path, monkeypatch):
+    async def go():
+        async with world(tmp_path, registry_keys={}) as w:
+            keys = w.gateway.catalog.registry.keys
+            _, key = keys.add("backend", roles=["select"])
+
+            def away(*_):
+                raise StoreUnavailable("the database does not answer")
+
+            with monkeypatch.context() as patched:
+                patched.setattr(type(keys), "find", away)
+                answer = await w.post(key)
+            assert answer.status_code == 503 and "Retry-After" in answer.headers
+            assert (await w.post(key, INITIALIZE)).status_code == 200
+
+    run(go)
+
+
 def test_plain_requests_need_a_token_too(tmp_path):
     async def go():
         async with world(tmp_path) as w:
@@ -234,7 +324,7 @@ def test_a_gateway_with_callers_who_sign_in_answers_to_its_public_name_alone(tmp
     [
         ({"url": "http://tools.example.org", "issuer": "https://x.example.org"}, "must begin with https://"),
         ({"url": URL, "issuer": "http://x.example.org"}, "must begin with https://"),
-        ({"url": URL}, "needs an issuer or keys"),
+        ({"url": URL}, "needs an issuer, keys or registry_keys"),
         ({"url": URL, "isuer": "https://x.example.org"}, "isuer: is no known key"),
     ],
 )

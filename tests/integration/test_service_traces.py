@@ -6,6 +6,7 @@ import asyncio
 import builtins
 import itertools
 import json
+import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ from tests.unit.server.asgi import arequest
 from toolroll import Registry, Tool
 from toolroll.server.drop_in.application import create_drop_in
 from toolroll.server.serving import problems_with
+from toolroll.server.setting_sources import SettingSources
 from toolroll.server.settings import ServerSettings
 
 SECRET = "canary-of-a-message"
@@ -163,8 +165,11 @@ def test_a_wrong_url_is_found_by_the_check(tmp_path, monkeypatch):
     Registry.open(url).close()
     with pytest.raises(ValueError, match="traces_url"):
         ServerSettings(catalog=url, traces_url="collector:4317")
-    settings = ServerSettings(catalog=url, traces_url="http://localhost:4318/v1/traces", port=19_431)
-    assert [*problems_with(settings)] == []
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    sources = SettingSources.read(catalog=url, traces_url="http://localhost:4318/v1/traces", port=port)
+    settings = sources.settings()
+    assert [*problems_with(settings, sources)] == []
     real = builtins.__import__
 
     def without_exporter(name: str, *arguments: Any) -> Any:
@@ -173,9 +178,8 @@ def test_a_wrong_url_is_found_by_the_check(tmp_path, monkeypatch):
         return real(name, *arguments)
 
     monkeypatch.setattr(builtins, "__import__", without_exporter)
-    assert [*problems_with(settings)] == [
-        "traces_url needs opentelemetry.exporter: pip install 'toolroll[otel]'"
-    ]
+    (problem,) = problems_with(settings, sources)
+    assert str(problem) == ("option --traces-url: needs opentelemetry.exporter: pip install 'toolroll[otel]'")
 
 
 class _Providing(LoopbackHandler):

@@ -24,7 +24,8 @@ from toolroll.registry.accounts import Accounts
 from toolroll.registry.audit import Audit
 from toolroll.registry.registry import Registry
 from toolroll.server.application import create_application
-from toolroll.server.settings import ServerSettings, read_settings
+from toolroll.server.setting_sources import read_settings
+from toolroll.server.settings import ServerSettings
 from toolroll.tools import Tool
 
 pytestmark = pytest.mark.slow

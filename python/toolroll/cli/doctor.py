@@ -96,12 +96,15 @@ def _checks(config: Path | None, catalog: str | None) -> Iterator[Check]:
     is_configured = any(name.startswith(SERVER_PREFIX) for name in os.environ)
     if config is not None or catalog is not None or is_configured:
         try:
-            settings = _settings(config, catalog)
-            yield Check("settings", True, "are right")
+            settings, wrong = _settings(config, catalog)
+            yield from (Check("settings", False, redacted(str(each))) for each in wrong)
+            if not wrong:
+                yield Check("settings", True, "are right")
         except ModuleNotFoundError as error:
             yield Check("settings", None, f"not checked: the service needs {error.name}")
         except ToolrollError as error:
-            yield Check("settings", False, redacted(str(error)))
+            for each in getattr(error, "problems", (error,)):
+                yield Check("settings", False, redacted(str(each)))
     url = settings.catalog if settings else catalog
     if settings or url:
         yield _tried("embedder", lambda: _embedder(settings.embedder if settings else "static"))
@@ -131,13 +134,15 @@ def _version(extra: str) -> str:
         return f"no {extra}"
 
 
-def _settings(config: Path | None, catalog: str | None) -> ServerSettings:
-    from toolroll.server.serving import check_access
-    from toolroll.server.settings import read_settings
+def _settings(config: Path | None, catalog: str | None) -> tuple[ServerSettings, list[ToolrollError]]:
+    """The settings, and what is wrong with them. Others check the registry and the embedder."""
+    from toolroll.server.serving import problems_with
+    from toolroll.server.setting_sources import SettingSources
 
-    settings = read_settings(config, catalog=catalog)
-    check_access(settings)
-    return settings
+    sources = SettingSources.read(config, catalog=catalog)
+    settings = sources.settings()
+    # The service itself may listen on the port.
+    return settings, [*problems_with(settings, sources, without=("catalog", "embedder", "port"))]
 
 
 def _select() -> str:

@@ -64,7 +64,7 @@ def command(config: Path | None, grace: float | None, check: bool, demo: bool, *
     """
     try:
         from toolroll.server.serving import problems_with, serve
-        from toolroll.server.settings import read_settings
+        from toolroll.server.setting_sources import SettingSources
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] == "toolroll":
             raise
@@ -74,11 +74,12 @@ def command(config: Path | None, grace: float | None, check: bool, demo: bool, *
 
     if demo:
         return _serve_demonstration({"grace_s": grace, **options})
-    settings = read_settings(config, grace_s=grace, **options)
+    sources = SettingSources.read(config, grace_s=grace, **options)
+    settings = sources.settings()
     if check:
-        problems = [*problems_with(settings)]
+        problems = [*problems_with(settings, sources)]
         for problem in problems:
-            note(redacted(problem))
+            note(redacted(str(problem)))
         if not problems:
             over = redacted(settings.upstream or settings.catalog)
             print(f"the settings are right: {settings.host}:{settings.port}, {over}")
@@ -90,7 +91,7 @@ def command(config: Path | None, grace: float | None, check: bool, demo: bool, *
 def _serve_demonstration(options: dict[str, Any]) -> int:
     from toolroll.server.demonstration import DAYS, write_demonstration
     from toolroll.server.serving import check_address, serve
-    from toolroll.server.settings import read_settings
+    from toolroll.server.setting_sources import read_settings
 
     context = click.get_current_context()
     typed = [

@@ -7,7 +7,7 @@ import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,19 @@ _OF_TRANSPORT = (INTERNAL_ERROR, METHOD_NOT_FOUND)
 
 # Gets the server, the user whose connection it is, and what the server says of a resource that changed.
 OnUpdate = Callable[[Upstream, str, Json], Coroutine[Any, Any, None]]
+
+
+@dataclass(slots=True)
+class _Found:
+    """A conversation's last search.
+
+    Attributes:
+        names: of the tools that it found.
+        is_answered: whether a call has followed.
+    """
+
+    names: frozenset[str]
+    is_answered: bool = False
 
 
 class Gateway:
@@ -102,7 +115,7 @@ class Gateway:
         self._recording = anyio.Semaphore(_RECORDS)
         self._warm: dict[str, anyio.Event] = {}  # organisation → its outcomes are read
         self._unwritten: dict[str, list[anyio.Event]] = {}  # conversation → outcomes that are being written
-        self._searched: OrderedDict[str, None] = OrderedDict()  # conversations
+        self._searched: OrderedDict[str, _Found] = OrderedDict()  # by conversation
         self._destructive: tuple[object, tuple[str, ...]] | None = None
 
     # Its life.
@@ -251,7 +264,9 @@ class Gateway:
             more = (*more, sign_in_tool(waiting))
         tools: tuple[Tool, ...]
         if shown == "all":
-            tools = (*visible.definitions, *more)
+            # A client that never reads the list again finds the tools of servers that start late.
+            searching = (SEARCH_TOOLS, CALL_TOOL) if self.is_starting else ()
+            tools = (*visible.definitions, *searching, *more)
         else:
             tools = (*visible.core.definitions, SEARCH_TOOLS, CALL_TOOL, *more)
         if shown == "dynamic":
@@ -293,7 +308,7 @@ class Gateway:
         upstream = self.upstreams[route.server]
         planned = PlannedCall(caller, tool, upstream.spec, given["arguments"])
         result, succeeded = await self._run(planned, upstream, route, params)
-        if self._is_of_turn(caller):
+        if self._is_of_turn(caller, tool.name):
             await self._recording.acquire()
             written = anyio.Event()
             self._unwritten.setdefault(caller.client_key, []).append(written)
@@ -321,9 +336,16 @@ class Gateway:
         error = self.upstreams[server].main.away()
         return f"{error}. {_advice(error)}"
 
-    def _is_of_turn(self, caller: Caller) -> bool:
-        """Whether an outcome teaches something: this conversation has searched, maybe elsewhere."""
-        return bool(self.options.catalog) or caller.client_key in self._searched
+    def _is_of_turn(self, caller: Caller, name: str) -> bool:
+        """Whether an outcome belongs to the last search: the next call's, and those of tools that it found.
+
+        A search that another process answered is not known here; all calls count as its outcomes.
+        """
+        found = self._searched.get(caller.client_key)
+        if found is None:
+            return bool(self.options.catalog)
+        is_next, found.is_answered = not found.is_answered, True
+        return is_next or name in found.names
 
     async def _search(self, caller: Caller, arguments: Json) -> Json:
         await self.known(_SEARCH_START_S)
@@ -332,11 +354,12 @@ class Gateway:
         await self._outcomes_read(caller.context.org)
         context = self._listed(caller.context)
         session = await self._session(caller, context)
-        self._searched[caller.client_key] = None
-        self._searched.move_to_end(caller.client_key)
-        if len(self._searched) > _MOST_SEARCHED:
-            self._searched.popitem(last=False)
         answer = await session.aanswer(SEARCH_TOOLS.name, arguments)
+        if not answer.is_error:
+            self._searched[caller.client_key] = _Found(frozenset(tool.name for tool in answer.tools))
+            self._searched.move_to_end(caller.client_key)
+            if len(self._searched) > _MOST_SEARCHED:
+                self._searched.popitem(last=False)
         if answer.tools and self.shown(caller) == "dynamic":
             await session.aload([tool.name for tool in answer.tools])
             await caller.incoming.notify_later("notifications/tools/list_changed")

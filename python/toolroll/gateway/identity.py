@@ -1,4 +1,4 @@
-"""Who calls over HTTP: verifies bearer tokens of an OpenID Connect issuer, and service keys.
+"""Who calls over HTTP: verifies tokens of an OpenID Connect issuer, and keys of configuration and registry.
 
 The middleware of the package `mcp` asks for the token, answers 401 with the address of the metadata
 (RFC 9728), and binds each session to the caller who opened it.
@@ -10,6 +10,7 @@ import hashlib
 import hmac
 import logging
 from collections.abc import Mapping
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +24,17 @@ from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse, Response
 
 from toolroll.context import Context
-from toolroll.errors import Denied, InvalidInput
+from toolroll.errors import Denied, InvalidInput, StoreUnavailable
 from toolroll.gateway.caller import Caller, CallerOf, page_of
 from toolroll.gateway.mcp_versions import Incoming
 from toolroll.gateway.options import CallerOptions, ClaimNames, IdentityOptions
 from toolroll.gateway.references import resolved
+from toolroll.registry.service_keys import PREFIX, ServiceKeys
 
 _log = logging.getLogger("toolroll.gateway")
 
 SHORTEST_KEY = 32  # characters
+_OF_KEY = "key:"  # the user's name of a service key of the registry begins so
 _LONGEST_TOKEN = 16_384
 _LEEWAY_S = 30  # that clocks may differ
 _TIMEOUT_S = 10.0  # for a request to the issuer
@@ -43,7 +46,11 @@ _ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "E
 
 
 class IssuerUnavailable(AuthenticationError):
-    """The issuer does not answer, so a token can be neither accepted nor refused."""
+    """The issuer or the registry does not answer, so a token can be neither accepted nor refused."""
+
+
+class KeyForbidden(AuthenticationError):
+    """The key is valid, and is none for the gateway's tools."""
 
 
 class VerifiedToken(AccessToken):  # type: ignore[misc]
@@ -60,14 +67,22 @@ class Identity:
     """Verifies bearer tokens, for `BearerAuthBackend` of the package `mcp`."""
 
     def __init__(
-        self, options: IdentityOptions, others: CallerOptions, environ: Mapping[str, str], folder: Path
+        self,
+        options: IdentityOptions,
+        others: CallerOptions,
+        environ: Mapping[str, str],
+        folder: Path,
+        registry_keys: ServiceKeys | None = None,
     ) -> None:
         """others: what callers are where the options map nothing. folder: of the configuration.
+
+        registry_keys: of the registry whose service keys are accepted; None for none.
 
         Raises:
             InvalidInput: a key is too short, or its reference cannot be resolved.
         """
         self.options = options
+        self._registry_keys = registry_keys
         self._others = others
         self._audience = options.audience or options.resource
         self._keys: list[tuple[bytes, str, CallerOptions]] = []
@@ -92,14 +107,15 @@ class Identity:
         """The caller whose token or key this is; None for nobody's.
 
         Raises:
-            IssuerUnavailable: the issuer does not answer.
+            IssuerUnavailable: the issuer or the registry does not answer.
+            KeyForbidden: the key lacks the role "select".
         """
         digest = _digest(token)
         for known, name, caller in self._keys:
             if hmac.compare_digest(known, digest):
-                return VerifiedToken(
-                    token=token, client_id=f"key {name}", scopes=[], subject=caller.user, caller=caller
-                )
+                return self._of_key(token, name, caller)
+        if self._registry_keys is not None and token.startswith(f"{PREFIX}_"):
+            return await self._registry_key(token, self._registry_keys)
         if not self.options.issuer or token.count(".") != 2 or len(token) > _LONGEST_TOKEN:
             return None
         signing = await self._signing_keys()
@@ -119,6 +135,36 @@ class Identity:
             subject=str(claims["sub"]),
             claims={"iss": claims["iss"]},
             caller=caller,
+        )
+
+    async def _registry_key(self, token: str, keys: ServiceKeys) -> VerifiedToken | None:
+        """The caller with a key of the registry. It is asked each time: a revoked key is refused at once."""
+        mapped = self.options.registry_keys
+        assert mapped is not None
+        try:
+            key = await anyio.to_thread.run_sync(keys.find, token, datetime.now(timezone.utc))
+        except StoreUnavailable as error:
+            raise IssuerUnavailable(f"service keys cannot be read: {error}") from error
+        if key is None:
+            return None
+        if "select" not in key.roles:
+            raise KeyForbidden(f"service key {key.key_id} lacks the role 'select'")
+        roles = [each for role, given in mapped.roles.items() if role in key.roles for each in given]
+        org = self._others.org if key.org is None else key.org
+        caller = CallerOptions(
+            org=org,
+            user=f"{_OF_KEY}{key.name}",
+            roles=tuple(dict.fromkeys(roles)),
+            tier=mapped.tier,
+            page=self._others.page,
+        )
+        return self._of_key(token, key.key_id, caller)
+
+    def _of_key(self, token: str, name: str, caller: CallerOptions) -> VerifiedToken:
+        """The bearer of a key, which needs none of the scopes that the issuer's tokens must have."""
+        scopes = list(self.options.scopes)
+        return VerifiedToken(
+            token=token, client_id=f"key {name}", scopes=scopes, subject=caller.user, caller=caller
         )
 
     def _claims(self, token: str, signing: jwt.PyJWKClient) -> dict[str, Any]:
@@ -154,6 +200,8 @@ class Identity:
             elif not isinstance(value, str) or not value:
                 raise Denied(f"claim {name!r}: is {value!r:.80}, must be a text")
             found[field] = value
+        if found["user"].startswith(_OF_KEY):
+            raise Denied(f"user {found['user']!r:.80}: has the name of a service key")
         return CallerOptions.model_validate(found)
 
     async def _signing_keys(self) -> jwt.PyJWKClient:
@@ -200,9 +248,12 @@ def identified_caller(process: str) -> CallerOf:
 
 
 def on_authentication_error(_: HTTPConnection, error: AuthenticationError) -> Response:
-    """The answer to a request whose token cannot be verified now."""
+    """The answer to a request whose token cannot be verified now, or whose key is for something else."""
     _log.warning("%s", error)
-    answer = {"error": "temporarily_unavailable", "error_description": "the issuer does not answer"}
+    if isinstance(error, KeyForbidden):
+        return JSONResponse({"error": "insufficient_scope", "error_description": str(error)}, 403)
+    told = "the issuer or the registry does not answer"
+    answer = {"error": "temporarily_unavailable", "error_description": told}
     return JSONResponse(answer, 503, {"Retry-After": str(_RETRY_S)})
 
 

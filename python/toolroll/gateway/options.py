@@ -83,6 +83,20 @@ class KeyOptions(_Section):
     tier: str = ""
 
 
+class RegistryKeyOptions(_Section):
+    """What the bearers of the registry's service keys are.
+
+    Attributes:
+        roles: the roles of `Context` by the role of the key that gives them.
+        tier: as `Context` has it.
+    """
+
+    roles: Mapping[Literal["select", "report", "sync", "read", "administer"], tuple[str, ...]] = Field(
+        default_factory=dict
+    )
+    tier: str = ""
+
+
 class IdentityOptions(_Section):
     """How callers over HTTP sign in.
 
@@ -93,6 +107,7 @@ class IdentityOptions(_Section):
         scopes: that tokens must have.
         claims: which of them say who calls.
         keys: service keys by name.
+        registry_keys: what the bearers of the registry's service keys are; None refuses them.
     """
 
     url: str
@@ -101,6 +116,7 @@ class IdentityOptions(_Section):
     scopes: tuple[str, ...] = ()
     claims: ClaimNames = ClaimNames()
     keys: Mapping[str, KeyOptions] = Field(default_factory=dict)
+    registry_keys: RegistryKeyOptions | None = None
 
     @field_validator("url", "issuer")
     @classmethod
@@ -113,8 +129,8 @@ class IdentityOptions(_Section):
 
     @model_validator(mode="after")
     def _has_callers(self) -> IdentityOptions:
-        if not self.issuer and not self.keys:
-            raise ValueError("needs an issuer or keys")
+        if not self.issuer and not self.keys and self.registry_keys is None:
+            raise ValueError("needs an issuer, keys or registry_keys")
         return self
 
     @property

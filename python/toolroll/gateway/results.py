@@ -73,7 +73,11 @@ class LimitResults:
             InvalidInput: there is no such result or page; the text is for the model.
         """
         result_id, page = arguments.get("result_id"), arguments.get("page")
-        if not isinstance(result_id, str) or (whole := self._kept.get((client_key, result_id))) is None:
+        if not isinstance(result_id, str) or not result_id:
+            raise InvalidInput(
+                "read_result: result_id is missing, must be the one at the end of a long result"
+            )
+        if (whole := self._kept.get((client_key, result_id))) is None:
             raise InvalidInput("read_result: there is no such result any more; call the tool again")
         last = -(-len(whole) // self._limit)
         try:

@@ -90,18 +90,25 @@ async def serve_http(configuration: Configuration, state: Path, host: str, port:
         check_loopback(host)
     caller_of = None if identity is None else identified_caller(secrets.token_hex(4))
     async with open_gateway(configuration, state, caller_of=caller_of) as (gateway, server):
+        identity = identity_of(configuration, gateway)
         base = f"http://{host}:{port}" if identity is None else identity.options.url.rstrip("/")
         app = http_app(server, identity, sign_ins_of(gateway, base))
         settings = uvicorn.Config(app, host=host, port=port, log_level="warning", ws="none")
         await uvicorn.Server(settings).serve()
 
 
-def identity_of(configuration: Configuration) -> Identity | None:
-    """How callers over HTTP sign in; None where the configuration says nothing of it."""
+def identity_of(configuration: Configuration, gateway: Gateway | None = None) -> Identity | None:
+    """How callers over HTTP sign in; None where the configuration says nothing of it.
+
+    gateway: whose registry has the service keys, if they are accepted.
+    """
     options = configuration.options
     if options.identity is None:
         return None
-    return Identity(options.identity, options.caller, os.environ, configuration.folder)
+    keys = None
+    if gateway is not None and options.identity.registry_keys is not None:
+        keys = gateway.catalog.registry.keys
+    return Identity(options.identity, options.caller, os.environ, configuration.folder, keys)
 
 
 def check_loopback(host: str) -> None:

@@ -45,6 +45,7 @@ class ToolCatalog:
 
     Attributes:
         roll: selects from it, and follows the registry.
+        registry: has the tools.
         routes: listed name → where its calls go, for all servers that have said what they have.
     """
 
@@ -61,7 +62,7 @@ class ToolCatalog:
         self.unroutable: tuple[str, ...] = ()
         self.for_apps: tuple[str, ...] = ()
         self.held: dict[str, tuple[str, ...]] = {}
-        self._registry, self._names, self._review, self._tags = registry, names, review, tags
+        self.registry, self._names, self._review, self._tags = registry, names, review, tags
         self._writing = anyio.Lock()
         self._seen: tuple[object, int] | None = None
         self._revision = 0
@@ -122,7 +123,7 @@ class ToolCatalog:
         return self.unroutable
 
     def _sync(self, spec: ServerSpec, items: Iterable[Json]) -> Any:
-        return self._registry.sync(
+        return self.registry.sync(
             items,
             plugin=spec.name,
             toolkit=spec.name,

@@ -35,6 +35,7 @@ PREFIX = "trk"  # by which scanners recognise a key that somebody has published
 LONGEST_LIFE = timedelta(days=3_650)
 
 _SECRET_BYTES = 32
+_LONGEST_ID = 64  # characters of an id that is worth a look
 _TABLE = tables.service_keys
 _BOUND = ("key_id", "org", "roles", "plugin")  # what the digest covers besides the secret
 
@@ -189,6 +190,16 @@ class ServiceKeys:
         where = [] if org is None else [_TABLE.c.org == words(org, "org")]
         with self._database.reading() as connection:
             return tuple(key for key, _ in _read(connection, *where))
+
+    def find(self, text: str, at: datetime) -> ServiceKey | None:
+        """The key with this text, if it is valid at this time: read now, so a revoked key is none at once."""
+        prefix, _, rest = text.partition("_")
+        key_id = rest.partition("_")[0]
+        if prefix != PREFIX or not text.isascii() or not key_id.isalnum() or len(key_id) > _LONGEST_ID:
+            return None
+        with self._database.reading() as connection:
+            found = _read(connection, _TABLE.c.key_id == key_id)
+        return KeyRing({key.key_id: (key, digest) for key, digest in found}).find(text, at)
 
     def ring(self) -> KeyRing:
         """All keys, for looking them up."""

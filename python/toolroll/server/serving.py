@@ -7,13 +7,13 @@ import os
 import secrets
 import socket
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 
 import uvicorn
 
 from toolroll.embedders import named
-from toolroll.errors import InvalidInput, ToolrollError
+from toolroll.errors import InvalidDefinition, InvalidInput, ToolrollError
 from toolroll.registry.store.database import Database
 from toolroll.selection.profiles import profile
 from toolroll.server.application import identity_provider
@@ -22,6 +22,7 @@ from toolroll.server.hosts import is_loopback
 from toolroll.server.logs import configure
 from toolroll.server.request_limits import read_rate
 from toolroll.server.resources import check_traces
+from toolroll.server.setting_sources import SettingSources
 from toolroll.server.settings import CLOSING_SHARE, ServerSettings
 
 # A worker may answer late while it builds its catalog. After 5 s, uvicorn's default, it would be killed,
@@ -40,16 +41,9 @@ def serve(settings: ServerSettings) -> None:
         NotFound, StoreUnavailable: the registry cannot be read.
         InvalidInput: the address is in use, or a setting is wrong.
     """
-    for check in (
-        _check_registry,
-        _check_upstream,
-        _check_profile,
-        _check_rate,
-        _check_sign_in,
-        check_traces,
-        check_address,
-    ):
-        check(settings)
+    for field, check in _CHECKS:
+        if field != "embedder":  # each worker opens it
+            check(settings)
     configure(settings.log)
     _log.info(
         "serving", extra={"url": f"http://{settings.host}:{settings.port}", "workers": settings.workers}
@@ -79,22 +73,20 @@ def _run(settings: ServerSettings) -> None:
     )
 
 
-def problems_with(settings: ServerSettings) -> Iterator[str]:
-    """A sentence for each reason why the service would not start. Changes nothing."""
-    for check in (
-        _check_registry,
-        _check_upstream,
-        _check_embedder,
-        _check_profile,
-        _check_rate,
-        _check_sign_in,
-        check_traces,
-        check_address,
-    ):
-        try:
-            check(settings)
-        except ToolrollError as error:
-            yield str(error)
+def problems_with(
+    settings: ServerSettings, sources: SettingSources, *, without: Collection[str] = ()
+) -> Iterator[InvalidDefinition]:
+    """Each reason why the service would not start, at the place of its setting. Changes nothing.
+
+    without: settings that are not checked.
+    """
+    for field, check in _CHECKS:
+        if field not in without:
+            try:
+                check(settings)
+            except ToolrollError as error:
+                sentence = str(error).removeprefix(f"{field}: ").removeprefix(f"{field} ")
+                yield sources.problem((field,), sentence)
 
 
 def check_access(settings: ServerSettings) -> None:
@@ -125,6 +117,10 @@ def check_address(settings: ServerSettings) -> None:
         InvalidInput: says why.
     """
     check_access(settings)
+    _check_port(settings)
+
+
+def _check_port(settings: ServerSettings) -> None:
     host = settings.host.strip("[]")
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as listener:
         try:
@@ -167,10 +163,28 @@ def _check_profile(settings: ServerSettings) -> None:
     profile(settings.profile)
 
 
-def _check_rate(settings: ServerSettings) -> None:
+def _check_key_rate(settings: ServerSettings) -> None:
     read_rate(settings.key_rate)
+
+
+def _check_sign_in_rate(settings: ServerSettings) -> None:
     read_rate(settings.sign_in_rate, "sign_in_rate")
 
 
 def _check_sign_in(settings: ServerSettings) -> None:
     identity_provider(settings, "unused")
+
+
+# Each with the setting that it is about.
+_CHECKS: tuple[tuple[str, Callable[[ServerSettings], None]], ...] = (
+    ("catalog", _check_registry),
+    ("upstream", _check_upstream),
+    ("embedder", _check_embedder),
+    ("profile", _check_profile),
+    ("key_rate", _check_key_rate),
+    ("sign_in_rate", _check_sign_in_rate),
+    ("oidc_issuer", _check_sign_in),
+    ("traces_url", check_traces),
+    ("host", check_access),
+    ("port", _check_port),
+)

@@ -1,29 +1,18 @@
-"""`ServerSettings`: how the service runs. They come from the command line, the environment and a TOML file.
-
-The command line precedes the environment, and the environment precedes the file. An error names the place of
-the wrong value.
-"""
+"""`ServerSettings`: how the service runs. `setting_sources` reads them."""
 
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
-from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 from pydantic_settings import (
     BaseSettings,
-    EnvSettingsSource,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
-    TomlConfigSettingsSource,
 )
 
 from toolroll.environment_names import SERVER_PREFIX
-from toolroll.errors import InvalidDefinition, NotFound
 from toolroll.server.grants import Grant
 
 CLOSING_SHARE = 0.3  # of the grace period: for writing outcomes, once all requests have finished
@@ -113,7 +102,7 @@ class ServerSettings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Reads nothing by itself: `read_settings` knows from where each value comes."""
+        """Reads nothing by itself: `SettingSources` knows where each value comes from."""
         return (init_settings,)
 
     def variables(self) -> dict[str, str]:
@@ -123,66 +112,3 @@ class ServerSettings(BaseSettings):
             for name, value in self.model_dump(mode="json").items()
             if value is not None
         }
-
-
-def read_settings(file: Path | None = None, **options: Any) -> ServerSettings:
-    """The settings of a file and of the environment, with the options of the command line that are not None.
-
-    Raises:
-        NotFound: there is no such file.
-        InvalidDefinition: names everything that is wrong, with its place.
-    """
-    given = {name: value for name, value in options.items() if value is not None}
-    problems = list(_unknown_variables())
-    of_environment = EnvSettingsSource(ServerSettings)()
-    values = {**_file_values(file), **of_environment, **given}
-    if not values.get("catalog") and not values.get("upstream"):
-        problems.append(f"{_place('catalog', given, of_environment, file)}: is missing")
-    try:
-        settings = ServerSettings(**values)
-    except ValidationError as error:
-        for each in error.errors(include_url=False, include_input=False):
-            field = ".".join(map(str, each["loc"]))
-            problems.append(f"{_place(field, given, of_environment, file)}: {_sentence(each)}")
-    if problems:
-        raise InvalidDefinition("; ".join(problems))
-    return settings
-
-
-def _file_values(file: Path | None) -> Mapping[str, Any]:
-    if file is None:
-        return {}
-    if not file.is_file():
-        raise NotFound(f"settings file {str(file)!r:.300}: no such file")
-    try:
-        return TomlConfigSettingsSource(ServerSettings, file)()
-    except (ValueError, OSError) as error:  # a TOMLDecodeError is a ValueError
-        raise InvalidDefinition(f"cannot be read: {error}", file=str(file)) from error
-
-
-def _unknown_variables() -> Iterator[str]:
-    """A sentence for each variable with the service's prefix that is no setting."""
-    known = {SERVER_PREFIX + name.upper() for name in ServerSettings.model_fields}
-    for name in sorted(os.environ):
-        if name.upper().startswith(SERVER_PREFIX) and name.upper() not in known:
-            near = get_close_matches(name.upper(), known, n=1)
-            yield f"environment variable {name:.100}: is no setting" + (
-                f"; did you mean {near[0]}?" if near else ""
-            )
-
-
-def _place(field: str, given: Mapping[str, Any], of_environment: Mapping[str, Any], file: Path | None) -> str:
-    if field in given:
-        return f"option --{field.removesuffix('_s').replace('_', '-')}"
-    if field in of_environment:
-        return f"environment variable {SERVER_PREFIX}{field.upper()}"
-    return f"{file}: {field}" if file is not None else f"setting {field}"
-
-
-def _sentence(error: Mapping[str, Any]) -> str:
-    if error["type"] == "missing":
-        return "is missing"
-    if error["type"] == "extra_forbidden":
-        near = get_close_matches(str(error["loc"][0]), ServerSettings.model_fields, n=1)
-        return "is no setting" + (f"; did you mean {near[0]}?" if near else "")
-    return str(error["msg"])

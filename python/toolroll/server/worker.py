@@ -8,7 +8,7 @@ from toolroll.server.application import create_application
 from toolroll.server.drop_in.application import create_drop_in
 from toolroll.server.logs import configure
 from toolroll.server.parent import end_with_parent
-from toolroll.server.settings import read_settings
+from toolroll.server.setting_sources import read_settings
 
 
 def create_from_environment() -> ASGIApp:

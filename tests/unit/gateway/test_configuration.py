@@ -9,13 +9,14 @@ import pytest
 pytest.importorskip("pydantic")
 
 from toolroll.cli import main
+from toolroll.configuration_errors import InvalidConfiguration
 from toolroll.errors import InvalidDefinition, NotFound
 from toolroll.gateway.configuration import (
     Configuration,
     read_configuration,
     with_servers,
 )
-from toolroll.gateway.document import Document, InvalidConfiguration, without_comments
+from toolroll.gateway.document import Document, without_comments
 from toolroll.gateway.manifests import read_manifests
 from toolroll.gateway.options import GatewayOptions
 

@@ -10,7 +10,7 @@ pytest.importorskip("pydantic_settings")
 
 from toolroll import InvalidDefinition, NotFound, Registry
 from toolroll.cli import main
-from toolroll.server.settings import read_settings
+from toolroll.server.setting_sources import read_settings
 
 
 def write(folder: Path, text: str) -> Path:
@@ -34,16 +34,61 @@ def test_each_wrong_value_is_named_with_its_place(tmp_path, monkeypatch):
     with pytest.raises(InvalidDefinition) as error:
         read_settings(file, workers=0)
     text = str(error.value)
-    assert f"{file}: prot: is no setting; did you mean port?" in text
-    assert f"{file}: grace_s: " in text
-    assert "environment variable TOOLROLL_SERVER_PORT: " in text
-    assert "option --workers: " in text
+    assert text.splitlines() == [
+        'environment variable TOOLROLL_SERVER_PORT: is "many", must be a whole number',
+        "option --workers: is 0, must be >= 1",
+        f"{file}:3: grace_s: is 0, must be >= 1",
+        f"{file}:2: prot: is no known key; did you mean 'port'?",
+    ]
+
+
+def test_a_wrong_value_below_a_table_has_its_line(tmp_path):
+    file = write(
+        tmp_path,
+        'catalog = "sqlite:///file.db"\noidc_label = """\nport = 1\n[[oidc_grants]]\n"""\nport = 0\n\n'
+        '[[oidc_grants]]\nroles = ["read"]\n\n[[oidc_grants]]\ngrop = "x"\nroles = ["raed"]\n'
+        "[[oidc_grants]]\nroles = []\n",
+    )
+    with pytest.raises(InvalidDefinition) as error:
+        read_settings(file)
+    lines = str(error.value).splitlines()
+    assert f"{file}:6: port: is 0, must be >= 1" in lines
+    assert f"{file}:12: oidc_grants.1.grop: is no known key; did you mean 'group'?" in lines
+    (wrong,) = [line for line in lines if f'{file}:13: oidc_grants.1.roles.0: is "raed", must be ' in line]
+    assert wrong.endswith("; did you mean 'read'?")
+    assert f"{file}:14: oidc_grants.2: roles is empty" in lines
+
+
+def test_a_list_in_a_variable_that_is_no_json_is_named(monkeypatch):
+    monkeypatch.setenv("TOOLROLL_SERVER_HOSTS", "tools.example.com")
+    with pytest.raises(
+        InvalidDefinition, match="variable TOOLROLL_SERVER_HOSTS: is not JSON, must be such as"
+    ):
+        read_settings(catalog="sqlite:///tools.db")
+
+
+def test_no_message_has_a_secret(tmp_path, monkeypatch, capsys):
+    secret = "canary-7f3a9c51"
+    monkeypatch.setenv("TOOLROLL_SERVER_SESSION_SECRET", secret)  # too short
+    monkeypatch.setenv("TOOLROLL_SERVER_OIDC_ISSUER", f"login://ann:{secret}{'x' * 80}@idp")
+    file = write(
+        tmp_path,
+        f'catalog = "postgresql://ann:{secret}@127.0.0.1:1/none"\nsesion_secret = "{secret}"\n'
+        f'oidc_client_secret = ["{secret}"]\ntraces_url = "ann:{secret}@collector"\n',
+    )
+    assert main(["serve", "--check", "--config", str(file)]) == 1
+    assert main(["doctor", "--config", str(file)]) == 1
+    printed = "".join(capsys.readouterr())
+    assert "did you mean 'session_secret'" in printed
+    for name in ("SESSION_SECRET", "OIDC_ISSUER", "oidc_client_secret", "traces_url"):
+        assert name in printed
+    assert "canary" not in printed
 
 
 def test_a_misspelt_variable_is_refused(monkeypatch):
     monkeypatch.setenv("TOOLROLL_SERVER_GRACE", "5")
     with pytest.raises(
-        InvalidDefinition, match="TOOLROLL_SERVER_GRACE: .*did you mean TOOLROLL_SERVER_GRACE_S"
+        InvalidDefinition, match="TOOLROLL_SERVER_GRACE: .*did you mean 'TOOLROLL_SERVER_GRACE_S'"
     ):
         read_settings(catalog="sqlite:///tools.db")
 
@@ -56,8 +101,8 @@ def test_without_a_catalog_the_settings_are_refused():
 def test_a_file_that_is_absent_or_no_toml_is_refused(tmp_path):
     with pytest.raises(NotFound, match="no such file"):
         read_settings(tmp_path / "absent.toml")
-    with pytest.raises(InvalidDefinition, match="server.toml: cannot be read"):
-        read_settings(write(tmp_path, "port ="))
+    with pytest.raises(InvalidDefinition, match="server.toml:2:8: cannot be read: Invalid value$"):
+        read_settings(write(tmp_path, "port = 1\nhost = =\n"))
 
 
 def test_a_worker_process_reads_the_same_settings_from_its_environment(monkeypatch):
@@ -93,8 +138,17 @@ def test_check_names_all_that_is_wrong_and_makes_nothing(tmp_path, capsys, monke
         port = taken.getsockname()[1]
         assert check("--catalog", f"sqlite:///{tmp_path}/absent.db", "--port", str(port)) == 1
     printed = capsys.readouterr().err
-    for part in ("absent.db", "defualt", "statik", "often", f"127.0.0.1:{port}: cannot be listened on"):
-        assert part in printed
+    lines = printed.splitlines()
+    for begin, part in [
+        ("option --catalog: ", "absent.db"),
+        ("environment variable TOOLROLL_SERVER_EMBEDDER: ", "statik"),
+        ("environment variable TOOLROLL_SERVER_PROFILE: ", "defualt"),
+        ("environment variable TOOLROLL_SERVER_KEY_RATE: is 'often', must be such as", "500/second"),
+        ("option --port: ", f"127.0.0.1:{port}: cannot be listened on"),
+    ]:
+        (line,) = [line for line in lines if line.startswith(begin)]
+        assert part in line
+    assert len(lines) == 5
     assert not (tmp_path / "absent.db").exists()
 
 

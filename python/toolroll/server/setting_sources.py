@@ -1,0 +1,193 @@
+"""Reads the settings from the command line, the environment and a TOML file, and says where each comes from.
+
+The command line precedes the environment, and the environment precedes the file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_origin
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from toolroll.configuration_errors import InvalidConfiguration, nearest, told, written
+from toolroll.environment_names import SERVER_PREFIX
+from toolroll.errors import InvalidDefinition, NotFound
+from toolroll.server.settings import ServerSettings
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+# Their values are in no message: what is not in the representation, and URLs that may have a password.
+_SECRET = {name for name, field in ServerSettings.model_fields.items() if not field.repr}
+_URLS = ("catalog", "upstream", "public_url", "oidc_issuer", "traces_url")
+_PLACE_IN_TOML = re.compile(r" \(at line (\d+), column (\d+)\)$")
+
+
+def read_settings(file: Path | None = None, **options: Any) -> ServerSettings:
+    """The settings of a file and of the environment, with the options of the command line that are not None.
+
+    Raises:
+        NotFound: there is no such file.
+        InvalidDefinition: names everything that is wrong, with its place.
+    """
+    return SettingSources.read(file, **options).settings()
+
+
+@dataclass(frozen=True)
+class SettingSources:
+    """Where the settings come from.
+
+    Attributes:
+        options: of the command line.
+        environment: variables that are settings, by the name of the setting.
+        file: its name; "" for none.
+        text: of the file.
+        in_file: the values in it.
+    """
+
+    options: Mapping[str, Any]
+    environment: Mapping[str, str]
+    file: str
+    text: str
+    in_file: Mapping[str, Any]
+
+    @classmethod
+    def read(cls, file: Path | None = None, **options: Any) -> SettingSources:
+        """The sources, as they are now.
+
+        Raises:
+            NotFound: there is no such file.
+            InvalidDefinition: it is no TOML.
+        """
+        given = {name: value for name, value in options.items() if value is not None}
+        names = {SERVER_PREFIX + name.upper(): name for name in ServerSettings.model_fields}
+        variables = {names[name.upper()]: text for name, text in os.environ.items() if name.upper() in names}
+        text, values = ("", {}) if file is None else _read(file)
+        return cls(given, variables, "" if file is None else str(file), text, values)
+
+    def settings(self) -> ServerSettings:
+        """The settings.
+
+        Raises:
+            InvalidConfiguration: names everything that is wrong, with its place.
+        """
+        problems = list(_unknown_variables())
+        values = {**self.in_file, **self.environment, **self.options}
+        for name in self.environment.keys() - self.options.keys():
+            if get_origin(ServerSettings.model_fields[name].annotation) is tuple:
+                try:
+                    values[name] = json.loads(values[name])
+                except ValueError as error:
+                    del values[name]
+                    problems.append(
+                        self.problem((name,), f'is not JSON, must be such as ["a", "b"]: {error}')
+                    )
+        if not values.get("catalog") and not values.get("upstream"):
+            problems.append(self.problem(("catalog",), "is missing"))
+        try:
+            settings = ServerSettings(**values)
+        except ValidationError as error:
+            problems += self._problems_of(error, values)
+        if problems:
+            raise InvalidConfiguration(problems) from None
+        return settings
+
+    def problem(self, path: Sequence[str | int], sentence: str) -> InvalidDefinition:
+        """What is wrong with a setting or a part of it, at its place."""
+        name, *rest = map(str, path)
+        part = f"{'.'.join(rest)}: " if rest else ""
+        if name in self.options:
+            option = name.removesuffix("_s").replace("_", "-")
+            return InvalidDefinition(f"option --{option}: {part}{sentence}")
+        if name in self.environment:
+            return InvalidDefinition(f"environment variable {SERVER_PREFIX}{name.upper()}: {part}{sentence}")
+        if not self.file:
+            return InvalidDefinition(f"setting {name}: {part}{sentence}")
+        line = self._line(path)
+        return InvalidDefinition(
+            f"{name}{'.' if rest else ''}{part or ': '}{sentence}", file=self.file, line=line
+        )
+
+    def _problems_of(self, error: ValidationError, values: Mapping[str, Any]) -> Iterator[InvalidDefinition]:
+        found: dict[tuple[str | int, ...], list[ErrorDetails]] = {}
+        for each in error.errors(include_url=False):
+            found.setdefault(tuple(written(values, each)), []).append(each)
+        secret = {*_SECRET, *(name for name in _URLS if "@" in str(values.get(name)))}
+        for path, problems in found.items():
+            yield self.problem(path, told(ServerSettings, path, problems, secret))
+
+    def _line(self, path: Sequence[str | int]) -> int | None:
+        """The line in the file of the last key of the path that has one."""
+        line, start = None, 0
+        lines = self.text.splitlines()
+        end = next((at for at in range(len(lines)) if _is_header(lines, at, r"[^\]]+")), len(lines))
+        for part, following in zip(path, [*path[1:], None], strict=True):
+            if isinstance(part, int):
+                continue
+            if isinstance(following, int):  # a list of tables, or a list behind a key
+                headers = [at for at in range(len(lines)) if _is_header(lines, at, re.escape(str(part)))]
+                if following < len(headers):
+                    start = headers[following]
+                    end = next(
+                        (at for at in range(start + 1, len(lines)) if _is_header(lines, at, r"[^\]]+")),
+                        len(lines),
+                    )
+                    line = start + 1
+                    continue
+            key = re.compile(rf"""\s*["']?{re.escape(str(part))}["']?\s*=""")
+            found = next(
+                (at for at in range(start, end) if key.match(lines[at]) and _is_whole(lines, at)), None
+            )
+            if found is None:
+                break
+            line = found + 1
+        return line
+
+
+def _read(file: Path) -> tuple[str, dict[str, Any]]:
+    if not file.is_file():
+        raise NotFound(f"settings file {str(file)!r:.300}: no such file")
+    try:
+        text = file.read_text("utf-8")
+        return text, tomllib.loads(text)
+    except (ValueError, OSError) as error:  # a TOMLDecodeError is a ValueError
+        place = _PLACE_IN_TOML.search(str(error))
+        line, column = map(int, place.groups()) if place else (None, None)
+        message = str(error)[: place.start()] if place else str(error)
+        raise InvalidDefinition(
+            f"cannot be read: {message}", file=str(file), line=line, column=column
+        ) from error
+
+
+def _is_header(lines: Sequence[str], at: int, name: str) -> bool:
+    """Whether a line begins a table of this name."""
+    is_header = re.match(rf"\s*\[\[?\s*{name}\s*\]\]?\s*(#.*)?$", lines[at])
+    return bool(is_header) and _is_whole(lines, at)
+
+
+def _is_whole(lines: Sequence[str], at: int) -> bool:
+    """Whether a line begins in no text and in no list of several lines."""
+    try:
+        tomllib.loads("\n".join(lines[:at]))
+    except ValueError:
+        return False
+    return True
+
+
+def _unknown_variables() -> Iterator[InvalidDefinition]:
+    """A problem for each variable with the service's prefix that is no setting."""
+    known = [SERVER_PREFIX + name.upper() for name in ServerSettings.model_fields]
+    for name in sorted(os.environ):
+        if name.upper().startswith(SERVER_PREFIX) and name.upper() not in known:
+            near = nearest(name.upper()[:100], known)
+            yield InvalidDefinition(f"environment variable {name:.100}: is no setting{near}")

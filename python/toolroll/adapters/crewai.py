@@ -28,6 +28,10 @@ _OWN = ("crewai.tools.agent_tools.", "crewai.tools.memory_tools", "crewai.skills
 _NOT_RUN = ("Tool not found", "Tool execution blocked by hook", "Tool '")  # the last one has a limit of uses
 
 
+def _no_turn() -> ContextVar[AgentTurn | None]:
+    return ContextVar("toolroll_turn", default=None)
+
+
 class SelectingAgent(Agent):  # type: ignore[misc]
     """Sends the tools that a task needs, answers calls of others, and reports what came of the calls.
 
@@ -50,9 +54,7 @@ class SelectingAgent(Agent):  # type: ignore[misc]
 
     _selector: ToolSelector | None = PrivateAttr(default=None)
     # Of the run that asks: an agent may run several times at once.
-    _turn: ContextVar[AgentTurn | None] = PrivateAttr(
-        default_factory=lambda: ContextVar("toolroll_turn", default=None)
-    )
+    _turn: ContextVar[AgentTurn | None] = PrivateAttr(default_factory=_no_turn)
     _preparing: threading.Lock = PrivateAttr(default_factory=threading.Lock)
 
     def create_agent_executor(self, tools: Any = None, task: Any = None) -> None:

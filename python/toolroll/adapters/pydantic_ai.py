@@ -74,10 +74,13 @@ class ToolSelection(AbstractCapability[Any]):  # type: ignore[misc]
         """The selected tools, and results of calls that ran elsewhere."""
         if not tool_defs:
             return tool_defs
-        context = None if self._context_of is None else self._context_of(ctx)
         messages = [*ctx.messages] if ctx.messages else [_prompt(ctx)]
         turn = await self.selector.aturn(
-            tool_defs, messages, conversation=ctx.conversation_id, run=ctx.run_id, context=context
+            tool_defs,
+            messages,
+            conversation=ctx.conversation_id,
+            run=ctx.run_id,
+            context=self._context(ctx),
         )
         await turn.areport_results(messages)
         return list(turn.tools)
@@ -111,7 +114,11 @@ class ToolSelection(AbstractCapability[Any]):  # type: ignore[misc]
         return result
 
     def _turn(self, ctx: RunContext[Any]) -> AgentTurn | None:
-        return self.selector.find(conversation=ctx.conversation_id, run=ctx.run_id)
+        context = self._context(ctx)
+        return self.selector.find(conversation=ctx.conversation_id, run=ctx.run_id, context=context)
+
+    def _context(self, ctx: RunContext[Any]) -> Context | None:
+        return None if self._context_of is None else self._context_of(ctx)
 
 
 def read_messages(messages: Sequence[ModelMessage]) -> list[ReadMessage]:

@@ -15,6 +15,8 @@ import uvicorn
 import toolroll
 from toolroll import Context, Registry, Toolroll
 from toolroll.formats.sources.folder import read_folder
+from toolroll.learning.experiments import Experiment
+from toolroll.registry.analytics import experiments
 from toolroll.server.application import create_application
 from toolroll.server.settings import ServerSettings
 
@@ -35,11 +37,12 @@ class PageService:
     Attributes:
         base: its URL.
         registry: of its tools.
+        url: of the registry.
         keys: texts of keys by name: "admin", "reader", "caller" and "acme", which is of one organisation.
     """
 
     def __init__(self, registry: Registry, url: str) -> None:
-        self.registry, self._url = registry, url
+        self.registry, self.url = registry, url
         self.keys = {name: registry.keys.add(name, roles=roles, org=None)[1] for name, roles in KEYS.items()}
         self.keys["acme"] = registry.keys.add("acme", roles=["read", "administer"], org="acme")[1]
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -59,7 +62,7 @@ class PageService:
         self._start()
 
     def _start(self) -> None:
-        settings = ServerSettings(catalog=self._url, grace_s=5, session_secret="of the tests" * 3)
+        settings = ServerSettings(catalog=self.url, grace_s=5, session_secret="of the tests" * 3)
         application = create_application(settings)
         self._server = uvicorn.Server(
             uvicorn.Config(application, log_config=None, access_log=False, timeout_graceful_shutdown=2)
@@ -90,6 +93,8 @@ def page_service(url: str, *, has_tools: bool = True) -> Iterator[PageService]:
 def fill(registry: Registry, url: str) -> None:
     """Adds the demonstration catalog, and selections with their outcomes."""
     registry.import_(read_folder(Path(toolroll.__file__).with_name("demo") / "toolkits"))
+    experiment = Experiment("ranking", {"default": 0.5, "learned": 0.5})
+    experiments.start(registry.database, experiment, actor="ada", org="globex")
     with Toolroll.open(url, messages="kept") as roll:
         for turn in range(60):
             page = ("home", "crm", "calendar")[turn % 3]

@@ -20,6 +20,8 @@ import pytest
 pytest.importorskip("fastapi")
 
 from toolroll.cli import main
+from toolroll.learning.experiments import LEAST_UNITS
+from toolroll.registry.analytics.experiments import counts, list_experiments
 from toolroll.registry.analytics.metrics import metrics
 from toolroll.registry.analytics.timeline import timeline
 from toolroll.registry.analytics.tools import arms, broken
@@ -41,6 +43,8 @@ def test_the_demonstration_has_selections_on_each_day_and_a_tool_that_breaks(tmp
         assert [each.tool for each in broken(database, Window())] == [BROKEN]
         assert arms(database, Window(), end)[0].called > 5
         assert registry.tool("close_ticket").review == "pending"
+        (trial,) = list_experiments(database)
+        assert all(number > LEAST_UNITS for number in counts(database, trial).assigned.values())
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ pytest.importorskip("playwright")
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.integration.page_service import PageService, page_service
+from toolroll import Context, Toolroll
 from toolroll.rules import PageMapping, Rule
 from toolroll.server.page import FOLDER
 from toolroll.tools import Tool
@@ -435,6 +436,30 @@ def test_the_heatmap_counts_what_is_chosen(service: PageService, open_page: Open
         arg=called,
     )
     assert total() == 41
+
+
+def test_analytics_show_what_fails_what_is_unused_and_how_experiments_do(
+    service: PageService, open_page: Open
+) -> None:
+    service.registry.sync([Tool("ping", "Asks whether a host is there")], plugin="net")
+    with Toolroll.open(service.url) as roll:
+        for turn in range(12):
+            picked = roll.select("is the host there? ping it", Context(user=f"user {turn}"))
+            roll.record(picked, {"ping": turn < 4})
+    page = open_page(service, "analytics", "reader")
+    broken = page.get_by_role("region", name="Tools that stopped working")
+    expect(broken.get_by_role("row").filter(has_text="ping")).to_contain_text("left out since")
+    expect(page.get_by_role("img", name="Hit rate over time")).to_be_visible()
+    plugins = page.get_by_role("region", name="Calls of plugins").first
+    expect(plugins.get_by_role("row").filter(has_text="net")).to_contain_text("8 (66.7%)")
+    arms = page.get_by_role("region", name="Reliability of tools")
+    expect(arms.get_by_role("row").nth(1)).to_contain_text("ping")  # the least reliable one
+    expect(arms.get_by_role("img").first).to_have_attribute("aria-label", re.compile("% to "))
+    unused = page.locator("section", has=page.get_by_role("heading", name="Unused tools"))
+    unused.get_by_text("Never selected").click()
+    expect(unused.get_by_role("link", name="browser_click", exact=True)).to_be_visible()
+    experiment = page.get_by_role("region", name="ranking")
+    expect(experiment.get_by_role("row").filter(has_text="learned")).to_contain_text("50%")
 
 
 def test_an_empty_registry_says_what_to_do(database_url: str, open_page: Open) -> None:

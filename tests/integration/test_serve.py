@@ -42,14 +42,15 @@ class Running:
         process: the process to stop.
         url: of its registry.
         log: the file with what it has printed.
+        key: a service key of any organisation that selects, reports and reads.
     """
 
     def __init__(self, base: str, process: subprocess.Popen[bytes], url: str, log: Path, key: str) -> None:
-        self.base, self.process, self.url, self.log, self._key = base, process, url, log, key
+        self.base, self.process, self.url, self.log, self.key = base, process, url, log, key
 
     def __call__(self, path: str, body: object = None) -> Any:
         """The answer: JSON, or text."""
-        headers = {"X-Service-Key": self._key, "Content-Type": "application/json"}
+        headers = {"X-Service-Key": self.key, "Content-Type": "application/json"}
         data = None if body is None else json.dumps(body).encode()
         asked = urllib.request.Request(self.base + path, data, headers)
         with urllib.request.urlopen(asked, timeout=20) as answer:

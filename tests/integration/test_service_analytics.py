@@ -11,6 +11,8 @@ pytest.importorskip("fastapi")
 
 from tests.integration.served import Served, served
 from toolroll import Context, Toolroll
+from toolroll.learning.experiments import Experiment
+from toolroll.registry.analytics import experiments
 from toolroll.registry.registry import Registry
 from toolroll.server.tool_registry.router import PREFIX
 from toolroll.tools import Tool
@@ -108,3 +110,53 @@ def test_an_organisation_reads_its_own_plugins_alone(ask: Ask) -> None:
     assert ask("/plugins", "globex")["plugins"] == []
     ask("/plugins?org=acme", "globex", 403)
     ask("/plugins", "caller", 403)
+
+
+def test_calls_of_plugins_are_those_of_the_window_and_the_organisation(
+    ask: Ask, registry: Registry, database_url: str
+) -> None:
+    registry.sync([Tool("globex_fax", "Transmits pages by telephone")], plugin="own", org="globex")
+    with Toolroll.open(database_url) as roll:
+        context = Context(org="globex")
+        roll.select(MESSAGE, context)  # has the organisation's own catalog built
+        roll.refresh()
+        picked = roll.select(MESSAGE, context)
+        roll.record(picked, {"globex_fax": False, "ping": True})
+    send = {"name": "send_mail", "calls": 4, "failed": 1}
+    (mail,) = ask("/plugins/calls", "acme")["plugins"]
+    assert mail == {
+        "org": "", "plugin": "mail", "calls": 4, "succeeded": 3, "failed": 1, "failing": [send]
+    }  # fmt: skip
+    calls = {(each["org"], each["plugin"]): each for each in ask("/plugins/calls")["plugins"]}
+    assert calls["", "mail"] == {**mail, "calls": 5, "succeeded": 4}  # ping for Globex, too
+    assert calls["globex", "own"]["failing"] == [{"name": "globex_fax", "calls": 1, "failed": 1}]
+    assert ask("/plugins/calls?since=2999-01-01T00:00:00Z")["plugins"] == []
+    ask("/plugins/calls?org=globex", "acme", 403)
+
+
+def test_experiments_have_their_intervals_and_are_those_of_the_organisation(
+    ask: Ask, registry: Registry, database_url: str
+) -> None:
+    for org in ("acme", ""):
+        experiment = Experiment(f"ranking {org}", {"default": 0.5, "learned": 0.5})
+        experiments.start(registry.database, experiment, actor="ada", org=org)
+        if org:
+            with Toolroll.open(database_url) as roll:
+                for user in range(160):
+                    picked = roll.select(MESSAGE, Context(org=org, user=f"user {user}"))
+                    roll.record(picked, {"send_mail": picked.turn.variant == "learned"})
+            experiments.stop(registry.database, experiment.name, actor="ada")
+    assert [each["name"] for each in ask("/analytics/experiments")["experiments"]] == [
+        "ranking ",
+        "ranking acme",
+    ]
+    assert [each["name"] for each in ask("/analytics/experiments?active=true")["experiments"]] == ["ranking "]
+    assert ask("/analytics/experiments", "globex")["experiments"] == []
+    (found,) = ask("/analytics/experiments", "acme")["experiments"]
+    default, learned = found["variants"]
+    assert (default["mean"], learned["mean"], default["assigned"] + learned["assigned"]) == (0, 1, 160)
+    (contrast,) = found["contrasts"]
+    assert (contrast["variant"], contrast["value"]) == ("learned", 1)
+    assert 0 < contrast["low"] < 1 <= contrast["high"]
+    assert (found["state"], found["winner"], found["active"]) == ("winner", "learned", False)
+    assert "salt" not in found

@@ -399,7 +399,9 @@ BEYOND_THE_SEEDS = [
     ("GET", "/analytics/arms", None),
     ("GET", "/analytics/unused", None),
     ("GET", "/analytics/broken", None),
+    ("GET", "/analytics/experiments", None),
     ("GET", "/plugins", None),
+    ("GET", "/plugins/calls", None),
 ]
 OF_ALL_ORGANISATIONS = {("GET", "/tiers"), ("PUT", "/tiers")}
 

@@ -178,6 +178,57 @@ export interface Accuracy {
   days: { day: string; calls: number; hits: number; rate: number }[]
 }
 
+export interface Broken {
+  org: string
+  tool: string
+  worked: number
+  first_failure: string
+  alarm: string
+  failures: number
+  reporters: number
+  back: string | null
+}
+
+export interface Arm {
+  org: string
+  tool: string
+  mean: number
+  low: number
+  high: number
+  called: number
+}
+
+export interface Unused {
+  events: number
+  tools: number
+  never_selected: { org: string; name: string; toolkit: string }[]
+  never_called: { org: string; name: string; toolkit: string; shown: number }[]
+}
+
+export interface PluginCalls {
+  org: string
+  plugin: string
+  calls: number
+  succeeded: number
+  failed: number
+  failing: { name: string; calls: number; failed: number }[]
+}
+
+export interface Experiment {
+  name: string
+  org: string
+  unit: string
+  active: boolean
+  begun_at: string
+  ended_at: string | null
+  state: 'winner' | 'equal' | 'undecided' | 'unsound'
+  winner: string | null
+  worth: number
+  variants: { name: string; share: number; assigned: number; events: number; unknown: number; mean: number | null }[]
+  contrasts: { variant: string; against: string; value: number; low: number | null; high: number | null }[]
+  missing: Record<string, number>
+}
+
 export interface Drift {
   embedder: string
   stored: boolean

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import random
 import time
+from datetime import datetime, timezone
 from pathlib import Path
+
+import sqlalchemy as sa
 
 import toolroll
 from toolroll import Context, Toolroll
 from toolroll.embedders import named
 from toolroll.formats.sources.folder import read_folder
+from toolroll.learning.experiments import Experiment
+from toolroll.registry.analytics import experiments
 from toolroll.registry.home import RegistryHome, follow_options, recording_options
 from toolroll.registry.registry import Registry
+from toolroll.registry.store import tables
 from toolroll.rules import PageMapping, Rule
 from toolroll.selection.pipeline_builder import PipelineBuilder
 from toolroll.selection.profiles import profile
@@ -22,15 +28,25 @@ BROKEN = "get_current_weather"  # works at first, and fails from a day on
 _DAY_S = 86_400.0
 _BREAKS_AFTER_S = (DAYS - 6) * _DAY_S
 _TURNS, _WEEKEND_SHARE = 60, 0.4  # selections of a working day; how many of them a day of the weekend has
-_USERS = 25
+_USERS = 150
 _FAILING_SHARE = 0.06  # of the calls to a tool that works
 _FLUSH_S = 30.0
 _TIERS = ("free", "pro", "enterprise")
 _PAGES = ("home", "deals", "settings")  # all tools are candidates
 _PAGE_TOOLKITS = {"contacts": ("crm", "people"), "calendar": ("calendar", "scheduler")}
 _HELPDESK = (
-    Tool("find_ticket", "Finds support tickets by customer, state or words", toolkit="helpdesk"),
-    Tool("answer_ticket", "Sends an answer to the customer of a support ticket", toolkit="helpdesk"),
+    Tool(
+        "find_ticket",
+        "Finds support tickets by customer, state or words",
+        toolkit="helpdesk",
+        examples=("which support tickets of Globex are open?", "find the ticket about the broken invoice"),
+    ),
+    Tool(
+        "answer_ticket",
+        "Sends an answer to the customer of a support ticket",
+        toolkit="helpdesk",
+        examples=("answer the support ticket: the fix is out",),
+    ),
     Tool("close_ticket", "Closes a support ticket", toolkit="helpdesk"),
 )
 
@@ -41,8 +57,10 @@ def write_demonstration(url: str, *, embedder: str = "static", now: float | None
     now: the end of the three weeks, in seconds since the epoch; None for the present.
     """
     with Registry.open(url, actor="demo") as registry:
+        end = time.time() if now is None else now
         _write_tools(registry)
-    _write_events(url, embedder, time.time() if now is None else now)
+        _start_experiment(registry, end - DAYS * _DAY_S)
+    _write_events(url, embedder, end)
 
 
 def _write_tools(registry: Registry) -> None:
@@ -65,6 +83,15 @@ def _write_tools(registry: Registry) -> None:
         version=weather.version,
         reason="sailors ask for it",
     )
+
+
+def _start_experiment(registry: Registry, begun_at: float) -> None:
+    """Starts an experiment whose begin lies in the past, as that of the events does."""
+    experiment = Experiment("ranking", {"default": 0.5, "learned": 0.5})
+    experiments.start(registry.database, experiment, actor="demo", reason="two profiles side by side")
+    with registry.database.recording() as connection:
+        begun = sa.update(tables.experiments).values(begun_at=datetime.fromtimestamp(begun_at, timezone.utc))
+        connection.execute(begun)
 
 
 def _write_events(url: str, embedder: str, end: float) -> None:

@@ -40,7 +40,7 @@ export function Chart({ label, times: instants, values, format, range, kind = 'l
     const plot = new uPlot(
       {
         width: element.clientWidth, height: HEIGHT_PX, tzDate: (at) => uPlot.tzDate(new Date(at * 1_000), 'Etc/UTC'),
-        padding: [10, 4, 0, 0], cursor: { drag: { x: false, y: false } }, legend: { show: false },
+        padding: [10, 18, 0, 0], cursor: { drag: { x: false, y: false } }, legend: { show: false },
         scales: {
           x: { time: true, range: [first - step / 2, last + step / 2] },
           y: { range: range ?? ((_, __, most) => [0, Math.max(1, most * 1.1)]) },

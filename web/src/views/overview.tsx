@@ -1,7 +1,7 @@
 /** Whether it works, how much it is used, how well it does, and how fast it is. */
 
 import { useEffect, useMemo, useState } from 'preact/hooks'
-import { type Accuracy, ask, type Health, type Metrics, readHealth, registryPath, type Timeline } from '../api'
+import { ask, type Health, type Metrics, readHealth, registryPath, type Timeline } from '../api'
 import type { ViewProperties } from '../app'
 import { type Loaded, useLoaded } from '../loading'
 import { Chart } from '../parts/chart'
@@ -16,7 +16,6 @@ export function Overview({ org }: ViewProperties) {
   const since = new Date(Date.now() - Number(days) * DAY_MS).toISOString()
   const health = useLoaded(readHealth, [])
   const metrics = useLoaded((signal) => ask<Metrics>('GET', registryPath('/analytics/metrics', { org, since }), { signal }), [org, days])
-  const accuracy = useLoaded((signal) => ask<Accuracy>('GET', registryPath('/analytics/accuracy', { org, since }), { signal }), [org, days])
   const timeline = useLoaded(
     (signal) => ask<Timeline>('GET', registryPath('/analytics/timeline', { org, since, per: days === '1' ? 'hour' : 'day' }), { signal }), [org, days],
   )
@@ -24,7 +23,7 @@ export function Overview({ org }: ViewProperties) {
     const timer = window.setInterval(() => { if (!document.hidden) health.reload() }, AGAIN_MS)
     return () => window.clearInterval(timer)
   }, [])
-  const problem = metrics.problem ?? timeline.problem ?? accuracy.problem
+  const problem = metrics.problem ?? timeline.problem
   const texts = t.overview
   return (
     <>
@@ -37,14 +36,13 @@ export function Overview({ org }: ViewProperties) {
         </div>
       </div>
       <Verdict health={health} />
-      {problem && <Failure problem={problem} onRetry={() => { metrics.reload(); timeline.reload(); accuracy.reload() }} />}
+      {problem && <Failure problem={problem} onRetry={() => { metrics.reload(); timeline.reload() }} />}
       {!metrics.value && !problem && <p role="status">{t.loading}</p>}
       {metrics.value && <Figures metrics={metrics.value.value} />}
       {metrics.value?.value.total === 0 && <div class="card"><Empty title={texts.noEvents}><p>{texts.noEventsHint}</p></Empty></div>}
       {metrics.value && metrics.value.value.total > 0 && (
         <>
           {timeline.value && <OverTime timeline={timeline.value.value} />}
-          {accuracy.value && <Days accuracy={accuracy.value.value} />}
           <Breakdown metrics={metrics.value.value} failures={timeline.value?.value.degraded ?? []} />
         </>
       )}
@@ -128,42 +126,6 @@ function filled({ per, points }: Timeline): Point[] {
     found.push(known.get(at) ?? { at: name, selections: 0, success: null, latency_us: null, saved: 0 })
   }
   return found
-}
-
-function Days({ accuracy }: { accuracy: Accuracy }) {
-  const texts = t.overview
-  if (accuracy.days.length === 0) return <div class="card"><Empty title={texts.noCalls} /></div>
-  const days = accuracy.days.map((day) => day.day)
-  return (
-    <div class="columns">
-      <section class="card">
-        <div><h2>{texts.hitRate}</h2><small>{texts.hitRateHint}</small></div>
-        <Chart label={texts.hitRate} times={days} values={accuracy.days.map((day) => day.rate)} range={[0, 1]} format={format.share} />
-        <DayTable accuracy={accuracy} />
-      </section>
-      <section class="card">
-        <div><h2>{texts.calls}</h2><small>{texts.callsHint(format.count(accuracy.calls))}</small></div>
-        <Chart label={texts.calls} kind="bars" times={days} values={accuracy.days.map((day) => day.calls)} format={format.compact} />
-      </section>
-    </div>
-  )
-}
-
-function DayTable({ accuracy }: { accuracy: Accuracy }) {
-  const texts = t.overview
-  return (
-    <details>
-      <summary>{texts.asTable}</summary>
-      <table>
-        <thead><tr><th scope="col">{texts.day}</th><th scope="col" class="number">{texts.calls}</th><th scope="col" class="number">{texts.hitRate}</th></tr></thead>
-        <tbody>
-          {accuracy.days.map((day) => (
-            <tr key={day.day}><td>{format.day(day.day)}</td><td class="number">{format.count(day.calls)}</td><td class="number">{format.share(day.rate)}</td></tr>
-          ))}
-        </tbody>
-      </table>
-    </details>
-  )
 }
 
 function Breakdown({ metrics, failures }: { metrics: Metrics; failures: Timeline['degraded'] }) {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -10,6 +11,7 @@ from pydantic.alias_generators import to_camel
 
 from toolroll.errors import Denied
 from toolroll.formats.sources.dicts import read_tools
+from toolroll.registry.analytics.plugin_calls import plugin_calls
 from toolroll.registry.content import route_to
 from toolroll.registry.plugins import plugins
 from toolroll.registry.store.unreadable_rows import UnreadableRows
@@ -119,6 +121,19 @@ def plugin_router(access: RegistryAccess) -> APIRouter:
         owner, unreadable = access.window(request, org).org, UnreadableRows()
         found = plugins(access.database, owner, unreadable)
         return {"plugins": [record.to_dict() for record in found], "unreadable": [*unreadable]}
+
+    @router.get("/calls")
+    def list_plugin_calls(
+        request: Request, org: str | None = None, since: datetime | None = None, until: datetime | None = None
+    ) -> dict[str, Any]:
+        """Calls, successes and failures of plugins with calls, those with the most failures first.
+
+        `failing` has the tools of a plugin that failed most. Without `org`, a caller of any organisation gets
+        the calls of all.
+        """
+        window, unreadable = access.window(request, org, since, until), UnreadableRows()
+        found = plugin_calls(access.database, window, unreadable)
+        return {"plugins": [each.to_dict() for each in found], "unreadable": [*unreadable]}
 
     return router
 

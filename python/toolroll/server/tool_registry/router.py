@@ -11,6 +11,7 @@ from toolroll.server.tool_registry.access import RegistryAccess
 from toolroll.server.tool_registry.analytics import analytics_router
 from toolroll.server.tool_registry.categories import category_router
 from toolroll.server.tool_registry.embeddings import embedding_router
+from toolroll.server.tool_registry.experiments import experiment_router
 from toolroll.server.tool_registry.organisations import organisation_router
 from toolroll.server.tool_registry.plugins import plugin_router
 from toolroll.server.tool_registry.rules import rule_router
@@ -37,6 +38,7 @@ def registry_router(
         what_if_router(roll, access),
         organisation_router(access),
         analytics_router(access, embedder),
+        experiment_router(access),
         embedding_router(access, embedder),
         trial_router(roll, access),
         plugin_router(access),

@@ -1,0 +1,128 @@
+/** How well tools and plugins do: hit rate and calls over time, tools that broke, reliability, failures. */
+
+import { useState } from 'preact/hooks'
+import type { Accuracy, Arm, Broken, PluginCalls } from '../api'
+import { Chart } from '../parts/chart'
+import { Badge, Empty } from '../parts/elements'
+import { linkTo } from '../route'
+import { format, t } from '../texts'
+
+const FIRST = 8 // tools without a click
+
+export function Days({ accuracy }: { accuracy: Accuracy }) {
+  const texts = t.analytics
+  if (accuracy.days.length === 0) return <div class="card"><Empty title={texts.noCalls} /></div>
+  const days = accuracy.days.map((day) => day.day)
+  return (
+    <div class="columns">
+      <section class="card">
+        <div><h2>{texts.hitRate}</h2><small>{texts.hitRateHint}</small></div>
+        <Chart label={texts.hitRate} times={days} values={accuracy.days.map((day) => day.rate)} range={[0, 1]} format={format.share} />
+        <DayTable label={texts.hitRate} rows={accuracy.days.map((day) => [day.day, format.share(day.rate)])} />
+      </section>
+      <section class="card">
+        <div><h2>{texts.calls}</h2><small>{texts.callsHint(format.count(accuracy.calls))}</small></div>
+        <Chart label={texts.calls} kind="bars" times={days} values={accuracy.days.map((day) => day.calls)} format={format.compact} />
+        <DayTable label={texts.calls} rows={accuracy.days.map((day) => [day.day, format.count(day.calls)])} />
+      </section>
+    </div>
+  )
+}
+
+function DayTable({ label, rows }: { label: string; rows: [string, string][] }) {
+  return (
+    <details>
+      <summary>{t.overview.asTable}</summary>
+      <div class="scroll" tabIndex={0} role="region" aria-label={label}>
+        <table><tbody>{rows.map(([day, value]) => <tr key={day}><th scope="row">{format.day(day)}</th><td class="number">{value}</td></tr>)}</tbody></table>
+      </div>
+    </details>
+  )
+}
+
+export function BrokenCard({ broken }: { broken: Broken[] }) {
+  const texts = t.analytics
+  return (
+    <section class="card" aria-label={texts.broken}>
+      <div><h2>{texts.broken}</h2><small>{texts.brokenHint}</small></div>
+      {broken.length === 0 ? <p>{texts.noBroken}</p> : (
+        <table>
+          <tbody>
+            {broken.map((each) => (
+              <tr key={`${each.org}/${each.tool}/${each.alarm}`}>
+                <th scope="row"><a class="name" href={linkTo('catalog', each.tool)}>{each.tool}</a>{each.org && <small> {each.org}</small>}</th>
+                <td>{texts.failed(each.failures, each.reporters)} <small>{texts.workedBefore(format.share(each.worked))}</small></td>
+                <td class="number">{each.back ? <Badge tone="good">{texts.back(format.time(each.back))}</Badge> : <Badge tone="bad">{texts.since(format.time(each.alarm))}</Badge>}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+    </section>
+  )
+}
+
+export function Arms({ arms }: { arms: Arm[] }) {
+  const [isWhole, setIsWhole] = useState(false)
+  const texts = t.analytics
+  const sorted = [...arms].filter((arm) => arm.called > 0).sort((a, b) => a.high - b.high)
+  return (
+    <section class="card" aria-label={texts.arms}>
+      <div><h2>{texts.arms}</h2><small>{texts.armsHint}</small></div>
+      {sorted.length === 0 ? <p>{texts.noArms}</p> : (
+        <table>
+          <thead><tr><th scope="col">{t.playground.tool}</th><th scope="col" class="number">{texts.called}</th><th scope="col" class="bar"><span class="hidden">95 %</span></th><th scope="col" class="number">{texts.success}</th></tr></thead>
+          <tbody>
+            {(isWhole ? sorted : sorted.slice(0, FIRST)).map((arm) => (
+              <tr key={`${arm.org}/${arm.tool}`}>
+                <th scope="row"><a class="name" href={linkTo('catalog', arm.tool)}>{arm.tool}</a>{arm.org && <small> {arm.org}</small>}</th>
+                <td class="number">{format.count(arm.called)}</td>
+                <td class="bar"><Interval low={arm.low} value={arm.mean} high={arm.high} label={texts.interval(format.share(arm.low), format.share(arm.high))} /></td>
+                <td class="number">{format.share(arm.mean)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+      {sorted.length > FIRST && <div><button type="button" class="quiet" aria-expanded={isWhole} onClick={() => setIsWhole(!isWhole)}>{isWhole ? texts.fewer : texts.more(sorted.length - FIRST)}</button></div>}
+    </section>
+  )
+}
+
+/** An interval and the value in it, on a scale from `from` to 1. */
+export function Interval({ low, value, high, label, from = 0 }: { low: number; value: number; high: number; label: string; from?: number }) {
+  const at = (x: number) => `${(100 * (Math.min(1, Math.max(from, x)) - from)) / (1 - from)}%`
+  return (
+    <span class="interval" role="img" aria-label={label} title={label}>
+      {from < 0 && <span class="zero" style={{ left: at(0) }} />}
+      <span class="range" style={{ left: at(low), width: `calc(${at(high)} - ${at(low)})` }} />
+      <span class="value" style={{ left: at(value) }} />
+    </span>
+  )
+}
+
+export function FailingPlugins({ plugins }: { plugins: PluginCalls[] }) {
+  const texts = t.analytics
+  return (
+    <section class="card" aria-label={texts.plugins}>
+      <div><h2>{texts.plugins}</h2><small>{texts.pluginsHint}</small></div>
+      {plugins.length === 0 ? <p>{texts.noPlugins}</p> : (
+        <div class="scroll" tabIndex={0} role="region" aria-label={texts.plugins}>
+          <table>
+            <thead><tr><th scope="col">{texts.plugin}</th><th scope="col" class="number">{texts.called}</th><th scope="col" class="number">{texts.failures}</th><th scope="col">{texts.failing}</th></tr></thead>
+            <tbody>
+              {plugins.map((each) => (
+                <tr key={`${each.org}/${each.plugin}`}>
+                  <th scope="row">{each.plugin}{each.org && <small> {each.org}</small>}</th>
+                  <td class="number">{format.count(each.calls)}</td>
+                  <td class="number">{format.count(each.failed)} <small>({format.share(each.calls ? each.failed / each.calls : null)})</small></td>
+                  <td>{each.failing.length === 0 ? format.count(null) : each.failing.map((tool) => <div key={tool.name}><a class="name" href={linkTo('catalog', tool.name)}>{tool.name}</a> <small>{format.count(tool.failed)} / {format.count(tool.calls)}</small></div>)}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+    </section>
+  )
+}

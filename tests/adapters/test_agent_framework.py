@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 import pytest
 
-from tests.adapters.scenario import Harness, Laws, Trace, run_page, tools_of
+from tests.adapters.scenario import Harness, Laws, Reports, Trace, dialog, message_for, run_page, tools_of
+from toolroll import Toolroll
 
 framework = pytest.importorskip("agent_framework")
 from agent_framework import (  # noqa: E402
@@ -14,9 +16,12 @@ from agent_framework import (  # noqa: E402
     BaseChatClient,
     ChatMiddlewareLayer,
     ChatResponse,
+    ChatResponseUpdate,
     Content,
     FunctionInvocationLayer,
+    FunctionMiddleware,
     Message,
+    ResponseStream,
 )
 
 from toolroll.adapters.agent_framework import tool_selection  # noqa: E402
@@ -37,7 +42,11 @@ class Script(FunctionInvocationLayer, ChatMiddlewareLayer, BaseChatClient):
             ]
             return ChatResponse(messages=[Message(role="assistant", contents=contents or ["done"])])
 
-        return reply()
+        async def updates():
+            for message in (await reply()).messages:
+                yield ChatResponseUpdate(role="assistant", contents=message.contents)
+
+        return ResponseStream(updates(), finalizer=ChatResponse.from_updates) if stream else reply()
 
 
 class AgentFramework(Harness):
@@ -53,11 +62,14 @@ class AgentFramework(Harness):
         self.client.queue[:] = [*steps, ()]
         self.client.sent = []
         session = self.sessions.setdefault(conversation, self.agent.create_session())
-        result = asyncio.run(self.agent.run(message, session=session))
+        result = asyncio.run(self.run(message, session))
         answers = [
             str(one.result) for m in result.messages for one in m.contents if one.type == "function_result"
         ]
         return Trace(self.client.sent, answers, result.text)
+
+    async def run(self, message, session):
+        return await self.agent.run(message, session=session)
 
 
 class AgentFrameworkStateless(AgentFramework):
@@ -74,6 +86,13 @@ class AgentFrameworkStateless(AgentFramework):
         return Trace(self.client.sent, answers, result.text)
 
 
+class AgentFrameworkStream(AgentFramework):
+    async def run(self, message, session):
+        stream = self.agent.run(message, session=session, stream=True)
+        await _collected(stream)
+        return await stream.get_final_response()
+
+
 HARNESS = AgentFramework
 
 
@@ -81,8 +100,49 @@ class TestAgentFramework(Laws):
     harness = AgentFramework
 
 
+class TestAgentFrameworkStream(Laws):
+    harness = AgentFrameworkStream
+
+
 class TestAgentFrameworkStateless(Laws):
     harness = AgentFrameworkStateless
+
+
+def test_a_streamed_run_ends_its_turn():
+    reports, name = Reports(), dialog(1)[0]
+    roll = Toolroll.from_tools([], observers=[reports])
+    harness = AgentFrameworkStream(tools_of(AgentFramework), roll, max_tools=12)
+    harness.say(message_for(name), [name])
+    assert reports.outcomes == [(name, "succeeded")] and reports.final == 1
+
+
+async def _collected(stream):
+    async for _ in stream:
+        pass
+
+
+@pytest.mark.parametrize("how", ["raises", "streams"])
+def test_an_agent_that_runs_in_a_tool_does_not_hide_the_outer_run(how):
+    reports, inner_client, client = Reports(), Script(), Script()
+    name = dialog(1)[0]
+    inner = Agent(client=inner_client, tools=list(tools_of(AgentFramework)), middleware=tool_selection())
+
+    class Outer(FunctionMiddleware):
+        async def process(self, context, call_next):
+            if how == "streams":
+                inner_client.queue[:] = [()]
+                await _collected(inner.run("hello", stream=True))
+            else:
+                with contextlib.suppress(IndexError):
+                    await inner.run("hello")  # the script is empty
+            await call_next()
+
+    roll = Toolroll.from_tools([], observers=[reports])
+    middleware = [Outer(), *tool_selection(roll, max_tools=12)]
+    outer = Agent(client=client, tools=list(tools_of(AgentFramework)), middleware=middleware)
+    client.queue[:] = [(name,), ()]
+    asyncio.run(outer.run(message_for(name)))
+    assert reports.outcomes == [(name, "succeeded")] and reports.final == 1
 
 
 def test_the_page_runs():

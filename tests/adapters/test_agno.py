@@ -22,7 +22,7 @@ from tests.adapters.scenario import (
 from toolroll import Toolroll
 
 agno = pytest.importorskip("agno")
-from agno.exceptions import RetryAgentRun  # noqa: E402
+from agno.exceptions import RetryAgentRun, RunCancelledException  # noqa: E402
 from agno.models.base import Model  # noqa: E402
 from agno.models.response import ModelResponse  # noqa: E402
 from agno.tools import Function, Toolkit  # noqa: E402
@@ -175,6 +175,20 @@ def test_a_tool_that_asks_for_another_attempt_has_not_failed():
     harness.model.invoke = lambda *_, **__: replies.pop(0)
     harness.agent.run("approve the invoice", session_id="c")
     assert tries == ["7"] and ("approve_invoice", "failed") not in reports.outcomes
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_run_that_is_cancelled_in_a_tool_is_no_failure_of_the_tool(is_async):
+    def ask_a_colleague(target: str) -> str:
+        """Asks a colleague, an agent whose run may be cancelled."""
+        raise RunCancelledException("cancelled")
+
+    reports = Reports()
+    roll = Toolroll.from_tools([], observers=[reports])
+    harness = (AgnoAsync if is_async else Agno)([ask_a_colleague, *functions()], roll, max_tools=12)
+    harness.model.queue[:] = [("ask_a_colleague",), ()]
+    harness.run("ask a colleague", "c")
+    assert reports.outcomes == [("ask_a_colleague", "called")]
 
 
 def test_a_copy_of_the_agent_selects_as_well():

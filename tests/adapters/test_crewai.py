@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
+import threading
+import time
 
 import pytest
 
@@ -173,6 +175,51 @@ def test_a_model_without_function_calls_has_the_selected_tools_in_its_prompt():
     named = [one.__name__ for one in functions() if one.__name__ in seen[0]]
     assert name in named and len(named) <= 13  # one more may be part of another's description
     assert [name] == CALLED and reports.outcomes == [(name, "succeeded")]
+
+
+class ByMessage(Script):
+    """Calls the tool that the message needs, once."""
+
+    def call(self, messages, tools=None, **_):
+        self.sent.append([tool["function"]["name"] for tool in tools or []])
+        if any(one.get("role") == "tool" for one in messages):
+            return "done"
+        name = next(name for name in dialog(2) if message_for(name) in str(messages))
+        function = {"name": name, "arguments": '{"target": "x"}'}
+        return [{"id": name, "type": "function", "function": function}]
+
+    async def acall(self, messages, tools=None, **options):
+        await asyncio.sleep(0.05)
+        return self.call(messages, tools, **options)
+
+
+def test_runs_of_one_agent_at_once_are_apart(monkeypatch):
+    CALLED.clear()
+    FAILING.clear()
+    names, reports = dialog(2), Reports()
+    tools = list(tools_of(CrewAI))
+    agent = make(
+        ByMessage(model="script"), tools, roll=Toolroll.from_tools([], observers=[reports]), max_tools=2
+    )
+    prepare = crewai.Agent._prepare_kickoff
+
+    def slow(*given, **options):
+        time.sleep(0.05)
+        return prepare(*given, **options)
+
+    async def loop():
+        await asyncio.gather(*(agent.kickoff_async(message_for(name)) for name in names))
+
+    asyncio.run(loop())
+    assert sorted(CALLED) == sorted(names)
+    assert sorted(reports.outcomes) == sorted((name, "succeeded") for name in names)
+    monkeypatch.setattr(crewai.Agent, "_prepare_kickoff", slow)
+    threads = [threading.Thread(target=agent.kickoff, args=(message_for(name),)) for name in names]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(CALLED) == sorted(2 * names) and len(agent.tools) == len(tools)
 
 
 def test_a_copy_of_the_agent_selects_as_well():

@@ -114,8 +114,8 @@ def nothing_called():
     FAILING.clear()
 
 
-def selected(hook: ToolSelectionHook, **data: Any) -> dict[str, Any]:
-    return asyncio.run(hook.async_pre_call_hook(KEY, None, data, "completion"))
+def selected(hook: ToolSelectionHook, key: Any = KEY, **data: Any) -> dict[str, Any]:
+    return asyncio.run(hook.async_pre_call_hook(key, None, data, "completion"))
 
 
 def asked(text: str) -> list[dict[str, str]]:
@@ -198,7 +198,27 @@ def test_a_named_session_keeps_its_list_and_its_users_apart():
     ]
     second = selected(hook, messages=messages, tools=TOOLS, metadata={"session_id": "s"})["tools"]
     assert second[:4] == first[:4]
-    assert hook.selector.find(conversation="ann/s") is not None
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ((None, "ann", "k1", "s"), (None, "bob", "k2", "s")),
+        (("red", None, "k1", "s"), ("blue", None, "k2", "s")),
+        (("red", None, "k1", "s"), ("red", None, "k2", "s")),  # keys of services, which have no user
+        ((None, "ann/s", "k1", "t"), (None, "ann", "k2", "s/t")),
+    ],
+)
+def test_callers_who_name_the_same_session_have_one_each(one, other):
+    def sent(hook, caller, name):
+        team, user, token, session = caller
+        key = SimpleNamespace(team_id=team, user_id=user, token=token)
+        data = selected(hook, key, messages=asked(message_for(name)), tools=TOOLS, litellm_session_id=session)
+        return [tool["function"]["name"] for tool in data["tools"]]
+
+    hook = ToolSelectionHook(max_tools=12)
+    sent(hook, one, FIRST)
+    assert sent(hook, other, SECOND) == sent(ToolSelectionHook(max_tools=12), other, SECOND)
 
 
 PROXY = """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from itertools import count
 
 import pytest
@@ -241,6 +242,51 @@ def test_two_runs_at_once_are_apart(roll, reports):
     asyncio.run(both())
     assert sorted(CALLED) == sorted([FIRST, SECOND])
     assert sorted(reports.outcomes) == sorted([(FIRST, "succeeded"), (SECOND, "succeeded")])
+
+
+def test_two_runs_at_once_with_the_same_words_are_both_reported(roll, reports):
+    async def both():
+        first, second = (
+            SelectingAgent(name="a", model=model, tools=TOOLS, roll=roll, max_tools=5)
+            for model in (script([FIRST]), script([FIRST], [FIRST], [FIRST]))
+        )
+        second._selector = first._selector
+        await asyncio.gather(
+            *(Runner.run(agent, message_for(FIRST), run_config=run_config()) for agent in (first, second))
+        )
+
+    asyncio.run(both())
+    assert len(CALLED) == 4 and reports.outcomes == [(FIRST, "succeeded")] * 4
+
+
+def test_what_an_exception_says_is_forgotten_with_its_call(roll, reports):
+    @function_tool
+    async def fails_at_once(target: str) -> str:
+        """Fails at once."""
+        raise RuntimeError(scenario.BROKEN)
+
+    @function_tool(failure_error_function=None)
+    async def ends_the_run(target: str) -> str:
+        """Ends the run."""
+        await asyncio.sleep(0.05)
+        raise RuntimeError(scenario.BROKEN)
+
+    async def waits(given):
+        await asyncio.sleep(5)
+
+    agent = SelectingAgent(
+        name="a",
+        model=script(["fails_at_once", "ends_the_run"]),
+        tools=[*TOOLS, fails_at_once, ends_the_run],
+        roll=roll,
+        max_tools=5,
+        always_include=["fails_at_once", "ends_the_run"],
+    )
+    config = run_config(RunConfig(tool_error_formatter=waits))
+    with pytest.raises(Exception, match=scenario.BROKEN):
+        asyncio.run(Runner.run(agent, "Fail.", run_config=config))
+    gc.collect()
+    assert len(agent.hooks.outcomes) == 0
 
 
 def test_streamed_runs_select_and_report(roll, reports):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 from uuid import uuid4
 
 from agent_framework import (
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 _ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "tool": "tool"}
-_run: ContextVar[str | None] = ContextVar("toolroll_run", default=None)
+_Run: TypeAlias = "ContextVar[str | None]"  # of one agent's middlewares: its tools may run other agents
 
 
 def tool_selection(
@@ -61,35 +61,44 @@ def tool_selection(
         suspending=(MiddlewareTermination,),
         **options,
     )
-    return [RunMiddleware(selector), ToolSelection(selector), CallReports(selector)]
+    run: _Run = ContextVar("toolroll_run", default=None)
+    return [RunMiddleware(selector, run), ToolSelection(selector, run), CallReports(selector, run)]
 
 
 class RunMiddleware(AgentMiddleware):  # type: ignore[misc]
     """Says which run a turn belongs to, and closes the turn with it."""
 
-    def __init__(self, selector: ToolSelector) -> None:
-        """selector: shared with the other middlewares."""
-        self._selector = selector
+    def __init__(self, selector: ToolSelector, run: _Run) -> None:
+        """selector, run: shared with the other middlewares."""
+        self._selector, self._run = selector, run
 
     async def process(self, context: AgentContext, call_next: Callable[[], Awaitable[None]]) -> None:
         """Runs the agent."""
         run = uuid4().hex
-        token = _run.set(run)
-        await call_next()
+        conversation = _conversation(context)
+
+        async def end(result: Any) -> None:
+            turn = self._selector.find(conversation=conversation, run=run)
+            if turn is not None and not getattr(result, "user_input_requests", None):
+                await turn.aend()
+
+        token = self._run.set(run)
         if context.stream:  # the caller has yet to read it, in this very context
-            return
-        _run.reset(token)
-        turn = self._selector.find(conversation=_conversation(context), run=run)
-        if turn is not None and not getattr(context.result, "user_input_requests", None):
-            await turn.aend()
+            context.stream_result_hooks.append(end)
+            return await call_next()
+        try:
+            await call_next()
+        finally:
+            self._run.reset(token)
+        return await end(context.result)
 
 
 class ToolSelection(ChatMiddleware):  # type: ignore[misc]
     """Sends the tools that a message needs."""
 
-    def __init__(self, selector: ToolSelector) -> None:
-        """selector: shared with the other middlewares."""
-        self._selector = selector
+    def __init__(self, selector: ToolSelector, run: _Run) -> None:
+        """selector, run: shared with the other middlewares."""
+        self._selector, self._run = selector, run
 
     async def process(self, context: ChatContext, call_next: Callable[[], Awaitable[None]]) -> None:
         """Selects, before the request goes to the model."""
@@ -99,7 +108,7 @@ class ToolSelection(ChatMiddleware):  # type: ignore[misc]
                 tools,
                 context.messages,
                 conversation=_conversation(context),
-                run=_run.get(),
+                run=self._run.get(),
                 always_include=chosen_names(options.get("tool_choice")),
             )
             context.options = {**options, "tools": list(turn.tools)}
@@ -109,15 +118,15 @@ class ToolSelection(ChatMiddleware):  # type: ignore[misc]
 class CallReports(FunctionMiddleware):  # type: ignore[misc]
     """Answers calls of tools that were not sent, and reports what came of the others."""
 
-    def __init__(self, selector: ToolSelector) -> None:
-        """selector: shared with the other middlewares."""
-        self._selector = selector
+    def __init__(self, selector: ToolSelector, run: _Run) -> None:
+        """selector, run: shared with the other middlewares."""
+        self._selector, self._run = selector, run
 
     async def process(
         self, context: FunctionInvocationContext, call_next: Callable[[], Awaitable[None]]
     ) -> None:
         """Checks the call, runs it and reports it."""
-        turn = self._selector.find(conversation=_conversation(context), run=_run.get())
+        turn = self._selector.find(conversation=_conversation(context), run=self._run.get())
         name = context.function.name
         if turn is None:
             await call_next()

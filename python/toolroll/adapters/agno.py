@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from agno.agent import Agent
-from agno.exceptions import AgentRunException
+from agno.exceptions import AgentRunException, RunCancelledException
 from agno.tools import Function, Toolkit
 
 from toolroll.adapters.messages import failed_by_text
@@ -24,6 +24,7 @@ from toolroll.context import Context
 from toolroll.roll import Toolroll
 
 _OWN = ("agno.agent.", "agno.offload.", "agno.learn.", "agno.fs.", "agno.compression.", "agno.skills.")
+_NO_FAILURE = (AgentRunException, RunCancelledException)
 
 
 class SelectingAgent(Agent):  # type: ignore[misc]
@@ -101,7 +102,7 @@ class SelectingAgent(Agent):  # type: ignore[misc]
         return {
             "conversation": self._conversation(run_context),
             "run": run_context.run_id,
-            "context": self._selection_context or Context(user=run_context.user_id or ""),
+            "context": self._asks(run_context),
             "always_include": [name for name in waiting if name],  # calls that wait for a person
         }
 
@@ -109,7 +110,11 @@ class SelectingAgent(Agent):  # type: ignore[misc]
         return f"{run_context.session_id}/{self.name or ''}"
 
     def _turn(self, run_context: Any) -> AgentTurn | None:
-        return self._selector.find(conversation=self._conversation(run_context))
+        name, context = self._conversation(run_context), self._asks(run_context)
+        return self._selector.find(conversation=name, context=context)
+
+    def _asks(self, run_context: Any) -> Context:
+        return self._selection_context or Context(user=run_context.user_id or "")
 
 
 # Agno copies an agent by the names of its constructor's arguments.
@@ -130,7 +135,7 @@ def _report(agent: Any, run_context: Any, function_name: str, function_call: Any
         return refusal
     try:
         result = function_call(**arguments)
-    except Exception as error:
+    except BaseException as error:
         turn.report(function_name, _worked_after(error))
         raise
     if inspect.isawaitable(result):
@@ -143,16 +148,16 @@ async def _areport(turn: AgentTurn, name: str, running: Awaitable[Any]) -> Any:
     async with turn.acall(name) as outcome:
         try:
             result = await running
-        except AgentRunException:
-            outcome.worked = None
+        except Exception as error:
+            outcome.worked = _worked_after(error)
             raise
         outcome.worked = not failed_by_text(result)
         return result
 
 
-def _worked_after(error: Exception) -> bool | None:
-    """A tool that asks for another attempt, or ends the run, has not failed."""
-    return None if isinstance(error, AgentRunException) else False
+def _worked_after(error: BaseException) -> bool | None:
+    """A tool that asks for another attempt, ends the run, or whose run is cancelled, has not failed."""
+    return False if isinstance(error, Exception) and not isinstance(error, _NO_FAILURE) else None
 
 
 def _end(agent: Any, run_context: Any) -> None:

@@ -9,7 +9,9 @@ It selects at the start of a task, or of a `kickoff` of the agent by itself.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
+from contextvars import ContextVar
 from typing import Any
 from uuid import uuid4
 
@@ -24,6 +26,10 @@ from toolroll.adapters.tool_selector import AgentTurn, ToolSelector
 
 _OWN = ("crewai.tools.agent_tools.", "crewai.tools.memory_tools", "crewai.skills.")
 _NOT_RUN = ("Tool not found", "Tool execution blocked by hook", "Tool '")  # the last one has a limit of uses
+
+
+def _no_turn() -> ContextVar[AgentTurn | None]:
+    return ContextVar("toolroll_turn", default=None)
 
 
 class SelectingAgent(Agent):  # type: ignore[misc]
@@ -47,7 +53,9 @@ class SelectingAgent(Agent):  # type: ignore[misc]
     conversation: str | None = None
 
     _selector: ToolSelector | None = PrivateAttr(default=None)
-    _turn: AgentTurn | None = PrivateAttr(default=None)
+    # Of the run that asks: an agent may run several times at once.
+    _turn: ContextVar[AgentTurn | None] = PrivateAttr(default_factory=_no_turn)
+    _preparing: threading.Lock = PrivateAttr(default_factory=threading.Lock)
 
     def create_agent_executor(self, tools: Any = None, task: Any = None) -> None:
         """What runs a task, with the selected tools."""
@@ -60,27 +68,28 @@ class SelectingAgent(Agent):  # type: ignore[misc]
     def execute_task(self, task: Any, context: str | None = None, tools: Any = None) -> Any:
         """Executes a task: one turn."""
         result = super().execute_task(task, context, tools)
-        if self._turn is not None:
-            self._turn.end()
+        if (turn := self._turn.get()) is not None:
+            turn.end()
         return result
 
     async def aexecute_task(self, task: Any, context: str | None = None, tools: Any = None) -> Any:
         """Executes a task: one turn."""
         result = await super().aexecute_task(task, context, tools)
-        if self._turn is not None:
-            await self._turn.aend()
+        if (turn := self._turn.get()) is not None:
+            await turn.aend()
         return result
 
     def _prepare_kickoff(self, messages: Any, *arguments: Any, **options: Any) -> Any:
         """What runs the agent by itself. CrewAI adds tools of `mcps` and `apps` inside: all are sent."""
         agent: Any = self
-        tools = agent.tools
         said = [messages] if isinstance(messages, str) else messages
-        agent.tools = self._selected(list(tools or ()), said, uuid4().hex)
-        try:
-            return super()._prepare_kickoff(messages, *arguments, **options)
-        finally:
-            agent.tools = tools
+        with self._preparing:  # CrewAI reads the agent's tools
+            tools = agent.tools
+            agent.tools = self._selected(list(tools or ()), said, uuid4().hex)
+            try:
+                return super()._prepare_kickoff(messages, *arguments, **options)
+            finally:
+                agent.tools = tools
 
     def _selected(self, tools: list[Any], messages: Sequence[Any], run: str) -> list[Any]:
         if self._selector is None:
@@ -92,8 +101,9 @@ class SelectingAgent(Agent):  # type: ignore[misc]
                 context=self.selection_context,
                 read_tool=_described,
             )
-        self._turn = self._selector.turn(tools, messages, conversation=self.conversation, run=run)
-        return list(self._turn.tools)
+        turn = self._selector.turn(tools, messages, conversation=self.conversation, run=run)
+        self._turn.set(turn)
+        return list(turn.tools)
 
 
 def _described(tool: Any) -> tuple[str, str, Any] | None:
@@ -105,7 +115,7 @@ def _described(tool: Any) -> tuple[str, str, Any] | None:
 
 
 def _turn_of(call: Any) -> AgentTurn | None:
-    return call.agent._turn if isinstance(call.agent, SelectingAgent) else None
+    return call.agent._turn.get() if isinstance(call.agent, SelectingAgent) else None
 
 
 def _check(call: Any) -> bool | None:

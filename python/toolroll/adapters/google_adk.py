@@ -67,7 +67,7 @@ class ToolSelectionPlugin(BasePlugin):  # type: ignore[misc]
             llm_request.contents,
             conversation=_conversation(callback_context),
             run=callback_context.invocation_id,
-            context=self._context or Context(user=callback_context.user_id or ""),
+            context=self._asks(callback_context),
         )
         by_name = {one.name: one for one in declarations}
         selected, first = [by_name[tool.name] for tool in turn.tools], True
@@ -102,7 +102,10 @@ class ToolSelectionPlugin(BasePlugin):  # type: ignore[misc]
             await turn.aend()
 
     def _turn(self, context: Any) -> AgentTurn | None:
-        return self.selector.find(conversation=_conversation(context))
+        return self.selector.find(conversation=_conversation(context), context=self._asks(context))
+
+    def _asks(self, context: Any) -> Context:
+        return self._context or Context(user=context.user_id or "")
 
 
 def _conversation(context: Any) -> str:

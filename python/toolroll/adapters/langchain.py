@@ -115,7 +115,7 @@ class ToolSelectorMiddleware(AgentMiddleware):  # type: ignore[misc]
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Any]) -> Any:
         """Answers the call of a tool that was not sent, runs another and reports it."""
-        turn = self._turn(request)
+        turn = self._called_in(request)
         if turn is None and (conversation := _conversation()) is not None:
             turn = self.selector.resume(_tools(request), conversation, context=self._context(request.runtime))
         if turn is None:
@@ -132,7 +132,7 @@ class ToolSelectorMiddleware(AgentMiddleware):  # type: ignore[misc]
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Any]]
     ) -> Any:
         """Answers the call of a tool that was not sent, runs another and reports it."""
-        turn = self._turn(request)
+        turn = self._called_in(request)
         if turn is None and (conversation := _conversation()) is not None:
             context = self._context(request.runtime)
             turn = await self.selector.aresume(_tools(request), conversation, context=context)
@@ -148,12 +148,12 @@ class ToolSelectorMiddleware(AgentMiddleware):  # type: ignore[misc]
 
     def after_agent(self, state: Any, runtime: Any) -> None:
         """The run is over, and its turn with it."""
-        if (turn := self.selector.find(conversation=_conversation(), run=_run(state))) is not None:
+        if (turn := self._turn(state, runtime)) is not None:
             turn.end()
 
     async def aafter_agent(self, state: Any, runtime: Any) -> None:
         """The run is over, and its turn with it."""
-        if (turn := self.selector.find(conversation=_conversation(), run=_run(state))) is not None:
+        if (turn := self._turn(state, runtime)) is not None:
             await turn.aend()
 
     def _arguments(self, request: ModelRequest) -> dict[str, Any]:
@@ -167,9 +167,14 @@ class ToolSelectorMiddleware(AgentMiddleware):  # type: ignore[misc]
     def _context(self, runtime: Any) -> Context | None:
         return None if self._context_of is None else self._context_of(runtime)
 
-    def _turn(self, request: ToolCallRequest) -> AgentTurn | None:
+    def _turn(self, state: Any, runtime: Any) -> AgentTurn | None:
+        """The last turn of the conversation."""
+        context = self._context(runtime)
+        return self.selector.find(conversation=_conversation(), run=_run(state), context=context)
+
+    def _called_in(self, request: ToolCallRequest) -> AgentTurn | None:
         """The turn that the call belongs to; None where another process has begun it."""
-        turn = self.selector.find(conversation=_conversation(), run=_run(request.state))
+        turn = self._turn(request.state, request.runtime)
         return turn if turn is not None and turn.run == _run(request.state) else None
 
 

@@ -16,6 +16,7 @@ from the results in the next request, and a call of a tool that was not sent can
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ from litellm.integrations.custom_logger import CustomLogger
 
 from toolroll.adapters.selection_options import SelectionOptions
 from toolroll.adapters.tool_choice import chosen_names
-from toolroll.adapters.tool_selector import AgentTurn, ToolSelector
+from toolroll.adapters.tool_selector import ToolSelector
 from toolroll.context import Context
 from toolroll.roll import Toolroll
 
@@ -61,24 +62,21 @@ class _Selecting(CustomLogger):  # type: ignore[misc]
         tools, messages = request.get("tools"), _messages(request)
         if not isinstance(tools, list) or not tools or messages is None:
             return request
-        turn = await self._turn(request, tools, messages, self._context_of(key, request))
+        context, name = self._context_of(key, request), _conversation(request)
+        # A session is the user's, or the key's if that has no user. Both may contain any character.
+        owner = context.user or str(getattr(key, "token", None) or "")
+        turn = await self.selector.aturn(
+            tools,
+            messages,
+            conversation=None if name is None else json.dumps([owner, name]),
+            context=context,
+            always_include=chosen_names(request.get("tool_choice")),
+        )
         await turn.areport_results(messages)
         sent = list(turn.tools)
         if not sent:  # policy allows none: a provider refuses an empty list, and a choice without one
             return {name: value for name, value in request.items() if name not in ("tools", "tool_choice")}
         return {**request, "tools": sent}
-
-    async def _turn(
-        self, request: dict[str, Any], tools: list[Any], messages: list[Any], context: Context
-    ) -> AgentTurn:
-        name = _conversation(request)
-        return await self.selector.aturn(
-            tools,
-            messages,
-            conversation=None if name is None else "/".join((context.user, name)),
-            context=context,
-            always_include=chosen_names(request.get("tool_choice")),
-        )
 
 
 class ToolSelectionHook(_Selecting):

@@ -81,8 +81,9 @@ class SelectingAgent(FunctionAgent):  # type: ignore[misc]
             return ToolOutput(
                 content=refusal, tool_name=name, raw_input=tool_input, raw_output=refusal, is_error=True
             )
-        output = await super()._call_tool(ctx, tool, tool_input)
-        await turn.areport(name, not output.is_error)
+        async with turn.acall(name) as outcome:  # LlamaIndex may cancel it, and makes a failure an output
+            output = await super()._call_tool(ctx, tool, tool_input)
+            outcome.worked = not output.is_error
         return output
 
     async def finalize(self, ctx: Any, output: Any, memory: Any) -> Any:

@@ -12,11 +12,20 @@ Without `run_config`, the SDK ends a run in which the model calls a tool that it
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+from weakref import WeakKeyDictionary
 
-from agents import Agent, AgentHooks, FunctionTool, ModelBehaviorError, RunConfig, RunContextWrapper, Tool
+from agents import (
+    Agent,
+    AgentHooks,
+    FunctionTool,
+    ModelBehaviorError,
+    RunConfig,
+    RunContextWrapper,
+    Tool,
+)
 
 from toolroll.adapters.messages import failed_by_text
 from toolroll.adapters.tool_choice import chosen_names
@@ -103,7 +112,7 @@ class ReportingHooks(AgentHooks[Any]):  # type: ignore[misc]
     def __init__(self, agent: SelectingAgent, inner: AgentHooks[Any] | None) -> None:
         """inner: the agent's own hooks."""
         self.inner = inner
-        self.outcomes: dict[str, bool | None] = {}  # id of a call → what its exception says, until it ends
+        self.outcomes: MutableMapping[Any, bool | None] = WeakKeyDictionary()  # what a call's exception says
         self._agent = agent
 
     async def on_start(self, context: Any, agent: Any) -> None:
@@ -130,7 +139,7 @@ class ReportingHooks(AgentHooks[Any]):  # type: ignore[misc]
 
     async def on_tool_end(self, context: Any, agent: Any, tool: Any, result: Any) -> None:
         """Reports the call: as failed if it raised an exception, or if its text says so."""
-        worked = self.outcomes.pop(getattr(context, "tool_call_id", ""), True)
+        worked = self.outcomes.pop(context, True)
         if worked and isinstance(result, str):
             worked = not (result.startswith(_FAILED) or failed_by_text(result))
         if isinstance(tool, FunctionTool) and (turn := self._agent.turn(context)) is not None:
@@ -160,7 +169,7 @@ def run_config(config: RunConfig | None = None) -> RunConfig:
     async def tool_error_formatter(given: Any) -> str | None:
         hooks = getattr(getattr(given.run_context, "agent", None), "hooks", None)
         if given.kind == "tool_exception" and isinstance(hooks, ReportingHooks):
-            hooks.outcomes[given.call_id] = None if isinstance(given.error, ModelBehaviorError) else False
+            hooks.outcomes[given.run_context] = None if isinstance(given.error, ModelBehaviorError) else False
         text = None if theirs is None else theirs(given)
         return await text if inspect.isawaitable(text) else text
 

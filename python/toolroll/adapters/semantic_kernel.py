@@ -41,10 +41,17 @@ class SelectedFunctions(FunctionChoiceBehavior):  # type: ignore[misc]
     Attributes:
         conversation: of the turn; None where it stands alone.
         run: of the turn.
+        asked_by: who asks, where the choice was told.
     """
 
     conversation: str | None = None
     run: str = ""
+    asked_by: Any = None
+
+    @property
+    def key(self) -> dict[str, Any]:
+        """By which `ToolSelector.find` finds the turn."""
+        return {"conversation": self.conversation, "run": self.run, "context": self.asked_by}
 
     def get_config(self, kernel: Kernel) -> Any:
         """What is sent with each request."""
@@ -115,12 +122,13 @@ class ToolSelection:
             filters={"included_functions": names},
             conversation=conversation,
             run=run,
+            asked_by=context,
             **chosen,
         )
 
     async def end(self, choice: SelectedFunctions) -> None:
         """Closes the turn of a choice. The next choice of a conversation does so too."""
-        turn = self.selector.find(conversation=choice.conversation, run=choice.run)
+        turn = self.selector.find(**choice.key)
         if turn is not None and turn.run == choice.run:
             await turn.aend()
 
@@ -129,7 +137,7 @@ class ToolSelection:
         choice = getattr(context.execution_settings, "function_choice_behavior", None)
         turn = None
         if isinstance(choice, SelectedFunctions):
-            turn = self.selector.find(conversation=choice.conversation, run=choice.run)
+            turn = self.selector.find(**choice.key)
         name = context.function.fully_qualified_name
         if turn is None:
             await next(context)

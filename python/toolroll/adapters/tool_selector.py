@@ -201,10 +201,13 @@ class ToolSelector:
         run: Hashable | None = None,
         context: Context | None = None,
     ) -> AgentTurn | None:
-        """The turn that `turn` has returned last for this conversation, run or messages, in this process."""
-        key = conversation if conversation is not None else run
+        """The turn that `turn` has returned last for this conversation, run or messages, in this process.
+
+        context: as `turn` got it: a conversation is that of an organisation and user.
+        """
+        context = self._context if context is None else context
+        key = _key(context, conversation, run)
         if key is None:
-            context = self._context if context is None else context
             key = _digest(context, _heard(messages, self._read_messages))
         with self._lock:
             return self._turns.get(key)
@@ -241,7 +244,7 @@ class ToolSelector:
     ) -> _Step:
         context = self._context if context is None else context
         listed = self._listed(tools)
-        key = conversation if conversation is not None else run
+        key = _key(context, conversation, run)
         heard = _heard(messages, self._read_messages, _MOST_BEFORE if key is None else 0)
         if key is None:
             key = _digest(context, heard)
@@ -729,6 +732,11 @@ def _called(heard: _Heard, names: Collection[str]) -> tuple[str, ...]:
     read = (*reversed(heard.since), *reversed(heard.before))
     called = (call.name for one in read for call in one.calls if call.name in names)
     return tuple(islice(dict.fromkeys(called), _MOST_CALLED))
+
+
+def _key(context: Context, conversation: str | None, run: Hashable | None) -> Hashable | None:
+    """What a turn with a name is known by."""
+    return run if conversation is None else (context.org, context.user, conversation)
 
 
 def _digest(context: Context, heard: _Heard) -> bytes:

@@ -196,6 +196,22 @@ def test_two_conversations_with_the_same_words_do_not_refuse_each_others_calls(s
     assert one.refusal("create_refund") is None
 
 
+def test_a_conversation_is_that_of_an_organisation_and_user(reports):
+    rules = [Rule("no", "deny", "org", {"org": "b"}, tool="create_refund")]
+    selector = ToolSelector(Toolroll.from_tools([], rules=rules, observers=[reports]), max_tools=4)
+    tools, a, b = own_tools(), Context(org="a", user="ann"), Context(org="b", user="bob")
+    one = selector.turn(tools, REFUND, conversation="c", context=a)
+    one.report("create_refund", True)
+    other = selector.turn(tools, FORECAST, conversation="c", context=b)
+    assert selector.find(conversation="c", context=a) is one
+    assert selector.find(conversation="c", context=b) is other
+    assert selector.find(conversation="c") is None
+    assert one.refusal("create_refund") is None and other.refusal("create_refund")
+    assert [final for _, _, final in reports.reported] == [False]  # the other one's turn ends none of hers
+    messages = [*REFUND, calls("create_refund"), result("create_refund")]
+    assert selector.turn(tools, messages, conversation="c", context=a) is one
+
+
 def test_the_same_message_after_the_end_of_its_turn_is_another_turn(selector, reports, conversation):
     tools = own_tools()
     selector.turn(tools, REFUND, conversation=conversation).end()

@@ -701,7 +701,7 @@ class Selector:
         routed: tuple[NDArray[np.int32], ...] | None,
         marks: tuple[tuple[str, bool, NDArray[np.int32]], ...],
         called: tuple[_Favoured, ...],
-        outcomes: tuple[Learned, ToolKeys, tuple[int, int, int], float] | None,
+        outcomes: tuple[Learned, ToolKeys, tuple[int, int, int, int], float] | None,
         seed: int,
         k: int | None,
         room: float,

@@ -214,12 +214,12 @@ class NativeStages:
 
     def _outcomes(
         self, turn: Turn, learned: Learned
-    ) -> tuple[Learned, ToolKeys, tuple[int, ...], float] | None:
+    ) -> tuple[Learned, ToolKeys, tuple[int, int, int, int], float] | None:
         """What was learnt, and where it counts."""
         if self.keys is None:
             return None
         where = scopes(turn.context.page, turn.context.tier, turn.category)
-        return learned, self.keys(), where[:4], turn.at
+        return learned, self.keys(), where, turn.at
 
     def _budget(self, tokens: int) -> tuple[object, ...]:
         """The tokens, and what each row costs."""

@@ -392,6 +392,12 @@ export const t = {
   catalog: {
     title: 'Catalog',
     search: 'Search names and descriptions',
+    chooseAll: 'Choose all that are listed',
+    chosen: (count: number) => `${number.format(count)} chosen`,
+    newStatus: 'New status',
+    setStatus: 'Set the status',
+    outdated: (names: string) => `Somebody else has changed these meanwhile, so they keep their status: ${names}.`,
+    statusSet: (count: number, status: string) => (count === 1 ? `One tool is ${status} now.` : `${number.format(count)} tools are ${status} now.`),
     status: 'Status',
     review: 'Review',
     any: 'Any',

@@ -23,12 +23,13 @@ from toolroll import Context, Rule, Toolroll
 
 pytest.importorskip("pydantic_ai.capabilities")
 from pydantic_ai import Agent, DeferredToolRequests, DeferredToolResults, ModelRetry, Tool
+from pydantic_ai.capabilities import ToolSearch
 from pydantic_ai.exceptions import ToolFailed
 from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import DeltaToolCall, FunctionModel
 from pydantic_ai.toolsets import FunctionToolset
 
-from toolroll.adapters.pydantic_ai import ToolSelection
+from toolroll.adapters.pydantic_ai import SearchStrategy, ToolSelection
 
 IDS = count()
 
@@ -223,7 +224,77 @@ def test_the_dependencies_of_a_run_decide_what_its_user_may_have(reports):
         assert (FIRST in script.sent[0]) is has_it and (FIRST in CALLED) is has_it
 
 
+def searching(roll, *calls, **options):
+    """An agent whose model searches, and then calls what it is told to call; the results of its calls."""
+    script = Script()
+    script.queue[:] = [
+        *(ModelResponse([ToolCallPart(name, args, tool_call_id=f"id{next(IDS)}")]) for name, args in calls),
+        ModelResponse([TextPart("done")]),
+    ]
+    search = SearchStrategy(roll, **options)
+    deferred = [Tool(tool.function, defer_loading=True) for tool in TOOLS]
+    agent = Agent(
+        script.model, tools=deferred, deps_type=str, capabilities=[ToolSearch(strategy=search), search]
+    )
+
+    def run(user="", history=None):
+        result = agent.run_sync("Please help.", deps=user, message_history=history)
+        return [
+            part
+            for message in result.new_messages()
+            for part in message.parts
+            if part.part_kind in ("tool-return", "retry-prompt")
+        ]
+
+    return run, script
+
+
+def test_the_model_searches_and_calls_what_it_found(roll, reports):
+    FAILING.add(SECOND)
+    first, second = ({"queries": [message_for(name)]} for name in (FIRST, SECOND))
+    run, script = searching(
+        roll, ("search_tools", first), (FIRST, {"target": "x"}), ("search_tools", second), max_results=3
+    )
+    found, called, other = run()
+    names = [one["name"] for one in found.content["discovered_tools"]]
+    assert names[0] == FIRST and len(names) == 3
+    assert called.content == f"{FIRST} is done" and other.content["discovered_tools"][0]["name"] == SECOND
+    assert [FIRST] == CALLED and reports.outcomes == [(FIRST, "succeeded")]
+    script.queue[:] = [
+        ModelResponse([ToolCallPart("search_tools", second, tool_call_id="s")]),
+        ModelResponse([ToolCallPart(SECOND, {"target": "x"}, tool_call_id="t")]),
+    ]
+    with pytest.raises(RuntimeError, match=scenario.BROKEN):
+        run()
+    assert reports.outcomes == [(FIRST, "succeeded"), (SECOND, "failed")]
+
+
+def test_a_search_without_words_or_with_many_is_no_error(roll):
+    queries = [message_for(FIRST)] * 9
+    run, _ = searching(
+        roll, ("search_tools", {"queries": [" "]}), ("search_tools", {"queries": queries}), max_results=2
+    )
+    nothing, found = run()
+    assert "discovered_tools" not in str(nothing.content) or not nothing.content["discovered_tools"]
+    assert found.content["discovered_tools"][0]["name"] == FIRST
+
+
+def test_a_tool_that_policy_denies_is_not_found_and_not_run(reports):
+    rules = [Rule("no", "deny", "user", {"user": "ann"}, tool=FIRST)]
+    roll = Toolroll.from_tools([], rules=rules, observers=[reports])
+    asked = ("search_tools", {"queries": [message_for(FIRST)]})
+    context = {"context": lambda ctx: Context(user=ctx.deps)}
+    for user, has_it in (("ann", False), ("bob", True)):
+        run, _ = searching(roll, asked, (FIRST, {"target": "x"}), **context)
+        found, _ = run(user)
+        assert (FIRST in str(found.content)) is has_it and (FIRST in CALLED) is has_it
+    assert reports.outcomes == [(FIRST, "succeeded")]
+
+
 def test_the_page_runs():
     script = Script().then()
     page = run_page("pydantic-ai", model=script.model, tools=TOOLS)
     assert len(script.sent[0]) <= 12 and page["result"].output == "done"
+    script.then()
+    assert page["searching"].run_sync("Copy a message.").output == "done"
+    assert "search_tools" in script.sent[0]

@@ -5,12 +5,13 @@
 
     agent = Agent(model, tools=tools, capabilities=[ToolSelection(max_tools=12)])
 
-It selects from all function tools of the agent, those of toolsets and MCP servers among them.
+It selects from all function tools of the agent, those of toolsets and MCP servers among them. With
+`SearchStrategy`, the model searches: it is the strategy of Pydantic-AI's own `ToolSearch`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +32,7 @@ from toolroll.adapters.messages import CallResult, MadeCall, ReadMessage, failed
 from toolroll.adapters.selection_options import SelectionOptions
 from toolroll.adapters.tool_selector import AgentTurn, ToolSelector
 from toolroll.context import Context
+from toolroll.formats.meta_tools import MOST_QUERIES
 from toolroll.roll import Toolroll
 
 ContextOf = Callable[[RunContext[Any]], "Context | None"]
@@ -99,12 +101,7 @@ class ToolSelection(AbstractCapability[Any]):  # type: ignore[misc]
         if turn is None:
             return await handler(args)
         turn.reported.add(call.tool_call_id)
-        async with turn.acall(call.tool_name) as outcome:
-            try:
-                return await handler(args)
-            except (ModelRetry, ToolRetryError):
-                outcome.worked = None
-                raise
+        return await _reported(turn, call.tool_name, handler(args))
 
     async def wrap_run(self, ctx: RunContext[Any], *, handler: Callable[[], Any]) -> Any:
         """Closes the turn, unless calls wait for an approval or for another program."""
@@ -119,6 +116,90 @@ class ToolSelection(AbstractCapability[Any]):  # type: ignore[misc]
 
     def _context(self, ctx: RunContext[Any]) -> Context | None:
         return None if self._context_of is None else self._context_of(ctx)
+
+
+@dataclass(init=False)
+class SearchStrategy(AbstractCapability[Any]):  # type: ignore[misc]
+    """The strategy of a `ToolSearch`, and a capability that reports what came of the calls.
+
+        search = SearchStrategy()
+        agent = Agent(model, tools=tools, capabilities=[ToolSearch(strategy=search), search])
+
+    The model searches among the tools with `defer_loading`, and the calls of what it found are the outcomes.
+    A tool that policy denies is not sent, not found and not run.
+    """
+
+    def __init__(
+        self,
+        roll: Toolroll | None = None,
+        *,
+        max_results: int = 10,
+        context: Context | ContextOf | None = None,
+    ) -> None:
+        """Reads the tools with the first search.
+
+        Args:
+            roll: whose rules apply, which learns, and which keeps conversations; None for one in memory.
+            max_results: how many tools a search finds, at most 20; `ToolSearch` has a limit of its own.
+            context: who asks, or a function that makes it of the `RunContext`.
+        """
+        self._context_of, self._max_results = context, max_results
+        self.selector = ToolSelector(
+            roll, read_tool=_described, suspending=(ApprovalRequired, CallDeferred, SkipToolExecution)
+        )
+
+    async def __call__(
+        self, ctx: RunContext[Any], queries: Sequence[str], tools: Sequence[ToolDefinition]
+    ) -> list[str]:
+        """Names of the tools that do what the queries say, best first."""
+        said = [query for query in queries if query.strip()][:MOST_QUERIES]
+        turn = await self._turn(ctx, tools)
+        if not said or turn.session is None:
+            return []
+        return [tool.name for tool in await turn.session.asearch(*said, k=self._max_results)]
+
+    async def prepare_tools(
+        self, ctx: RunContext[Any], tool_defs: list[ToolDefinition]
+    ) -> list[ToolDefinition]:
+        """All tools but those that policy denies: a provider gets deferred tools, too."""
+        deferred = [tool for tool in tool_defs if tool.defer_loading]
+        if not deferred:
+            return tool_defs
+        turn = await self._turn(ctx, deferred)
+        visible = turn.roll.visible(turn.context)
+        return [tool for tool in tool_defs if tool.name in visible or not tool.defer_loading]
+
+    async def wrap_tool_execute(
+        self,
+        ctx: RunContext[Any],
+        *,
+        call: ToolCallPart,
+        tool_def: ToolDefinition,
+        args: Any,
+        handler: Callable[[Any], Any],
+    ) -> Any:
+        """Runs a tool that may be found, and reports what came of the call."""
+        if not tool_def.defer_loading:
+            return await handler(args)
+        turn = await self._turn(ctx, [tool_def])
+        if not turn.roll.may(call.tool_name, turn.context):
+            raise ModelRetry(f"{call.tool_name!r} is not available.")
+        return await _reported(turn, call.tool_name, handler(args))
+
+    async def _turn(self, ctx: RunContext[Any], tools: Sequence[ToolDefinition]) -> AgentTurn:
+        own = self._context_of
+        context = own(ctx) if callable(own) else own
+        return await self.selector.aresume(tools, ctx.conversation_id or ctx.run_id or "", context=context)
+
+
+async def _reported(turn: AgentTurn, name: str, running: Awaitable[Any]) -> Any:
+    """The result of a call, which is reported. A tool that asks for other arguments has not failed."""
+    async with turn.acall(name) as outcome:
+        try:
+            return await running
+        except (ModelRetry, ToolRetryError):
+            outcome.worked = None
+            raise
 
 
 def read_messages(messages: Sequence[ModelMessage]) -> list[ReadMessage]:

@@ -14,6 +14,7 @@ from toolroll.errors import InvalidInput
 from toolroll.registry.accounts import Accounts
 from toolroll.server.conversations import session_router
 from toolroll.server.description import describe, operation_id
+from toolroll.server.direct_select import DirectSelect
 from toolroll.server.gate import Gate
 from toolroll.server.health import health_router
 from toolroll.server.hosts import LOOPBACK
@@ -69,6 +70,7 @@ def create_application(settings: ServerSettings) -> FastAPI:
     application.state.roll, application.state.registry = roll, registry
     application.add_exception_handler(HTTPException, problem_of_http)
     application.add_exception_handler(Exception, problem_of_bug)
+    application.add_middleware(DirectSelect, roll=roll)
     application.add_middleware(
         Gate,
         keys=keys,

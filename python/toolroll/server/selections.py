@@ -45,7 +45,7 @@ def selection_router(roll: Toolroll, identify: Identify = caller_of) -> APIRoute
         """
         caller = identify(request)
         caller.require("select")
-        return _answer(await _selected(roll, caller, body, schemas, receipt))
+        return selection_answer(await selected(roll, caller, body, schemas, receipt))
 
     @router.post("/select/batch", responses={200: {"model": BatchAnswer}})
     async def select_batch(
@@ -61,23 +61,29 @@ def selection_router(roll: Toolroll, identify: Identify = caller_of) -> APIRoute
 
         async def one(each: SelectBody) -> bytes:
             try:
-                return await _selected(roll, caller, each, schemas, receipt)
+                return await selected(roll, caller, each, schemas, receipt)
             except ToolrollError as error:
                 return bytes(problem_of(error).body)
 
         results = await asyncio.gather(*map(one, body.requests))
-        return _answer(b'{"results":[%b]}' % b",".join(results))
+        return selection_answer(b'{"results":[%b]}' % b",".join(results))
 
     return router
 
 
-async def _selected(
+async def selected(
     roll: Toolroll, caller: Caller, body: SelectBody, provider: Provider | None, receipt: bool
 ) -> bytes:
+    """The answer to a request for a selection, as JSON.
+
+    Raises:
+        ToolrollError: the context or a limit is wrong, or of another organisation.
+    """
     selection = await roll.aselect(context=body.context.context(caller), **body.arguments())
     signed = await roll.areceipt(selection) if receipt else None
     return selection_json(selection, provider, signed)
 
 
-def _answer(content: bytes) -> Response:
+def selection_answer(content: bytes) -> Response:
+    """The answer with this JSON."""
     return Response(content, media_type="application/json")

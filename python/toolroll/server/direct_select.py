@@ -1,0 +1,119 @@
+"""Answers `POST /select` without the framework's routing and dependencies, which cost several selections.
+
+It answers requests that are as described. All others, wrong ones among them, go on to the framework's route,
+which reads the same body. So both give the same answers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import cast, get_args
+from urllib.parse import parse_qsl
+
+from pydantic import ValidationError
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from toolroll import Toolroll
+from toolroll.errors import ToolrollError
+from toolroll.server.bodies import Provider
+from toolroll.server.callers import Caller
+from toolroll.server.problems import problem_of
+from toolroll.server.selections import SelectBody, selected, selection_answer
+
+PATH = "/select"
+_PROVIDERS = frozenset(get_args(Provider))
+_RECEIPT = {"true": True, "false": False}
+_JSON = (b"content-type", b"application/json")
+
+
+@dataclass(frozen=True, eq=False)
+class DirectSelect:
+    """An ASGI application before the framework's routes and behind the gate.
+
+    Attributes:
+        application: gets all other requests.
+        roll: selects.
+    """
+
+    application: ASGIApp
+    roll: Toolroll
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers a request, or hands it on."""
+        query = _query(scope) if _is_ours(scope) else None
+        caller = scope["state"].get("caller") if query is not None else None
+        if query is None or not isinstance(caller, Caller):
+            await self.application(scope, receive, send)
+            return
+        read = _Body()
+        try:
+            body = SelectBody.model_validate(json.loads(await read.whole(receive)))
+        except (HTTPException, ValidationError, ValueError, RecursionError):
+            await self.application(scope, read.again(receive), send)
+            return
+        scope["route"] = PATH
+        try:
+            caller.require("select")
+            provider = cast("Provider | None", query.get("schemas"))
+            receipt = _RECEIPT[query.get("receipt", "false")]
+            answer = selection_answer(await selected(self.roll, caller, body, provider, receipt))
+        except ToolrollError as error:
+            answer = problem_of(error)
+        await answer(scope, receive, send)
+
+
+class _Body:
+    """A body that can be read a second time."""
+
+    def __init__(self) -> None:
+        self._messages: list[Message] = []
+        self._error: HTTPException | None = None
+
+    async def whole(self, receive: Receive) -> bytes:
+        """The bytes, as far as they came."""
+        try:
+            while not self._messages or self._messages[-1].get("more_body", False):
+                self._messages.append(await receive())
+        except HTTPException as error:  # it is too long
+            self._error = error
+            raise
+        return b"".join([message.get("body", b"") for message in self._messages])
+
+    def again(self, receive: Receive) -> Receive:
+        """What was read, with the error that ended it, and then what comes."""
+        messages = iter(self._messages)
+
+        async def receive_again() -> Message:
+            for message in messages:
+                return message
+            if self._error is not None:
+                raise self._error
+            return await receive()
+
+        return receive_again
+
+
+def _is_ours(scope: Scope) -> bool:
+    return (
+        scope["type"] == "http"
+        and scope["path"] == PATH
+        and scope["method"] == "POST"
+        and not scope.get("root_path")
+        and _JSON in map(tuple, scope["headers"])
+    )
+
+
+def _query(scope: Scope) -> Mapping[str, str] | None:
+    """The parameters; None if the framework must judge them."""
+    text = scope["query_string"]
+    if not text:
+        return {}
+    pairs = parse_qsl(text.decode("latin-1"), keep_blank_values=True)
+    found = dict(pairs)
+    is_known = found.keys() <= {"schemas", "receipt"} and len(found) == len(pairs)
+    if not is_known or found.get("receipt", "false") not in _RECEIPT:
+        return None
+    return found if "schemas" not in found or found["schemas"] in _PROVIDERS else None

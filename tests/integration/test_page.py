@@ -160,6 +160,18 @@ def test_the_playground_says_why_and_compares_profiles(service: PageService, ope
     expect(mine.get_by_role("region", name="Stages").get_by_role("row").nth(1)).to_be_visible()
 
 
+def test_a_past_selection_is_replayed_and_leaves_no_trace(service: PageService, open_page: Open) -> None:
+    page = open_page(service, "playground", "reader")
+    past = page.locator("section", has=page.get_by_role("heading", name="Past selections"))
+    expect(past.get_by_role("row")).to_have_count(21)
+    past.get_by_role("button", name=re.compile("Replay the selection")).first.click()
+    expect(past.get_by_text("Decided again as it was, to the last bit.")).to_be_visible()
+    again = past.get_by_role("region", name="Selection by default")
+    expect(again.get_by_role("table", name="Selected").get_by_role("link").first).to_be_visible()
+    page.get_by_role("link", name="Overview").click()
+    expect(page.locator(".figure").first).to_contain_text("60")
+
+
 def test_the_catalog_is_searched_and_shows_a_tool(service: PageService, open_page: Open) -> None:
     page = open_page(service, "catalog")
     page.get_by_label("Search names").fill("umbrella, or nothing")

@@ -179,6 +179,17 @@ export const t = {
     noTools: 'No tools here.',
     onlyHere: 'only here',
     results: (profile: string) => `Selection by ${profile}`,
+    past: 'Past selections',
+    pastHint: 'Decides a logged selection again, with the tools, rules and statistics of its time. Messages are not shown.',
+    noPast: 'No selection has been logged.',
+    time: 'Time',
+    outcome: 'Outcome',
+    replay: 'Replay',
+    replayOf: (time: string) => `Replay the selection of ${time}`,
+    replayed: (time: string) => `The selection of ${time}, decided again`,
+    same: 'Decided again as it was, to the last bit.',
+    different: 'Decided again, not as it was.',
+    impossible: 'It cannot be decided again.',
   },
 
   analytics: {

@@ -16,7 +16,7 @@ usage: tools/long_tier.sh [tests|kills|outcomes|turns|load|faults|decisions|dama
   decisions 1,000,000 answers of every entry point, a tenth of them during a fault, and of rules alone, against oracles
   damage    10,000 damaged files, databases and rows; every wrong value in every column of every table
   twins     100,000 lists of each pair of twins: two databases, sync and async, with and without caches
-  gateway   five real MCP servers from package registries behind the gateway, and 1,000 calls at once with a server
+  gateway   seven real MCP servers from package registries behind the gateway, and 1,000 calls at once with a server
             killed; with both versions of the package mcp. Needs node and npm
   deploy    what the image's build does, as a script, and the service as the image runs it: as another user
   service   300 requests to each operation of the service from each caller, generated from its OpenAPI description
@@ -74,9 +74,9 @@ if wanted twins; then
 fi
 if wanted gateway; then
   servers=$(mktemp -d)
-  "$python" -m venv "$servers/new" && "$servers/new/bin/pip" install -q mcp-server-time mcp-server-git
+  "$python" -m venv "$servers/new" && "$servers/new/bin/pip" install -q mcp-server-time mcp-server-git mcp-server-fetch
   "$python" -m venv "$servers/old" && "$servers/old/bin/pip" install -q mcp-server-sqlite 'mcp<2'
-  npm install --silent --prefix "$servers" @modelcontextprotocol/server-{everything,filesystem}
+  npm install --silent --prefix "$servers" @modelcontextprotocol/server-{everything,filesystem,memory}
   "$python" -m pip install -q fastmcp joserfc
   TOOLROLL_MCP_SERVERS=$servers "$python" -m pytest -m "" -n 0 tests/integration/real_mcp_servers.py
   TOOLROLL_GATEWAY_CALLS=1000 "$python" -m pytest -m "" -n 0 tests/integration/test_gateway*.py

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import anyio
@@ -24,7 +26,7 @@ NODE = SERVERS / "node_modules" / "@modelcontextprotocol"
 
 @pytest.fixture
 def configuration(tmp_path, monkeypatch):
-    """A file with five servers, as a user would have it."""
+    """A file with seven servers, as a user would have it."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     (tmp_path / "files").mkdir()
     (tmp_path / "files" / "note.txt").write_text("buy milk")
@@ -44,6 +46,12 @@ def configuration(tmp_path, monkeypatch):
             "args": [str(NODE / "server-filesystem" / "dist" / "index.js"), str(tmp_path / "files")],
         },
         "everything": {"command": "node", "args": [str(NODE / "server-everything" / "dist" / "index.js")]},
+        "memory": {
+            "command": "node",
+            "args": [str(NODE / "server-memory" / "dist" / "index.js")],
+            "env": {"MEMORY_FILE_PATH": str(tmp_path / "memory.jsonl")},
+        },
+        "fetch": {"command": str(SERVERS / "new" / "bin" / "mcp-server-fetch")},
     }
     path = tmp_path / "mcp.json"
     path.write_text(json.dumps({"mcpServers": servers}))
@@ -66,6 +74,21 @@ CALLS = {
     "sqlite_list_tables": ({}, "[]"),
     "filesystem_read_text_file": ({"path": "FILES/note.txt"}, "buy milk"),
     "everything_echo": ({"message": "hello"}, "Echo: hello"),
+    "memory_read_graph": ({}, "entities"),
+}
+# What servers refuse and models get wrong: the answer is an error that says what was wrong.
+REFUSED = {
+    "time_get_current_time": [({}, "timezone"), ({"timezone": "Mars/Base"}, "Mars/Base")],
+    "git_git_status": [({"repo_path": "/nowhere"}, "/nowhere")],
+    "filesystem_read_text_file": [({"path": "/etc/passwd"}, "denied"), ({"pth": "x"}, "path")],
+    "everything_echo": [({}, "message")],
+    "everything_trigger-sampling-request": [({"prompt": "x"}, "does not answer it")],
+    "fetch_fetch": [({"url": "http://127.0.0.1:9/"}, "127.0.0.1")],
+    "memory_create_entities": [({"entities": "x"}, "entities")],
+    "time_get_curent_time": [({}, "Nearest: time_get_current_time")],
+    "read_result": [({}, "result_id is missing"), ({"result_id": "x"}, "no such result")],
+    "search_tools": [({}, "queries"), ({"queries": [""]}, "queries")],
+    "call_tool": [({}, "name is missing"), ({"name": "nope", "arguments": {}}, "No tool is named 'nope'")],
 }
 SEARCHES = {
     "what time is it in Tokyo": "time_get_current_time",
@@ -84,7 +107,7 @@ def test_the_doctor_finds_every_server_usable(configuration):
     command = [sys.executable, "-m", "toolroll", "mcp", "doctor", "--config", str(configuration), "--json"]
     found = json.loads(subprocess.run(command, capture_output=True, check=True, text=True).stdout)["servers"]
     assert [server["server"] for server in found if server["ok"] and server["tools"]] == [
-        "time", "git", "sqlite", "filesystem", "everything",
+        "time", "git", "sqlite", "filesystem", "everything", "memory", "fetch",
     ]  # fmt: skip
 
 
@@ -112,6 +135,54 @@ def test_the_official_client_finds_and_calls_tools_of_every_server(configuration
                 assert told in result.content[0].text, name
 
     anyio.run(main)
+
+
+@pytest.mark.parametrize("mode", ["auto", "search", "dynamic", "all"])
+def test_bad_calls_are_answered_cancelled_ones_end_and_a_killed_server_comes_back(
+    configuration, tmp_path, mode
+):
+    async def main():
+        server = StdioServerParameters(
+            command=sys.executable, args=arguments(configuration, "--mode", mode), env=environment()
+        )
+        async with stdio_client(server) as streams, ClientSession(*streams) as session:
+
+            async def call(name, given):
+                result = await session.call_tool(name, given)
+                is_error = result.is_error if hasattr(result, "is_error") else result.isError
+                return result.content[0].text, is_error
+
+            await session.initialize()
+            with anyio.fail_after(120):
+                for name in [name for name in REFUSED if name.split("_")[0] in ("everything", "memory")]:
+                    while "is away" in (await call(name, {}))[0] or "No tool" in (await call(name, {}))[0]:
+                        await anyio.sleep(0.5)
+            for name, calls in REFUSED.items():
+                for given, told in calls:
+                    text, is_error = await call(name, given)
+                    assert is_error and told in text, (name, given, text)
+            with anyio.move_on_after(1):
+                long = {"duration": 60, "steps": 60}
+                await call("everything_trigger-long-running-operation", long)
+            with anyio.fail_after(5):  # the server goes on with the next call
+                assert await call("everything_echo", {"message": "still"}) == ("Echo: still", False)
+            for pid in pids_with(str(tmp_path / "memory.jsonl")):
+                os.kill(pid, signal.SIGKILL)
+            with anyio.fail_after(20):
+                while (await call("memory_read_graph", {}))[1]:
+                    await anyio.sleep(0.2)
+
+    anyio.run(main)
+
+
+def pids_with(value: str) -> list[int]:
+    """The processes of which a variable has this value."""
+    found = []
+    for environ in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):
+            if value.encode() in environ.read_bytes():
+                found.append(int(environ.parent.name))
+    return found
 
 
 def test_fastmcps_client_calls_tools_by_name_and_reads_prompts_and_resources(configuration, tmp_path):

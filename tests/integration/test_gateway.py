@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import re
@@ -54,7 +55,7 @@ from toolroll.gateway.options import (
 )
 from toolroll.gateway.places import log_file, state_folder
 from toolroll.gateway.reasons import said
-from toolroll.gateway.serving import open_gateway
+from toolroll.gateway.serving import open_gateway, spare_collections
 from toolroll.gateway.upstream import Upstream
 
 pytestmark = pytest.mark.slow
@@ -738,6 +739,21 @@ def test_a_server_that_reads_no_more_is_started_again(tmp_path):
             assert await client.call("a_echo") == ("echo {}", False)
 
     run(go)
+
+
+def test_what_lives_as_long_as_the_process_is_no_work_for_garbage_collections(tmp_path):
+    before = gc.get_freeze_count()
+
+    async def go():
+        async with gateway_over(tmp_path, {"a": scripted(tools=[tool("echo")])}) as (gateway, client):
+            await spare_collections(gateway)
+            assert gc.get_freeze_count() > before + 10_000
+            assert not (await client.call("a_echo"))[1]
+
+    try:
+        run(go)
+    finally:
+        gc.unfreeze()
 
 
 def test_a_restart_serves_the_same_tools_from_the_registry_it_has(tmp_path):

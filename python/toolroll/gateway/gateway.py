@@ -121,9 +121,12 @@ class Gateway:
     # Its life.
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[Gateway]:
-        """Starts all servers, guardians first, and stops them at the end."""
-        self._began = time.monotonic()
+    async def running(self, began: float | None = None) -> AsyncIterator[Gateway]:
+        """Starts all servers, guardians first, and stops them at the end.
+
+        began: since when clients wait, by the monotonic clock; by default from now on.
+        """
+        self._began = time.monotonic() if began is None else began
         try:
             async with anyio.create_task_group() as self._tasks:
                 for task in (self.call_log.run, self._take_over, self._compare, self._start):

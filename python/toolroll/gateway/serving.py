@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import secrets
+import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -38,6 +40,8 @@ from toolroll.gateway.status import write_status
 from toolroll.gateway.tool_catalog import ToolCatalog
 from toolroll.gateway.tool_names import ToolNames
 
+_SETTLED_S = 30.0  # after the start, until which servers may say what they have
+
 
 @asynccontextmanager
 async def open_gateway(
@@ -52,6 +56,7 @@ async def open_gateway(
     state: the folder for what it keeps. caller_of: finds out who calls; by default the configured caller.
     hooks: run before and after each call.
     """
+    began = time.monotonic()  # opening a registry takes its part of what the first list may take
     state.mkdir(parents=True, exist_ok=True, mode=0o700)
     options = configuration.options
     url = registry_url(options, state)
@@ -64,7 +69,7 @@ async def open_gateway(
             gateway = Gateway(configuration, catalog, state, hooks)
             process = f"{os.getpid()}-{secrets.token_hex(4)}"
             server = McpServer(gateway, caller_of or configured_caller(options.caller, process))
-            async with gateway.running(), write_status(gateway, state, process):
+            async with gateway.running(began), write_status(gateway, state, process):
                 yield gateway, server
         finally:
             with anyio.CancelScope(shield=True):
@@ -75,7 +80,8 @@ async def open_gateway(
 
 async def serve_stdio(configuration: Configuration, state: Path) -> None:
     """Serves the client that started this process, until it leaves."""
-    async with open_gateway(configuration, state) as (_, server):
+    async with open_gateway(configuration, state) as (gateway, server):
+        gateway.tasks.start_soon(spare_collections, gateway)
         await server.side.run_stdio()
 
 
@@ -90,11 +96,19 @@ async def serve_http(configuration: Configuration, state: Path, host: str, port:
         check_loopback(host)
     caller_of = None if identity is None else identified_caller(secrets.token_hex(4))
     async with open_gateway(configuration, state, caller_of=caller_of) as (gateway, server):
+        gateway.tasks.start_soon(spare_collections, gateway)
         identity = identity_of(configuration, gateway)
         base = f"http://{host}:{port}" if identity is None else identity.options.url.rstrip("/")
         app = http_app(server, identity, sign_ins_of(gateway, base))
         settings = uvicorn.Config(app, host=host, port=port, log_level="warning", ws="none")
         await uvicorn.Server(settings).serve()
+
+
+async def spare_collections(gateway: Gateway) -> None:
+    """Takes what lives as long as the process out of garbage collections: each would walk all of it."""
+    await gateway.known(_SETTLED_S)
+    gc.collect()
+    gc.freeze()
 
 
 def identity_of(configuration: Configuration, gateway: Gateway | None = None) -> Identity | None:

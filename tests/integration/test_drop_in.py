@@ -623,7 +623,9 @@ def test_an_answer_that_is_cut_is_cut_for_the_client_too_and_one_line_says_so(up
     ]
 
 
-@pytest.mark.parametrize("body", [b"{", b"\xff\xfe", b"[1]", gzip.compress(b"{}", mtime=0), zlib.compress(b"{}"), b""])
+@pytest.mark.parametrize(
+    "body", [b"{", b"\xff\xfe", b"[1]", gzip.compress(b"{}", mtime=0), zlib.compress(b"{}"), b""]
+)
 def test_a_body_that_is_no_json_is_the_providers_to_refuse(upstream, port, body):
     upstream.then(json_of({"error": "no JSON"}, 400))
     assert ask(port, body)[0] == 400

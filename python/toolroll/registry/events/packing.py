@@ -10,7 +10,7 @@ from __future__ import annotations
 import zlib
 from array import array
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -93,7 +93,7 @@ def numbers(values: Sequence[float | None], noise: int = 0) -> Column:
     Empty if all of them are None. noise: for single precision.
     """
     try:  # numbers without None, which most columns have: several times as fast as numpy
-        short = array("f", values)
+        short = array("f", cast("Sequence[float]", values))
     except TypeError:
         return _numbers_and_none(values, noise)
     is_single = short.tolist() == list(values)

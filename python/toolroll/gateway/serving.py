@@ -105,7 +105,7 @@ async def serve_http(configuration: Configuration, state: Path, host: str, port:
 
 
 async def spare_collections(gateway: Gateway) -> None:
-    """Takes what lives as long as the process out of garbage collections, which would walk it again and again."""
+    """Takes what lives as long as the process out of garbage collections: each would walk all of it."""
     await gateway.known(_SETTLED_S)
     gc.collect()
     gc.freeze()

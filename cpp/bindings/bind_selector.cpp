@@ -129,17 +129,19 @@ struct Outcomes {
   explicit Outcomes(const py::object& given) {
     if (given.is_none()) return;
     auto [learned_, keys_, scopes_, now_] =
-        py::cast<std::tuple<const Learned*, const ToolKeys*, std::array<std::uint64_t, 3>, double>>(
+        py::cast<std::tuple<const Learned*, const ToolKeys*, std::array<std::uint64_t, 4>, double>>(
             given);
     learned = learned_;
     keys = keys_;
     scopes = {scopes_[0], scopes_[1], scopes_[2]};
+    plain = scopes_[3];
     now = now_;
   }
 
   const Learned* learned = nullptr;
   const ToolKeys* keys = nullptr;
   Scopes scopes{};
+  std::uint64_t plain = 0;
   double now = 0.0;
 };
 
@@ -226,6 +228,7 @@ Picked pick(const Selector& selector, const Reading& reading, const Bitset& allo
                 .learned = learnt.learned,
                 .keys = learnt.keys,
                 .scopes = learnt.scopes,
+                .plain = learnt.plain,
                 .now = learnt.now,
                 .seed = seed,
                 .k = count_of("k", k),
@@ -298,9 +301,10 @@ py::list mark_gains(const Picked& picked) {
 
 RetrievalStage retrieval_stage(std::shared_ptr<Retriever> retriever, const Fusion& fusion,
                                double threshold, std::size_t minimum, std::size_t candidates,
-                               std::size_t core, std::size_t rescored, const Column<float>& best,
-                               const Column<float>& own, bool has_vectors, double least_confidence,
-                               bool keeps_unmatched, bool learns, bool is_damped) {
+                               std::size_t core, std::size_t rescored, std::size_t spare,
+                               const Column<float>& best, const Column<float>& own,
+                               bool has_vectors, double least_confidence, bool keeps_unmatched,
+                               bool learns, bool is_damped) {
   return {std::move(retriever),
           fusion,
           threshold,
@@ -308,6 +312,7 @@ RetrievalStage retrieval_stage(std::shared_ptr<Retriever> retriever, const Fusio
           candidates,
           core,
           rescored,
+          spare,
           Calibration(snapshot(view(best)), snapshot(view(own)), has_vectors),
           least_confidence,
           keeps_unmatched,
@@ -321,9 +326,9 @@ void bind_selector(py::module_& m) {
   py::class_<RetrievalStage>(m, "RetrievalStage")
       .def(py::init(&retrieval_stage), py::kw_only(), py::arg("retriever"), py::arg("fusion"),
            py::arg("threshold"), py::arg("minimum"), py::arg("candidates"), py::arg("core"),
-           py::arg("rescored"), py::arg("best").noconvert(), py::arg("own").noconvert(),
-           py::arg("has_vectors"), py::arg("least_confidence"), py::arg("keeps_unmatched"),
-           py::arg("learns"), py::arg("is_damped"));
+           py::arg("rescored"), py::arg("spare"), py::arg("best").noconvert(),
+           py::arg("own").noconvert(), py::arg("has_vectors"), py::arg("least_confidence"),
+           py::arg("keeps_unmatched"), py::arg("learns"), py::arg("is_damped"));
   py::class_<NoMatchStage>(m, "NoMatchStage")
       .def(py::init<std::size_t, std::size_t, bool>(), py::arg("most"), py::arg("least"),
            py::arg("learns"));
@@ -333,6 +338,11 @@ void bind_selector(py::module_& m) {
              return LearningStage{RowMap::of(view(core)), weights, temperature, k};
            }),
            py::arg("core").noconvert(), py::arg("weights"), py::arg("temperature"), py::arg("k"));
+  py::class_<ThompsonStage>(m, "ThompsonStage")
+      .def(py::init([](const Column<std::int32_t>& core, std::optional<std::size_t> k) {
+             return ThompsonStage{RowMap::of(view(core)), k};
+           }),
+           py::arg("core").noconvert(), py::arg("k"));
   py::class_<CapStage>(m, "CapStage")
       .def(py::init(
                [](Rows core, std::optional<std::size_t> k, std::optional<std::size_t> max_tools) {
@@ -383,17 +393,19 @@ void bind_selector(py::module_& m) {
                        double marks, bool damps_marks, const RetrievalStage& retrieval,
                        const std::optional<RetrievalStage>& by_words,
                        const std::optional<NoMatchStage>& no_match,
-                       const std::optional<LearningStage>& learning, bool includes, Rows base,
+                       const std::optional<LearningStage>& learning,
+                       const std::optional<ThompsonStage>& thompson, bool includes, Rows base,
                        Rows pinned, const CapStage& cap, const std::optional<ListStage>& list,
                        bool has_order) {
              return Selector(size, {route_weight, services, marks, damps_marks, retrieval, by_words,
-                                    no_match, learning, includes, std::move(base),
+                                    no_match, learning, thompson, includes, std::move(base),
                                     std::move(pinned), cap, list, has_order});
            }),
            py::kw_only(), py::arg("size"), py::arg("route_weight"), py::arg("services"),
            py::arg("marks"), py::arg("damps_marks"), py::arg("retrieval"), py::arg("by_words"),
-           py::arg("no_match"), py::arg("learning"), py::arg("includes"), py::arg("base"),
-           py::arg("pinned"), py::arg("cap"), py::arg("list"), py::arg("has_order"))
+           py::arg("no_match"), py::arg("learning"), py::arg("thompson"), py::arg("includes"),
+           py::arg("base"), py::arg("pinned"), py::arg("cap"), py::arg("list"),
+           py::arg("has_order"))
       .def("pick", &pick, py::arg("reading"), py::arg("allowed"), py::arg("page"),
            py::arg("routed"), py::arg("marks"), py::arg("called"), py::arg("outcomes"),
            py::arg("seed"), py::arg("k"), py::arg("room"), py::arg("max_tools"), py::arg("budget"),

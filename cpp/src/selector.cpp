@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "checks.hpp"
+#include "toolroll/thompson.hpp"
 
 namespace toolroll {
 namespace {
@@ -20,6 +21,9 @@ constexpr double kBatch = 1.0 / 3.0;  // of a full list goes at once
 constexpr double kVectorsCentre = 0.70, kVectorsScale = 0.153;
 constexpr double kWordsCentre = 0.30, kWordsScale = 0.08;
 constexpr double kAtLargeCounts = 4.0;
+
+// Posterior mean below which a tool loses its place in the stage Thompson.
+constexpr double kFailing = 0.125;
 
 constexpr double kTurnNs = 4'000;                    // what a turn costs beside retrieval
 constexpr double kLearntRowNs = 150;                 // a candidate's posteriors and its draw
@@ -123,6 +127,8 @@ const char* name(Reason reason) {
       return "no_match";
     case Reason::kDraw:
       return "learning.draw";
+    case Reason::kThompson:
+      return "learning.thompson";
     case Reason::kLearnt:
       return "learning.order";
     case Reason::kIncluded:
@@ -167,6 +173,8 @@ const char* name(Found found) {
       return "fallback";
     case Found::kReranked:
       return "reranked";
+    case Found::kDrawn:
+      return "drawn";
     case Found::kBeforeList:
       return "before_list";
   }
@@ -380,6 +388,54 @@ class Selector::Turn {
     step(Verb::kReorder, Reason::kLearnt);
   }
 
+  /// The nearest rows that do not fail and the best draw of the others, in the order of the draws.
+  void draw() {
+    if (!stages_.thompson || ask_.learned == nullptr || rows_.empty()) return;
+    const ThompsonStage& stage = *stages_.thompson;
+    const std::size_t n = rows_.size();
+    std::vector<std::uint64_t> arms(n);
+    std::vector<double> alpha(n), beta(n), draws(n);
+    bool has_counts = false;
+    for (std::size_t i = 0; i < n; ++i) {
+      arms[i] = ask_.keys->arm(static_cast<std::size_t>(rows_[i]));
+      const Shapes shapes = ask_.learned->plain(arms[i], ask_.plain);
+      alpha[i] = shapes.first;
+      beta[i] = shapes.second;
+      has_counts = has_counts || alpha[i] + beta[i] > 2.0;
+    }
+    if (!has_counts) return;
+    thompson_sample({arms, alpha, beta}, ask_.seed, draws);
+    std::vector<std::uint8_t> is_behind(n, 0);
+    if (const std::optional<std::size_t> k = places(stage.k)) {
+      std::size_t left = *k > 0 ? *k - 1 : 0;
+      std::size_t best = n;  // of those behind, the best draw
+      for (std::size_t i = 0; i < n; ++i) {
+        if (stage.core.holds(rows_[i])) continue;
+        if (left > 0 && alpha[i] >= kFailing * (alpha[i] + beta[i])) {
+          --left;
+          continue;
+        }
+        is_behind[i] = 1;
+        if (best == n || draws[i] > draws[best]) best = i;
+      }
+      if (*k > 0 && best < n) is_behind[best] = 0;
+    }
+    Rows order(n);
+    for (std::size_t i = 0; i < n; ++i) order[i] = static_cast<std::int32_t>(i);
+    std::sort(order.begin(), order.end(), [&](std::int32_t one, std::int32_t other) {
+      const auto a = static_cast<std::size_t>(one), b = static_cast<std::size_t>(other);
+      if (is_behind[a] != is_behind[b]) return is_behind[a] < is_behind[b];
+      return draws[a] != draws[b] ? draws[a] > draws[b] : rows_[a] < rows_[b];
+    });
+    scores_.assign(draws.begin(), draws.end());
+    Reranked& found = picked_.reranked.emplace();
+    found.rows = rows_;
+    found.scores = scores_;
+    step(Verb::kRescore, Reason::kThompson, Found::kDrawn);
+    reorder(order);
+    step(Verb::kReorder, Reason::kLearnt);
+  }
+
   void include() {
     if (!stages_.includes) return;
     admit(ask_.included, Reason::kIncluded);
@@ -566,6 +622,7 @@ class Selector::Turn {
                     double hits) const {
     std::size_t wanted = std::max(stage.candidates, places(stage.candidates).value_or(0));
     const Learned* const learned = stage.learns ? ask_.learned : nullptr;
+    wanted += stage.spare;
     if (learned != nullptr) wanted = std::max(wanted, stage.rescored);
     const std::size_t k = std::min(wanted + stage.core, selector_.size_);
     FoundTools found;
@@ -918,6 +975,7 @@ Picked Selector::pick(const Ask& ask) const {
   turn.retrieve_by_words();
   turn.fall_back();
   turn.rank();
+  turn.draw();
   turn.include();
   turn.cut();
   turn.keep_list();
@@ -927,7 +985,7 @@ Picked Selector::pick(const Ask& ask) const {
 
 double Selector::expected_ns(const Ask& ask) const {
   const RetrievalStage& stage = stages_.retrieval;
-  const std::size_t k = std::min(stage.candidates + stage.core, size_);
+  const std::size_t k = std::min(stage.candidates + stage.spare + stage.core, size_);
   const RetrievalQuery query{
       ask.message, ask.clauses, ask.earlier, ask.allowed,
       {},          {},          k,           {ask.learned, ask.keys, ask.now}};

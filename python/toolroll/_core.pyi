@@ -596,6 +596,7 @@ class RetrievalStage:
         candidates: int,
         core: int,
         rescored: int,
+        spare: int,
         best: NDArray[np.float32],
         own: NDArray[np.float32],
         has_vectors: bool,
@@ -612,6 +613,9 @@ class LearningStage:
     def __init__(
         self, core: NDArray[np.int32], weights: Weights, temperature: float, k: int | None
     ) -> None: ...
+
+class ThompsonStage:
+    def __init__(self, core: NDArray[np.int32], k: int | None) -> None: ...
 
 class CapStage:
     def __init__(self, core: Sequence[int], k: int | None, max_tools: int | None) -> None: ...
@@ -681,6 +685,7 @@ class Selector:
         by_words: RetrievalStage | None,
         no_match: NoMatchStage | None,
         learning: LearningStage | None,
+        thompson: ThompsonStage | None,
         includes: bool,
         base: Sequence[int],
         pinned: Sequence[int],
@@ -696,7 +701,7 @@ class Selector:
         routed: tuple[NDArray[np.int32], ...] | None,
         marks: tuple[tuple[str, bool, NDArray[np.int32]], ...],
         called: tuple[_Favoured, ...],
-        outcomes: tuple[Learned, ToolKeys, tuple[int, int, int], float] | None,
+        outcomes: tuple[Learned, ToolKeys, tuple[int, int, int, int], float] | None,
         seed: int,
         k: int | None,
         room: float,

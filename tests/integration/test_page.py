@@ -160,6 +160,18 @@ def test_the_playground_says_why_and_compares_profiles(service: PageService, ope
     expect(mine.get_by_role("region", name="Stages").get_by_role("row").nth(1)).to_be_visible()
 
 
+def test_a_past_selection_is_replayed_and_leaves_no_trace(service: PageService, open_page: Open) -> None:
+    page = open_page(service, "playground", "reader")
+    past = page.locator("section", has=page.get_by_role("heading", name="Past selections"))
+    expect(past.get_by_role("row")).to_have_count(21)
+    past.get_by_role("button", name=re.compile("Replay the selection")).first.click()
+    expect(past.get_by_text("Decided again as it was, to the last bit.")).to_be_visible()
+    again = past.get_by_role("region", name="Selection by default")
+    expect(again.get_by_role("table", name="Selected").get_by_role("link").first).to_be_visible()
+    page.get_by_role("link", name="Overview").click()
+    expect(page.locator(".figure").first).to_contain_text("60")
+
+
 def test_the_catalog_is_searched_and_shows_a_tool(service: PageService, open_page: Open) -> None:
     page = open_page(service, "catalog")
     page.get_by_label("Search names").fill("umbrella, or nothing")
@@ -168,6 +180,39 @@ def test_the_catalog_is_searched_and_shows_a_tool(service: PageService, open_pag
     page.get_by_role("link", name="get_current_weather", exact=True).click()
     expect(page.get_by_role("heading", name="get_current_weather")).to_be_visible()
     expect(page.get_by_role("region", name="Parameters")).to_be_visible()
+
+
+def test_the_status_of_many_tools_is_set_at_once(service: PageService, open_page: Open) -> None:
+    page = open_page(service, "catalog")
+    page.get_by_label("Search names").fill("browser_")
+    expect(page.get_by_role("link", name="activate_scene", exact=True)).to_have_count(0)
+    page.get_by_label("Choose all that are listed").check()
+    page.get_by_label("Choose browser_read").uncheck()
+    names = [each.tool.name for each in service.registry.tools(text="browser_").records]
+    before = service.registry.tool("browser_open").version
+    service.registry.update("browser_open", {"summary": "Other"}, version=before)
+    page.get_by_label("New status").select_option("deprecated")
+    page.get_by_label("Reason").fill("a new browser comes")
+    page.get_by_role("button", name="Set the status").click()
+    expect(page.get_by_role("alert")).to_contain_text("keep their status: browser_open.")
+    statuses = {name: service.registry.tool(name).tool.status for name in names}
+    kept = {"browser_read", "browser_open"}
+    assert len(names) > 3
+    assert statuses == {name: "active" if name in kept else "deprecated" for name in names}
+    assert service.registry.history("browser_click")[0].reason == "a new browser comes"
+    expect(page.get_by_role("row").filter(has_text="browser_click")).to_contain_text("deprecated")
+
+    page.get_by_label("Choose browser_open").check()
+    page.get_by_label("New status").select_option("retired")
+    page.get_by_role("button", name="Set the status").click()
+    expect(page.get_by_text("One tool is retired now.")).to_be_visible()
+    assert service.registry.tool("browser_open").tool.status == "retired"
+
+
+def test_a_reader_cannot_choose_tools(service: PageService, open_page: Open) -> None:
+    page = open_page(service, "catalog", "reader")
+    expect(page.get_by_role("table", name="Tools")).to_be_visible()
+    assert page.get_by_role("main").get_by_label("Choose").count() == 0
 
 
 def test_an_edit_is_reviewed_saved_and_taken_back(service: PageService, open_page: Open) -> None:
@@ -509,6 +554,8 @@ def test_axe_finds_nothing_in_any_view(
             page.get_by_label("Compare with").select_option("learned")
             page.get_by_role("button", name="Select", exact=True).click()
             expect(page.get_by_role("region", name="Selection by default")).to_be_visible()
+        if view == "catalog":
+            page.get_by_label("Choose activate_scene").check()
         expect(page.get_by_text("Loading…")).to_have_count(0)
         page.wait_for_load_state("networkidle")
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), view

@@ -55,8 +55,8 @@ Ask = Callable[..., Any]
 def ask(service: Served, keys: dict[str, str]) -> Ask:
     """Reads a path below the prefix, asserts the status, returns the answer."""
 
-    def ask(path: str, key: str = "reader", status: int = 200) -> Any:
-        found, _, answer = service("GET", PREFIX + path, key=keys[key])
+    def ask(path: str, key: str = "reader", status: int = 200, method: str = "GET") -> Any:
+        found, _, answer = service(method, PREFIX + path, key=keys[key])
         assert found == status, answer
         return answer
 
@@ -160,3 +160,32 @@ def test_experiments_have_their_intervals_and_are_those_of_the_organisation(
     assert 0 < contrast["low"] < 1 <= contrast["high"]
     assert (found["state"], found["winner"], found["active"]) == ("winner", "learned", False)
     assert "salt" not in found
+
+
+def test_a_past_selection_is_decided_again_for_those_who_may_read_it(ask: Ask, database_url: str) -> None:
+    with Toolroll.open(database_url, messages="kept") as roll:
+        roll.select(MESSAGE, Context(org="globex"))
+    (event,) = ask("/events", "globex")["events"]
+    assert "message" not in event and MESSAGE not in str(event)
+    assert event["event_id"] in {each["event_id"] for each in ask("/events")["events"]}
+    assert len(ask("/events?limit=2")["events"]) == 2
+    path = f"/events/{event['event_id']}/replay"
+    found = ask(path, "globex", method="POST")
+    assert (found["same"], found["decided"]) == (True, event["selected"])
+    assert [each["name"] for each in found["tools"] if each["selected"]] == event["selected"]
+    assert found["stages"][-1]["in_play"] == len(event["selected"])
+    assert found == ask(path, method="POST")
+    ask(path, "acme", 404, method="POST")
+    ask(path, "caller", 403, method="POST")
+    assert len(ask("/events", "globex")["events"]) == 1  # a replay is not logged
+
+
+def test_a_past_selection_without_its_message_says_why_it_cannot_be_decided_again(
+    ask: Ask, database_url: str
+) -> None:
+    with Toolroll.open(database_url, messages="dropped") as roll:
+        roll.select(MESSAGE, Context(org="globex"))
+    (event,) = ask("/events", "globex")["events"]
+    found = ask(f"/events/{event['event_id']}/replay", "globex", method="POST")
+    assert (found["same"], found["decided"], found["tools"]) == (False, None, [])
+    assert "message was not kept" in found["missing"][0]

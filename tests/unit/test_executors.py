@@ -20,8 +20,8 @@ SOURCES = Path(toolroll.__file__).parent
 TOOLS = [Tool(f"tool_{at}", f"does the thing of number {at}") for at in range(20)]
 HUNG = 10
 
-# Of a call's own: threads of one call of an embedder, and the processes of a simulation. The gateway is an
-# application, and its threads are its own.
+# Of a call's own: threads of one call of an embedder, and the processes of a simulation. The gateway and
+# the service are applications, and their threads are their own.
 ALLOWED = {
     ("embedders/onnx_graph.py", "ThreadPoolExecutor"),
     ("evaluation/simulation/simulation.py", "ProcessPoolExecutor"),
@@ -33,6 +33,7 @@ ALLOWED = {
     ("gateway/sign_in.py", "run_sync"),
     ("gateway/status.py", "run_sync"),
     ("gateway/tool_catalog.py", "run_sync"),
+    ("server/traces.py", "run_sync"),
 }
 CALL = re.compile(
     r"\b(to_thread|run_in_executor|set_default_executor|ThreadPoolExecutor|ProcessPoolExecutor"

@@ -151,6 +151,27 @@ export interface Trial {
   [field: string]: unknown
 }
 
+export interface PastSelection {
+  event_id: string
+  org: string
+  at: string
+  page: string
+  tier: string
+  profile: string
+  selected: string[]
+  outcome: string | null
+}
+
+export interface Replay {
+  same: boolean
+  missing: string[]
+  differences: string[]
+  decided: string[] | null
+  profile: string
+  tools: TrialTool[]
+  stages: Trial['stages']
+}
+
 export interface Metrics {
   total: number
   logged: number

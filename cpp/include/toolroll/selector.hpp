@@ -51,6 +51,7 @@ struct RetrievalStage {
   std::size_t candidates = 0;  ///< rows that are kept until the cut
   std::size_t core = 0;        ///< more of them, because core rows may be among them
   std::size_t rescored = 0;    ///< rows that are kept where outcomes will reorder them
+  std::size_t spare = 0;       ///< more rows than are shown, for a rule that chooses among them
   Calibration calibration;
   double least_confidence = 0.0;  ///< below it nothing matches
   bool keeps_unmatched = true;    ///< whether the nearest rows stay where nothing matches
@@ -70,6 +71,12 @@ struct LearningStage {
   RowMap core;  ///< rows that take no place of k
   Weights weights;
   double temperature = 1.0;
+  std::optional<std::size_t> k;
+};
+
+/// The stage Thompson.
+struct ThompsonStage {
+  RowMap core;  ///< rows that take no place of k
   std::optional<std::size_t> k;
 };
 
@@ -98,6 +105,7 @@ struct SoftStages {
   std::optional<RetrievalStage> by_words;
   std::optional<NoMatchStage> no_match;
   std::optional<LearningStage> learning;
+  std::optional<ThompsonStage> thompson;
   bool includes = false;  ///< the stage AlwaysIncluded, with the rows below
   std::vector<std::int32_t> base;
   std::vector<std::int32_t> pinned;
@@ -142,6 +150,7 @@ struct Ask {
   const Learned* learned = nullptr;    // `keys` is there where this is
   const ToolKeys* keys = nullptr;
   Scopes scopes{};
+  std::uint64_t plain = 0;  // the scope of undecayed counts
   double now = 0.0;
   std::uint64_t seed = 0;
   std::optional<std::size_t> k;
@@ -166,6 +175,7 @@ enum class Reason : std::uint8_t {
   kByWords,
   kNoMatch,
   kDraw,
+  kThompson,
   kLearnt,
   kIncluded,
   kBase,
@@ -191,6 +201,7 @@ enum class Found : std::uint8_t {
   kByWords,
   kFallback,
   kReranked,
+  kDrawn,
   kBeforeList,
 };
 
@@ -214,7 +225,7 @@ struct FoundTools {
   bool has_match = false;
 };
 
-/// What each row's place was drawn from.
+/// What each row's place was drawn from. The stage Thompson fills rows and scores alone.
 struct Reranked {
   std::vector<std::int32_t> rows;
   std::vector<float> learnt;  // what outcomes added to the scores

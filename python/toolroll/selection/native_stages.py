@@ -20,6 +20,7 @@ from toolroll._core import (
     NoMatchStage,
     RetrievalStage,
     Selector,
+    ThompsonStage,
     ToolKeys,
 )
 from toolroll.arrays import Rows
@@ -36,7 +37,7 @@ from toolroll.selection.stages.affinity import Affinity
 from toolroll.selection.stages.always_included import AlwaysIncluded
 from toolroll.selection.stages.cap import Cap
 from toolroll.selection.stages.conversation_list import ConversationList
-from toolroll.selection.stages.learning import Learning
+from toolroll.selection.stages.learning import Learning, Thompson
 from toolroll.selection.stages.lexical_retrieval import LexicalRetrieval
 from toolroll.selection.stages.marks import Marks
 from toolroll.selection.stages.no_match import NoMatch
@@ -55,6 +56,7 @@ _ORDER: tuple[type[Stage], ...] = (
     LexicalRetrieval,
     NoMatch,
     Learning,
+    Thompson,
     AlwaysIncluded,
     Cap,
     ConversationList,
@@ -111,12 +113,12 @@ class NativeStages:
 
         routes, retrieval, cap = stage(Routes), stage(Retrieval), stage(Cap)
         no_match, listing, learning = stage(NoMatch), stage(ConversationList), stage(Learning)
+        thompson = stage(Thompson)
         if routes is not None and routes.mode == "ignore" and routes.no_hit is None:
             routes = None
         if (
             retrieval is None
             or cap is None
-            or retrieval.spare
             or (routes is not None and (routes.mode != "favour" or routes.toolkits is not None))
             or (listing is not None and listing.cap is not cap)
             or (
@@ -140,6 +142,7 @@ class NativeStages:
             learning=None
             if learning is None
             else LearningStage(learning.core.rows(), learning.weights, learning.temperature, learning.k),
+            thompson=None if thompson is None else ThompsonStage(thompson.core.rows(), thompson.k),
             includes=always is not None,
             base=[] if always is None else always.base.tolist(),
             pinned=[] if always is None else always.pinned.tolist(),
@@ -147,6 +150,7 @@ class NativeStages:
             list=None if listing is None else _list(listing),
             has_order=StableOrder in found,
         )
+        by_outcomes = (learning, thompson, retrieval, no_match)
         return cls(
             selector,
             stage(Page) or _NO_PAGE,
@@ -156,7 +160,7 @@ class NativeStages:
             cap,
             listing,
             retrieval.damping is not None,
-            next((one.keys for one in (learning, retrieval, no_match) if one is not None and one.keys), None),
+            next((one.keys for one in by_outcomes if one is not None and one.keys), None),
             0.0 if learning is None else learning.weights.explore,
         )
 
@@ -210,12 +214,12 @@ class NativeStages:
 
     def _outcomes(
         self, turn: Turn, learned: Learned
-    ) -> tuple[Learned, ToolKeys, tuple[int, int, int], float] | None:
+    ) -> tuple[Learned, ToolKeys, tuple[int, int, int, int], float] | None:
         """What was learnt, and where it counts."""
         if self.keys is None:
             return None
         where = scopes(turn.context.page, turn.context.tier, turn.category)
-        return learned, self.keys(), where[:3], turn.at
+        return learned, self.keys(), where, turn.at
 
     def _budget(self, tokens: int) -> tuple[object, ...]:
         """The tokens, and what each row costs."""
@@ -252,6 +256,7 @@ def _retrieval(stage: Retrieval) -> RetrievalStage:
         candidates=stage.candidates,
         core=stage.core,
         rescored=stage.rescored,
+        spare=stage.spare,
         best=calibration.best,
         own=calibration.own,
         has_vectors=calibration.has_vectors,

@@ -125,6 +125,10 @@ class PickedCandidates(Candidates):
                 return Fallback(picked.fallback)
             case "reranked":
                 return self._reranked()
+            case "drawn":
+                assert picked.reranked is not None
+                rows, _, scores, *_ = picked.reranked
+                return RerankingResult(rows, (("thompson", 1.0, scores),), scores=scores)
             case "before_list":
                 return BeforeList(picked.before_list)
         return None

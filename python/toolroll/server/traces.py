@@ -7,12 +7,12 @@ dropped and requests go on.
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+import anyio.to_thread
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import OTELResourceDetector, Resource
 from opentelemetry.sdk.trace import TracerProvider
@@ -61,7 +61,7 @@ class Traces:
             # The SDK waits for up to 30 s. This leaves its thread behind when the time is over.
             last = threading.Thread(target=self.provider.shutdown, daemon=True)
             last.start()
-            await asyncio.to_thread(last.join, closing_s)
+            await anyio.to_thread.run_sync(last.join, closing_s)
 
     def middleware(self, application: ASGIApp) -> TracedRequests:
         """The application, whose requests become spans."""

@@ -90,6 +90,7 @@ def learned_states(draw: st.DrawFn, tools: list[Tool]) -> Learned | None:
                 st.sampled_from(("", *PAGES)),
                 st.sampled_from(CATEGORIES),
                 st.booleans(),
+                st.sampled_from((1, 1, 8)),
                 st.integers(0, 4),
                 st.integers(0, 40),
             ),
@@ -97,12 +98,13 @@ def learned_states(draw: st.DrawFn, tools: list[Tool]) -> Learned | None:
         )
     )
     deltas = np.zeros(len(reports), DELTA)
-    for one, (tool, tier, page, category, works, reporter, days) in zip(deltas, reports, strict=True):
+    for one, (tool, tier, page, category, works, times, reporter, days) in zip(deltas, reports, strict=True):
         where, keys = scopes(page, tier, category), tool_key(tool)
         one["at"], one["vector"], one["pull"] = T0 - days * DAY, draw(st.sampled_from((-1, 0, 1))), 1.0
         one["everywhere"], one["page"], one["leaf"], one["plain"] = where
         one["arm"], one["intent"], one["group"] = keys
-        one["successes"], one["failures"], one["verdict"] = works, not works, 1 if works else -1
+        one["successes"], one["failures"] = (times, 0) if works else (0, times)
+        one["verdict"] = 1 if works else -1
         one["calls"], one["expected"], one["reporter"] = works, 0.3, reporter
     vectors = np.stack([EMBEDDER.embed_query("rain mail"), EMBEDDER.embed_query("song")])
     return Learned(EMBEDDER.dim).fold(deltas, vectors)
@@ -234,7 +236,7 @@ def is_native(selection: Selection) -> bool:
 @pytest.mark.parametrize("name", PROFILES)
 def test_the_core_runs_the_profiles_that_rank_by_fit(name):
     turn = Turn("rain at home", Context(), EMBEDDER.embed_query("rain at home"), seed=1)
-    assert is_native(pipeline_of(PROFILES[name]).decide(turn)) == (name in ("default", "static"))
+    assert is_native(pipeline_of(PROFILES[name]).decide(turn)) == (name in ("default", "static", "learned"))
 
 
 def test_a_stage_that_the_core_lacks_makes_all_of_them_run_one_by_one():

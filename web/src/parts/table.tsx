@@ -7,7 +7,7 @@ import { useMedia } from './media'
 
 export interface Column<T> {
   key: string
-  title: string
+  title: ComponentChildren
   /** A size of CSS grid, such as 2fr or 6rem. */
   width: string
   cell: (row: T) => ComponentChildren

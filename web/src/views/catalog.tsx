@@ -1,9 +1,10 @@
 /** All tools of the registry, read in parts while one scrolls. */
 
 import { useEffect, useRef, useState } from 'preact/hooks'
+import { useActing } from '../acting'
 import { ask, Problem, registryPath, type Tool } from '../api'
 import type { ViewProperties } from '../app'
-import { Badge, Empty, Failure, Select, TextField } from '../parts/elements'
+import { Badge, Empty, Failure, Notice, Select, TextField } from '../parts/elements'
 import { Table } from '../parts/table'
 import { linkTo } from '../route'
 import { format, t } from '../texts'
@@ -32,10 +33,13 @@ export function StatusBadges({ tool }: { tool: Tool }) {
   )
 }
 
-export function Catalog({ org }: ViewProperties) {
+export function Catalog({ org, mayEdit }: ViewProperties) {
   const [filters, setFilters] = useState<Filters>({ text: '', status: '', review: '', flagged: false })
   const { tools, hasMore, problem, readMore, reload } = useTools(filters, org)
+  const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set())
   const texts = t.catalog
+  const picked = (tools ?? []).filter((tool) => chosen.has(tool.tool_id))
+  const toggle = (id: string, isOn: boolean) => setChosen(new Set(isOn ? [...chosen, id] : [...chosen].filter((each) => each !== id)))
   const isFiltered = Boolean(filters.text || filters.status || filters.review || filters.flagged)
   return (
     <>
@@ -49,6 +53,7 @@ export function Catalog({ org }: ViewProperties) {
           {texts.flagged}
         </label>
       </div>
+      {mayEdit && <StatusChange picked={picked} onDone={() => { setChosen(new Set()); reload() }} />}
       {problem && <Failure problem={problem} onRetry={reload} />}
       {!tools && !problem && <p role="status">{t.loading}</p>}
       {tools?.length === 0 && !isFiltered && (
@@ -59,6 +64,11 @@ export function Catalog({ org }: ViewProperties) {
         <Table
           label={texts.tools} rows={tools} rowKey={(tool) => tool.tool_id} hasMore={hasMore} onEnd={readMore}
           columns={[
+            ...(mayEdit ? [{
+              key: 'choose', width: '1rem',
+              title: <input type="checkbox" aria-label={texts.chooseAll} checked={picked.length === tools.length} onChange={(event) => setChosen(new Set(event.currentTarget.checked ? tools.map((tool) => tool.tool_id) : []))} />,
+              cell: (tool: Tool) => <input type="checkbox" aria-label={t.approval.choose(tool.name)} checked={chosen.has(tool.tool_id)} onChange={(event) => toggle(tool.tool_id, event.currentTarget.checked)} />,
+            }] : []),
             { key: 'name', title: texts.name, width: '2fr', cell: (tool) => <a class="name" href={linkTo('catalog', tool.name)}>{tool.name}</a> },
             { key: 'description', title: texts.description, width: '4fr', isExtra: true, cell: (tool) => <span class="one-line">{tool.description}</span> },
             { key: 'toolkit', title: texts.toolkit, width: '1.8fr', isExtra: true, cell: (tool) => <span class="one-line" title={tool.toolkit}>{tool.toolkit}</span> },
@@ -66,6 +76,45 @@ export function Catalog({ org }: ViewProperties) {
             { key: 'changed', title: texts.changed, width: '6.5rem', isExtra: true, cell: (tool) => <small class="one-line">{format.time(tool.updated_at)}</small> },
           ]}
         />
+      )}
+    </>
+  )
+}
+
+/** Sets one status for the chosen tools, one after the other. A tool that has changed meanwhile is left as it is, and named. */
+function StatusChange({ picked, onDone }: { picked: Tool[]; onDone: () => void }) {
+  const texts = t.catalog
+  const [status, setStatus] = useState(texts.statuses[1]!)
+  const [reason, setReason] = useState('')
+  const acting = useActing()
+  const set = async () => {
+    const outdated: string[] = []
+    await acting.run(async () => {
+      for (const tool of picked) {
+        if (tool.status === status) continue
+        try {
+          const path = registryPath(`/tools/${tool.tool_id}`, { org: tool.org, reason })
+          await ask('PUT', path, { body: { status }, etag: `"${tool.version}"` })
+        } catch (error) {
+          if ((error as Problem).status !== 412) throw error
+          outdated.push(tool.name)
+        }
+      }
+      if (outdated.length) throw new Problem(412, texts.outdated(outdated.join(', ')))
+    }, texts.statusSet(picked.length, status))
+    onDone()
+  }
+  return (
+    <>
+      {acting.problem && (acting.problem.status === 412 ? <Notice tone="warning">{acting.problem.message}</Notice> : <Failure problem={acting.problem} />)}
+      {acting.done && <Notice tone="good">{acting.done}</Notice>}
+      {picked.length > 0 && (
+        <form class="row bulk" onSubmit={(event) => { event.preventDefault(); void set() }}>
+          <strong role="status">{texts.chosen(picked.length)}</strong>
+          <Select label={texts.newStatus} value={status} onInput={setStatus} options={texts.statuses} />
+          <TextField label={texts.reason} class="wide" value={reason} onInput={setReason} />
+          <button type="submit" disabled={acting.isBusy}>{texts.setStatus}</button>
+        </form>
       )}
     </>
   )

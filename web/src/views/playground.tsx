@@ -1,12 +1,12 @@
 /** A message tried out: which tools would be selected, by which stages, and under another profile. */
 
 import { useState } from 'preact/hooks'
-import { ask, Problem, registryPath, type Session, type Trial, type TrialTool } from '../api'
+import { ask, Problem, registryPath, type Session, type Trial } from '../api'
 import type { ViewProperties } from '../app'
-import { Badge, Empty, Failure, Notice, Select, TextArea, TextField } from '../parts/elements'
-import { Table } from '../parts/table'
-import { linkTo } from '../route'
-import { format, t } from '../texts'
+import { Empty, Failure, Select, TextArea, TextField } from '../parts/elements'
+import { t } from '../texts'
+import { PastSelections } from './past_selections'
+import { Result } from './selection_result'
 
 const words = (text: string) => text.split(',').map((word) => word.trim()).filter(Boolean)
 const START = { message: t.playground.example, user: '', roles: '', tier: '', page: '', settings: '', k: '', budget: '' }
@@ -74,94 +74,19 @@ export function Playground({ session, org }: ViewProperties) {
       {runs && (
         <div class={runs.length > 1 ? 'columns' : 'stack'}>
           {runs.map((each, place) => (
-            <Result key={each.profile} run={each} {...(runs.length > 1 ? { other: runs[1 - place]! } : {})} />
+            <Result
+              key={each.profile} profile={each.profile} names={each.trial.names} tools={each.trial.tools} stages={each.trial.stages}
+              confidence={each.trial.confidence} hasMatch={each.trial.has_match} degraded={each.trial.degraded}
+              {...(runs.length > 1 ? { others: runs[1 - place]!.trial.names } : {})}
+            />
           ))}
         </div>
       )}
+      <PastSelections org={org} />
     </>
   )
 }
 
 function profileOptions(session: Session): [string, string][] {
   return session.profiles.map((name) => [name, name === session.profile ? t.playground.served(name) : name])
-}
-
-type Shown = 'selected' | 'leftOut' | 'all'
-
-function Result({ run, other }: { run: Run; other?: Run }) {
-  const texts = t.playground
-  const { trial } = run
-  const [shown, setShown] = useState<Shown>('selected')
-  const [part, setPart] = useState('')
-  const counts = { selected: trial.names.length, leftOut: trial.tools.length - trial.names.length, all: trial.tools.length }
-  const rows = trial.tools.filter(
-    (tool) => (shown === 'all' || tool.selected === (shown === 'selected')) && tool.name.toLowerCase().includes(part.toLowerCase()),
-  )
-  const best = Math.max(...trial.tools.map((tool) => tool.score), Number.EPSILON)
-  const elsewhere = other && new Set(other.trial.names)
-  return (
-    <section class="card" aria-label={texts.results(run.profile)}>
-      <div class="row spread center">
-        <h2>{run.profile}</h2>
-        <small role="status">{texts.summary(counts.selected, counts.all, format.share(trial.confidence))}</small>
-      </div>
-      {!trial.has_match && <Notice tone="warning">{texts.noMatch}</Notice>}
-      {trial.degraded.length > 0 && <Notice tone="warning">{texts.degraded(trial.degraded.join(', '))}</Notice>}
-      <div class="row spread center">
-        <div class="choices" role="group" aria-label={texts.show}>
-          {(['selected', 'leftOut', 'all'] as const).map((each) => (
-            <button key={each} type="button" aria-pressed={each === shown} onClick={() => setShown(each)}>
-              {texts[each]} {format.count(counts[each])}
-            </button>
-          ))}
-        </div>
-        <input class="filter" type="search" aria-label={texts.filter} placeholder={texts.filter} value={part} onInput={(event) => setPart(event.currentTarget.value)} />
-      </div>
-      {rows.length === 0 ? <Empty title={texts.noTools} /> : (
-        <Table
-          label={texts[shown]} rows={rows} rowKey={(tool) => tool.name}
-          columns={[
-            { key: 'name', title: texts.tool, width: '2.5fr', cell: (tool) => <ToolName tool={tool} isOnlyHere={tool.selected && !!elsewhere && !elsewhere.has(tool.name)} /> },
-            { key: 'why', title: texts.why, width: '2.5fr', cell: (tool) => <ul class="reasons">{tool.reasons.map((reason) => <li key={reason}>{reason}</li>)}</ul> },
-            { key: 'score', title: texts.score, width: '7rem', isExtra: true, isNumber: true, cell: (tool) => <Score score={tool.score} best={best} /> },
-          ]}
-        />
-      )}
-      <details>
-        <summary>{texts.stages}</summary>
-        <div class="scroll" tabIndex={0} role="region" aria-label={texts.stages}>
-          <table>
-            <thead><tr><th scope="col">{texts.stage}</th><th scope="col">{texts.effect}</th><th scope="col" class="number">{texts.inPlay}</th></tr></thead>
-            <tbody>
-              {trial.stages.map((step, place) => (
-                <tr key={place}>
-                  <td><code>{step.reason}</code></td>
-                  <td>{texts.effects[step.verb] ?? step.verb}</td>
-                  <td class="number">{format.count(step.in_play)}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
-      </details>
-    </section>
-  )
-}
-
-function ToolName({ tool, isOnlyHere }: { tool: TrialTool; isOnlyHere: boolean }) {
-  return (
-    <span class="stack">
-      <span><a class="name" href={linkTo('catalog', tool.name)}>{tool.name}</a> {isOnlyHere && <Badge tone="warning">{t.playground.onlyHere}</Badge>}</span>
-      {tool.toolkit && <small>{tool.toolkit}</small>}
-    </span>
-  )
-}
-
-function Score({ score, best }: { score: number; best: number }) {
-  return (
-    <span class="score">
-      <span class="track" aria-hidden="true"><span class="fill" style={{ width: `${Math.max(0, (100 * score) / best)}%` }} /></span>
-      <span>{score ? format.score(score) : format.count(null)}</span>
-    </span>
-  )
 }

@@ -13,6 +13,7 @@ from toolroll.server.tool_registry.categories import category_router
 from toolroll.server.tool_registry.embeddings import embedding_router
 from toolroll.server.tool_registry.experiments import experiment_router
 from toolroll.server.tool_registry.organisations import organisation_router
+from toolroll.server.tool_registry.past_selections import past_selection_router
 from toolroll.server.tool_registry.plugins import plugin_router
 from toolroll.server.tool_registry.rules import rule_router
 from toolroll.server.tool_registry.tools import tool_router
@@ -41,6 +42,7 @@ def registry_router(
         experiment_router(access),
         embedding_router(access, embedder),
         trial_router(roll, access),
+        past_selection_router(access, embedder),
         plugin_router(access),
     ):
         router.include_router(part)

@@ -49,8 +49,8 @@ def trial_router(roll: Toolroll, access: RegistryAccess) -> APIRouter:
             "names": selection.names,
             "stages": [asdict(step) for step in selection.steps(known=caller.org is not None)],
             "tools": [
-                *(_form(one, one.reasons) for one in found[:most]),
-                *(_form(one, _why(roll, one, context)) for one in hidden[: most - len(found[:most])]),
+                *(tool_form(one, one.reasons) for one in found[:most]),
+                *(tool_form(one, _why(roll, one, context)) for one in hidden[: most - len(found[:most])]),
             ],
         }
 
@@ -65,7 +65,8 @@ def _why(roll: Toolroll, one: Account, context: Context) -> Iterable[str]:
         return one.reasons
 
 
-def _form(one: Account, reasons: Iterable[str]) -> dict[str, Any]:
+def tool_form(one: Account, reasons: Iterable[str]) -> dict[str, Any]:
+    """A tool of a selection, for JSON."""
     return {
         "name": one.name,
         "toolkit": one.toolkit,

@@ -1,0 +1,100 @@
+/** A selection: its tools with reasons and scores, and the stages that decided. */
+
+import { useState } from 'preact/hooks'
+import type { Trial, TrialTool } from '../api'
+import { Badge, Empty, Notice } from '../parts/elements'
+import { Table } from '../parts/table'
+import { linkTo } from '../route'
+import { format, t } from '../texts'
+
+type Shown = 'selected' | 'leftOut' | 'all'
+
+interface Properties {
+  profile: string
+  names: string[]
+  tools: TrialTool[]
+  stages: Trial['stages']
+  /** Of the message; unknown for a past selection. */
+  confidence?: number
+  hasMatch?: boolean
+  degraded?: string[]
+  /** Names that the selection beside this one has. */
+  others?: string[]
+}
+
+export function Result({ profile, names, tools, stages, confidence, hasMatch = true, degraded = [], others }: Properties) {
+  const texts = t.playground
+  const [shown, setShown] = useState<Shown>('selected')
+  const [part, setPart] = useState('')
+  const counts = { selected: names.length, leftOut: tools.length - names.length, all: tools.length }
+  const rows = tools.filter(
+    (tool) => (shown === 'all' || tool.selected === (shown === 'selected')) && tool.name.toLowerCase().includes(part.toLowerCase()),
+  )
+  const best = Math.max(...tools.map((tool) => tool.score), Number.EPSILON)
+  const elsewhere = others && new Set(others)
+  return (
+    <section class="card" aria-label={texts.results(profile)}>
+      <div class="row spread center">
+        <h2>{profile}</h2>
+        <small role="status">{texts.summary(counts.selected, counts.all, format.share(confidence))}</small>
+      </div>
+      {!hasMatch && <Notice tone="warning">{texts.noMatch}</Notice>}
+      {degraded.length > 0 && <Notice tone="warning">{texts.degraded(degraded.join(', '))}</Notice>}
+      <div class="row spread center">
+        <div class="choices" role="group" aria-label={texts.show}>
+          {(['selected', 'leftOut', 'all'] as const).map((each) => (
+            <button key={each} type="button" aria-pressed={each === shown} onClick={() => setShown(each)}>
+              {texts[each]} {format.count(counts[each])}
+            </button>
+          ))}
+        </div>
+        <input class="filter" type="search" aria-label={texts.filter} placeholder={texts.filter} value={part} onInput={(event) => setPart(event.currentTarget.value)} />
+      </div>
+      {rows.length === 0 ? <Empty title={texts.noTools} /> : (
+        <Table
+          label={texts[shown]} rows={rows} rowKey={(tool) => tool.name}
+          columns={[
+            { key: 'name', title: texts.tool, width: '2.5fr', cell: (tool) => <ToolName tool={tool} isOnlyHere={tool.selected && !!elsewhere && !elsewhere.has(tool.name)} /> },
+            { key: 'why', title: texts.why, width: '2.5fr', cell: (tool) => <ul class="reasons">{tool.reasons.map((reason) => <li key={reason}>{reason}</li>)}</ul> },
+            { key: 'score', title: texts.score, width: '7rem', isExtra: true, isNumber: true, cell: (tool) => <Score score={tool.score} best={best} /> },
+          ]}
+        />
+      )}
+      <details>
+        <summary>{texts.stages}</summary>
+        <div class="scroll" tabIndex={0} role="region" aria-label={texts.stages}>
+          <table>
+            <thead><tr><th scope="col">{texts.stage}</th><th scope="col">{texts.effect}</th><th scope="col" class="number">{texts.inPlay}</th></tr></thead>
+            <tbody>
+              {stages.map((step, place) => (
+                <tr key={place}>
+                  <td><code>{step.reason}</code></td>
+                  <td>{texts.effects[step.verb] ?? step.verb}</td>
+                  <td class="number">{format.count(step.in_play)}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      </details>
+    </section>
+  )
+}
+
+function ToolName({ tool, isOnlyHere }: { tool: TrialTool; isOnlyHere: boolean }) {
+  return (
+    <span class="stack">
+      <span><a class="name" href={linkTo('catalog', tool.name)}>{tool.name}</a> {isOnlyHere && <Badge tone="warning">{t.playground.onlyHere}</Badge>}</span>
+      {tool.toolkit && <small>{tool.toolkit}</small>}
+    </span>
+  )
+}
+
+function Score({ score, best }: { score: number; best: number }) {
+  return (
+    <span class="score">
+      <span class="track" aria-hidden="true"><span class="fill" style={{ width: `${Math.max(0, (100 * score) / best)}%` }} /></span>
+      <span>{score ? format.score(score) : format.count(null)}</span>
+    </span>
+  )
+}

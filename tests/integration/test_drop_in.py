@@ -604,7 +604,7 @@ def test_a_provider_that_says_nothing_is_given_up(upstream):
         assert ask(port, chat())[0] == 504
 
 
-def test_an_answer_that_is_cut_is_cut_for_the_client_too(upstream, port):
+def test_an_answer_that_is_cut_is_cut_for_the_client_too_and_one_line_says_so(upstream, port, caplog):
     def cut(handler: _Handler) -> None:
         handler.begin_events()
         handler.part(b"data: 1\n\n")
@@ -618,9 +618,14 @@ def test_an_answer_that_is_cut_is_cut_for_the_client_too(upstream, port):
         response.read()
     connection.close()
     assert ask(port, chat())[0] == 200
+    assert [record.getMessage() for record in caplog.records] == [
+        "the answer of the provider was cut: RemoteProtocolError"
+    ]
 
 
-@pytest.mark.parametrize("body", [b"{", b"\xff\xfe", b"[1]", gzip.compress(b"{}"), zlib.compress(b"{}"), b""])
+@pytest.mark.parametrize(
+    "body", [b"{", b"\xff\xfe", b"[1]", gzip.compress(b"{}", mtime=0), zlib.compress(b"{}"), b""]
+)
 def test_a_body_that_is_no_json_is_the_providers_to_refuse(upstream, port, body):
     upstream.then(json_of({"error": "no JSON"}, 400))
     assert ask(port, body)[0] == 400
@@ -721,7 +726,7 @@ def test_probes_and_metrics_are_our_own(upstream, port):
     ask(port, chat())
     assert json.loads(ask(port, None, "/readyz", "GET")[2])["ready"]
     text = ask(port, None, "/metrics", "GET")[2].decode()
-    assert 'toolroll_http_requests_total{method="POST",route="openai",status="200"} 1.0' in text
+    assert 'toolroll_http_requests_total{method="POST",route="/chat/completions",status="200"} 1.0' in text
     assert len(upstream.requests) == 1
 
 

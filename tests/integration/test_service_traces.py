@@ -213,6 +213,6 @@ def test_a_request_to_the_drop_in_and_its_selection_are_a_trace(collector):
     with closed_at_the_end(LoopbackServer(_Providing)) as provider:
         assert asyncio.run(ask(f"http://127.0.0.1:{provider.port}/v1")) == 200
     assert len(json.loads(provider.requests[0]["body"])["tools"]) < 60
-    request = collector.named("POST openai")
+    request = collector.named("POST /chat/completions")
     assert collector.named("toolroll.select").parent_span_id == request.span_id
     assert SECRET.encode() not in b"".join(each["body"] for each in collector.requests)

@@ -31,7 +31,7 @@ from toolroll.context import Context
 from toolroll.errors import Denied, InvalidInput, Unavailable, quoted
 from toolroll.formats.sources.fields import FieldError
 from toolroll.formats.sources.hosted import is_hosted
-from toolroll.formats.sources.lenient import group_in
+from toolroll.formats.sources.lenient import group_in, name_in
 from toolroll.formats.sources.objects import described
 from toolroll.roll import Toolroll
 from toolroll.selection.selection import Selection
@@ -312,7 +312,7 @@ class ToolSelector:
                     self._firsts.move_to_end(known.content)
                 return known
         items = [self._item(tool) for tool in tools]
-        content = tuple([_name_in(item) for item in items])
+        content = tuple([name_in(item) for item in items])
         with self._lock:
             alike = self._firsts.get(content, ())
             first = next((known for known in alike if known.items == items), None)
@@ -675,20 +675,13 @@ class _ListedTools:
         in_front: list[int] = []
         by_name: dict[str, list[int]] = {}
         for place, item in enumerate(self.items):
-            name = _name_in(item)
+            name = name_in(item)
             if name in self.names and not is_hosted(item):
                 by_name.setdefault(name, []).append(place)
             else:
                 in_front.append(place)
         has_groups = any(group_in(self.items[place]) is not None for place in in_front)
         return _Divided(in_front, by_name, has_groups)
-
-
-def _name_in(item: Mapping[str, Any]) -> str:
-    """The name in a definition, in whatever provider's form; "" where it has none."""
-    function = item.get("function")
-    name = function.get("name") if isinstance(function, Mapping) else item.get("name")
-    return name if isinstance(name, str) else ""
 
 
 class _Heard(NamedTuple):

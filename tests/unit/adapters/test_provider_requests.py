@@ -126,6 +126,27 @@ def test_a_denied_tool_is_never_sent_not_even_if_the_choice_names_it():
     assert FIRST.encode() not in changed.body
 
 
+@pytest.mark.parametrize("form", [OPENAI, GEMINI], ids=lambda form: form.provider)
+def test_tools_of_the_same_name_are_always_sent_so_that_the_provider_refuses_them(form):
+    first, second = POOL[20], {**POOL[20], "description": "Something else."}
+    tools: list[Any] = [*POOL[:20], first, *POOL[21:30]]
+    if form is OPENAI:
+        listed = [{"type": "function", "function": tool} for tool in (*tools, second)]
+        body = {"messages": [{"role": "user", "content": message_for(FIRST)}], "tools": listed}
+    else:
+        listed = [{"functionDeclarations": tools}, {"functionDeclarations": [second]}]
+        body = {"contents": [{"role": "user", "parts": [{"text": message_for(FIRST)}]}], "tools": listed}
+
+    def names_sent(selector: RequestSelector, headers: RequestHeaders) -> list[str]:
+        sent = json.loads(selector.select(json.dumps(body).encode(), form, headers).body)["tools"]
+        functions = [one for item in sent for one in item.get("functionDeclarations", [item.get("function")])]
+        return [function["name"] for function in functions]
+
+    sent = names_sent(RequestSelector(max_tools=5), NOTHING)
+    assert len(sent) == 7 and sent.count(first["name"]) == 2
+    assert first["name"] not in names_sent(RequestSelector(denying(first["name"]), max_tools=5), ACME)
+
+
 def test_without_an_allowed_tool_no_list_and_no_choice_is_left():
     body = chat(names={FIRST}, tool_choice="required", parallel_tool_calls=False)
     changed = RequestSelector(denying(FIRST)).select(body, OPENAI, ACME)

@@ -16,6 +16,7 @@ class RequestForm:
 
     Attributes:
         provider: the name in `toolroll.formats.providers`.
+        route: the end of the path, for metrics and traces. Gemini's streams count as `generateContent`.
         messages: names of the member with the conversation; a request has one of them.
         tools: names of the member with the tools.
         choice: names of the member that says which tools may be called.
@@ -23,6 +24,7 @@ class RequestForm:
     """
 
     provider: str
+    route: str
     messages: tuple[str, ...]
     tools: tuple[str, ...]
     choice: tuple[str, ...]
@@ -54,16 +56,23 @@ class RequestForm:
 
 OPENAI = RequestForm(
     "openai",
+    "/chat/completions",
     ("messages",),
     ("tools", "functions"),
     ("tool_choice", "function_call"),
     ("parallel_tool_calls",),
 )
 OPENAI_RESPONSES = RequestForm(
-    "openai_responses", ("input",), ("tools",), ("tool_choice",), ("parallel_tool_calls",)
+    "openai_responses", "/responses", ("input",), ("tools",), ("tool_choice",), ("parallel_tool_calls",)
 )
-ANTHROPIC = RequestForm("anthropic", ("messages",), ("tools",), ("tool_choice",))
-GEMINI = RequestForm("gemini", ("contents",), ("tools",), ("toolConfig", "tool_config"))
+ANTHROPIC = RequestForm("anthropic", "/messages", ("messages",), ("tools",), ("tool_choice",))
+GEMINI = RequestForm(
+    "gemini",
+    "/models/{model}:generateContent",
+    ("contents",),
+    ("tools",),
+    ("toolConfig", "tool_config"),
+)
 
 _PATHS = (
     (re.compile(r"/chat/completions/?\Z"), OPENAI),

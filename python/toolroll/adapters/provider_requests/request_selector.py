@@ -89,7 +89,7 @@ class _Asked:
             "messages": self.request.messages,
             "conversation": self.headers.conversation_of(self.context),
             "context": self.context,
-            "always_include": self.request.chosen,
+            "always_include": (*self.request.chosen, *self.request.tools.repeated),
         }
 
     def changed(

@@ -6,6 +6,7 @@ takes microseconds, and its objects are those of the time before.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +19,7 @@ from toolroll.adapters.provider_requests.json_spans import (
     with_members,
 )
 from toolroll.formats.sources.hosted import is_hosted
-from toolroll.formats.sources.lenient import group_in
+from toolroll.formats.sources.lenient import group_in, name_in
 
 MOST_CHARACTERS = 16 << 20  # of the lists that are kept
 _BEGINNING = 400  # characters by which a list is looked up
@@ -53,6 +54,8 @@ class ToolTexts:
         texts: id of an item, or of a tool in a group → its text.
         groups: items that hold several tools.
         are_functions: whether each item is the definition of a function, or of several.
+        repeated: names that several tools have. Providers refuse such a list, so the tools are always sent:
+            whether a client sees its error depends on no selection.
     """
 
     text: str
@@ -60,6 +63,7 @@ class ToolTexts:
     texts: Mapping[int, str]
     groups: Sequence[_Group]
     are_functions: bool
+    repeated: tuple[str, ...]
 
     @classmethod
     def read(cls, text: str, at: int) -> ToolTexts:
@@ -75,7 +79,7 @@ class ToolTexts:
             and ("type" not in item or item["type"] == "function")
             for item in items
         )
-        return cls(text[at:end], items, texts, groups, are_functions)
+        return cls(text[at:end], items, texts, groups, are_functions, _repeated(items, groups))
 
     def count(self, items: Sequence[Any]) -> int:
         """How many tools these items are."""
@@ -105,6 +109,13 @@ class ToolTexts:
                 tools = ",".join([self.texts[id(member)] for member in item[group.key]])
                 return f"{group.before}[{tools}]{group.behind}"
         raise LookupError("an item is none of the list")
+
+
+def _repeated(items: Iterable[Any], groups: Iterable[_Group]) -> tuple[str, ...]:
+    """Names that stand in a list more than once, in their order."""
+    tools = [*items, *(tool for group in groups for tool in group.item[group.key])]
+    counts = Counter([name_in(tool) for tool in tools if isinstance(tool, dict)])
+    return tuple([name for name, count in counts.items() if count > 1 and name])
 
 
 def _read_item(text: str, at: int, texts: dict[int, str], groups: list[_Group]) -> Item:

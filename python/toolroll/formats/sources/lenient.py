@@ -22,6 +22,13 @@ def group_in(item: Any) -> Group | None:
         return None
 
 
+def name_in(item: Mapping[str, Any]) -> str:
+    """The name in a definition, in whatever provider's form; "" where it has none."""
+    function = item.get("function")
+    name = (function if isinstance(function, Mapping) else item).get("name")
+    return name if isinstance(name, str) else ""
+
+
 def read_one(item: Any, *, is_declaration: bool = False) -> Tool | None:
     """The tool, or None for what is handed on as it is: a hosted tool, or an object of no known shape.
 
@@ -43,10 +50,10 @@ def read_one(item: Any, *, is_declaration: bool = False) -> Tool | None:
 
 def _named(item: Mapping[str, Any]) -> Tool | None:
     function = item.get("function")
-    said = function if isinstance(function, Mapping) else item
-    name, description = said.get("name"), said.get("description")
-    if not isinstance(name, str) or not name:
+    name = name_in(item)
+    if not name:
         return None
+    description = (function if isinstance(function, Mapping) else item).get("description")
     description = _unicode(description[:MAX_TEXT]) if isinstance(description, str) else ""
     return Tool(_unicode(name[:MAX_NAME]), description, original=item)
 

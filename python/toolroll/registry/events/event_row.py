@@ -148,7 +148,9 @@ def candidates_of(selection: Selection, has_odds: bool = True) -> tuple[list[lis
     if ranked is None:
         return [], 0.0  # nothing was ranked, so nothing was drawn: what is there was there for certain
     draw = None if reranked is None else reranked.draw
-    chosen = np.isin(ranked.rows, selection.rows)
+    is_selected = np.zeros(len(selection.catalog), np.bool_)
+    is_selected[selection.rows] = True
+    chosen = is_selected[ranked.rows]
     odds: Odds
     if draw is not None:
         odds = _odds(selection, ranked.rows, draw, chosen) if has_odds else (None, None)
@@ -156,15 +158,18 @@ def candidates_of(selection: Selection, has_odds: bool = True) -> tuple[list[lis
         odds = None, None  # of Beta draws: no closed form, and nobody judges by them
     else:
         odds = chosen.astype(np.float64), 0.0
-    tools, (propensities, error) = selection.catalog.tools, odds
+    propensities, error = odds
     if propensities is not None:
         propensities = propensities.astype(np.float32)  # more digits than a simulated or measured log has
-    found = []
-    for at in np.lexsort((ranked.rows, -ranked.scores))[:MOST_CANDIDATES].tolist():
-        name, score = tools[int(ranked.rows[at])].name, float(ranked.scores[at])
-        drawn = (None, None, None) if draw is None else _of(draw, at)
-        found.append([name, score, *drawn, None if propensities is None else float(propensities[at])])
-    return found, error
+    best = np.lexsort((ranked.rows, -ranked.scores))[:MOST_CANDIDATES]
+    drawn = (None, None, None) if draw is None else (draw.mean, draw.spread, draw.show)
+    columns = [
+        [None] * len(best) if column is None else column[best].tolist()
+        for column in (ranked.scores, *drawn, propensities)
+    ]
+    tools = selection.catalog.tools
+    names = [tools[row].name for row in ranked.rows[best].tolist()]
+    return [list(each) for each in zip(names, *columns, strict=True)], error
 
 
 def _odds(selection: Selection, ranked: Rows, draw: Draw, chosen: npt.NDArray[np.bool_]) -> Odds:
@@ -191,7 +196,3 @@ def _odds(selection: Selection, ranked: Rows, draw: Draw, chosen: npt.NDArray[np
     else:
         propensities[own] = inclusion(*columns)
     return propensities, error
-
-
-def _of(draw: Draw, at: int) -> tuple[float, float, float]:
-    return float(draw.mean[at]), float(draw.spread[at]), float(draw.show[at])

@@ -8,8 +8,9 @@ stored as they are. The text is JSON; the compressor knows the words of most tex
 from __future__ import annotations
 
 import zlib
+from array import array
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -52,10 +53,10 @@ def pack(columns: Sequence[Column], text: bytes = b"") -> bytes:
     high, low = [len(text).to_bytes(4, "little"), text], []
     for values, noise in columns:
         high.append(bytes((_CODES[values.dtype] | noise << 4,)) + len(values).to_bytes(3, "little"))
-        planes = values.view(np.uint8).reshape(-1, values.itemsize).T
-        high.append(planes[noise:].tobytes())
-        if noise:
-            low.append(planes[:noise].tobytes())
+        content, width = values.tobytes(), values.itemsize
+        planes = [content[place::width] for place in range(width)]  # cheaper than numpy's for few numbers
+        high += planes[noise:]
+        low += planes[:noise]
     compressor = _COMPRESSOR.copy()
     packed = compressor.compress(b"".join(high)) + compressor.flush()
     return b"".join((bytes((_FORM,)), len(packed).to_bytes(3, "little"), packed, *low))
@@ -91,13 +92,21 @@ def numbers(values: Sequence[float | None], noise: int = 0) -> Column:
 
     Empty if all of them are None. noise: for single precision.
     """
-    if not values or all(value is None for value in values):
+    try:  # numbers without None, which most columns have: several times as fast as numpy
+        short = array("f", cast("Sequence[float]", values))
+    except TypeError:
+        return _numbers_and_none(values, noise)
+    is_single = short.tolist() == list(values)
+    return Column(np.array(short, "<f4"), noise) if is_single else Column(np.array(values, "<f8"), noise)
+
+
+def _numbers_and_none(values: Sequence[float | None], noise: int) -> Column:
+    if all([value is None for value in values]):
         return Column(np.empty(0, "<f4"), noise)
     exact = np.array(values, "<f8")  # None becomes NaN
     with np.errstate(over="ignore"):
         single = exact.astype("<f4")
-    is_single = (single == exact).all() or np.array_equal(single, exact, equal_nan=True)
-    return Column(single, noise) if is_single else Column(exact, noise)
+    return Column(single if np.array_equal(single, exact, equal_nan=True) else exact, noise)
 
 
 def floats(column: npt.NDArray[Any], count: int) -> list[float | None]:

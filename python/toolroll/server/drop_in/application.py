@@ -15,6 +15,7 @@ from toolroll.adapters.provider_requests.error_bodies import error_body
 from toolroll.adapters.provider_requests.headers import KEY
 from toolroll.embedders import named
 from toolroll.server.drop_in.connections import Connections
+from toolroll.server.drop_in.cut_answers import log_only_other_faults
 from toolroll.server.drop_in.proxy import Proxy
 from toolroll.server.drop_in.upstream import Upstream
 from toolroll.server.gate import Gate, Headers
@@ -53,6 +54,7 @@ def create_drop_in(settings: ServerSettings) -> ASGIApp:
     except BaseException:
         close(roll, registry)
         raise
+    log_only_other_faults()
     metrics = worker_metrics(settings, roll)
     connections = Connections(upstream.base, settings.upstream_timeout_s)
 

@@ -26,12 +26,13 @@ from toolroll.adapters.provider_requests.error_bodies import error_body
 from toolroll.errors import ToolrollError
 from toolroll.server.callers import Caller
 from toolroll.server.drop_in.connections import Connections
+from toolroll.server.drop_in.cut_answers import is_cut
 from toolroll.server.drop_in.upstream import Upstream, headers_for_client, headers_for_upstream
 from toolroll.server.problems import STATUSES
 
 _log = logging.getLogger(__name__)
 
-PASSED_ON = "passed on"  # the route, in logs and metrics, of requests that have no tools to select from
+PASSED_ON = "/{path}"  # the route, in logs and metrics, of requests that have no tools to select from
 
 
 class Proxy:
@@ -44,7 +45,7 @@ class Proxy:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers a request."""
         form = form_of(scope["method"], scope["path"])
-        scope["route"] = PASSED_ON if form is None else form.provider
+        scope["route"] = PASSED_ON if form is None else form.route
         exchange = _Exchange(form, receive, send)
         content: bytes | AsyncIterator[bytes] | None
         try:
@@ -117,6 +118,7 @@ class Proxy:
                 await exchange.pass_on(part)
         except (httpx.HTTPError, httpx.StreamError) as error:
             # The server closes the connection of an answer without an end, so the client sees the cut.
+            is_cut.set(True)
             _log.warning("the answer of the provider was cut: %s", type(error).__name__)
         else:
             await exchange.end()

@@ -350,6 +350,12 @@ class Gateway:
         is_next, found.is_answered = not found.is_answered, True
         return is_next or name in found.names
 
+    def forget(self, client_key: str) -> None:
+        """Drops what is kept in memory of a conversation that has ended."""
+        self._searched.pop(client_key, None)
+        if self.results is not None:
+            self.results.forget(client_key)
+
     async def _search(self, caller: Caller, arguments: Json) -> Json:
         await self.known(_SEARCH_START_S)
         await self._start_own(caller)

@@ -6,6 +6,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 
 from toolroll import __version__
 from toolroll.errors import Denied, ToolrollError
@@ -37,6 +38,7 @@ class McpServer:
         self._methods = self._answers()
         self.side = ServerSide("toolroll", __version__, _INSTRUCTIONS, self._methods, self._subscribed)
         self._clients: OrderedDict[str, tuple[Caller, bytes]] = OrderedDict()
+        self._sessions: set[str] = set()  # over HTTP, that have not ended
         gateway.on_change(self._changed)
 
     async def answer(self, incoming: Incoming) -> Json:
@@ -66,6 +68,19 @@ class McpServer:
             if len(self._clients) > _MOST_CLIENTS:
                 self._clients.popitem(last=False)
         return found.result
+
+    def _forget_at_end(self, caller: Caller) -> None:
+        """Sees to it that nothing is kept of a session over HTTP when it has ended."""
+        key, incoming = caller.client_key, caller.incoming
+        if incoming.session_id and incoming.has_connection and key not in self._sessions:
+            self._sessions.add(key)
+            incoming.on_end(partial(self._ended, key))
+
+    def _ended(self, client_key: str) -> None:
+        self._sessions.discard(client_key)
+        self._clients.pop(client_key, None)
+        self._gateway.forget(client_key)
+        self._subscriptions.forget(client_key)
 
     async def _call_tool(self, incoming: Incoming) -> Json:
         caller = await self._caller(incoming)
@@ -100,9 +115,11 @@ class McpServer:
 
     async def _caller(self, incoming: Incoming) -> Caller:
         try:
-            return await self._caller_of(incoming)
+            caller = await self._caller_of(incoming)
         except Denied as error:
             mcp_versions.fail(INTERNAL_ERROR, str(error))
+        self._forget_at_end(caller)
+        return caller
 
     async def _changed(self, kind: str) -> None:
         """Tells clients whose list is another one now."""

@@ -12,6 +12,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
+from inspect import signature
 from typing import Any, ClassVar, NoReturn, TextIO
 
 import anyio
@@ -86,16 +87,27 @@ def fail(code: int, message: str, data: Any = None) -> NoReturn:
 # The package keeps the process that it starts to itself, and with it the exit code.
 _PROCESS: ContextVar[Any] = ContextVar("process", default=None)
 _EXIT_S = 0.3  # between the end of a process's output and its own
-_create_process = mcp.client.stdio._create_platform_compatible_process
+_CREATE = "_create_platform_compatible_process"
 
 
-async def _created(*arguments: Any, **named: Any) -> Any:
-    process = await _create_process(*arguments, **named)
-    _PROCESS.set(process)
-    return process
+def _keep_processes(module: Any) -> None:
+    """Makes the package's module leave each process that it starts in _PROCESS.
+
+    A version without this function starts servers all the same, and nobody learns exit codes.
+    """
+    create = getattr(module, _CREATE, None)
+    if create is None:
+        return
+
+    async def created(*arguments: Any, **named: Any) -> Any:
+        process = await create(*arguments, **named)
+        _PROCESS.set(process)
+        return process
+
+    setattr(module, _CREATE, created)
 
 
-mcp.client.stdio._create_platform_compatible_process = _created
+_keep_processes(mcp.client.stdio)
 
 
 class _Message:
@@ -401,8 +413,20 @@ class Incoming:
 
     @property
     def has_connection(self) -> bool:
-        """Whether the client can be told something when it has no request."""
-        return self._session is not None and bool(self.session_id or not self.headers)
+        """Whether the client can be told something when it has no request.
+
+        Clients of the protocol 2026-07-28 cannot: they listen with a request of their own.
+        """
+        return self.can_ask and bool(self.session_id or not self.headers)
+
+    def on_end(self, function: Callable[[], object]) -> None:
+        """Calls this when the client's connection has ended, also because it was idle for long."""
+        if MAJOR > 1:
+            ends = getattr(getattr(self._session, "_connection", None), "exit_stack", None)
+        else:
+            ends = getattr(self._session, "_exit_stack", None)
+        if ends is not None:
+            ends.callback(function)
 
     async def ask(self, method: str, params: Mapping[str, Any]) -> Json:
         """Sends the client a request that belongs to this one, and waits for the result."""
@@ -458,6 +482,7 @@ Answer = Callable[[Incoming], Awaitable[Json]]
 Subscribed = Callable[
     [Incoming, Sequence[str], Callable[[str], Awaitable[None]]], AbstractAsyncContextManager[None]
 ]
+IDLE_S = 1_800.0  # after which a session over HTTP without any request or stream has ended
 _MOST_LISTENERS = 1_024  # requests `subscriptions/listen` at the same time
 _LIST_CHANGED = NotificationOptions(prompts_changed=True, resources_changed=True, tools_changed=True)
 
@@ -509,7 +534,9 @@ class ServerSide:
 
     def http(self, security: TransportSecuritySettings) -> StreamableHTTPSessionManager:
         """Serves clients over streamable HTTP; only requests that this allows."""
-        return StreamableHTTPSessionManager(app=self._server, security_settings=security)
+        known = signature(StreamableHTTPSessionManager).parameters
+        idle = {"session_idle_timeout": IDLE_S} if "session_idle_timeout" in known else {}
+        return StreamableHTTPSessionManager(app=self._server, security_settings=security, **idle)
 
     async def publish(self, kind: str) -> None:
         """Tells clients of the protocol 2026-07-28 that a list changed: "tools", "prompts" or "resources"."""

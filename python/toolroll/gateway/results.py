@@ -88,6 +88,11 @@ class LimitResults:
             raise InvalidInput(f"read_result: page is {page!r:.40}, must be from 1 to {last}")
         return self._page(result_id, whole, number)
 
+    def forget(self, client_key: str) -> None:
+        """Drops the results of a conversation that has ended."""
+        for key in [key for key in self._kept if key[0] == client_key]:
+            self._size -= len(self._kept.pop(key))
+
     def _page(self, result_id: str, whole: str, page: int) -> str:
         last = -(-len(whole) // self._limit)
         text = whole[(page - 1) * self._limit : page * self._limit]

@@ -31,8 +31,8 @@ Updated = Callable[[str], Awaitable[None]]
 class Subscriptions:
     """Who wants to know of changes of which resource.
 
-    A client hears only of what its own user's connection says. A client that has left is forgotten when it
-    cannot be told of a change.
+    A client hears only of what its own user's connection says. A client that has left is forgotten when its
+    session ends, or when it cannot be told of a change.
     """
 
     def __init__(self, gateway: Gateway, offers: Offers) -> None:
@@ -73,6 +73,11 @@ class Subscriptions:
             with anyio.move_on_after(_TELL_S, shield=True):  # a client that leaves cancels its request
                 for key in keys:
                     await self._remove(key, listener)
+
+    def forget(self, client: str) -> None:
+        """Ends all subscriptions of a client that has left."""
+        for key in [key for key, clients in self._subscribers.items() if client in clients]:
+            self._gateway.tasks.start_soon(self._remove, key, client)
 
     def _key(self, caller: Caller, upstream: Upstream, uri: str) -> Key:
         user = upstream.process_user(self._gateway.user_of(caller.context))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,7 +11,7 @@ pytest.importorskip("mcp")
 
 import anyio
 
-from toolroll.gateway import connection
+from toolroll.gateway import connection, mcp_versions
 from toolroll.gateway.connection import Connection
 from toolroll.gateway.places import log_file
 from toolroll.gateway.reasons import last_line
@@ -89,3 +90,9 @@ def test_a_server_that_ran_for_long_is_started_again_soon(tmp_path, monkeypatch)
     assert run(tmp_path, [DEAD, DEAD, DEAD, CAME_UP]) == [0.5, 1.0, 2.0, 4.0]
     monkeypatch.setattr(connection, "_STEADY_S", -1.0)  # each connection held for long
     assert run(tmp_path, [DEAD, DEAD, DEAD, CAME_UP, DEAD]) == [0.5, 1.0, 2.0, 0.5, 1.0]
+
+
+def test_a_package_that_starts_processes_in_another_way_is_left_as_it_is():
+    module = SimpleNamespace(start=print)
+    mcp_versions._keep_processes(module)
+    assert vars(module) == {"start": print}

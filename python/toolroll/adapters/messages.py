@@ -7,8 +7,9 @@ and LangChain's. An adapter for another form passes a reader of its own.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, TypeAlias
 
 from toolroll.conversation import field_of
@@ -94,21 +95,22 @@ def read_message(message: object) -> ReadMessage | None:
         return ReadMessage("user", message)
     if isinstance(message, tuple) and len(message) == 2 and isinstance(message[0], str):
         message = {"role": message[0], "content": message[1]}  # LangChain's short form
-    if type(message) is dict and type(message.get("content")) is str and len(message) == 2:
-        role = _ROLES.get(message.get("role", ""))  # most messages, read in a third of the time
-        return None if role is None or role == "tool" else ReadMessage(role, message["content"])
-    kind = _field(message, "type")
+    get = _getter(message)
+    kind, role, content = get("type"), get("role"), get("content")
     if kind in _CALLS:  # an item of the Responses API
         return ReadMessage("assistant", "", (_call(message),))
     if kind in _RESULTS:
         return ReadMessage("tool", "", (), (_result(message),))
-    role = _role(message)
+    role = _role(kind if role is None else role)  # LangChain's messages have a type
     if role is None:
         return None
-    content = _content(message)
+    if content is None:
+        content = get("parts")
     if role == "tool" and not _is_blocks(content):
         return ReadMessage("tool", "", (), (_result(message),))
-    calls = [_call(call) for call in _field(message, "tool_calls") or ()]
+    calls = [_call(call) for call in get("tool_calls") or ()]
+    if isinstance(content, str):  # as most messages have it
+        return ReadMessage(role, content, tuple(calls))
     results, texts = [], []
     for block in content if _is_blocks(content) else ():
         if isinstance(block, str):
@@ -119,8 +121,6 @@ def read_message(message: object) -> ReadMessage | None:
             results.append(_result(result))
         elif isinstance(text := _field(block, "text"), str):
             texts.append(text)
-    if isinstance(content, str):
-        texts.append(content)
     if role == "tool" and not results:
         results.append(_result(message))
     said = "\n".join(texts)
@@ -151,61 +151,59 @@ def failed_by_text(content: object) -> bool:
     return text[:40].lower().startswith(_ERRORS)
 
 
+def _getter(message: object) -> Callable[[str], Any]:
+    """Reads fields as `field_of` does; of a dictionary in a third of the time."""
+    return message.get if type(message) is dict else partial(field_of, message)
+
+
 def _field(message: object, name: str) -> Any:
-    """`field_of`, in a third of the time for a dictionary."""
     return message.get(name) if type(message) is dict else field_of(message, name)
 
 
-def _content(message: object) -> Any:
-    content = _field(message, "content")
-    return _field(message, "parts") if content is None else content
-
-
-def _role(message: object) -> Role | None:
-    role = _field(message, "role")
-    if role is None:
-        role = _field(message, "type")  # LangChain
+def _role(role: Any) -> Role | None:
     role = getattr(role, "value", role)
     return _ROLES.get(role) if isinstance(role, str) else None
 
 
 def _is_blocks(content: object) -> bool:
-    return isinstance(content, Sequence) and not isinstance(content, (str, bytes))
+    return type(content) is list or (isinstance(content, Sequence) and not isinstance(content, (str, bytes)))
 
 
 def _call(call: Any) -> MadeCall:
-    function = _field(call, "function")
-    name = _field(call if function is None else function, "name")
-    call_id = _field(call, "call_id") or _field(call, "id") or _field(call, "toolUseId")
-    return MadeCall(_name(call_id), _name(name))
+    get = _getter(call)
+    function = get("function")
+    name = get("name") if function is None else _field(function, "name")
+    return MadeCall(_name(get("call_id") or get("id") or get("toolUseId")), _name(name))
 
 
 def _held(block: object, types: tuple[str, ...], fields: tuple[str, ...]) -> Any:
     """The call or result in a block of a message's content: the block itself or one of its fields."""
-    if _field(block, "type") in types:
+    get = _getter(block)
+    if get("type") in types:
         return block
     for name in fields:
-        if (held := _field(block, name)) is not None:
+        if (held := get(name)) is not None:
             return held
     return None
 
 
 def _result(result: Any) -> CallResult:
+    get = _getter(result)
     ids = ("tool_call_id", "tool_use_id", "call_id", "toolUseId", "id")
-    call_id = next((value for key in ids if isinstance(value := _field(result, key), str)), "")
-    return CallResult(call_id, _name(_field(result, "name")), not _failed(result))
+    call_id = next((value for key in ids if isinstance(value := get(key), str)), "")
+    return CallResult(call_id, _name(get("name")), not _failed(get))
 
 
-def _failed(result: Any) -> bool:
+def _failed(get: Callable[[str], Any]) -> bool:
     """Whether a result is one of a call that failed: by its flag, else by its text."""
     for key in ("is_error", "isError", "tool_call_error"):
-        if isinstance(flag := _field(result, key), bool):
+        if isinstance(flag := get(key), bool):
             return flag
-    status = _field(result, "status")
+    status = get("status")
     if isinstance(status, str) and status.lower() in (*_FAILED_STATUS, "success"):
         return status.lower() != "success"
     for key in ("content", "output", "response", "result"):
-        if (content := _field(result, key)) is not None:
+        if (content := get(key)) is not None:
             return failed_by_text(content)
     return False
 

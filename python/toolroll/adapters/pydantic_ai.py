@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 from pydantic_ai import DeferredToolRequests, RunContext
@@ -36,6 +37,9 @@ from toolroll.formats.meta_tools import MOST_QUERIES
 from toolroll.roll import Toolroll
 
 ContextOf = Callable[[RunContext[Any]], "Context | None"]
+
+# Of a `ToolDefinition`. They are new objects in each step, with the same contents.
+_described = attrgetter("name", "description", "parameters_json_schema")
 
 
 @dataclass(init=False)
@@ -251,7 +255,3 @@ def _text(content: Any) -> str:
         return content
     texts = [one if isinstance(one, str) else getattr(one, "content", None) for one in content or ()]
     return "\n".join([text for text in texts if isinstance(text, str)])
-
-
-def _described(tool: ToolDefinition) -> tuple[str, str | None, Any]:
-    return tool.name, tool.description, tool.parameters_json_schema

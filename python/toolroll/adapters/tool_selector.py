@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from hashlib import blake2b
 from itertools import islice
 from operator import is_
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from toolroll.adapters.messages import ReadMessage, read_messages
 from toolroll.argument_checks import items_of
@@ -40,6 +40,8 @@ from toolroll.sessions.session import Session
 _log = logging.getLogger("toolroll")
 
 ReadTool = Callable[[Any], "tuple[Any, Any, Any] | None"]
+# What a tool says of itself: a dictionary as it is, what `ReadTool` returns of another object.
+_Said: TypeAlias = "Mapping[str, Any] | tuple[Any, Any, Any] | None"
 ReadMessages = Callable[[Sequence[Any]], Sequence[ReadMessage]]
 
 MOST_TURNS = 4_096  # that are kept, so that hooks of their tool calls find them
@@ -49,6 +51,7 @@ MOST_LISTS = 128  # in the framework's own objects; older turns have the first o
 _SPEAKERS = ("user", "assistant")
 _HANDED_ON: Mapping[str, Any] = {"type": "handed_on"}  # stands for an object of no known kind
 _MOST_BEFORE = 16  # messages before the user's last one that are read
+_MOST_USERS = 2  # messages of the user among them that a selection reads
 _MOST_CALLED = 8  # tools called before that stay, as many as a session keeps
 
 
@@ -146,16 +149,16 @@ class ToolSelector:
         turn = step.turn
         if step.is_known:
             return turn
-        if step.before is not None:
-            step.before.end()
+        if step.last is not None:
+            step.last.end()
         turn.over(self.roll.with_tools(turn.listed.items))
         if conversation is None:
-            options = self._options(step, knows_calls=False)
+            options = self._options(step, messages, knows_calls=False)
             options["sent"] = self._sent_before(step, messages)
             turn.selection = turn.roll.select(step.heard.message, turn.context, **options)
         else:
             session = turn.session = turn.roll.session(conversation, turn.context, learns=self.learns)
-            options = self._options(step, knows_calls=session.turn > 0)
+            options = self._options(step, messages, knows_calls=session.turn > 0)
             turn.selection = session.select(step.heard.message, **options)
         return self._kept(turn)
 
@@ -174,16 +177,16 @@ class ToolSelector:
         turn = step.turn
         if step.is_known:
             return turn
-        if step.before is not None:
-            await step.before.aend()
+        if step.last is not None:
+            await step.last.aend()
         turn.over(await self._aroll(turn.listed))
         if conversation is None:
-            options = self._options(step, knows_calls=False)
+            options = self._options(step, messages, knows_calls=False)
             options["sent"] = self._sent_before(step, messages)
             turn.selection = await turn.roll.aselect(step.heard.message, turn.context, **options)
         else:
             session = await turn.roll.asession(conversation, turn.context, learns=self.learns)
-            options = self._options(step, knows_calls=session.turn > 0)
+            options = self._options(step, messages, knows_calls=session.turn > 0)
             turn.session, turn.selection = session, await session.aselect(step.heard.message, **options)
         return self._kept(turn)
 
@@ -208,7 +211,8 @@ class ToolSelector:
         context = self._context if context is None else context
         key = _key(context, conversation, run)
         if key is None:
-            key = _digest(context, _heard(messages, self._read_messages))
+            heard = _heard(messages, self._read_messages)
+            key = _digest(context, heard, _before(messages, heard, self._read_messages))
         with self._lock:
             return self._turns.get(key)
 
@@ -245,31 +249,37 @@ class ToolSelector:
         context = self._context if context is None else context
         listed = self._listed(tools)
         key = _key(context, conversation, run)
-        heard = _heard(messages, self._read_messages, _MOST_BEFORE if key is None else 0)
+        heard, before = _heard(messages, self._read_messages), None
         if key is None:
-            key = _digest(context, heard)
+            before = _before(messages, heard, self._read_messages)
+            key = _digest(context, heard, before)
         always = (*self._always, *always_include)
         identity = (run if run is not None else heard.place, heard.message, context, always)
         with self._lock:
             known = self._turns.get(key)
             if known is not None and known.is_same(listed, identity):
                 self._hold(known)
-                return _Step(known, heard, None, is_known=True)
-        if conversation is not None or run is not None:
-            heard = _heard(messages, self._read_messages)
+                return _Step(known, heard, before, None, is_known=True)
         turn = AgentTurn(self, listed, context)
         turn.key, turn.run, turn.identity = key, run, identity
         turn.asked = (heard.place, heard.message)
         # Another run may go on with the same message, such as after an approval.
-        return _Step(turn, heard, None if known is None or known.asked == turn.asked else known)
+        last = None if known is None or known.asked == turn.asked else known
+        return _Step(turn, heard, before, last)
 
-    def _options(self, step: _Step, *, knows_calls: bool) -> dict[str, Any]:
+    def _options(self, step: _Step, messages: Sequence[Any], *, knows_calls: bool) -> dict[str, Any]:
         """Arguments of `select`. knows_calls: whether the session knows which tools were called before."""
         names, always = step.turn.listed.names, step.turn.identity[-1]
-        included = always if knows_calls else (*always, *_called(step.heard, names))
+        before, included = step.before, always
+        if before is None:
+            users = _MOST_USERS if knows_calls else _MOST_BEFORE
+            before = _before(messages, step.heard, self._read_messages, users)
+        if not knows_calls:
+            included = (*always, *_called((*before, *step.heard.since), names))
         most = None if self._max_tools is None else self._max_tools + len(names.intersection(always))
-        spoken = [one for one in step.heard.before if one.text and one.role in _SPEAKERS]
-        history = [{"role": one.role, "content": one.text} for one in spoken]
+        history = [
+            {"role": one.role, "content": one.text} for one in before if one.role in _SPEAKERS and one.text
+        ]
         return {"k": self._k, "max_tools": most, "always_include": included, "history": history}
 
     def _sent_before(self, step: _Step, messages: Sequence[Any]) -> tuple[str, ...]:
@@ -277,9 +287,11 @@ class ToolSelector:
         turn = step.turn
         if not self._keeps_places or turn.run is not None or step.heard.place <= 0:
             return ()
-        before = _heard(messages[: step.heard.place], self._read_messages)
+        earlier = messages[: step.heard.place]
+        heard = _heard(earlier, self._read_messages)
+        key = _digest(turn.context, heard, _before(earlier, heard, self._read_messages))
         with self._lock:
-            known = self._turns.get(_digest(turn.context, before))
+            known = self._turns.get(key)
         return () if known is None else tuple([name for name in known.names if name in turn.listed.names])
 
     def _kept(self, turn: AgentTurn) -> AgentTurn:
@@ -311,15 +323,15 @@ class ToolSelector:
                 if known.content in self._firsts:
                     self._firsts.move_to_end(known.content)
                 return known
-        items = [self._item(tool) for tool in tools]
-        content = tuple([name_in(item) for item in items])
+        said = self._said(tools)
+        content = tuple(map(_name_of, said))
         with self._lock:
             alike = self._firsts.get(content, ())
-            first = next((known for known in alike if known.items == items), None)
-            listed = _ListedTools(tools, items, content, first)
+            first = next((known for known in alike if known.said == said), None)
+            listed = _ListedTools(tools, said, content, first)
             if first is None:
                 self._firsts[content] = (listed, *alike[: MOST_ALIKE - 1])
-                self._n_listed += len(items) * (len(self._firsts[content]) - len(alike))
+                self._n_listed += len(said) * (len(self._firsts[content]) - len(alike))
             self._firsts.move_to_end(content)
             self._lists[place] = listed
             while len(self._lists) > MOST_LISTS:
@@ -332,26 +344,30 @@ class ToolSelector:
         """Lets go of the lists that were not used for longest, and of their turns. The lock is held."""
         while self._n_listed > MOST_LISTED * 7 // 8 and len(self._firsts) > 1:
             _, alike = self._firsts.popitem(last=False)
-            self._n_listed -= sum(len(first.items) for first in alike)
+            self._n_listed -= sum(len(first.said) for first in alike)
         kept = {first for alike in self._firsts.values() for first in alike}
         self._lists = OrderedDict(one for one in self._lists.items() if one[1].first in kept)
         self._turns = OrderedDict(one for one in self._turns.items() if one[1].listed.first in kept)
 
-    def _item(self, tool: Any) -> Mapping[str, Any]:
-        """What the catalog reads of a tool."""
+    def _said(self, tools: Sequence[Any]) -> list[Any]:
+        """What the tools say of themselves: see `_Said`."""
+        kinds = set(map(type, tools))
+        if kinds == {dict}:
+            return list(tools)
+        if not any([issubclass(kind, Mapping) for kind in kinds]):
+            try:
+                return list(map(self._read_tool, tools))
+            except FieldError:
+                pass  # of one of them
+        return [self._said_by(tool) for tool in tools]
+
+    def _said_by(self, tool: Any) -> _Said:
         if isinstance(tool, Mapping):
             return tool
         try:
-            said = self._read_tool(tool)
+            return self._read_tool(tool)
         except FieldError:
-            said = (getattr(tool, "name", None), getattr(tool, "description", None), None)
-        if said is None or not isinstance(said[0], str) or not said[0]:
-            return _HANDED_ON
-        name, description, parameters = said
-        item = {"name": name, "description": description if isinstance(description, str) else ""}
-        if isinstance(parameters, Mapping) and parameters:
-            item["parameters"] = parameters
-        return item
+            return getattr(tool, "name", None), getattr(tool, "description", None), None
 
 
 class AgentTurn:
@@ -557,7 +573,7 @@ class AgentTurn:
         return True
 
     def _results(self, messages: Sequence[Any]) -> list[tuple[str, bool | None]]:
-        heard = _heard(messages, self.selector._read_messages, 0)
+        heard = _heard(messages, self.selector._read_messages)
         names = {call.call_id: call.name for one in heard.since for call in one.calls if call.call_id}
         found: list[tuple[str, bool | None]] = []
         for at, one in enumerate(heard.since):
@@ -607,14 +623,16 @@ class _Step(NamedTuple):
 
     Attributes:
         turn: that it belongs to.
-        heard: what was said.
-        before: the turn before this one, in the same conversation.
+        heard: what was said in it.
+        before: what was said before, newest last; None where that was not read yet.
+        last: the turn before this one, in the same conversation.
         is_known: whether the turn was selected before, over the same tools.
     """
 
     turn: AgentTurn
     heard: _Heard
-    before: AgentTurn | None
+    before: Sequence[ReadMessage] | None
+    last: AgentTurn | None
     is_known: bool = False
 
 
@@ -631,25 +649,27 @@ class _ListedTools:
 
     Attributes:
         objects: the framework's own.
-        items: what the catalog reads, one each.
-        content: names of the items, in order.
+        said: what they say of themselves.
+        content: their names, in order; "" for what has none.
         first: the list that has said the same before; itself where none has.
+        items: what the catalog reads, one each.
         names: of the tools that are selected from; empty until a catalog was made.
     """
 
-    __slots__ = ("_divided", "content", "first", "items", "names", "objects")
+    __slots__ = ("_divided", "content", "first", "items", "names", "objects", "said")
 
     def __init__(
         self,
         objects: tuple[Any, ...],
-        items: list[Mapping[str, Any]],
+        said: list[_Said],
         content: tuple[str, ...],
         first: _ListedTools | None = None,
     ) -> None:
-        """first: another list of the same items."""
+        """first: another list that says the same."""
         self.objects, self.content = objects, content
-        self.items: list[Mapping[str, Any]] = items if first is None else first.items
         self.first: _ListedTools = self if first is None else first
+        self.said: list[_Said] = said if first is None else first.said
+        self.items: list[Mapping[str, Any]] = list(map(_item_of, said)) if first is None else first.items
         self.names: frozenset[str] = frozenset() if first is None else first.names
         self._divided: _Divided | None = None if first is None else first._divided
 
@@ -684,46 +704,75 @@ class _ListedTools:
         return _Divided(in_front, by_name, has_groups)
 
 
+def _name_of(said: _Said) -> str:
+    """The name of a function; "" for what is none."""
+    name = said[0] if isinstance(said, tuple) else None if said is None else name_in(said)
+    return name if isinstance(name, str) else ""
+
+
+def _item_of(said: _Said) -> Mapping[str, Any]:
+    """What the catalog reads of a tool."""
+    if isinstance(said, Mapping):
+        return said
+    if said is None or not isinstance(said[0], str) or not said[0]:
+        return _HANDED_ON
+    name, description, parameters = said
+    item = {"name": name, "description": description if isinstance(description, str) else ""}
+    if isinstance(parameters, Mapping) and parameters:
+        item["parameters"] = parameters
+    return item
+
+
 class _Heard(NamedTuple):
-    """The end of a conversation, as far as a selection reads it.
+    """The end of a conversation, from the user's last message on.
 
     Attributes:
-        before: messages before the user's last one, oldest first.
         message: the user's last one; without one, the first text.
         since: messages after it.
         place: which message of the list it is; -1 without one.
+        before: what the same message of the list says before it, such as results.
     """
 
-    before: Sequence[ReadMessage]
     message: str
     since: Sequence[ReadMessage]
     place: int
+    before: Sequence[ReadMessage] = ()
 
 
-def _heard(messages: Sequence[Any], read: ReadMessages, most: int = _MOST_BEFORE) -> _Heard:
-    """Reads from the end, so that the time does not grow with the conversation.
+def _heard(messages: Sequence[Any], read: ReadMessages) -> _Heard:
+    """Reads from the end, so that the time does not grow with the conversation."""
+    since: list[ReadMessage] = []  # newest first
+    for place in range(len(messages) - 1, -1, -1):
+        said = read(messages[place : place + 1])
+        for at in range(len(said) - 1, -1, -1):
+            if said[at].role == "user":
+                return _Heard(said[at].text, since[::-1], place, said[:at])
+            since.append(said[at])
+    since.reverse()
+    return _Heard(next((one.text for one in since if one.text), ""), since, -1)
 
-    most: how many messages before the user's last one are read.
+
+def _before(
+    messages: Sequence[Any], heard: _Heard, read: ReadMessages, users: int = _MOST_BEFORE
+) -> list[ReadMessage]:
+    """What was said before the user's last message, oldest first.
+
+    users: after how many messages of the user it is enough.
     """
-    found: list[ReadMessage] = []  # newest first
-    place, asked, end = -1, 0, -1
-    for at in range(len(messages) - 1, -1, -1):
-        if at < end:
-            break
-        for one in reversed(read(messages[at : at + 1])):
-            if place < 0 and one.role == "user":
-                place, asked, end = at, len(found), at - most
+    found = list(reversed(heard.before))
+    for place in range(heard.place - 1, max(-1, heard.place - 1 - _MOST_BEFORE), -1):
+        for one in reversed(read(messages[place : place + 1])):
             found.append(one)
-    if place < 0:
-        found.reverse()
-        return _Heard((), next((one.text for one in found if one.text), ""), found, -1)
-    return _Heard(found[:asked:-1], found[asked].text, found[:asked][::-1], place)
+            users -= one.role == "user" and bool(one.text)
+        if users <= 0:
+            break
+    found.reverse()
+    return found
 
 
-def _called(heard: _Heard, names: Collection[str]) -> tuple[str, ...]:
+def _called(read: Sequence[ReadMessage], names: Collection[str]) -> tuple[str, ...]:
     """Names of the tools that were called last, newest first."""
-    read = (*reversed(heard.since), *reversed(heard.before))
-    called = (call.name for one in read for call in one.calls if call.name in names)
+    called = (call.name for one in reversed(read) for call in one.calls if call.name in names)
     return tuple(islice(dict.fromkeys(called), _MOST_CALLED))
 
 
@@ -732,8 +781,8 @@ def _key(context: Context, conversation: str | None, run: Hashable | None) -> Ha
     return run if conversation is None else (context.org, context.user, conversation)
 
 
-def _digest(context: Context, heard: _Heard) -> bytes:
+def _digest(context: Context, heard: _Heard, before: Sequence[ReadMessage]) -> bytes:
     """What a turn without a name is known by: who asks, and what was said so far."""
     texts = [context.org, context.user, str(heard.place), heard.message]
-    texts += [text for one in heard.before for text in (one.role, one.text)]
+    texts += [text for one in before for text in (one.role, one.text)]
     return blake2b("\0".join(texts).encode("utf-8", "surrogatepass"), digest_size=16).digest()

@@ -206,11 +206,14 @@ class Session:
         last = self._selection
         if last is not None and last.event_id != turn.event_id:
             last = None
-        if last is None or self._seen is None or self._seen[0] is not held or self._seen[1] is not snapshot:
+        then, world = (None, None) if self._seen is None else self._seen
+        is_known = world is snapshot and last is not None and (then is held or self._is_same(last, turn))
+        if last is None or not is_known:
             selection = self._resumed(turn)
             if last is None or last.names != selection.names:
                 last = selection
-            self._selection, self._seen = last, (held, snapshot)
+            self._selection = last
+        self._seen = (held, snapshot)
         return last
 
     def deliver(self, provider: str, how: How = "replace", **options: Any) -> Delivery:
@@ -479,6 +482,13 @@ class Session:
         if len(begun.loaded) < len(now.loaded):
             log_loading("idle", self.context, turn, now.idle(turn, state.retention))
         return held, begun, last if is_same else None
+
+    def _is_same(self, last: Selection, turn: TurnRecord) -> bool:
+        """Whether the turn still has these tools, such as after the call of one that was shown."""
+        now, names = self._state.now, set(last.names)
+        held = now.held(self._state.retention)
+        has_no_other = names.issubset((*(turn.selected or turn.names), *held))
+        return not now.is_whole and has_no_other and names.issuperset(held)
 
     def _failures(self) -> tuple[Failure, ...]:
         """What of the conversation is lost and has not been said yet."""

@@ -13,10 +13,11 @@ from typing import Any
 class Provider:
     def __init__(self) -> None:
         self.bodies: list[dict[str, Any]] = []
-        self.replies: list[dict[str, Any]] = []
+        self.replies: list[Any] = []
         self.url = ""
 
-    def then(self, *replies: dict[str, Any]) -> Provider:
+    def then(self, *replies: Any) -> Provider:
+        """replies: one for each request; a list is a stream of events."""
         self.bodies.clear()
         self.replies[:] = replies
         return self
@@ -33,9 +34,16 @@ def provider() -> Iterator[Provider]:
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
             state.bodies.append(body)
-            content = json.dumps(state.replies.pop(0)).encode()
+            reply = state.replies.pop(0)
+            content, kind = json.dumps(reply).encode(), "application/json"
+            if isinstance(reply, list):
+                events = [*map(json.dumps, reply), "[DONE]"]
+                content, kind = (
+                    "".join(f"data: {event}\n\n" for event in events).encode(),
+                    "text/event-stream",
+                )
             self.send_response(200)
-            self.send_header("content-type", "application/json")
+            self.send_header("content-type", kind)
             self.send_header("content-length", str(len(content)))
             self.end_headers()
             self.wfile.write(content)
@@ -78,6 +86,21 @@ def openai_reply(*names: str, text: str = "done", step: int = 0) -> dict[str, An
         "choices": [choice],
         "usage": usage,
     }
+
+
+def openai_stream(*names: str, text: str = "done", step: int = 0) -> list[dict[str, Any]]:
+    """The events of `openai_reply`."""
+    reply = openai_reply(*names, text=text, step=step)
+    (choice,) = reply["choices"]
+    delta = choice["message"]
+    for at, call in enumerate(delta.get("tool_calls", ())):
+        call["index"] = at
+    parts = [
+        {"index": 0, "delta": delta, "finish_reason": None},
+        {"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]},
+    ]
+    head = {"id": "1", "object": "chat.completion.chunk", "created": 0, "model": "m"}
+    return [{**head, "choices": [part]} for part in parts]
 
 
 def anthropic_reply(*names: str, text: str = "done", step: int = 0) -> dict[str, Any]:

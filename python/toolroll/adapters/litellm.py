@@ -11,21 +11,26 @@ In a program that calls `litellm.acompletion`:
     litellm.callbacks = [ToolSelectionCallback(max_tools=12)]
 
 Both select from the tools that come with a request. Who sends the request runs the tools: outcomes are read
-from the results in the next request, and a call of a tool that was not sent cannot be refused here.
+from the results in the next request. The call of a tool that was not sent does not reach the sender: LiteLLM
+asks the model again, with the reason.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from litellm.integrations.custom_logger import CustomLogger
+from litellm.types.integrations.custom_logger import AgenticLoopPlan, AgenticLoopRequestPatch
 
+from toolroll.adapters.messages import MadeCall, read_messages
 from toolroll.adapters.selection_options import SelectionOptions
 from toolroll.adapters.tool_choice import chosen_names
-from toolroll.adapters.tool_selector import ToolSelector
+from toolroll.adapters.tool_selector import AgentTurn, ToolSelector
 from toolroll.context import Context
+from toolroll.conversation import field_of
 from toolroll.roll import Toolroll
 
 if TYPE_CHECKING:
@@ -34,6 +39,11 @@ if TYPE_CHECKING:
 HEADER = "x-toolroll"  # of a response: how many tools came, and how many were sent on
 # Who asks, made of the key's record (None in the SDK) and the request.
 ContextOf = Callable[[Any, Mapping[str, Any]], Context]
+
+_SURFACE = "_agentic_loop_api_surface"  # LiteLLM's name for what says which API was called
+_MOST_REFUSALS = 2  # after which the model is not asked again; LiteLLM allows three, and then fails
+_turn: ContextVar[AgentTurn | None] = ContextVar("toolroll_turn", default=None)  # of the request under way
+_asks_again: ContextVar[bool] = ContextVar("toolroll_asks_again", default=False)
 
 
 class _Selecting(CustomLogger):  # type: ignore[misc]
@@ -59,6 +69,8 @@ class _Selecting(CustomLogger):  # type: ignore[misc]
 
     async def select(self, request: dict[str, Any], key: Any = None) -> dict[str, Any]:
         """The request with the selected tools; itself where it has no tools or no messages."""
+        _turn.set(None)
+        _asks_again.set(False)
         tools, messages = request.get("tools"), _messages(request)
         if not isinstance(tools, list) or not tools or messages is None:
             return request
@@ -72,11 +84,64 @@ class _Selecting(CustomLogger):  # type: ignore[misc]
             context=context,
             always_include=chosen_names(request.get("tool_choice")),
         )
+        _turn.set(turn)
         await turn.areport_results(messages)
         sent = list(turn.tools)
         if not sent:  # policy allows none: a provider refuses an empty list, and a choice without one
             return {name: value for name, value in request.items() if name not in ("tools", "tool_choice")}
         return {**request, "tools": sent}
+
+    async def async_should_run_agentic_loop(
+        self,
+        response: Any,
+        model: str,
+        messages: list[Any],
+        tools: list[Any] | None,
+        stream: bool,
+        custom_llm_provider: str,
+        kwargs: dict[str, Any],
+    ) -> tuple[bool, dict[str, Any]]:
+        """Whether the model is asked again: it has called nothing but tools that it was not sent.
+
+        Where it has called others as well, or does so for the third time, the response loses those calls.
+        """
+        turn = _turn.get()
+        if turn is None or stream:
+            return False, {}
+        refused: dict[str, str] = {}
+        calls = _calls(response)
+        for call in calls:
+            if (text := await turn.arefusal(call.name)) is not None:
+                refused[call.call_id] = text
+        times, most = _number(kwargs.get("_agentic_loop_depth"), 0), kwargs.get("max_agentic_loops")
+        can_ask = times < min(_MOST_REFUSALS, _number(most, _MOST_REFUSALS))
+        if refused and can_ask and len(refused) == len(calls) and kwargs.get(_SURFACE) != "responses":
+            return True, {"refused": refused, "times": times}  # of the same content only once
+        if refused:
+            _take_out(response, refused)
+        return False, {}
+
+    async def async_build_agentic_loop_plan(
+        self, tools: dict[str, Any], messages: list[Any], response: Any, kwargs: dict[str, Any], **_: Any
+    ) -> AgenticLoopPlan:
+        """The request with the model's calls, and the reasons why they were not run."""
+        refused: Mapping[str, str] = tools["refused"]
+        if kwargs.get(_SURFACE) == "chat_completions":
+            said = response.choices[0].message.model_dump(exclude_none=True)
+            answers: list[dict[str, Any]] = [
+                {"role": "tool", "tool_call_id": call_id, "content": text}
+                for call_id, text in refused.items()
+            ]
+        else:
+            said = {"role": "assistant", "content": field_of(response, "content")}
+            results = [
+                {"type": "tool_result", "tool_use_id": call_id, "content": text, "is_error": True}
+                for call_id, text in refused.items()
+            ]
+            answers = [{"role": "user", "content": results}]
+        _asks_again.set(True)
+        patch = AgenticLoopRequestPatch(messages=[*messages, said, *answers])
+        return AgenticLoopPlan(run_agentic_loop=True, request_patch=patch)
 
 
 class ToolSelectionHook(_Selecting):
@@ -110,6 +175,9 @@ class ToolSelectionCallback(_Selecting):
 
     async def async_pre_call_deployment_hook(self, kwargs: dict[str, Any], call_type: Any) -> dict[str, Any]:
         """Selects, before the request goes to a model."""
+        if _asks_again.get():  # with the tools that were selected
+            _asks_again.set(False)
+            return kwargs
         return await self.select(kwargs)
 
 
@@ -120,6 +188,42 @@ def _messages(request: Mapping[str, Any]) -> list[Any] | None:
     if isinstance(messages, str):
         return [messages]
     return messages if isinstance(messages, list) else None
+
+
+def _calls(response: Any) -> list[MadeCall]:
+    """The calls in a response of chat completions, of responses, or of Anthropic's messages."""
+    choices, output = field_of(response, "choices"), field_of(response, "output")
+    said = [choice.message for choice in choices] if choices else output or [response]
+    return [call for one in read_messages(said) for call in one.calls]
+
+
+def _take_out(response: Any, refused: Mapping[str, str]) -> None:
+    """Removes these calls; a response with nothing else has the reasons as its text."""
+    for choice in field_of(response, "choices") or ():
+        message = choice.message
+        message.tool_calls = [one for one in message.tool_calls or () if one.id not in refused] or None
+        if message.tool_calls is None:
+            choice.finish_reason = "stop"
+            message.content = message.content or "\n".join(refused.values())
+    for name in ("content", "output"):
+        if isinstance(blocks := field_of(response, name), list):
+            blocks[:] = [one for one in blocks if refused.keys().isdisjoint(_ids(one))]
+    if field_of(response, "stop_reason") == "tool_use" and not _calls(response):
+        response["content"] += [{"type": "text", "text": text} for text in refused.values()]
+        response["stop_reason"] = "end_turn"
+
+
+def _number(value: Any, otherwise: int) -> int:
+    """A number of LiteLLM's, which also a client may have sent."""
+    return value if isinstance(value, int) else otherwise
+
+
+def _ids(block: Any) -> list[str]:
+    return [
+        call.call_id
+        for one in read_messages([{"role": "assistant", "content": [block]}])
+        for call in one.calls
+    ]
 
 
 def _conversation(request: Mapping[str, Any]) -> str | None:

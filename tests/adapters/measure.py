@@ -1,7 +1,8 @@
 """One row of the table in docs/frameworks/index.md: `python -m tests.adapters.measure langchain`.
 
 60 turns over 300 tools. Each turn's message needs one tool, which the model calls. The time is that of
-the processor in `toolroll` for a turn: two steps of the model, one check and one report.
+the processor in `toolroll` for a turn: two steps of the model, one check and one report. Hooks of an adapter
+count where they call nothing of the framework's (`Harness.hooks`).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import inspect
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from tests.adapters.scenario import CALLED, MANY, Harness, Reports, dialog, functions, message_for, tools_of
@@ -39,9 +40,10 @@ METHODS = {
 class Stopwatch:
     """Time spent in toolroll; calls inside of calls count once."""
 
-    def __init__(self) -> None:
+    def __init__(self, hooks: Iterable[tuple[type, tuple[str, ...]]]) -> None:
+        """hooks: what counts beside `METHODS`."""
         self.spent, self._depth = 0.0, 0
-        for owner, names in METHODS.items():
+        for owner, names in (*METHODS.items(), *hooks):
             for name in names:
                 setattr(owner, name, self._timed(getattr(owner, name)))
         tools = AgentTurn.tools.fget
@@ -74,7 +76,7 @@ class Stopwatch:
 
 def row(module: str) -> str:
     harness: type[Harness] = importlib.import_module(f"tests.adapters.test_{module}").HARNESS
-    watch, reports = Stopwatch(), Reports()
+    watch, reports = Stopwatch(harness.hooks), Reports()
     agent = harness(tools_of(harness, MANY), Toolroll.from_tools([], observers=[reports]), max_tools=12)
     sent, right, times = [], 0, []
     needed = dialog(60, MANY)

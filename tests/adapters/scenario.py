@@ -69,11 +69,13 @@ class Harness:
         keeps: whether a conversation has a name, so that its list stays.
         lines: how many lines of the user's program change.
         prefix: that the framework puts before the names of tools.
+        hooks: of the adapter, which call nothing of the framework's: class and names. Their time counts.
     """
 
     refuses = reports = fails = keeps = True
     lines = 2
     prefix = ""
+    hooks: tuple[tuple[type, tuple[str, ...]], ...] = ()
     stops_on_failure = False  # an exception of a tool ends the run
 
     def __init__(self, tools: Sequence[Any], roll: Toolroll, **options: Any) -> None:

@@ -71,6 +71,7 @@ def make(model, tools, **options):
 
 
 class CrewAI(Harness):
+    hooks = ((SelectingAgent, ("_selected",)),)
     lines = 2
 
     @staticmethod

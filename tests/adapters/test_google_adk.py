@@ -34,6 +34,12 @@ class Script(BaseLlm):
 
 
 class GoogleADK(Harness):
+    hooks = (
+        (
+            ToolSelectionPlugin,
+            ("before_model_callback", "before_tool_callback", "after_tool_callback", "after_agent_callback"),
+        ),
+    )
     make_tool = staticmethod(FunctionTool)
     stops_on_failure = True
 

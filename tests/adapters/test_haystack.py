@@ -12,10 +12,11 @@ from haystack.components.generators.chat import MockChatGenerator
 from haystack.dataclasses import ChatMessage, ToolCall
 from haystack.tools import create_tool_from_function
 
-from toolroll.adapters.haystack import selection_hooks
+from toolroll.adapters.haystack import SelectionHook, selection_hooks
 
 
 class Haystack(Harness):
+    hooks = ((SelectionHook, ("run",)),)
     make_tool = staticmethod(create_tool_from_function)
     named = True
 

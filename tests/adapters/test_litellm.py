@@ -44,6 +44,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 class LiteLLM(Harness):
     """A program's own loop over `litellm.acompletion`. It runs every tool that the model calls."""
 
+    hooks = ((ToolSelectionCallback, ("select", "async_should_run_agentic_loop")),)
     keeps = False
 
     @staticmethod

@@ -63,6 +63,7 @@ class Script:
 
 
 class PydanticAI(Harness):
+    hooks = ((ToolSelection, ("prepare_tools",)),)
     stops_on_failure = True
     lines = 2
     make_tool = staticmethod(Tool)

@@ -91,6 +91,7 @@ def bare(sent):
 
 
 class SemanticKernel(Harness):
+    hooks = ((ToolSelection, ("choice",)),)
     lines = 3
     prefix = "erp-"
 

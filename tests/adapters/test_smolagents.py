@@ -53,6 +53,7 @@ class Script(Model):
 
 
 class SmolAgents(Harness):
+    hooks = ((SelectingAgent, ("_selected",)),)
     make_tool = staticmethod(make_tool)
     keeps = False
 

@@ -10,7 +10,7 @@ strands = pytest.importorskip("strands")
 from strands import Agent  # noqa: E402
 from strands.models import Model  # noqa: E402
 
-from toolroll.adapters.strands import select_tools  # noqa: E402
+from toolroll.adapters.strands import ToolSelection, select_tools  # noqa: E402
 
 
 class Script(Model):
@@ -42,6 +42,7 @@ class Script(Model):
 
 
 class Strands(Harness):
+    hooks = ((ToolSelection, ("narrow", "check", "report", "end")),)
     make_tool = staticmethod(strands.tool)
 
     def build(self, tools, roll, **options):

@@ -11,12 +11,13 @@ another agent, are always sent.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.tools import BaseTool
 
-from toolroll.adapters.messages import failed_by_text
+from toolroll.adapters.messages import CallResult, MadeCall, ReadMessage, Role, failed_by_text
 from toolroll.adapters.selection_options import SelectionOptions
 from toolroll.adapters.tool_selector import AgentTurn, ToolSelector
 from toolroll.context import Context
@@ -53,7 +54,7 @@ class ToolSelectionPlugin(BasePlugin):  # type: ignore[misc]
         super().__init__(name=name)
         self._context = context
         options["always_include"] = (*options.get("always_include", ()), *_OWN)
-        self.selector = ToolSelector(roll, read_tool=_described, **options)
+        self.selector = ToolSelector(roll, read_tool=_described, read_messages=read_messages, **options)
 
     async def before_model_callback(self, *, callback_context: Any, llm_request: Any) -> None:
         """Leaves the selected declarations in the request."""
@@ -73,7 +74,7 @@ class ToolSelectionPlugin(BasePlugin):  # type: ignore[misc]
         selected, first = [by_name[tool.name] for tool in turn.tools], True
         for group in groups:  # all in the first group, in the order of the selection
             group.function_declarations, first = (selected if first else None), False
-        rest = [one for one in llm_request.config.tools if one.model_dump(exclude_none=True)]
+        rest = [one for one in llm_request.config.tools if any(value is not None for _, value in one)]
         llm_request.config.tools = rest or None
 
     async def before_tool_callback(self, *, tool: Any, tool_args: Any, tool_context: Any) -> Any:
@@ -106,6 +107,26 @@ class ToolSelectionPlugin(BasePlugin):  # type: ignore[misc]
 
     def _asks(self, context: Any) -> Context:
         return self._context or Context(user=context.user_id or "")
+
+
+def read_messages(contents: Sequence[Any]) -> list[ReadMessage]:
+    """Contents of a request in the form that a selection reads."""
+    read: list[ReadMessage] = []
+    for content in contents:
+        texts, calls, results = [], [], []
+        for part in content.parts or ():
+            if (call := part.function_call) is not None:
+                calls.append(MadeCall(call.id or "", call.name or ""))
+            elif (result := part.function_response) is not None:
+                worked = not failed_by_text(result.response)
+                results.append(CallResult(result.id or "", result.name or "", worked))
+            elif part.text and not part.thought:
+                texts.append(part.text)
+        role: Role = "assistant" if content.role == "model" else "user"
+        if results and not texts:
+            role = "tool"
+        read.append(ReadMessage(role, "\n".join(texts), tuple(calls), tuple(results)))
+    return read
 
 
 def _conversation(context: Any) -> str:

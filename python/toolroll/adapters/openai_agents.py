@@ -12,6 +12,7 @@ Without `run_config`, the SDK ends a run in which the model calls a tool that it
 from __future__ import annotations
 
 import inspect
+from collections import OrderedDict
 from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -33,6 +34,7 @@ from toolroll.adapters.tool_selector import AgentTurn, ToolSelector
 from toolroll.context import Context
 from toolroll.roll import Toolroll
 
+_MOST_RUNS = 1_024  # under way at once; of others, the messages tell the turn
 _FAILED = "An error occurred while running the tool"  # how the SDK's own answer for an exception begins
 
 
@@ -70,6 +72,7 @@ class SelectingAgent(Agent[Any]):  # type: ignore[misc]
             context=own if isinstance(own, Context) else None,
             read_tool=_described,
         )
+        self._runs: OrderedDict[int, tuple[Any, AgentTurn]] = OrderedDict()
         hooks: AgentHooks[Any] | None = getattr(self, "hooks", None)
         if isinstance(hooks, ReportingHooks):  # of the agent that this one is a copy of
             hooks = hooks.inner
@@ -88,16 +91,26 @@ class SelectingAgent(Agent[Any]):  # type: ignore[misc]
             context=own(run_context) if callable(own) else None,
             always_include=chosen_names(self.model_settings.tool_choice),
         )
+        # All contexts of a run share one object, that of its usage. It is kept, so that its id is its own.
+        self._runs[id(run_context.usage)] = run_context.usage, turn
+        if len(self._runs) > _MOST_RUNS:
+            self._runs.popitem(last=False)
         return list(turn.tools)
 
     def turn(self, context: RunContextWrapper[Any]) -> AgentTurn | None:
         """The turn that this run has selected for."""
+        if (known := self._runs.get(id(context.usage))) is not None:
+            return known[1]
         own = self.selection_context
         return self._selector.find(
             context.turn_input,
             conversation=self._conversation(context),
             context=own(context) if callable(own) else None,
         )
+
+    def forget(self, context: RunContextWrapper[Any]) -> None:
+        """The run is over."""
+        self._runs.pop(id(context.usage), None)
 
     def _conversation(self, context: RunContextWrapper[Any]) -> str | None:
         name = None if self.conversation is None else self.conversation(context)
@@ -124,6 +137,7 @@ class ReportingHooks(AgentHooks[Any]):  # type: ignore[misc]
         """The run is over, and its turn with it."""
         if (turn := self._agent.turn(context)) is not None:
             await turn.aend()
+        self._agent.forget(context)
         if self.inner is not None:
             await self.inner.on_end(context, agent, output)
 

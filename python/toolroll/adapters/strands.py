@@ -17,7 +17,7 @@ from strands.middleware import InvokeModelStage
 
 from toolroll.adapters.selection_options import SelectionOptions
 from toolroll.adapters.tool_choice import chosen_names
-from toolroll.adapters.tool_selector import ToolSelector
+from toolroll.adapters.tool_selector import AgentTurn, ToolSelector
 from toolroll.context import Context
 from toolroll.roll import Toolroll
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class _Spec(NamedTuple):
-    """A tool as Strands sends it: a name, a description, and a schema in a dictionary of its own."""
+    """A tool as Strands describes it: a name, a description, and a schema in a dictionary of its own."""
 
     content: dict[str, Any]
 
@@ -49,38 +49,66 @@ def select_tools(
         options: max_tools, always_include and k; see `SelectionOptions`.
     """
     selector = ToolSelector(roll, context=context, read_tool=_described, **options)
-    name = uuid4().hex if conversation is None else conversation
+    selection = ToolSelection(selector, uuid4().hex if conversation is None else conversation)
+    agent.add_middleware(InvokeModelStage.Input, selection.narrow)
+    agent.hooks.add_callback(BeforeToolCallEvent, selection.check)
+    agent.hooks.add_callback(AfterToolCallEvent, selection.report)
+    agent.hooks.add_callback(AfterInvocationEvent, selection.end)
+    return agent
 
-    async def narrow(request: Any) -> Any:
+
+class ToolSelection:
+    """The middleware and the hooks of one agent."""
+
+    def __init__(self, selector: ToolSelector, conversation: str) -> None:
+        """conversation: the name of the agent's."""
+        self._selector, self._conversation = selector, conversation
+        self._known: dict[str, _Spec] = {}
+
+    async def narrow(self, request: Any) -> Any:
+        """Sends the selected tools."""
         if not request.tool_specs:
             return request
-        specs = [_Spec(spec) for spec in request.tool_specs]
         choice = request.tool_choice or {}
-        turn = await selector.aturn(
-            specs, request.messages, conversation=name, always_include=chosen_names(choice.get("tool"))
+        turn = await self._selector.aturn(
+            self._lasting(request),
+            request.messages,
+            conversation=self._conversation,
+            always_include=chosen_names(choice.get("tool")),
         )
-        return request.replace(tool_specs=[spec.content for spec in turn.tools])
+        by_name = {spec["name"]: spec for spec in request.tool_specs}
+        return request.replace(tool_specs=[by_name[spec.content["name"]] for spec in turn.tools])
 
-    async def check(event: BeforeToolCallEvent) -> None:
-        turn = selector.find(conversation=name)
+    async def check(self, event: BeforeToolCallEvent) -> None:
+        """Cancels the call of a tool that was not sent."""
+        turn = self._turn()
         if turn is not None and (text := await turn.arefusal(event.tool_use["name"])) is not None:
             event.cancel_tool = text
 
-    async def report(event: AfterToolCallEvent) -> None:
-        turn = selector.find(conversation=name)
-        if turn is not None and not event.cancel_message:
+    async def report(self, event: AfterToolCallEvent) -> None:
+        """Reports what came of a call."""
+        if (turn := self._turn()) is not None and not event.cancel_message:
             await turn.areport(event.tool_use["name"], event.result.get("status") != "error")
 
-    async def end(event: AfterInvocationEvent) -> None:
-        turn = selector.find(conversation=name)
-        if turn is not None and getattr(event.result, "stop_reason", "") != "interrupt":
+    async def end(self, event: AfterInvocationEvent) -> None:
+        """Closes the turn, unless the agent waits for a person."""
+        if (turn := self._turn()) is not None and getattr(event.result, "stop_reason", "") != "interrupt":
             await turn.aend()
 
-    agent.add_middleware(InvokeModelStage.Input, narrow)
-    agent.hooks.add_callback(BeforeToolCallEvent, check)
-    agent.hooks.add_callback(AfterToolCallEvent, report)
-    agent.hooks.add_callback(AfterInvocationEvent, end)
-    return agent
+    def _turn(self) -> AgentTurn | None:
+        return self._selector.find(conversation=self._conversation)
+
+    def _lasting(self, request: Any) -> list[_Spec]:
+        """The tools of a request, as the same objects each time: Strands copies them for each request."""
+        registry, known, tools = request.agent.tool_registry, self._known, []
+        for spec in request.tool_specs:
+            name = spec["name"]
+            tool = registry.registry.get(name) or registry.dynamic_tools.get(name)
+            own = spec if tool is None else tool.tool_spec
+            if (one := known.get(name)) is None or one.content is not own:
+                one = known[name] = _Spec(own)
+            tools.append(one)
+        return tools
 
 
 def _described(spec: _Spec) -> tuple[str, str, Any]:

@@ -70,22 +70,6 @@ std::span<const std::int32_t> rows_of(const char* name, py::handle rows) {
   return column_of<std::int32_t>(name, py::reinterpret_borrow<py::array>(rows));
 }
 
-/// Arrays of rows. Copies, because a search reads them while the interpreter is released.
-class Columns {
- public:
-  explicit Columns(const py::tuple& list) {
-    for (const py::handle rows : list) {
-      columns_.push_back(snapshot(rows_of("routed", rows)));
-      views_.emplace_back(columns_.back());
-    }
-  }
-  std::span<const std::span<const std::int32_t>> get() const { return views_; }
-
- private:
-  std::deque<Rows> columns_;
-  std::vector<std::span<const std::int32_t>> views_;
-};
-
 /// Triples (label, whether it is a service, rows).
 class Marks {
  public:
@@ -105,23 +89,23 @@ class Marks {
   std::vector<MarkedRows> marks_;
 };
 
-/// Pairs (rows, weight).
-class Called {
+/// Pairs (rows, weight). Copies, because a search reads them while the interpreter is released.
+class Toolkits {
  public:
-  explicit Called(const py::tuple& list) {
+  Toolkits(const char* name, const py::tuple& list) {
     for (const py::handle item : list) {
       if (!PyTuple_Check(item.ptr()) || PyTuple_GET_SIZE(item.ptr()) != 2) {
-        throw py::type_error("called: must be (rows, weight)");
+        throw py::type_error(std::string(name) + ": must be (rows, weight)");
       }
-      columns_.push_back(snapshot(rows_of("called", PyTuple_GET_ITEM(item.ptr(), 0))));
-      called_.push_back({columns_.back(), number_of("called", PyTuple_GET_ITEM(item.ptr(), 1))});
+      columns_.push_back(snapshot(rows_of(name, PyTuple_GET_ITEM(item.ptr(), 0))));
+      toolkits_.push_back({columns_.back(), number_of(name, PyTuple_GET_ITEM(item.ptr(), 1))});
     }
   }
-  std::span<const CalledRows> get() const { return called_; }
+  std::span<const ToolkitRows> get() const { return toolkits_; }
 
  private:
   std::deque<Rows> columns_;
-  std::vector<CalledRows> called_;
+  std::vector<ToolkitRows> toolkits_;
 };
 
 /// What was learnt, with the keys of the rows, the scopes of the turn and the time.
@@ -163,18 +147,20 @@ struct Budget {
   std::span<const std::int32_t> costs[2];
 };
 
-/// The rows of a conversation: (whole, loaded, recent, listed, picked).
+/// The rows of a conversation: (whole, loaded, recent, listed, picked, turn).
 class Conversation {
  public:
   explicit Conversation(const py::object& given) {
     if (given.is_none()) return;
     const Items items("conversation", given);
-    if (items.size() != 5) throw py::type_error("conversation: must have five parts");
+    if (items.size() != 6) throw py::type_error("conversation: must have six parts");
     loaded_ = numbers_of<std::int32_t>("loaded", items[1]);
     recent_ = numbers_of<std::int32_t>("recent", items[2]);
     listed_ = numbers_of<std::int32_t>("listed", items[3]);
     picked_ = numbers_of<std::int64_t>("picked", items[4]);
-    rows_ = ConversationRows{items[0].ptr() == Py_True, loaded_, recent_, listed_, picked_};
+    const long long turn = PyLong_AsLongLong(items[5].ptr());
+    if (turn == -1 && PyErr_Occurred() != nullptr) throw py::error_already_set();
+    rows_ = ConversationRows{items[0].ptr() == Py_True, loaded_, recent_, listed_, picked_, turn};
   }
   const std::optional<ConversationRows>& get() const { return rows_; }
 
@@ -200,16 +186,16 @@ std::vector<Part> parts_of(const std::vector<Passage>& passages) {
 }
 
 Picked pick(const Selector& selector, const Reading& reading, const Bitset& allowed,
-            const py::object& page, const py::object& routed, const py::tuple& marks,
+            const py::object& page, const py::tuple& routed, const py::tuple& marks,
             const py::tuple& called, const py::object& outcomes, std::uint64_t seed,
             const py::object& k, double room, const py::object& max_tools, const py::object& budget,
             const py::object& included, const py::object& conversation, const py::object& sent) {
   const Passage& query = reading.query;
   const std::vector<Part> clauses = parts_of(reading.clauses);
   const std::vector<Part> earlier = parts_of(reading.earlier);
-  const Columns routes(routed.is_none() ? py::tuple() : routed.cast<py::tuple>());
+  const Toolkits routes("routed", routed);
   const Marks mark_rows(marks);
-  const Called called_rows(called);
+  const Toolkits called_rows("called", called);
   const Outcomes learnt(outcomes);
   const Budget tokens(budget);
   const Rows always = numbers_of<std::int32_t>("included", included);
@@ -222,7 +208,6 @@ Picked pick(const Selector& selector, const Reading& reading, const Bitset& allo
                 .allowed = allowed,
                 .page = page_of(page),
                 .routed = routes.get(),
-                .has_route = !routed.is_none(),
                 .marks = mark_rows.get(),
                 .called = called_rows.get(),
                 .learned = learnt.learned,
@@ -260,24 +245,42 @@ py::list selected(const Picked& picked) {
   return list;
 }
 
+py::object list_turns(const Picked& picked) {
+  if (!picked.list_turns) return py::none();
+  py::tuple turns(picked.list_turns->size());
+  for (std::size_t i = 0; i < turns.size(); ++i) {
+    PyTuple_SET_ITEM(turns.ptr(), static_cast<py::ssize_t>(i),
+                     PyLong_FromLongLong((*picked.list_turns)[i]));
+  }
+  return turns;
+}
+
 py::list steps(const Picked& picked) {
   py::list list;
   for (const Step& step : picked.steps) {
     const std::size_t n = step.end - step.begin;
-    list.append(py::make_tuple(name(step.verb), name(step.reason), name(step.found), step.is_pool,
+    list.append(py::make_tuple(name(step.verb), name(step.reason), name(step.found), step.set,
                                array_of(std::span(picked.rows).subspan(step.begin, n)),
                                array_of(std::span(picked.scores).subspan(step.begin, n))));
   }
   return list;
 }
 
-py::tuple columns_of(const FoundTools& found) {
-  const Retrieved& columns = found.columns;
+py::object columns_of(const std::optional<FoundTools>& found) {
+  if (!found) return py::none();
+  const Retrieved& columns = found->columns;
   return py::make_tuple(
       copied(columns.rows), copied(columns.scores),
       py::make_tuple(copied(columns.dense), copied(columns.intents), copied(columns.lexical),
                      copied(columns.clauses), copied(columns.earlier)),
-      copied(found.damped), found.confidence, found.has_match, copied(columns.raw_best));
+      copied(found->damped), found->confidence, found->has_match, copied(columns.raw_best));
+}
+
+/// Rows and scores of what retrieval found; both empty where it did not run.
+py::tuple retrieved_scores(const Picked& picked) {
+  const auto& found = picked.by_words ? picked.by_words : picked.retrieved;
+  if (!found) return py::make_tuple(Column<std::int32_t>(0), Column<float>(0));
+  return py::make_tuple(copied(found->columns.rows), copied(found->columns.scores));
 }
 
 py::object reranked(const Picked& picked) {
@@ -297,6 +300,14 @@ py::list mark_gains(const Picked& picked) {
     columns.append(array_of(std::span(picked.mark_gains).subspan(begin, n)));
   }
   return columns;
+}
+
+RouteMode route_mode(const std::string& name) {
+  if (name == "favour") return RouteMode::kFavour;
+  if (name == "narrow") return RouteMode::kNarrow;
+  if (name == "fill") return RouteMode::kFill;
+  if (name == "ignore") return RouteMode::kIgnore;
+  throw std::invalid_argument("mode: must be favour, narrow, fill or ignore");
 }
 
 RetrievalStage retrieval_stage(std::shared_ptr<Retriever> retriever, const Fusion& fusion,
@@ -323,6 +334,12 @@ RetrievalStage retrieval_stage(std::shared_ptr<Retriever> retriever, const Fusio
 }  // namespace
 
 void bind_selector(py::module_& m) {
+  py::class_<RoutesStage>(m, "RoutesStage")
+      .def(py::init([](const std::string& mode, float weight, std::optional<Rows> no_hit,
+                       bool scores) {
+             return RoutesStage{route_mode(mode), weight, std::move(no_hit), scores};
+           }),
+           py::arg("mode"), py::arg("weight"), py::arg("no_hit"), py::arg("scores"));
   py::class_<RetrievalStage>(m, "RetrievalStage")
       .def(py::init(&retrieval_stage), py::kw_only(), py::arg("retriever"), py::arg("fusion"),
            py::arg("threshold"), py::arg("minimum"), py::arg("candidates"), py::arg("core"),
@@ -345,10 +362,11 @@ void bind_selector(py::module_& m) {
            py::arg("core").noconvert(), py::arg("k"));
   py::class_<CapStage>(m, "CapStage")
       .def(py::init(
-               [](Rows core, std::optional<std::size_t> k, std::optional<std::size_t> max_tools) {
-                 return CapStage{std::move(core), k, max_tools};
+               [](Rows core, std::optional<std::size_t> k, std::optional<std::size_t> max_tools,
+                  std::optional<std::size_t> unranked) {
+                 return CapStage{std::move(core), k, max_tools, unranked};
                }),
-           py::arg("core"), py::arg("k"), py::arg("max_tools"));
+           py::arg("core"), py::arg("k"), py::arg("max_tools"), py::arg("unranked"));
   py::class_<ListStage>(m, "ListStage")
       .def(py::init<std::size_t, bool, double, double>(), py::arg("sticky_tools"),
            py::arg("counts_added"), py::arg("newcomers"), py::arg("growth"));
@@ -360,10 +378,8 @@ void bind_selector(py::module_& m) {
       .def_property_readonly(
           "scores", [](const Picked& picked) { return array_of(picked.selected_scores()); })
       .def_property_readonly("steps", &steps)
-      .def_property_readonly("pool",
-                             [](const Picked& picked) -> py::object {
-                               return picked.pool ? py::cast(*picked.pool) : py::none();
-                             })
+      .def_readonly("pools", &Picked::pools)
+      .def_readonly("routed", &Picked::routed)
       .def_readonly("route_best", &Picked::route_best)
       .def_property_readonly("marked", [](const Picked& picked) { return copied(picked.marked); })
       .def_property_readonly("mark_gains", &mark_gains)
@@ -374,34 +390,32 @@ void bind_selector(py::module_& m) {
       .def_property_readonly("retrieved",
                              [](const Picked& picked) { return columns_of(picked.retrieved); })
       .def_property_readonly("by_words",
-                             [](const Picked& picked) -> py::object {
-                               if (!picked.by_words) return py::none();
-                               return columns_of(*picked.by_words);
-                             })
+                             [](const Picked& picked) { return columns_of(picked.by_words); })
+      .def_property_readonly("retrieved_scores", &retrieved_scores)
+      .def_property_readonly("list_turns", &list_turns)
       .def_property_readonly("fallback",
                              [](const Picked& picked) { return copied(picked.fallback); })
       .def_property_readonly("reranked", &reranked)
       .def_property_readonly("before_list", [](const Picked& picked) {
-        const bool is_listed = std::ranges::any_of(
-            picked.steps, [](const Step& step) { return step.found == Found::kBeforeList; });
-        return array_of(is_listed ? std::span<const std::int32_t>(picked.before_list)
-                                  : picked.selected());
+        return array_of(picked.before_list ? std::span<const std::int32_t>(*picked.before_list)
+                                           : picked.selected());
       });
 
   py::class_<Selector, std::shared_ptr<Selector>>(m, "Selector")
-      .def(py::init([](std::size_t size, std::optional<float> route_weight, double services,
-                       double marks, bool damps_marks, const RetrievalStage& retrieval,
+      .def(py::init([](std::size_t size, const std::optional<RoutesStage>& routes, double services,
+                       double marks, bool damps_marks,
+                       const std::optional<RetrievalStage>& retrieval,
                        const std::optional<RetrievalStage>& by_words,
                        const std::optional<NoMatchStage>& no_match,
                        const std::optional<LearningStage>& learning,
                        const std::optional<ThompsonStage>& thompson, bool includes, Rows base,
                        Rows pinned, const CapStage& cap, const std::optional<ListStage>& list,
                        bool has_order) {
-             return Selector(size, {route_weight, services, marks, damps_marks, retrieval, by_words,
+             return Selector(size, {routes, services, marks, damps_marks, retrieval, by_words,
                                     no_match, learning, thompson, includes, std::move(base),
                                     std::move(pinned), cap, list, has_order});
            }),
-           py::kw_only(), py::arg("size"), py::arg("route_weight"), py::arg("services"),
+           py::kw_only(), py::arg("size"), py::arg("routes"), py::arg("services"),
            py::arg("marks"), py::arg("damps_marks"), py::arg("retrieval"), py::arg("by_words"),
            py::arg("no_match"), py::arg("learning"), py::arg("thompson"), py::arg("includes"),
            py::arg("base"), py::arg("pinned"), py::arg("cap"), py::arg("list"),

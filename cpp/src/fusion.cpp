@@ -1,6 +1,7 @@
 #include "toolroll/fusion.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -16,6 +17,9 @@ constexpr std::size_t kLeastFromEach = 24;
 constexpr std::size_t kFromAClause = 8;    // a clause asks for one thing
 constexpr std::size_t kMostInTheWay = 64;  // rows named in addition where rows are damped
 constexpr std::size_t kFewKnown = 96;      // up to so many known rows are all weighed
+// Of so many times the rows that an index would name, all are weighed: to name the nearest, merge
+// and sort them takes longer than a product for each.
+constexpr std::size_t kAllOfSoMany = 8;
 
 // Bounds are increased by it before they exclude a row: more than the roundings of a few sums of
 // float32 numbers, and than those of a BM25 score that is summed in another order.
@@ -327,6 +331,12 @@ class Retriever::Search {
   }
 
   Retrieved run() {
+    sort_known();
+    if (weighs_all()) {
+      query_.in_play.each([this](std::int32_t row) { rows_.push_back(row); });
+      weigh();
+      return order();
+    }
     nominate();
     if (known_rows_.size() <= kFewKnown) {
       join(known_rows_);
@@ -372,13 +382,19 @@ class Retriever::Search {
     rows_.erase(std::unique(rows_.begin(), rows_.end()), rows_.end());
   }
 
+  /// The number of rows that each index names for the message.
+  std::size_t most() const {
+    return most_of_each(std::min(query_.k, retriever_.size_), retriever_.damped_);
+  }
+
+  bool weighs_all() const { return query_.in_play.count() <= kAllOfSoMany * most(); }
+
   /// First step: rows_ become those that any index names for any part.
   void nominate() {
     const Bitset& in_play = query_.in_play;
     const Bitset* const filter = in_play.count() == retriever_.size_ ? nullptr : &in_play;
     const std::size_t damped = retriever_.damped_;
-    const std::size_t most = most_of_each(std::min(query_.k, retriever_.size_), damped);
-    sort_known();
+    const std::size_t most = this->most();
     message_.nominate(most, filter, rows_);
     message_.nominate(most, in_play, learned_, rows_);
     for (PartQuery& clause : clauses_) {
@@ -584,14 +600,24 @@ class Retriever::Search {
   static bool is_better(const std::vector<float>& scores, std::size_t a, std::size_t b) {
     return scores[a] != scores[b] ? scores[a] > scores[b] : a < b;
   }
-  static std::vector<std::size_t> best(std::vector<std::size_t> places,
+  /// The best of these places, at most so many, best first. It sorts whole numbers that are in the
+  /// order of the scores and then of the places, which takes half the time.
+  static std::vector<std::size_t> best(const std::vector<std::size_t>& places,
                                        const std::vector<float>& scores, std::size_t most) {
-    const std::size_t kept = std::min(most, places.size());
-    std::partial_sort(places.begin(), places.begin() + static_cast<std::ptrdiff_t>(kept),
-                      places.end(),
-                      [&scores](std::size_t a, std::size_t b) { return is_better(scores, a, b); });
-    places.resize(kept);
-    return places;
+    std::vector<std::uint64_t> keys;
+    keys.reserve(places.size());
+    for (const std::size_t place : places) {
+      const auto bits = std::bit_cast<std::uint32_t>(scores[place] + 0.0F);  // -0 becomes 0
+      const std::uint32_t descending = bits >> 31 == 0 ? ~bits & 0x7FFFFFFFU : bits;
+      keys.push_back(std::uint64_t{descending} << 32 | place);
+    }
+    const std::size_t kept = std::min(most, keys.size());
+    const auto end = keys.begin() + static_cast<std::ptrdiff_t>(kept);
+    if (kept < keys.size()) std::nth_element(keys.begin(), end, keys.end());
+    std::sort(keys.begin(), end);
+    std::vector<std::size_t> out(kept);
+    for (std::size_t i = 0; i < kept; ++i) out[i] = keys[i] & 0xFFFFFFFFU;
+    return out;
   }
 
   const Retriever& retriever_;

@@ -606,6 +606,9 @@ class RetrievalStage:
         is_damped: bool,
     ) -> None: ...
 
+class RoutesStage:
+    def __init__(self, mode: str, weight: float, no_hit: Sequence[int] | None, scores: bool) -> None: ...
+
 class NoMatchStage:
     def __init__(self, most: int, least: int, learns: bool) -> None: ...
 
@@ -618,7 +621,9 @@ class ThompsonStage:
     def __init__(self, core: NDArray[np.int32], k: int | None) -> None: ...
 
 class CapStage:
-    def __init__(self, core: Sequence[int], k: int | None, max_tools: int | None) -> None: ...
+    def __init__(
+        self, core: Sequence[int], k: int | None, max_tools: int | None, unranked: int | None
+    ) -> None: ...
 
 class ListStage:
     def __init__(self, sticky_tools: int, counts_added: bool, newcomers: float, growth: float) -> None: ...
@@ -631,9 +636,11 @@ class Picked:
     @property
     def scores(self) -> NDArray[np.float32]: ...
     @property
-    def steps(self) -> list[tuple[str, str, str, bool, NDArray[np.int32], NDArray[np.float32]]]: ...
+    def steps(self) -> list[tuple[str, str, str, int, NDArray[np.int32], NDArray[np.float32]]]: ...
     @property
-    def pool(self) -> Bitset | None: ...
+    def pools(self) -> list[Bitset]: ...
+    @property
+    def routed(self) -> list[int]: ...
     @property
     def route_best(self) -> float: ...
     @property
@@ -647,9 +654,13 @@ class Picked:
     @property
     def called_gains(self) -> NDArray[np.float32]: ...
     @property
-    def retrieved(self) -> _Found: ...
+    def retrieved(self) -> _Found | None: ...
     @property
     def by_words(self) -> _Found | None: ...
+    @property
+    def retrieved_scores(self) -> tuple[NDArray[np.int32], NDArray[np.float32]]: ...
+    @property
+    def list_turns(self) -> tuple[int, ...] | None: ...
     @property
     def fallback(self) -> NDArray[np.int32]: ...
     @property
@@ -677,11 +688,11 @@ class Selector:
         self,
         *,
         size: int,
-        route_weight: float | None,
+        routes: RoutesStage | None,
         services: float,
         marks: float,
         damps_marks: bool,
-        retrieval: RetrievalStage,
+        retrieval: RetrievalStage | None,
         by_words: RetrievalStage | None,
         no_match: NoMatchStage | None,
         learning: LearningStage | None,
@@ -698,7 +709,7 @@ class Selector:
         reading: Reading,
         allowed: Bitset,
         page: Bitset | None,
-        routed: tuple[NDArray[np.int32], ...] | None,
+        routed: tuple[_Favoured, ...],
         marks: tuple[tuple[str, bool, NDArray[np.int32]], ...],
         called: tuple[_Favoured, ...],
         outcomes: tuple[Learned, ToolKeys, tuple[int, int, int, int], float] | None,
@@ -708,7 +719,7 @@ class Selector:
         max_tools: int | None,
         budget: tuple[object, ...] | None,
         included: Sequence[int],
-        conversation: tuple[bool, Sequence[int], Sequence[int], Sequence[int], Sequence[int]] | None,
+        conversation: tuple[bool, Sequence[int], Sequence[int], Sequence[int], Sequence[int], int] | None,
         sent: Sequence[int],
     ) -> Picked: ...
     @property

@@ -11,6 +11,7 @@ import json
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
+from typing import Any
 
 from toolroll._core import Learned, Reading
 from toolroll.arrays import Part, Vector
@@ -89,6 +90,9 @@ class Context:
         return keys.intersection(self.settings)  # one step, whatever the number of keys
 
 
+_OF_READING = frozenset(("vector", "clauses", "earlier"))
+
+
 @dataclass(slots=True, eq=False)  # not frozen: that sets each field by a call, 3 µs of every selection
 class Turn:
     """One call, gathered: all a decision needs. Never changed.
@@ -122,7 +126,7 @@ class Turn:
         engine_id: names the engine that gathered it; outcomes are reported there.
         tool_list: the tools that came with the request, where the catalog is of these.
         public_only: whether the policy is too old to show any other tools than public ones.
-        reading: what the core has read, where the engine gathered the turn. A changed turn has none.
+        reading: what the core has read, where the engine gathered the turn (`take`). A changed turn has none.
     """
 
     text: str
@@ -157,6 +161,22 @@ class Turn:
     def __post_init__(self) -> None:
         if not self.query:
             self.query = self.text
+
+    def take(self, reading: Reading) -> None:
+        """Reads vector, clauses and earlier turns from the core when somebody first asks for them.
+
+        The core selects from its own copies, so most turns never make these arrays.
+        """
+        self.reading = reading
+        del self.vector, self.clauses, self.earlier
+
+    def __getattr__(self, name: str) -> Any:
+        """Makes a field that `take` has left. Two threads may both make it; the values are equal."""
+        if name not in _OF_READING:
+            raise AttributeError(name)
+        value = getattr(self.reading, name)
+        setattr(self, name, value)
+        return value
 
     def __reduce__(self) -> tuple[type[Turn], tuple[object, ...]]:
         return Turn, tuple([getattr(self, one.name) for one in fields(self) if one.init])

@@ -73,9 +73,9 @@ class Loaded(NamedTuple):
     used: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)  # not frozen: as `Turn`, two are made in each turn
 class Conversation:
-    """The state of one conversation. Every method gives a changed copy.
+    """The state of one conversation. Never changed: every method gives a changed copy.
 
     Attributes:
         turn: number of the turn that it is in; 0 before the first.
@@ -225,12 +225,7 @@ class Conversation:
         return tuple(dict.fromkeys((*[one.name for one in self.loaded], *sticky)))
 
     def sent(self, names: Sequence[str], picked: Collection[str]) -> Conversation:
-        """These names were sent, in this order. picked: those of them that this turn selected.
-
-        Of a turn for which everything is loaded nothing is kept: the list before it counts again.
-        """
-        if self.is_whole:
-            return self
+        """These names were sent, in this order. picked: those of them that this turn selected."""
         turn, listed, before = self.turn, tuple(names[:MOST_LISTED]), self.listed
         if listed[: len(before)] == before:  # as usual: what was sent keeps its place
             turns = [turn if name in picked else at for name, at in zip(before, self.picked, strict=True)]
@@ -238,8 +233,19 @@ class Conversation:
         else:
             last = dict(zip(before, self.picked, strict=True))
             turns = [turn if name in picked else last.get(name, turn) for name in listed]
+        return self.listing(listed, tuple(turns))
+
+    def listing(self, names: tuple[str, ...], turns: tuple[int, ...]) -> Conversation:
+        """These names were sent, in this order. turns: for each, the turn that last selected it.
+
+        Of a turn for which everything is loaded nothing is kept: the list before it counts again.
+        """
+        if self.is_whole:
+            return self
+        if len(names) > MOST_LISTED:
+            names, turns = names[:MOST_LISTED], turns[:MOST_LISTED]
         return Conversation(
-            turn, self.loaded, self.called, self.whole, listed, tuple(turns), self.found, self.heard
+            self.turn, self.loaded, self.called, self.whole, names, turns, self.found, self.heard
         )
 
     def to_record(self) -> dict[str, Any]:

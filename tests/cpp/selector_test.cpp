@@ -40,16 +40,17 @@ std::shared_ptr<const Retriever> retriever_of() {
 
 SoftStages stages_of(std::shared_ptr<const Retriever> retriever) {
   SoftStages stages;
-  stages.route_weight = 0.25F;
+  stages.routes = RoutesStage{RouteMode::kFavour, 0.25F, std::nullopt, false};
   stages.services = 0.15;
   stages.marks = 0.1;
-  stages.retrieval.retriever = std::move(retriever);
-  stages.retrieval.fusion = {1.0F, 0.0F, 0.1F, 200.0F, 0.0F, 0.3F, 0.3F, 0.0F};
-  stages.retrieval.candidates = 20;
-  stages.retrieval.core = 2;
-  stages.retrieval.rescored = 40;
-  stages.retrieval.calibration = Calibration({0.1F, 0.5F, 0.9F}, {0.1F, 0.2F}, true);
-  stages.retrieval.learns = true;
+  RetrievalStage& retrieval = stages.retrieval.emplace();
+  retrieval.retriever = std::move(retriever);
+  retrieval.fusion = {1.0F, 0.0F, 0.1F, 200.0F, 0.0F, 0.3F, 0.3F, 0.0F};
+  retrieval.candidates = 20;
+  retrieval.core = 2;
+  retrieval.rescored = 40;
+  retrieval.calibration = Calibration({0.1F, 0.5F, 0.9F}, {0.1F, 0.2F}, true);
+  retrieval.learns = true;
   stages.no_match = NoMatchStage{20, 0, true};
   const std::vector<std::int32_t> core = {110, 115};  // off the page: nothing else finds them
   stages.learning = LearningStage{
@@ -57,7 +58,7 @@ SoftStages stages_of(std::shared_ptr<const Retriever> retriever) {
   stages.includes = true;
   stages.base = {110};
   stages.pinned = {115};
-  stages.cap = {core, 7, std::nullopt};
+  stages.cap = {core, 7, std::nullopt, std::nullopt};
   stages.list = ListStage{8, false, 0.75, 3.0};
   stages.has_order = true;
   return stages;
@@ -108,9 +109,9 @@ struct World {
   std::vector<std::int64_t> turns = {1, 2, 3, 1};
   std::vector<std::int32_t> sent = {22, -1, 110};
   std::vector<std::int32_t> costs = std::vector<std::int32_t>(kRows, 10);
-  std::vector<std::span<const std::int32_t>> routes = {routed};
+  std::vector<ToolkitRows> routes = {{routed, 1.0}};
   std::vector<MarkedRows> marks = {{marked, true}, {routed, false}};
-  std::vector<CalledRows> calls = {{called, 0.2}};
+  std::vector<ToolkitRows> calls = {{called, 0.2}};
   std::vector<Part> clauses = {{"word3", vector, 1.0F, 1.0F}, {"word4", {}, 1.0F, 1.0F}};
 
   World() { page = Bitset::join(Bitset::full(100), Bitset(20)); }
@@ -122,7 +123,6 @@ struct World {
             .allowed = allowed,
             .page = &page,
             .routed = routes,
-            .has_route = true,
             .marks = marks,
             .called = calls,
             .learned = &learned,
@@ -136,15 +136,16 @@ struct World {
             .budget = 100,
             .costs = {costs, {}},
             .included = included,
-            .conversation = ConversationRows{false, loaded, called, listed, turns},
+            .conversation = ConversationRows{false, loaded, called, listed, turns, 4},
             .sent = sent};
   }
 };
 
 bool equal(const Picked& a, const Picked& b) {
   return a.rows == b.rows && a.scores == b.scores && a.steps.size() == b.steps.size() &&
-         a.retrieved.columns.scores == b.retrieved.columns.scores &&
-         a.retrieved.confidence == b.retrieved.confidence && a.before_list == b.before_list;
+         a.retrieved->columns.scores == b.retrieved->columns.scores &&
+         a.retrieved->confidence == b.retrieved->confidence && a.before_list == b.before_list &&
+         a.list_turns == b.list_turns;
 }
 
 TEST_CASE("every stage leaves its step, and the last one is the selection") {
@@ -200,9 +201,9 @@ TEST_CASE("misuse throws") {
   const std::vector<std::int32_t> unknown = {-1};
   const std::vector<float> not_finite(kDim, std::numeric_limits<float>::quiet_NaN());
   const Bitset small(3);
-  const std::vector<std::span<const std::int32_t>> routes = {beyond};
+  const std::vector<ToolkitRows> routes = {{beyond, 1.0}};
   const std::vector<MarkedRows> marks = {{unknown, true}};
-  const std::vector<CalledRows> calls = {{beyond, 1.0}};
+  const std::vector<ToolkitRows> calls = {{beyond, 1.0}};
   const std::vector<std::function<void(Ask&)>> mistakes = {
       [&](Ask& ask) { ask.page = &small; },
       [&](Ask& ask) { ask.routed = routes; },

@@ -59,6 +59,17 @@ struct RetrievalStage {
   bool is_damped = false;         ///< whether the trail says what damping took
 };
 
+/// What a keyword or pattern in the message does to its toolkits; see Routes in Python.
+enum class RouteMode : std::uint8_t { kFavour, kNarrow, kFill, kIgnore };
+
+/// The stage Routes.
+struct RoutesStage {
+  RouteMode mode = RouteMode::kFavour;
+  float weight = 0.0F;                              ///< what a favoured row gains
+  std::optional<std::vector<std::int32_t>> no_hit;  ///< rows that count as hit when none is
+  bool scores = false;                              ///< with kNarrow, a row's score is its hit's
+};
+
 /// The stage NoMatch.
 struct NoMatchStage {
   std::size_t most = 0;  ///< rows where k is open
@@ -85,6 +96,7 @@ struct CapStage {
   std::vector<std::int32_t> core;
   std::optional<std::size_t> k;
   std::optional<std::size_t> max_tools;
+  std::optional<std::size_t> unranked;  ///< the most rows of a set that no stage has ranked
 };
 
 /// The stage ConversationList, as far as it does not follow from the cap.
@@ -95,13 +107,14 @@ struct ListStage {
   double growth = 0.0;  ///< 0: each turn sends what it selects
 };
 
-/// The stages in their order; an absent one changes nothing.
+/// The stages in their order; an absent one changes nothing. Routes that fill stand behind the
+/// stages that reorder.
 struct SoftStages {
-  std::optional<float> route_weight;
+  std::optional<RoutesStage> routes;
   double services = 0.0;  ///< what rows gain whose service the message names
   double marks = 0.0;     ///< what rows gain that deal with a mark of the message
   bool damps_marks = false;
-  RetrievalStage retrieval;
+  std::optional<RetrievalStage> retrieval;
   std::optional<RetrievalStage> by_words;
   std::optional<NoMatchStage> no_match;
   std::optional<LearningStage> learning;
@@ -112,6 +125,8 @@ struct SoftStages {
   CapStage cap;
   std::optional<ListStage> list;
   bool has_order = false;
+
+  bool fills() const { return routes && routes->mode == RouteMode::kFill && retrieval; }
 };
 
 /// The rows that deal with a mark of the message, or belong to a service that it names.
@@ -120,9 +135,9 @@ struct MarkedRows {
   bool is_service;
 };
 
-/// The rows of a toolkit that was called before, and what they gain.
-struct CalledRows {
-  std::span<const std::int32_t> rows;
+/// The rows of a toolkit that was hit or called before, and what they gain.
+struct ToolkitRows {
+  std::span<const std::int32_t> rows;  // ascending, each once
   double weight;
 };
 
@@ -133,6 +148,7 @@ struct ConversationRows {
   std::span<const std::int32_t> recent;  // called in the last turns, newest first, each name once
   std::span<const std::int32_t> listed;  // sent before, in order
   std::span<const std::int64_t> picked;  // for each of these, the turn that last selected it
+  std::int64_t turn = 0;
 };
 
 /// One turn. It refers to the caller's memory.
@@ -142,11 +158,10 @@ struct Ask {
   std::span<const Part> clauses;
   std::span<const Part> earlier;
   const Bitset& allowed;
-  const Bitset* page = nullptr;                           // the rows on the page, if one matches
-  std::span<const std::span<const std::int32_t>> routed;  // rows of each toolkit that was hit
-  bool has_route = false;                                 // whether one was; it may have no rows
+  const Bitset* page = nullptr;         // the rows on the page, if one matches
+  std::span<const ToolkitRows> routed;  // each toolkit that was hit, which may have no rows
   std::span<const MarkedRows> marks;
-  std::span<const CalledRows> called;  // the latest turn first
+  std::span<const ToolkitRows> called;  // the latest turn first
   const Learned* learned = nullptr;    // `keys` is there where this is
   const ToolKeys* keys = nullptr;
   Scopes scopes{};
@@ -167,6 +182,10 @@ enum class Verb : std::uint8_t { kNarrow, kAdmit, kRescore, kReorder, kArrange }
 enum class Reason : std::uint8_t {
   kPageMatch,
   kRouteHit,
+  kRouteScore,
+  kRouteDefault,
+  kRouteIgnore,
+  kRouteFill,
   kMarkHit,
   kAffinity,
   kNearest,
@@ -180,6 +199,8 @@ enum class Reason : std::uint8_t {
   kIncluded,
   kBase,
   kPinned,
+  kWhole,
+  kUnranked,
   kCoreFirst,
   kBeyondK,
   kMaxTools,
@@ -195,6 +216,7 @@ enum class Found : std::uint8_t {
   kNothing,
   kPage,
   kRoutes,
+  kRouted,
   kMarks,
   kCalled,
   kRetrieved,
@@ -209,10 +231,13 @@ const char* name(Found found);
 
 /// One step of the trail: what is in play after it.
 struct Step {
+  static constexpr std::int32_t kColumns = -1;
+
   Verb verb;
   Reason reason;
   Found found;
-  bool is_pool;         // a set is in play, and the rows below are those with evidence
+  std::int32_t set;     // in play: 0 what is allowed, n Picked::pools[n - 1]; the rows below have
+                        // evidence. kColumns: the rows below are in play
   std::uint32_t begin;  // of its rows and scores in Picked::rows and Picked::scores
   std::uint32_t end;
 };
@@ -243,18 +268,21 @@ struct Picked {
   std::vector<Step> steps;
   std::vector<std::int32_t> rows;  // of all steps, one behind the other
   std::vector<float> scores;
-  std::optional<Bitset> pool;  // in play until retrieval, where a page narrowed what is allowed
+  std::vector<Bitset> pools;         // sets that were in play, in order
+  std::vector<std::int32_t> routed;  // of Ask::routed, those that count
   double route_best = 0.0;
   std::vector<std::int32_t> marked;  // rows that gain by a mark
   std::vector<float> mark_gains;     // of these, for each mark, one behind the other
   double mark_best = 0.0;
   std::vector<std::int32_t> called;  // rows that gain by a call
   std::vector<float> called_gains;
-  FoundTools retrieved;
+  std::optional<FoundTools> retrieved;
   std::optional<FoundTools> by_words;
   std::vector<std::int32_t> fallback;
   std::optional<Reranked> reranked;
-  std::vector<std::int32_t> before_list;
+  std::optional<std::vector<std::int32_t>> before_list;  // where the list changed the selection
+  /// For each selected row, the turn that last selected it; only of a turn with a list.
+  std::optional<std::vector<std::int64_t>> list_turns;
 
   /// The selected rows, in order, and their scores.
   std::span<const std::int32_t> selected() const;

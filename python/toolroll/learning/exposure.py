@@ -6,7 +6,7 @@ import base64
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,8 +17,7 @@ _TOOL = struct.Struct("<QQQd")  # a tool's three keys, and its share of calls
 _KEYS = struct.Struct("<QQQ")
 
 
-@dataclass(frozen=True, slots=True)
-class ShownTool:
+class ShownTool(NamedTuple):
     """A tool that the model was shown, or that it found by a search afterwards.
 
     Attributes:
@@ -116,6 +115,8 @@ def unpack_tools(names: Sequence[str], packed: bytes) -> tuple[ShownTool, ...]:
     if len(packed) != len(names) * _TOOL.size:
         raise ValueError(f"has {len(packed)} bytes of keys for {len(names)} tools")
     return tuple(
-        ShownTool(name, ToolKey(arm, intent, group), expected)
-        for name, (arm, intent, group, expected) in zip(names, _TOOL.iter_unpack(packed), strict=True)
+        [
+            ShownTool(name, ToolKey(arm, intent, group), expected)
+            for name, (arm, intent, group, expected) in zip(names, _TOOL.iter_unpack(packed), strict=True)
+        ]
     )

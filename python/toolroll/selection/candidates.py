@@ -320,6 +320,11 @@ class Candidates:
         return self.rows if found is None else found.rows
 
     @property
+    def list_turns(self) -> tuple[int, ...] | None:
+        """For each row, the turn of the conversation that last selected it; None where nobody has counted."""
+        return None
+
+    @property
     def last_pool(self) -> Bitset:
         """What was in play when that was last a set: what later stages chose from."""
         step = self

@@ -435,27 +435,26 @@ class Engine(NoConversation):
 
     def _turn(self, begun: _Begun, reading: Reading, conversation: Conversation | None) -> Turn:
         """The turn. reading: with its vectors."""
-        request, context, text, vector = begun.request, begun.context, reading.text, reading.vector
+        request, context, text = begun.request, begun.context, reading.text
         learned = self._learned(context.org)
         turn = Turn(
             text=text,
             context=context,
-            vector=vector,
-            k=_limit("k", request.k),
-            max_tools=_limit("max_tools", request.max_tools),
-            budget_tokens=_limit("budget_tokens", request.budget_tokens),
+            k=None if request.k is None else _limit("k", request.k),
+            max_tools=None if request.max_tools is None else _limit("max_tools", request.max_tools),
+            budget_tokens=None
+            if request.budget_tokens is None
+            else _limit("budget_tokens", request.budget_tokens),
             always_include=_names("always_include", request.always_include),
             sent=_names("sent", request.sent),
             seed=_session_seed(context.org, context.session) if context.session else self._draw(),
             query=reading.query,
             trust=reading.trust,
-            clauses=reading.clauses,
-            earlier=reading.earlier,
             stored=begun.snapshot.settings(context.org),
             revision=begun.snapshot.revision,
             at=round(self._clock() * 1e6) / 1e6,  # as events keep it: a replay must read the same
             learned=learned,
-            category="" if learned is None else self._classifier.category(text, vector),
+            category="" if learned is None else self._classifier.category(text, reading.vector),
             conversation=conversation,
             shown=request.shown,
             is_search=begun.is_search,
@@ -466,7 +465,7 @@ class Engine(NoConversation):
             tool_list=begun.snapshot.tool_list,
             public_only=begun.snapshot.expired is not None,
         )
-        turn.reading = reading
+        turn.take(reading)
         return turn
 
     def _finish(
@@ -641,9 +640,7 @@ def _names(name: str, value: Collection[str]) -> tuple[str, ...]:
     return () if type(value) is tuple and not value else names(value, name)
 
 
-def _limit(name: str, limit: int | None) -> int | None:
-    if limit is None:
-        return None
+def _limit(name: str, limit: int) -> int:
     try:
         if isinstance(limit, bool) or (number := operator.index(limit)) < 0:
             raise TypeError

@@ -44,13 +44,13 @@ def exposure_of(selection: Selection, reporter: str, category: str) -> Exposure:
 
 def packed_tools(selection: Selection) -> bytes:
     """What `pack_tools` makes of the tools in a selection that was not delivered yet."""
-    catalog, rows = selection.catalog, selection.rows
+    catalog, rows, in_order = selection.catalog, selection.rows, selection.candidates.in_order
     known: dict[int, bytes] = catalog.remembered("packed keys", dict)
     try:
-        keys = [known[row] for row in rows.tolist()]
+        keys = [known[row] for row in in_order]
     except KeyError:
-        known |= {row: pack_key(catalog.tool_key(row)) for row in rows.tolist()}
-        keys = [known[row] for row in rows.tolist()]
+        known |= {row: pack_key(catalog.tool_key(row)) for row in in_order}
+        keys = [known[row] for row in in_order]
     found_rows, scores = selection.candidates.retrieved_scores
     return packed_calls(
         keys, rows, found_rows, scores, temperature=TEMPERATURE, calls=_CALLS, elsewhere=_ELSEWHERE

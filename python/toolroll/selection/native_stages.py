@@ -19,11 +19,12 @@ from toolroll._core import (
     ListStage,
     NoMatchStage,
     RetrievalStage,
+    RoutesStage,
     Selector,
     ThompsonStage,
     ToolKeys,
 )
-from toolroll.arrays import Rows
+from toolroll.arrays import NO_ROWS, Rows
 from toolroll.catalog.mark_table import MarkHit
 from toolroll.catalog.stacked import StackedColumn
 from toolroll.context import Turn
@@ -46,22 +47,13 @@ from toolroll.selection.stages.retrieval import Retrieval
 from toolroll.selection.stages.routes import Routes
 from toolroll.selection.stages.stable_order import StableOrder
 
-# The stages of `Selector`, in its order.
-_ORDER: tuple[type[Stage], ...] = (
-    Page,
-    Routes,
-    Marks,
-    Affinity,
-    Retrieval,
-    LexicalRetrieval,
-    NoMatch,
-    Learning,
-    Thompson,
-    AlwaysIncluded,
-    Cap,
-    ConversationList,
-    StableOrder,
-)
+# The stages of `Selector`, in its order: for routes that fill, and for all others.
+_FIRST: tuple[type[Stage], ...] = (Marks, Affinity, Retrieval)
+_UNMATCHED: tuple[type[Stage], ...] = (LexicalRetrieval, NoMatch)
+_LEARNT: tuple[type[Stage], ...] = (Learning, Thompson)
+_LAST: tuple[type[Stage], ...] = (AlwaysIncluded, Cap, ConversationList, StableOrder)
+_FILLING = (Page, *_FIRST, *_LEARNT, Routes, *_UNMATCHED, *_LAST)
+_ORDER = (Page, Routes, *_FIRST, *_UNMATCHED, *_LEARNT, *_LAST)
 _NO_PAGE = Page(NO_PAGES)
 _NO_WORDS: Words = ()
 _NO_HITS: Mapping[str, str] = {}
@@ -103,7 +95,9 @@ class NativeStages:
     def of(cls, stages: Sequence[Stage], size: int) -> NativeStages | None:
         """These stages; None where the core lacks one of them, or has them in another order."""
         found = {type(stage): stage for stage in stages}
-        if tuple(found) != tuple(kind for kind in _ORDER if kind in found) or len(found) != len(stages):
+        fills = any(isinstance(stage, Routes) and stage.mode == "fill" for stage in stages)
+        order = _FILLING if fills and Retrieval in found else _ORDER
+        if tuple(found) != tuple(kind for kind in order if kind in found) or len(found) != len(stages):
             return None
 
         def stage(kind: type[T]) -> T | None:
@@ -117,9 +111,9 @@ class NativeStages:
         if routes is not None and routes.mode == "ignore" and routes.no_hit is None:
             routes = None
         if (
-            retrieval is None
-            or cap is None
-            or (routes is not None and (routes.mode != "favour" or routes.toolkits is not None))
+            cap is None
+            or (retrieval is None and not found.keys().isdisjoint((*_FIRST, *_LEARNT, LexicalRetrieval)))
+            or (fills and routes is not None and routes.cap is not cap)
             or (listing is not None and listing.cap is not cap)
             or (
                 no_match is not None
@@ -130,11 +124,11 @@ class NativeStages:
         by_words, always, marks = stage(LexicalRetrieval), stage(AlwaysIncluded), stage(Marks)
         selector = Selector(
             size=size,
-            route_weight=None if routes is None else routes.weight,
+            routes=None if routes is None else _routes(routes),
             services=0.0 if marks is None else marks.services,
             marks=0.0 if marks is None else marks.marks,
             damps_marks=marks is not None and marks.damping is not None,
-            retrieval=_retrieval(retrieval),
+            retrieval=None if retrieval is None else _retrieval(retrieval),
             by_words=None if by_words is None else _retrieval(by_words.by_words),
             no_match=None
             if no_match is None
@@ -146,7 +140,7 @@ class NativeStages:
             includes=always is not None,
             base=[] if always is None else always.base.tolist(),
             pinned=[] if always is None else always.pinned.tolist(),
-            cap=CapStage(sorted(cap.core, key=cap.core.__getitem__), cap.k, cap.max_tools),
+            cap=CapStage(sorted(cap.core, key=cap.core.__getitem__), cap.k, cap.max_tools, cap.unranked),
             list=None if listing is None else _list(listing),
             has_order=StableOrder in found,
         )
@@ -159,7 +153,7 @@ class NativeStages:
             stage(Affinity),
             cap,
             listing,
-            retrieval.damping is not None,
+            retrieval is not None and retrieval.damping is not None,
             next((one.keys for one in by_outcomes if one is not None and one.keys), None),
             0.0 if learning is None else learning.weights.explore,
         )
@@ -174,10 +168,12 @@ class NativeStages:
         allowed, context, text, query = candidates.allowed, turn.context, turn.text, turn.query
         if candidates.pool is not allowed or len(candidates.rows):
             raise NotNative("other stages have run before")
-        page, words, routed = self.page.table.kept(context), _NO_HITS, None
-        if self.routes is not None and (words := self.routes.table.hits(text, query)):
-            rows = self.routes.table.rows
-            routed = tuple([rows[toolkit] for toolkit in words if toolkit in rows])
+        page, words, routed = self.page.table.kept(context), _NO_HITS, _NONE
+        if self.routes is not None and self.routes.mode != "ignore":
+            words, cosines = self.routes.hits(turn)
+            if words:
+                rows = self.routes.table.rows
+                routed = tuple([(rows.get(name, NO_ROWS), cosines.get(name, 1.0)) for name in words])
         marks = _NO_MARKS if self.marks is None else self.marks.table.hits(text, query)
         cap, conversation = self.cap, turn.conversation
         names, max_tools = cap.names, turn.max_tools
@@ -232,7 +228,7 @@ class NativeStages:
 
     def _conversation(
         self, conversation: Conversation
-    ) -> tuple[bool, list[int], list[int], list[int], tuple[int, ...]] | None:
+    ) -> tuple[bool, list[int], list[int], list[int], tuple[int, ...], int] | None:
         """The rows of a conversation's tools; -1 for a tool that is not in the catalog."""
         if self.listing is None:
             return None
@@ -243,7 +239,13 @@ class NativeStages:
             [row(name, -1) for name in conversation.recent(self.listing.retention)],
             [row(name, -1) for name in conversation.listed],
             conversation.picked,
+            conversation.turn,
         )
+
+
+def _routes(stage: Routes) -> RoutesStage:
+    no_hit = None if stage.no_hit is None else stage.table.rows_of(stage.no_hit).tolist()
+    return RoutesStage(stage.mode, stage.weight, no_hit, stage.scores)
 
 
 def _retrieval(stage: Retrieval) -> RetrievalStage:

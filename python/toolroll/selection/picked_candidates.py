@@ -62,20 +62,24 @@ class PickedCandidates(Candidates):
 
     @property
     def retrieved(self) -> RetrievalResult | None:
-        """What retrieval found."""
+        """What retrieval found; None where it did not run."""
         by_words = self._picked.by_words
         return self._retrieved() if by_words is None else self._by_words(by_words)
 
     @property
     def retrieved_scores(self) -> tuple[Rows, Scores]:
-        """The rows that retrieval found, and their scores."""
-        rows, scores, *_ = self._picked.by_words or self._picked.retrieved
-        return rows, scores
+        """The rows that retrieval found, and their scores; none where it did not run."""
+        return self._picked.retrieved_scores
 
     @property
     def before_list(self) -> Rows:
         """int32[n]: the rows before the list of the conversation had a say; these rows where it had none."""
         return self._picked.before_list
+
+    @property
+    def list_turns(self) -> tuple[int, ...] | None:
+        """For each selected row, the turn of the conversation that last selected it; None without a list."""
+        return self._picked.list_turns
 
     def __len__(self) -> int:
         return len(self._picked.selected)
@@ -94,10 +98,9 @@ class PickedCandidates(Candidates):
 
     def _last_step(self) -> Candidates:
         picked, start = self._picked, self._start
-        pool = start.pool if picked.pool is None else picked.pool
-        step = start
-        for verb, reason, found, is_pool, rows, scores in picked.steps:
-            in_play, evidence = pool if is_pool else None, self._evidence(found)
+        pools, step = (start.pool, *picked.pools), start
+        for verb, reason, found, at, rows, scores in picked.steps:
+            in_play, evidence = None if at < 0 else pools[at], self._evidence(found)
             step = Candidates(start.allowed, in_play, rows, scores, verb, reason, evidence, step)
         return step
 
@@ -110,6 +113,9 @@ class PickedCandidates(Candidates):
                 return Evidence(NO_ROWS, words=page)
             case "routes":
                 return Hits(NO_ROWS, words=tuple(routes.items()), best=picked.route_best)
+            case "routed":
+                words = tuple(routes.items())
+                return Evidence(NO_ROWS, words=tuple([words[at] for at in picked.routed]))
             case "marks":
                 gains = zip(marks, picked.mark_gains, strict=True)
                 terms = tuple([(mark.label, 1.0, column) for mark, column in gains])
@@ -133,9 +139,10 @@ class PickedCandidates(Candidates):
                 return BeforeList(picked.before_list)
         return None
 
-    def _retrieved(self) -> RetrievalResult:
+    def _retrieved(self) -> RetrievalResult | None:
         turn, *_, is_damped, _ = self._said
-        return _result(self._picked.retrieved, turn, is_damped)
+        columns = self._picked.retrieved
+        return None if columns is None else _result(columns, turn, is_damped)
 
     def _by_words(self, columns: FoundColumns) -> RetrievalResult:
         turn, *_, is_damped, _ = self._said

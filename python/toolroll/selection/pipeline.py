@@ -33,6 +33,8 @@ from toolroll.selection.stages import HardStage, Stage
 _log = logging.getLogger("toolroll")
 
 _RETENTION = Retention()
+_MOST_PERMITTED = 64  # contexts of which the answer of the hard stages is kept
+_MOST_PERMITTED_ROWS = 1 << 24  # rows of their sets together: some megabytes
 _AS_IT_IS = Reader(None, clauses=False)
 
 
@@ -97,7 +99,8 @@ class Pipeline:
     build_s: float = 0.0
     is_native: bool = True
     _start: Candidates = field(init=False, repr=False)
-    _last: list[_Permitted] = field(default_factory=list, init=False, repr=False)  # one, or none yet
+    # By the identity of the context, which is kept alive here; forgotten all at once when there are too many.
+    _permitted: dict[int, _Permitted] = field(default_factory=dict, init=False, repr=False)
     _native_soft: NativeStages | None = field(init=False, repr=False)
     _native_search: NativeStages | None = field(init=False, repr=False)
 
@@ -193,14 +196,18 @@ class Pipeline:
         return self._allowed(turn, _StageRunner([] if failures is None else failures, [])).allowed
 
     def _allowed(self, turn: Turn, runner: _StageRunner) -> Candidates:
-        """What the hard stages leave. The last answer is kept: the turns of a caller follow each other."""
-        for last in self._last:
-            if last.holds_for(turn):
-                return last.candidates
+        """What the hard stages leave. Answers are kept: an application has few contexts, or reuses them."""
+        context = turn.context
+        known = self._permitted.get(id(context))
+        if known is not None and known.holds_for(turn):
+            return known.candidates
         before = len(runner.failures)
         candidates = self._forbidden(turn, runner)
-        if len(runner.failures) == before and turn.context.has_fixed_settings:
-            self._last[:] = [_Permitted(turn.context, turn.stored, turn.public_only, candidates)]
+        if len(runner.failures) == before and context.has_fixed_settings:
+            kept = len(self._permitted)
+            if kept >= _MOST_PERMITTED or kept * len(self.catalog) >= _MOST_PERMITTED_ROWS:
+                self._permitted.clear()
+            self._permitted[id(context)] = _Permitted(context, turn.stored, turn.public_only, candidates)
         return candidates
 
     def _forbidden(self, turn: Turn, runner: _StageRunner) -> Candidates:

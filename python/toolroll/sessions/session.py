@@ -511,6 +511,8 @@ class Session:
         """The conversation with the list that the next turn begins with."""
         if self.context.required:  # a short cut leaves the conversation's list alone
             return now
+        if not is_step and (turns := selection.candidates.list_turns) is not None:
+            return now.listing(selection.names, turns)
         picked = {*now.held(self._state.retention)}
         if not is_step:
             tools = selection.catalog.tools

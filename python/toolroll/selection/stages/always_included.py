@@ -29,7 +29,8 @@ class AlwaysIncluded:
     def __call__(self, candidates: Candidates, turn: Turn) -> Candidates:
         if turn.always_include:
             rows = [self.names[name] for name in dict.fromkeys(turn.always_include) if name in self.names]
-            candidates = candidates.admit(np.array(rows, np.int32), "always_include")
+            if rows:
+                candidates = candidates.admit(np.array(rows, np.int32), "always_include")
         if len(self.base):
             candidates = candidates.admit(self.base, "base")
         if len(self.pinned):

@@ -57,7 +57,7 @@ class Routes:
             if self.no_hit is None:
                 return candidates
             return candidates.narrow(self.table.bitset_of(self.no_hit), "route.ignore")
-        hits, cosines = self._hits(turn)
+        hits, cosines = self.hits(turn)
         if self.mode == "favour":
             return self._favour(candidates, hits)
         # What an earlier stage left is what can be hit; retrieval has since picked some of it.
@@ -67,7 +67,7 @@ class Routes:
             return self._fill(candidates, hits, pool, turn)
         return self._narrow(candidates, hits, cosines)
 
-    def _hits(self, turn: Turn) -> tuple[dict[str, str], dict[str, float]]:
+    def hits(self, turn: Turn) -> tuple[dict[str, str], dict[str, float]]:
         """Toolkit → what hit it; and the cosines of toolkits that no keyword or pattern hit."""
         hits = self.table.hits(turn.text, turn.query)
         cosines: dict[str, float] = {}

@@ -335,10 +335,10 @@ RetrievalStage retrieval_stage(std::shared_ptr<Retriever> retriever, const Fusio
 
 void bind_selector(py::module_& m) {
   py::class_<RoutesStage>(m, "RoutesStage")
-      .def(py::init([](const std::string& mode, float weight, std::optional<Rows> no_hit,
-                       bool scores) {
-             return RoutesStage{route_mode(mode), weight, std::move(no_hit), scores};
-           }),
+      .def(py::init(
+               [](const std::string& mode, float weight, std::optional<Rows> no_hit, bool scores) {
+                 return RoutesStage{route_mode(mode), weight, std::move(no_hit), scores};
+               }),
            py::arg("mode"), py::arg("weight"), py::arg("no_hit"), py::arg("scores"));
   py::class_<RetrievalStage>(m, "RetrievalStage")
       .def(py::init(&retrieval_stage), py::kw_only(), py::arg("retriever"), py::arg("fusion"),
@@ -361,11 +361,10 @@ void bind_selector(py::module_& m) {
            }),
            py::arg("core").noconvert(), py::arg("k"));
   py::class_<CapStage>(m, "CapStage")
-      .def(py::init(
-               [](Rows core, std::optional<std::size_t> k, std::optional<std::size_t> max_tools,
-                  std::optional<std::size_t> unranked) {
-                 return CapStage{std::move(core), k, max_tools, unranked};
-               }),
+      .def(py::init([](Rows core, std::optional<std::size_t> k,
+                       std::optional<std::size_t> max_tools, std::optional<std::size_t> unranked) {
+             return CapStage{std::move(core), k, max_tools, unranked};
+           }),
            py::arg("core"), py::arg("k"), py::arg("max_tools"), py::arg("unranked"));
   py::class_<ListStage>(m, "ListStage")
       .def(py::init<std::size_t, bool, double, double>(), py::arg("sticky_tools"),
@@ -415,11 +414,10 @@ void bind_selector(py::module_& m) {
                                     no_match, learning, thompson, includes, std::move(base),
                                     std::move(pinned), cap, list, has_order});
            }),
-           py::kw_only(), py::arg("size"), py::arg("routes"), py::arg("services"),
-           py::arg("marks"), py::arg("damps_marks"), py::arg("retrieval"), py::arg("by_words"),
-           py::arg("no_match"), py::arg("learning"), py::arg("thompson"), py::arg("includes"),
-           py::arg("base"), py::arg("pinned"), py::arg("cap"), py::arg("list"),
-           py::arg("has_order"))
+           py::kw_only(), py::arg("size"), py::arg("routes"), py::arg("services"), py::arg("marks"),
+           py::arg("damps_marks"), py::arg("retrieval"), py::arg("by_words"), py::arg("no_match"),
+           py::arg("learning"), py::arg("thompson"), py::arg("includes"), py::arg("base"),
+           py::arg("pinned"), py::arg("cap"), py::arg("list"), py::arg("has_order"))
       .def("pick", &pick, py::arg("reading"), py::arg("allowed"), py::arg("page"),
            py::arg("routed"), py::arg("marks"), py::arg("called"), py::arg("outcomes"),
            py::arg("seed"), py::arg("k"), py::arg("room"), py::arg("max_tools"), py::arg("budget"),

@@ -192,8 +192,12 @@ class PartQuery {
     if (vectors_ != nullptr) {
       const float dense = part_->trust * fusion_->dense;
       evidence.dense = vectors_->scores(part_->vector, rows);
-      if (learned_vectors.has_any()) evidence.raw_dense = evidence.dense;
-      learned_vectors.blend(part_->vector, evidence.dense);
+      LearnedVectors::Direction direction;
+      if (learned_vectors.has_any()) {
+        direction = learned_vectors.directed(part_->vector);
+        evidence.raw_dense = evidence.dense;
+      }
+      learned_vectors.blend(direction, evidence.dense);
       for (std::vector<float>* scores : {&evidence.dense, &evidence.raw_dense}) {
         for (float& score : *scores) score = dense * std::max(score - fusion_->dense_floor, 0.0F);
       }
@@ -204,7 +208,7 @@ class PartQuery {
         }
       }
       if (learned_vectors.has_any()) evidence.raw_intents = evidence.intents;
-      learned_vectors.recall(part_->vector, fusion_->intent_floor, evidence.intents);
+      learned_vectors.recall(direction, fusion_->intent_floor, evidence.intents);
       const float weight = part_->trust * fusion_->intents;
       for (std::vector<float>* scores : {&evidence.intents, &evidence.raw_intents}) {
         for (float& score : *scores) score *= weight;

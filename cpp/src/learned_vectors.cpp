@@ -74,6 +74,7 @@ void LearnedVectors::nominate(std::span<const float> query, std::size_t most, co
 void LearnedVectors::look_up(std::span<const std::int32_t> rows, float unrelated, float related) {
   entries_.clear();
   if (is_empty()) return;
+  entries_.reserve(rows.size());
   subjects_.clear();
   for (const std::int32_t row : rows) {
     subjects_.push_back(input_.keys->subject(input_.first_row + static_cast<std::size_t>(row)));
@@ -102,10 +103,8 @@ std::vector<std::size_t> LearnedVectors::places() const {
   return out;
 }
 
-void LearnedVectors::blend(std::span<const float> query, std::span<float> cosines) const {
-  if (entries_.empty()) return;
-  const Direction direction = directed(query);
-  if (direction.codes.empty()) return;
+void LearnedVectors::blend(const Direction& direction, std::span<float> cosines) const {
+  if (entries_.empty() || direction.codes.empty()) return;
   const DotKernels& kernels = dot_kernels();
   for (const Entry& entry : entries_) {
     std::int32_t product = 0;
@@ -116,11 +115,8 @@ void LearnedVectors::blend(std::span<const float> query, std::span<float> cosine
   }
 }
 
-void LearnedVectors::recall(std::span<const float> query, float floor,
-                            std::span<float> above) const {
-  if (entries_.empty()) return;
-  const Direction direction = directed(query);
-  if (direction.codes.empty()) return;
+void LearnedVectors::recall(const Direction& direction, float floor, std::span<float> above) const {
+  if (entries_.empty() || direction.codes.empty()) return;
   const DotKernels& kernels = dot_kernels();
   const double half_life = input_.learned->rates().vector_half_s;
   std::array<std::int32_t, kMostExemplars> products;

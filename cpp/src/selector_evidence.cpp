@@ -1,9 +1,9 @@
-#include "selector_turn.hpp"
-
 #include <algorithm>
 #include <cstdint>
 #include <utility>
 #include <vector>
+
+#include "selector_turn.hpp"
 
 namespace toolroll {
 namespace {

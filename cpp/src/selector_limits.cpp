@@ -1,8 +1,8 @@
-#include "selector_turn.hpp"
-
 #include <algorithm>
 #include <optional>
 #include <vector>
+
+#include "selector_turn.hpp"
 
 namespace toolroll {
 

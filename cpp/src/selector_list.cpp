@@ -1,11 +1,11 @@
-#include "selector_turn.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <compare>
 #include <optional>
 #include <utility>
 #include <vector>
+
+#include "selector_turn.hpp"
 
 namespace toolroll {
 namespace {

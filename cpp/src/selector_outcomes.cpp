@@ -1,10 +1,9 @@
-#include "selector_turn.hpp"
-
 #include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "selector_turn.hpp"
 #include "toolroll/thompson.hpp"
 
 namespace toolroll {

@@ -1,10 +1,10 @@
-#include "selector_turn.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <optional>
 #include <utility>
 #include <vector>
+
+#include "selector_turn.hpp"
 
 namespace toolroll {
 namespace {
@@ -90,8 +90,8 @@ void Selector::Turn::fall_back() {
   if (picked_.retrieved && !picked_.retrieved->columns.rows.empty()) {
     if (has_core) return;
     const Rows& retrieved = picked_.retrieved->columns.rows;
-    rows_.assign(retrieved.begin(), retrieved.begin() + static_cast<std::ptrdiff_t>(
-                                                            std::min(most, retrieved.size())));
+    rows_.assign(retrieved.begin(),
+                 retrieved.begin() + static_cast<std::ptrdiff_t>(std::min(most, retrieved.size())));
   } else if (!has_core || is_narrowed()) {
     last_choice().each([&](std::int32_t row) {
       if (!is_core(row)) rows_.push_back(row);

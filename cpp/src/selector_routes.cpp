@@ -1,7 +1,7 @@
-#include "selector_turn.hpp"
-
 #include <algorithm>
 #include <cstdint>
+
+#include "selector_turn.hpp"
 
 namespace toolroll {
 

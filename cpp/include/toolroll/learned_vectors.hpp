@@ -48,11 +48,18 @@ class LearnedVectors {
   bool has_any() const { return !entries_.empty(); }
   /// The places of these rows among those that were looked up, ascending.
   std::vector<std::size_t> places() const;
+  /// A query of length 1 in 8 bits, padded. A query of zeros has no codes.
+  struct Direction {
+    std::vector<std::int8_t> codes;
+    float step = 0.0F;
+  };
+  Direction directed(std::span<const float> query) const;
+
   /// Replaces the cosines of the rows that were looked up by the weighted sums described above.
-  void blend(std::span<const float> query, std::span<float> cosines) const;
+  void blend(const Direction& direction, std::span<float> cosines) const;
   /// above[i] of row i becomes at least (cosine with the row's nearest message - floor), scaled by
   /// the message's age and by how alike the row's messages are.
-  void recall(std::span<const float> query, float floor, std::span<float> above) const;
+  void recall(const Direction& direction, float floor, std::span<float> above) const;
 
  private:
   struct Entry {
@@ -61,12 +68,6 @@ class LearnedVectors {
     float share;  // w, scaled by trust
     float trust;  // how alike the messages are, in [0, 1]
   };
-  /// A query of length 1 in 8 bits, padded. A query of zeros has no codes.
-  struct Direction {
-    std::vector<std::int8_t> codes;
-    float step = 0.0F;
-  };
-  Direction directed(std::span<const float> query) const;
 
   LearnedInput input_;
   std::size_t size_ = 0;

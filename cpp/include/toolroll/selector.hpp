@@ -162,7 +162,7 @@ struct Ask {
   std::span<const ToolkitRows> routed;  // each toolkit that was hit, which may have no rows
   std::span<const MarkedRows> marks;
   std::span<const ToolkitRows> called;  // the latest turn first
-  const Learned* learned = nullptr;    // `keys` is there where this is
+  const Learned* learned = nullptr;     // `keys` is there where this is
   const ToolKeys* keys = nullptr;
   Scopes scopes{};
   std::uint64_t plain = 0;  // the scope of undecayed counts

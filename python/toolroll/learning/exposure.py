@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import base64
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -114,9 +115,14 @@ def unpack_tools(names: Sequence[str], packed: bytes) -> tuple[ShownTool, ...]:
     """Reverses `pack_tools`. Raises ValueError if the bytes are not those of so many tools."""
     if len(packed) != len(names) * _TOOL.size:
         raise ValueError(f"has {len(packed)} bytes of keys for {len(names)} tools")
+    # As `ShownTool(name, ToolKey(…), …)`, whose two calls in Python would take most of a report's time.
     return tuple(
         [
-            ShownTool(name, ToolKey(arm, intent, group), expected)
-            for name, (arm, intent, group, expected) in zip(names, _TOOL.iter_unpack(packed), strict=True)
+            _new_tool((name, _new_key(numbers[:3]), numbers[3]))
+            for name, numbers in zip(names, _TOOL.iter_unpack(packed), strict=True)
         ]
     )
+
+
+_new_key: Callable[[Iterable[Any]], ToolKey] = partial(tuple.__new__, ToolKey)
+_new_tool: Callable[[Iterable[Any]], ShownTool] = partial(tuple.__new__, ShownTool)

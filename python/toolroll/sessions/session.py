@@ -468,7 +468,9 @@ class Session:
         self, message: str, history: Sequence[object], turn: int | None
     ) -> tuple[Conversation, Conversation, TurnRecord | None]:
         """What is held, the conversation in this turn, and what the same turn has shown before, if it has."""
-        if isinstance(history, (str, bytes)) or not isinstance(history, Sequence):
+        if type(history) not in (tuple, list) and (
+            isinstance(history, (str, bytes)) or not isinstance(history, Sequence)
+        ):
             raise InvalidInput(f"history: is {quoted(history)}, must be a sequence of messages")
         state = self._state
         held, now, last, mark = state.held, state.now, self._turn(), heard(message)

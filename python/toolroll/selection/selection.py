@@ -406,7 +406,7 @@ class Selection:
     def _one_by_one(self) -> Iterator[str]:
         """That the soft stages did not run in the core, in words."""
         if not _SOFT.isdisjoint([stage for stage, _ in self.timings]):
-            yield "the stages ran one by one: the core has no such profile, or one of them failed"
+            yield "the stages ran one by one: one of them is not the core's, or failed"
 
     def _delivered(self) -> Iterator[str]:
         """What the last delivery sent of this, in words."""

@@ -44,8 +44,11 @@ class VisibleTools:
 
     def is_core(self, tool: Tool) -> bool:
         """Whether the tool is in every selection: pinned, or of a base toolkit."""
-        row = self.catalog.names[tool.name]
-        return row in self.catalog.base or row in self.catalog.pinned
+        catalog = self.catalog
+        core = catalog.remembered(
+            "core", lambda: frozenset((*catalog.base.tolist(), *catalog.pinned.tolist()))
+        )
+        return catalog.names[tool.name] in core
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -58,15 +58,10 @@ def test_a_second_turn_of_the_same_context_asks_no_hard_stage_and_selects_alike(
 
 @pytest.mark.parametrize(
     "other",
-    [
-        turn_of(replace(CONTEXT)),
-        turn_of(Context(user="bob")),
-        replace(turn_of(), stored=frozenset(("other",))),
-        turn_of(public_only=True),
-    ],
-    ids=["an equal context", "another caller", "other stored settings", "an expired policy"],
+    [replace(turn_of(), stored=frozenset(("other",))), turn_of(public_only=True)],
+    ids=["stored", "old"],
 )
-def test_another_context_other_settings_and_an_expired_policy_ask_the_hard_stages_again(other):
+def test_other_stored_settings_and_an_expired_policy_ask_the_hard_stages_again(other):
     stage = Counting()
     pipeline = counted(stage)
     pipeline.decide(turn_of())
@@ -74,6 +69,24 @@ def test_another_context_other_settings_and_an_expired_policy_ask_the_hard_stage
     assert stage.calls == 2
     pipeline.decide(turn_of())
     assert stage.calls == 3
+
+
+@pytest.mark.parametrize("other", [replace(CONTEXT), Context(user="bob")], ids=["equal", "another caller"])
+def test_the_answers_for_several_contexts_are_kept_beside_each_other(other):
+    stage = Counting()
+    pipeline = counted(stage)
+    for _ in range(3):
+        pipeline.decide(turn_of())
+        pipeline.decide(turn_of(other))
+    assert stage.calls == 2
+
+
+def test_contexts_that_nobody_uses_again_do_not_pile_up():
+    stage = Counting()
+    pipeline = counted(stage)
+    for at in range(200):
+        pipeline.decide(turn_of(Context(user=f"user {at}")))
+    assert stage.calls == 200 and len(pipeline._permitted) <= 64
 
 
 def test_settings_that_the_caller_can_change_are_read_in_each_turn():

@@ -6,6 +6,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from os import PathLike
 from typing import Any, NoReturn, Protocol, TypeVar
@@ -30,7 +31,7 @@ from toolroll.selection.snapshot import Snapshot
 from toolroll.selection.telemetry import Counters
 from toolroll.selection.tool_lists import ToolLists
 from toolroll.sessions.state import Conversations, ConversationsInMemory
-from toolroll.tools import Definitions
+from toolroll.tools import Definitions, Tool
 
 _log = logging.getLogger("toolroll")
 T = TypeVar("T")
@@ -91,6 +92,16 @@ class Home(Protocol):
 
     def save(self, path: str | PathLike[str]) -> None:
         """Writes the catalog to a file; see `Toolroll.save`."""
+
+    def trial(self, tools: tuple[Tool, ...], orgs: Iterable[str]) -> Snapshot:
+        """The snapshot with these tools in place of those of the same names; nothing is replaced.
+
+        orgs: the organisations that will be asked about.
+
+        Raises:
+            NotFound: there is no tool of that name.
+            InvalidInput: this catalog cannot have changes.
+        """
 
     def warm_up(self, orgs: frozenset[str] | None, progress: Progress | None) -> None:
         """Builds what would be built at the first use; see `Toolroll.warm_up`."""
@@ -268,6 +279,11 @@ class MemoryHome:
                 "call refresh() first"
             )
         save_catalog(snapshot.shared.catalog, snapshot.policy.policy_source, path)
+
+    def trial(self, tools: tuple[Tool, ...], orgs: Iterable[str]) -> Snapshot:
+        """The snapshot with these tools in place of those of the same names; see `Home`."""
+        snapshot = self._engine.snapshot
+        return replace(snapshot, shared=self._builder.trial(snapshot.shared, tools, snapshot.policy))
 
     def warm_up(self, orgs: frozenset[str] | None, progress: Progress | None) -> None:
         """Does nothing: the catalog is built."""

@@ -47,7 +47,7 @@ from toolroll.selection.visible import VisibleTools
 from toolroll.selection.what_if import with_rules
 from toolroll.sessions.session import Session
 from toolroll.sessions.state import ConversationState
-from toolroll.tools import Definitions, Route, Toolkit
+from toolroll.tools import Definitions, Route, Tool, Toolkit
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -481,25 +481,34 @@ class Toolroll:
         rules: Iterable[Rule] = (),
         *,
         without_rules: Iterable[tuple[str, str]] = (),
+        tools: Iterable[Tool] = (),
         orgs: Iterable[str] = (),
     ) -> WhatIf:
-        """The same under other rules, for trying out: nothing is saved, logged, counted or learnt from.
+        """The same under other rules or with other tools: nothing is saved, logged, counted or learnt from.
 
-        It describes the moment in which it was made. Over a registry, a rule that was saved less than a
-        second ago may be missing.
+        It describes the moment in which it was made. Over a registry, a rule or tool that was saved less than
+        a second ago may be missing.
 
         Args:
             rules: in force beside the present ones, or in place of one with the same `org` and `name`.
             without_rules: organisation and name of rules that are not in force.
+            tools: in place of those of the same names. Their damping and calibration are those of before.
             orgs: the organisations whose contexts will be asked about, beside those of `rules`.
 
         Raises:
-            InvalidDefinition: a rule makes no sense.
+            InvalidDefinition: a rule or tool makes no sense.
+            NotFound: there is no tool of that name.
+            InvalidInput: the tools came with a request, or from a saved catalog, which cannot have others.
         """
-        new, gone = tuple(rules), tuple(without_rules)
+        new, gone, others = tuple(rules), tuple(without_rules), items_of(tools, "tools", Tool)
         asked = {*orgs, *(rule.org for rule in new), *(org for org, _ in gone)}
         engine = self._engine
-        changed = with_rules(engine.serving, new, gone, asked)
+        snapshot = engine.serving
+        if others:
+            if snapshot.tool_list is not None:
+                raise InvalidInput("tools: these came with a request; call with_tools with the other ones")
+            snapshot = replace(self._home.trial(others, asked), expired=snapshot.expired)
+        changed = with_rules(snapshot, new, gone, asked)
         roll = object.__new__(Toolroll)
         roll._home, roll._tasks, roll._base = self._home, self._tasks, self
         roll._engine = engine.over(lambda _: changed)

@@ -44,6 +44,7 @@ from toolroll.selection.snapshot import Snapshot
 from toolroll.selection.telemetry import Counters
 from toolroll.selection.tool_lists import ToolLists
 from toolroll.selection.verdict import judge
+from toolroll.tools import Tool
 
 MOST_CONVERSATIONS = 100_000  # in memory
 _SHOWN = 20  # organisations whose failures `health` names
@@ -221,6 +222,10 @@ class RegistryHome:
             raise InvalidInput("refresh: this catalog follows a registry, write the tools there")
         self._refresher.refresh(progress)
         self._refresher.read_settings()
+
+    def trial(self, tools: tuple[Tool, ...], orgs: Iterable[str]) -> Snapshot:
+        """The snapshot with these tools in place of those of the same names; see `Home`."""
+        return self._refresher.trial(tools, orgs)
 
     def warm_up(self, orgs: frozenset[str] | None, progress: Progress | None) -> None:
         """Builds the catalogs of these organisations, or of all, and reads their outcomes.

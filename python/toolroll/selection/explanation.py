@@ -149,10 +149,30 @@ class Step:
 
 def steps(trail: Trail, *, known: bool) -> tuple[Step, ...]:
     """The steps in their order. known: without those that say how many tools the caller may not see."""
+    return tuple(Step(one.verb, one.reason, len(one)) for one in _told(trail, known))
+
+
+def _told(trail: Trail, known: bool) -> list[Candidates]:
+    """The sets after the steps that are told; known: see `steps`."""
     sets = (*trail.candidates.trail(),)
     if known:
         sets = sets[max((at for at, one in enumerate(sets) if one.verb == "forbid"), default=0) :]
-    return tuple(Step(one.verb, one.reason, len(one)) for one in sets if one.verb)
+    return [one for one in sets if one.verb]
+
+
+def scores(trail: Trail, rows: Sequence[int], *, known: bool) -> list[tuple[float | None, ...]]:
+    """For each row its score after each of `steps`: None where it is not in play, 0 without evidence."""
+    columns = []
+    for one in _told(trail, known):
+        score = dict(zip(one.rows.tolist(), one.scores.tolist(), strict=True))
+        if one.pool is None:
+            columns.append([score.get(row) for row in rows])
+        else:
+            stays = one.pool.holds(np.array(rows, np.int32)).tolist()
+            columns.append(
+                [score.get(row, 0.0) if is_in else None for row, is_in in zip(rows, stays, strict=True)]
+            )
+    return [*zip(*columns, strict=True)] if columns else [()] * len(rows)
 
 
 def account(trail: Trail, row: int) -> Account:

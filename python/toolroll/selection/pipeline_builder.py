@@ -16,7 +16,7 @@ from toolroll.catalog.saved import SavedCatalog
 from toolroll.catalog.tool_text import ToolText
 from toolroll.catalog.toolkits import absent_members
 from toolroll.embedder import Embedder
-from toolroll.errors import EmbedderUnavailable, Failure
+from toolroll.errors import EmbedderUnavailable, Failure, InvalidInput, NotFound
 from toolroll.selection.effective_policy import EffectivePolicy
 from toolroll.selection.pipeline import Pipeline
 from toolroll.selection.policy.policy import Policy
@@ -106,6 +106,32 @@ class PipelineBuilder:
             return None
         changed = with_changes(catalog, changes, rest, self.embedder, options)
         return replace(self._staged(changed, policy), build_s=time.perf_counter() - started)
+
+    def trial(self, pipeline: Pipeline, tools: Iterable[Tool], policy: EffectivePolicy) -> Pipeline:
+        """The pipeline with these tools in place of those of the same names, at any size; for trying out.
+
+        Damping and calibration are those of before.
+
+        Raises:
+            InvalidInput: the catalog was read from a file, or cannot have changes for another reason.
+            NotFound: the pipeline has no tool of that name.
+            EmbedderUnavailable: the embedder fails.
+        """
+        catalog, record, new = pipeline.catalog, pipeline.catalog.record, tuple(tools)
+        for tool in new:
+            if tool.name not in catalog.names:
+                raise NotFound(f"tool {tool.name!r:.80}: is not in the catalog")
+        if record is None:
+            raise InvalidInput(
+                "tools: this catalog cannot have other tools: it was read from a file, or merged"
+            )
+        changes = ToolChanges(frozenset(tool.name for tool in new), new)
+        rest = Definitions((), record.declared, record.routes)
+        embedder = self.embedder if catalog.dim else None
+        changed = self._staged(with_changes(catalog, changes, rest, embedder, self._options), policy)
+        if pipeline.lasting_failures:
+            changed = changed.lacking(*pipeline.lasting_failures)
+        return changed.withdrawing(pipeline.withdrawn)  # rows are those of before, as the names are
 
     def changes(self, pipeline: Pipeline, definitions: Definitions) -> ToolChanges | None:
         """How these definitions differ from a pipeline's tools; None where a whole build is as good."""

@@ -403,6 +403,14 @@ class Selection:
         """
         return explanation.steps(self._trail, known=known)
 
+    def scores(self, names: Iterable[str], known: bool = True) -> list[tuple[float | None, ...]]:
+        """For each of these tools its score after each of `steps`; None where it is not in play.
+
+        A score of 0 is no evidence. known: as in `steps`.
+        """
+        rows = [self.catalog.names[name] for name in names]
+        return explanation.scores(self._trail, rows, known=known)
+
     def _one_by_one(self) -> Iterator[str]:
         """That the soft stages did not run in the core, in words."""
         if not _SOFT.isdisjoint([stage for stage, _ in self.timings]):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from toolroll import Context, InvalidDefinition, Rule, Tool, Toolroll
+from toolroll import Context, InvalidDefinition, NotFound, Registry, Rule, Tool, Toolroll
 from toolroll.selection.policy.sample_contexts import sample_contexts
 
 INTERN = Context(roles=("intern",))
@@ -73,3 +75,55 @@ def test_samples_are_anyone_whom_each_rule_is_about_and_each_value():
 def test_samples_are_few_however_many_rules_there_are():
     rules = [Rule(f"r{n}", "deny", "user", {"user": f"u{n}"}, tool="x") for n in range(500)]
     assert len(sample_contexts(rules, (), "")) == 24
+
+
+def test_a_tools_text_is_tried_and_the_tool_stays_as_it_is(roll):
+    tool = replace(roll.catalog.tools[roll.catalog.names["list"]], description="Finds an umbrella")
+    tried = roll.what_if(tools=[tool])
+    assert "Finds an umbrella" in str(tried.preview("umbrella").schemas("mcp"))
+    assert "umbrella" not in str(roll.select("umbrella").schemas("mcp"))
+
+
+def test_a_trial_of_texts_selects_as_a_catalog_that_is_built_of_them():
+    tools = [Tool(f"tool_{number}", f"Sorts drawer {number}") for number in range(1_200)]
+    other = replace(tools[7], description="Calls a taxi to the airport", examples=("get me a cab",))
+    messages = ["I need a taxi to the airport", "sort drawer 7"]
+    with Toolroll.from_tools(tools) as roll, Toolroll.from_tools([*tools[:7], other, *tools[8:]]) as built:
+        tried = roll.what_if(tools=[other])
+        for message in messages:
+            assert tried.preview(message, k=3).names == built.preview(message, k=3).names
+        assert "tool_7" in tried.preview(messages[0], k=3).names
+
+
+def test_a_tool_that_is_not_there_cannot_be_tried(roll):
+    with pytest.raises(NotFound, match="no_such"):
+        roll.what_if(tools=[Tool("no_such", "Does nothing")])
+
+
+@pytest.mark.parametrize("name", ["remind", "trace"])
+def test_own_and_shared_tools_are_tried_for_an_organisation_and_a_rule_with_them(tmp_path, name):
+    acme, url = Context(org="acme"), f"sqlite:///{tmp_path / 'tools.db'}"
+    with Registry.open(url) as registry:
+        registry.create(Tool("ping", "Asks whether a host is there"))
+        registry.create(Tool("trace", "Names the hosts on the way"))
+        registry.create(Tool("remind", "Sends a reminder"), org="acme")
+    with Toolroll.open(url) as roll:
+        roll.warm_up()
+        catalog = roll.preview("", acme).catalog
+        changed = replace(catalog.tools[catalog.names[name]], description="Waters plants")
+        rule = Rule("no", "deny", "composite", {"all": []}, tool="ping")
+        tried = roll.what_if([rule], tools=[changed], orgs=["acme"])
+        assert set(tried.visible(acme).names) == {"remind", "trace"}
+        assert "Waters plants" in str(tried.preview("water", acme).schemas("mcp"))
+        assert "Waters plants" not in str(roll.preview("water", acme).schemas("mcp"))
+
+
+def test_scores_follow_each_tool_through_the_steps(roll):
+    selection = roll.preview("list my deals", INTERN)
+    (listed, hidden) = selection.scores(["list", "export"], known=False)
+    steps = selection.steps(known=False)
+    assert len(listed) == len(hidden) == len(steps)
+    in_play = [sum(scores[at] is not None for scores in (listed, hidden)) for at in range(len(steps))]
+    assert in_play == [step.in_play for step in steps]
+    assert listed[-1] is not None
+    assert hidden[-1] is None

@@ -230,6 +230,30 @@ class Reconciler:
         self._update_awaited()
         return True
 
+    def trial(self, tools: tuple[Tool, ...], orgs: Iterable[str]) -> Snapshot:
+        """The snapshot with these tools in place of those of the same names. Changes nothing; any thread.
+
+        An own tool of one of these organisations comes before one of the platform.
+        """
+        snapshot, replica, builder, policy = self.engine.snapshot, self._replica, self._builder, self._policy
+        own = {org: replica.definitions(org) for org in orgs if org in snapshot.own}
+        owned = {tool.name for definitions in own.values() for tool in definitions.tools}
+        changed, of_all = (
+            {tool.name: tool for tool in tools},
+            [tool for tool in tools if tool.name not in owned],
+        )
+        shared = builder.trial(snapshot.shared, of_all, policy) if of_all else snapshot.shared
+        pipelines = {
+            org: builder.stacked(
+                shared,
+                replace(definitions, tools=tuple(changed.get(tool.name, tool) for tool in definitions.tools)),
+                policy.concerning(org),
+                replica.pins_of(org),
+            ).without(self._withdrawn.get("", frozenset()) | self._withdrawn.get(org, frozenset()))
+            for org, definitions in own.items()
+        }
+        return replace(snapshot, shared=shared, own=pipelines)
+
     def error(self, org: str) -> Exception:
         """Why `build` returned False."""
         return self._errors[org].error

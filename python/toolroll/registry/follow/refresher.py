@@ -22,6 +22,8 @@ from toolroll.registry.replica import Replica, catch_up, read_settings, stamp_of
 from toolroll.registry.store.database import Database
 from toolroll.registry.store.notifications import Signals
 from toolroll.selection.pipeline_builder import PipelineBuilder, Progress
+from toolroll.selection.snapshot import Snapshot
+from toolroll.tools import Tool
 
 _log = logging.getLogger("toolroll")
 T = TypeVar("T")
@@ -163,6 +165,10 @@ class Refresher:
                 progress(done, len(wanted))
         for error in failed:
             raise error
+
+    def trial(self, tools: tuple[Tool, ...], orgs: Iterable[str]) -> Snapshot:
+        """The snapshot with these tools in place of those of the same names; see `Home.trial`."""
+        return self._reconciler.trial(tools, orgs)
 
     def read_settings(self) -> None:
         """Reads the stored settings now.

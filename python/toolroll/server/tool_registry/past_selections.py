@@ -58,14 +58,15 @@ def past_selection_router(access: RegistryAccess, embedder: Embedder | None) -> 
         available, and `differences` what differs. `tools` has the reasons of at most so many tools, without
         those that a rule hid. It takes a message that was kept. profile: decides in place of the logged one.
         """
-        owner, is_known = access.window(request, org).org, access.identify(request).org is None
+        owner, is_bound = access.window(request, org).org, access.identify(request).org is not None
         found = replay(access.database, id, builder_of, org=owner, profile=profile)
         selection = found.selection
         accounts = () if selection is None else selection.accounts()[:most]
+        scores = () if selection is None else selection.scores([one.name for one in accounts], known=is_bound)
         return {
             **found.to_dict(),
-            "stages": [] if selection is None else [asdict(step) for step in selection.steps(known=is_known)],
-            "tools": [tool_form(one, one.reasons) for one in accounts],
+            "stages": [] if selection is None else [asdict(step) for step in selection.steps(known=is_bound)],
+            "tools": [tool_form(one, one.reasons, each) for one, each in zip(accounts, scores, strict=True)],
         }
 
     return router

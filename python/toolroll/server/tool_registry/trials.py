@@ -2,17 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import asdict
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, replace
 from typing import Any
 
 from fastapi import APIRouter, Query, Request
+from pydantic import Field
 
-from toolroll import Context, NotFound, Toolroll
+from toolroll import Context, NotFound, Tool, Toolroll
+from toolroll.roll import WhatIf
 from toolroll.selection.explanation import Account
+from toolroll.server.bodies import Body
 from toolroll.server.problems import ProblemRoute
 from toolroll.server.selections import SelectBody
 from toolroll.server.tool_registry.access import RegistryAccess
+from toolroll.server.tool_registry.rules import RuleBody
+from toolroll.server.tool_registry.what_if import TriedRules
+
+
+class ToolTextsBody(Body):
+    """Other texts of a tool. What is left out stays."""
+
+    name: str = Field(examples=["get_forecast"])
+    description: str | None = None
+    summary: str | None = None
+    when_to_use: str | None = None
+    limitations: str | None = None
+    tags: tuple[str, ...] | None = None
+    examples: tuple[str, ...] | None = None
+
+    def changed(self, tool: Tool) -> Tool:
+        """The tool with these texts. Raises InvalidDefinition."""
+        return replace(tool, **self.model_dump(exclude_none=True, exclude={"name"}))
+
+
+class WhatIfBody(Body):
+    """Changes to try out: a rule, the texts of a tool, or both."""
+
+    rule: RuleBody | None = Field(None, description="In force beside the others; null without one.")
+    replaces: str = Field("", description="Name or rule_id of the rule that is not in force meanwhile.")
+    tool: ToolTextsBody | None = None
+
+
+class TrialBody(SelectBody):
+    """A message and its limits, and what shall be different from now."""
+
+    what_if: WhatIfBody | None = None
+
+    def arguments(self) -> dict[str, Any]:
+        """Without the changes."""
+        arguments = super().arguments()
+        del arguments["what_if"]
+        return arguments
 
 
 def trial_router(roll: Toolroll, access: RegistryAccess) -> APIRouter:
@@ -22,7 +63,8 @@ def trial_router(roll: Toolroll, access: RegistryAccess) -> APIRouter:
     @router.post("/test-selection")
     def try_selection(
         request: Request,
-        body: SelectBody,
+        body: TrialBody,
+        org: str | None = None,
         most: int = Query(10_000, ge=1, le=100_000),
         profile: str | None = None,
     ) -> dict[str, Any]:
@@ -30,34 +72,71 @@ def trial_router(roll: Toolroll, access: RegistryAccess) -> APIRouter:
 
         `tools` has the selected tools in their order, then the others by name, then those that a rule or
         their status hides from this context; at most so many. A caller who is bound to an organisation does
-        not get the hidden ones. `stages` has each step, with the number of tools in play after it.
+        not get the hidden ones. `stages` has each step, with the number of tools in play after it, and
+        `scores` of a tool its score after each of them: null where it is not in play. With `what_if`, it is
+        what `/select` would select if a rule or the texts of a tool were others.
 
-        profile: decides in place of the service's own.
+        org: whose rule is tried. profile: decides in place of the service's own.
         """
         caller = access.identify(request)
         caller.require("read")
         context = body.context.context(caller)
-        selection = roll.preview(context=context, profile=profile, **body.arguments())
+        present: Toolroll | WhatIf = roll
+        if body.what_if is not None:
+            present = _changed(roll, access, request, body, context, org)
+        selection = present.preview(context=context, profile=profile, **body.arguments())
         found, hidden = selection.accounts(), tuple[Account, ...]()
         if caller.org is None:
             names = {one.name for one in found}
             hidden = tuple(one for one in selection.accounts(known=False) if one.name not in names)
         fields = selection.to_dict()
         del fields["event_id"]
+        is_known = caller.org is not None
+        told = [*found, *hidden][:most]
+        scores = selection.scores([one.name for one in told], known=is_known)
+        reasons = (
+            one.reasons if at < len(found) else _why(present, one, context) for at, one in enumerate(told)
+        )
         return {
             **fields,
             "names": selection.names,
-            "stages": [asdict(step) for step in selection.steps(known=caller.org is not None)],
-            "tools": [
-                *(tool_form(one, one.reasons) for one in found[:most]),
-                *(tool_form(one, _why(roll, one, context)) for one in hidden[: most - len(found[:most])]),
-            ],
+            "stages": [asdict(step) for step in selection.steps(known=is_known)],
+            "tools": [tool_form(*each) for each in zip(told, reasons, scores, strict=True)],
         }
 
     return router
 
 
-def _why(roll: Toolroll, one: Account, context: Context) -> Iterable[str]:
+def _changed(
+    roll: Toolroll,
+    access: RegistryAccess,
+    request: Request,
+    body: TrialBody,
+    context: Context,
+    org: str | None,
+) -> WhatIf:
+    """The roll under the changes of the body.
+
+    Raises:
+        InvalidDefinition: the rule or a text makes no sense.
+        NotFound: there is no such tool for this context, or no such rule.
+    """
+    changes = body.what_if
+    assert changes is not None
+    registry, owner = access.reader(request, org)
+    tried = TriedRules.of(registry, changes.rule, changes.replaces, owner)
+    tools = []
+    if changes.tool is not None:
+        catalog = roll.preview("", context).catalog
+        row = catalog.names.get(changes.tool.name)
+        is_bound = access.identify(request).org is not None
+        if row is None or (is_bound and not roll.may(changes.tool.name, context)):
+            raise NotFound(f"tool {changes.tool.name!r:.80}: is not in the catalog")
+        tools.append(changes.tool.changed(catalog.tools[row]))
+    return roll.what_if(tried.active, without_rules=tried.without, tools=tools, orgs={context.org, owner})
+
+
+def _why(roll: Toolroll | WhatIf, one: Account, context: Context) -> Iterable[str]:
     """What hides the tool, with the name of the rule."""
     try:
         return (roll.why(one.name, context).reason,)
@@ -65,12 +144,13 @@ def _why(roll: Toolroll, one: Account, context: Context) -> Iterable[str]:
         return one.reasons
 
 
-def tool_form(one: Account, reasons: Iterable[str]) -> dict[str, Any]:
-    """A tool of a selection, for JSON."""
+def tool_form(one: Account, reasons: Iterable[str], scores: Sequence[float | None]) -> dict[str, Any]:
+    """A tool of a selection, for JSON. scores: after each step; None where it is not in play."""
     return {
         "name": one.name,
         "toolkit": one.toolkit,
         "selected": one.selected,
         "score": round(one.score, 6),
         "reasons": list(reasons),
+        "scores": [None if score is None else round(score, 4) for score in scores],
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from fastapi import APIRouter, Query, Request
@@ -57,15 +58,11 @@ def what_if_router(roll: Toolroll, access: RegistryAccess) -> APIRouter:
         """
         caller = access.identify(request)
         registry, org = access.reader(request, org)
-        replaced = rule_of_id(registry, body.replaces, org) if body.replaces else None
-        rules = _new_rules(registry, body, org)
-        contexts = _contexts(registry, caller, body, rules, org)
+        tried = TriedRules.of(registry, body.rule, body.replaces, org)
+        contexts = _contexts(registry, caller, body, tried.new, org)
         changed = roll.what_if(
-            [rule for rule in rules if body.rule and body.rule.active],
-            without_rules=[*(() if replaced is None else [(org, replaced.name)]),
-                           *((org, rule.name) for rule in rules)],
-            orgs={context.org for context in contexts},
-        )  # fmt: skip
+            tried.active, without_rules=tried.without, orgs={context.org for context in contexts}
+        )
         found = []
         for context in contexts:
             before, after = roll.visible(context), changed.visible(context)
@@ -114,13 +111,35 @@ def what_if_router(roll: Toolroll, access: RegistryAccess) -> APIRouter:
     return router
 
 
-def _new_rules(registry: Registry, body: RulePreviewBody, org: str) -> list[Rule]:
-    """The rule of the body, checked as if it were saved. Raises InvalidDefinition."""
-    if body.rule is None:
-        return []
-    rule = body.rule.rule(org)
-    registry.rules.check(rule)
-    return [rule]
+@dataclass(frozen=True, slots=True)
+class TriedRules:
+    """A rule to try out, in place of one that there is.
+
+    Attributes:
+        new: the rule; none where one is tried without.
+        active: it, if it is in force.
+        without: organisation and name of the rules that are not in force meanwhile.
+    """
+
+    new: tuple[Rule, ...]
+    active: tuple[Rule, ...]
+    without: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def of(cls, registry: Registry, body: RuleBody | None, replaces: str, org: str) -> TriedRules:
+        """Checks the rule as if it were saved. replaces: name or rule_id of a rule; "" for none.
+
+        Raises:
+            InvalidDefinition: the rule makes no sense.
+            NotFound: there is no rule to replace.
+        """
+        replaced = (rule_of_id(registry, replaces, org),) if replaces else ()
+        new = () if body is None else (body.rule(org),)
+        for rule in new:
+            registry.rules.check(rule)
+        is_active = body is not None and body.active
+        names = (*(record.name for record in replaced), *(rule.name for rule in new))
+        return cls(new, new if is_active else (), tuple((org, name) for name in names))
 
 
 def _contexts(

@@ -122,6 +122,14 @@ export interface Tool {
   [field: string]: unknown
 }
 
+export interface Toolkit {
+  name: string
+  children: Toolkit[]
+}
+
+/** Names of toolkits and of those below them. */
+export const namesOf = (toolkits: Toolkit[]): string[] => toolkits.flatMap((toolkit) => [toolkit.name, ...namesOf(toolkit.children)])
+
 export interface Version {
   version: number
   at: string
@@ -138,6 +146,8 @@ export interface TrialTool {
   selected: boolean
   score: number
   reasons: string[]
+  /** After each stage; null where it is not in play. */
+  scores: (number | null)[]
 }
 
 export interface Trial {
@@ -254,7 +264,7 @@ export interface Drift {
   embedder: string
   stored: boolean
   checked: number
-  tools: { name: string }[]
+  tools: { org: string; name: string; state: string }[]
 }
 
 export interface Heatmap {

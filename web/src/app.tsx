@@ -1,8 +1,11 @@
 /** The frame of the page: who is signed in, for which organisation, and which view is open. */
 
+import type { ComponentChildren } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { Problem, readSession, type Session, signOut } from './api'
+import { ask, Problem, readSession, registryPath, type Session, signOut } from './api'
+import { useLoaded } from './loading'
 import { Failure, TextField } from './parts/elements'
+import { useMedia } from './parts/media'
 import { linkTo, useRoute } from './route'
 import { t } from './texts'
 import { Access } from './views/access'
@@ -71,17 +74,13 @@ function Frame({ session, onSignOut }: { session: Session; onSignOut: () => void
       <a class="skip" href="#main" onClick={(event) => { event.preventDefault(); main.current?.focus() }}>{t.skip}</a>
       <header><div class="side">
         <a class="brand" href={linkTo('overview')}>{t.product}</a>
-        <nav aria-label={t.navigation}>
-          {(Object.keys(VIEWS) as ViewName[]).map((view) => (
-            <a key={view} href={linkTo(view)} aria-current={view === route.view ? 'page' : undefined}>{t.views[view]}</a>
-          ))}
-        </nav>
-        <div class="who">
+        <Views current={route.view} />
+        <Who summary={session.org === null ? org || t.platform : session.org || t.platform}>
           {session.org === null && <Organisation value={org} onChange={setOrg} />}
           <ThemeChoice />
           <p>{session.has_keys ? t.signedInAs(session.name, session.org) : t.withoutKeys}</p>
           {session.has_keys && <button type="button" class="quiet" onClick={onSignOut}>{t.signOut}</button>}
-        </div>
+        </Who>
       </div></header>
       <main id="main" ref={main} tabIndex={-1}>
         {View ? <View key={`${route.view}/${route.name}/${org}`} {...properties} /> : <p>{t.notFound}</p>}
@@ -90,11 +89,36 @@ function Frame({ session, onSignOut }: { session: Session; onSignOut: () => void
   )
 }
 
+/** The links to the views. Where they do not fit, the current one is scrolled into sight. */
+function Views({ current }: { current: string }) {
+  const nav = useRef<HTMLElement>(null)
+  useEffect(() => {
+    const link = nav.current?.querySelector<HTMLElement>('[aria-current]')
+    if (link) nav.current!.scrollLeft = link.offsetLeft - nav.current!.offsetLeft - 16
+  }, [current])
+  return (
+    <nav aria-label={t.navigation} ref={nav}>
+      {(Object.keys(VIEWS) as ViewName[]).map((view) => (
+        <a key={view} href={linkTo(view)} aria-current={view === current ? 'page' : undefined}>{t.views[view]}</a>
+      ))}
+    </nav>
+  )
+}
+
+/** Whose rows are shown, and by whom; on a phone behind a click, so that the view comes first. */
+function Who({ summary, children }: { summary: string; children: ComponentChildren }) {
+  const isPhone = useMedia('(max-width: 44rem)')
+  if (!isPhone) return <div class="who">{children}</div>
+  return <details class="account"><summary>{summary}</summary><div class="who">{children}</div></details>
+}
+
 function Organisation({ value, onChange }: { value: string; onChange: (org: string) => void }) {
   const [text, setText] = useState(value)
+  const known = useLoaded((signal) => ask<{ organisations: string[] }>('GET', registryPath('/organisations', { text: text.trim(), limit: 50 }), { signal }), [text.trim()])
   return (
     <form class="organisation" onSubmit={(event) => { event.preventDefault(); onChange(text.trim()) }}>
-      <TextField label={t.organisation} value={text} onInput={setText} placeholder={t.platform} onBlur={() => onChange(text.trim())} />
+      <TextField label={t.organisation} value={text} onInput={setText} placeholder={t.platform} onBlur={() => onChange(text.trim())} list="organisations" autocomplete="off" />
+      <datalist id="organisations">{known.value?.value.organisations.map((name) => <option key={name} value={name} />)}</datalist>
     </form>
   )
 }

@@ -78,6 +78,16 @@ export function bodyOf(draft: Draft): Record<string, unknown> | undefined {
   }
 }
 
+/** The same, or what is wrong with it. */
+export function readBody(draft: Draft): { body?: Record<string, unknown>; invalid?: string } {
+  try {
+    const body = bodyOf(draft)
+    return body ? { body } : {}
+  } catch (error) {
+    return { invalid: t.access.invalidJson((error as Error).message) }
+  }
+}
+
 function conditionOf(whom: Whom, value: string): unknown {
   if (whom === 'everybody') return { all: [] }
   if (whom === 'tier_below') return { tier: { lt: value } }

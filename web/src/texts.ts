@@ -2,7 +2,8 @@
 
 const number = new Intl.NumberFormat('en')
 const decimal = new Intl.NumberFormat('en', { maximumFractionDigits: 2 })
-const percent = new Intl.NumberFormat('en', { style: 'percent', maximumFractionDigits: 1 })
+const percent = new Intl.NumberFormat('en', { style: 'percent', minimumFractionDigits: 1, maximumFractionDigits: 1 })
+const wholePercent = new Intl.NumberFormat('en', { style: 'percent', maximumFractionDigits: 0 })
 const compact = new Intl.NumberFormat('en', { notation: 'compact', maximumFractionDigits: 1 })
 const clock = { month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit', hourCycle: 'h23' } as const
 const time = new Intl.DateTimeFormat('en', clock)
@@ -12,13 +13,19 @@ const day = new Intl.DateTimeFormat('en', { month: 'short', day: 'numeric', time
 const hour = new Intl.DateTimeFormat('en', { hour: '2-digit', minute: '2-digit', hourCycle: 'h23', timeZone: 'UTC' })
 
 const NONE = '–'
+const MOST_COUNTED = 100
+const many = (count: number) => (count >= MOST_COUNTED ? `${MOST_COUNTED} or more` : number.format(count))
 
 export const format = {
   count: (value: number | null | undefined) => (value == null ? NONE : number.format(value)),
   decimal: (value: number | null | undefined) => (value == null ? NONE : decimal.format(value)),
   share: (value: number | null | undefined) => (value == null ? NONE : percent.format(value)),
+  /** Of a scale or a plan, where no decimal says anything. */
+  wholeShare: (value: number | null | undefined) => (value == null ? NONE : wholePercent.format(value)),
   compact: (value: number | null | undefined) => (value == null ? NONE : compact.format(value)),
   score: (value: number) => value.toFixed(3),
+  /** A difference of two scores. */
+  signed: (value: number) => `${value < 0 ? '−' : '+'}${Math.abs(value).toFixed(3)}`,
   /** Local time, with the year if it is not the present one. */
   time: (value: string | null | undefined) => {
     if (!value) return NONE
@@ -109,6 +116,14 @@ export const t = {
     savedHint: (share: string) => `${share} of all definitions`,
     latency: 'Latency, p95',
     latencyHint: (p50: string, p99: string) => `p50 ${p50} · p99 ${p99}`,
+    toDo: 'To do',
+    waiting: (count: number) => `${many(count)} ${count === 1 ? 'change awaits' : 'changes await'} approval`,
+    flagged: (count: number) => `${many(count)} flagged ${count === 1 ? 'tool' : 'tools'} to review`,
+    stopped: (count: number) => `${number.format(count)} ${count === 1 ? 'tool' : 'tools'} stopped working`,
+    grown: (share: number) => `${share >= 0 ? '▲' : '▼'} ${wholePercent.format(Math.abs(share))} vs. before`,
+    points: (share: number) => `${share >= 0 ? '▲' : '▼'} ${Math.abs(100 * share).toFixed(1)} points vs. before`,
+    comparedWith: (period: string) => `Compared with the ${period} before`,
+    inExperiment: (variant: string, experiment: string) => `${variant} (experiment ${experiment})`,
     perSelection: 'Tools per selection',
     perSelectionHint: 'on average',
     overTime: 'Selections over time',
@@ -150,6 +165,27 @@ export const t = {
     settings: 'Settings',
     k: 'Tools from retrieval (k)',
     budget: 'Token budget',
+    rolesExample: 'admin, sales',
+    settingsExample: 'mail_url',
+    byProfile: 'as the profile says',
+    noLimit: 'no limit',
+    contextAndLimits: 'Context and limits',
+    whatIf: 'What if…',
+    whatIfHint: 'Try a rule or other texts of a tool. Nothing is saved.',
+    change: 'Change',
+    changes: { rule: 'With a rule', without: 'Without a rule', texts: 'With other texts' } as Record<string, string>,
+    triedRule: 'tried rule',
+    ruleLess: 'Rule that does not count',
+    toolHint: 'Its name, and then its texts appear',
+    now: 'Now',
+    changed: 'With the change',
+    runBoth: 'Select with and without it',
+    unfinished: 'Complete the change first.',
+    difference: 'Difference',
+    sameTools: 'The same tools in the same order.',
+    sameInOtherOrder: 'The same tools in another order.',
+    differs: (gained: number, lost: number, side: string) => `“${side}” has ${number.format(gained)} ${gained === 1 ? 'tool' : 'tools'} more and ${number.format(lost)} less:`,
+    moved: 'Scores that moved most',
     profile: 'Profile',
     served: (name: string) => `${name} (in use)`,
     run: 'Select',
@@ -164,7 +200,7 @@ export const t = {
     show: 'Show',
     filter: 'Find a tool',
     summary: (selected: number, all: number, confidence: string) =>
-      `${number.format(selected)} of ${number.format(all)} tools · confidence ${confidence}`,
+      `${number.format(selected)} of ${number.format(all)} tools${confidence && ` · confidence ${confidence}`}`,
     noMatch: 'No tool seems to serve this message.',
     degraded: (parts: string) => `Degraded: ${parts}.`,
     tool: 'Tool',
@@ -172,9 +208,20 @@ export const t = {
     score: 'Score',
     why: 'Why',
     stages: 'Stages',
-    stage: 'Stage',
-    inPlay: 'Tools in play',
-    effect: 'Effect',
+    stagesHint: 'Left to right as they ran: the score of a tool after each stage, and where it dropped out.',
+    inPlay: (count: number) => `${number.format(count)} left`,
+    stageNames: {
+      'status.inactive': 'Status', withdrawn: 'Withdrawn', 'policy.deny': 'Rules', 'policy.tier': 'Tiers', 'policy.expired': 'Rules are old', 'failed.closed': 'Failed closed',
+      'settings.missing': 'Settings', 'caller.excluded': 'Excluded', 'caller.outside': 'Allowed list', required: 'Required', 'page.match': 'Page',
+      'route.hit': 'Keywords', 'route.fill': 'Keywords', 'route.default': 'Default toolkits', 'route.ignore': 'Default toolkits', 'retrieval.nearest': 'Retrieval',
+      'retrieval.words': 'Words', 'retrieval.threshold': 'Threshold', 'retrieval.no_tool': 'No tool needed', no_match: 'Fallback', pass_through: 'Small catalog',
+      everything: 'Everything', base: 'Base toolkits', pinned: 'Pins', always_include: 'Asked for', listing: 'Conversation', shown: 'Shown before',
+      'cap.core_first': 'Core first', 'cap.k': 'Best k', 'cap.max_tools': 'Most tools', 'cap.budget': 'Token budget', 'cap.unranked': 'Unranked',
+    } as Record<string, string>,
+    dropped: 'dropped',
+    kept: 'kept',
+    cameBack: 'added',
+    notInPlay: 'not in play',
     effects: { forbid: 'forbids', narrow: 'narrows', admit: 'admits', rescore: 'scores', reorder: 'orders' } as Record<string, string>,
     noTools: 'No tools here.',
     onlyHere: 'only here',
@@ -205,7 +252,7 @@ export const t = {
     brokenHint: 'Selections leave out a tool that broke, until a probe of it works',
     noBroken: 'No tool broke in this period.',
     failed: (count: number, people: number) => `${number.format(count)} failures, ${number.format(people)} ${people === 1 ? 'user' : 'users'}`,
-    workedBefore: (share: string) => `${share} before`,
+    workedBefore: (share: string) => `${share} of calls worked before`,
     since: (time: string) => `left out since ${time}`,
     back: (time: string) => `back since ${time}`,
     arms: 'Reliability of tools',
@@ -265,8 +312,12 @@ export const t = {
     noneHint: 'New tools and changed texts of plugins under review appear here.',
     all: 'All',
     choose: (name: string) => `Choose ${name}`,
-    approveMany: (count: number) => (count ? `Approve ${number.format(count)}` : 'Approve'),
-    rejectMany: (count: number) => (count ? `Reject ${number.format(count)}` : 'Reject'),
+    approve: 'Approve',
+    reject: 'Reject',
+    approveOne: (name: string) => `Approve ${name}`,
+    rejectOne: (name: string) => `Reject ${name}`,
+    approveMany: (count: number) => (count ? `Approve ${number.format(count)}` : 'Approve chosen'),
+    rejectMany: (count: number) => (count ? `Reject ${number.format(count)}` : 'Reject chosen'),
     decided: {
       approve: (count: number) => (count === 1 ? 'One tool is approved.' : `${number.format(count)} tools are approved.`),
       reject: (count: number) => (count === 1 ? 'One change is rejected.' : `${number.format(count)} changes are rejected.`),
@@ -286,8 +337,9 @@ export const t = {
     noneHint: 'A plugin or an MCP server registers its tools by a request, with a key of its own:',
     command: 'POST /internal/tool-registry/plugins/sync',
     tools: 'Tools',
-    synced: 'Last sync',
-    shown: 'Selections with its tools',
+    syncedAt: (time: string, actor: string) => `Last sync ${time} by ${actor || 'unknown'}`,
+    ofCalls: (count: number, calls: number) => `${number.format(count)} of ${number.format(calls)} calls`,
+    shown: 'Times selected',
     called: 'Calls',
     errors: 'Calls without success',
     waiting: (count: number) => `${number.format(count)} ${count === 1 ? 'awaits' : 'await'} approval`,
@@ -413,6 +465,8 @@ export const t = {
     review: 'Review',
     any: 'Any',
     flagged: 'Only flagged',
+    toReview: (count: number) => `${number.format(count)} to review`,
+    drifts: { missing: 'no vectors', stale: 'vectors out of date', other: 'vectors of another embedder', old: 'old vectors' } as Record<string, string>,
     name: 'Name',
     description: 'Description',
     toolkit: 'Toolkit',

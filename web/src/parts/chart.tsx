@@ -12,6 +12,8 @@ interface Properties {
   times: string[]
   values: (number | null)[]
   format: (value: number | null | undefined) => string
+  /** Of the scale, if it has another form than the values. */
+  scale?: (value: number | null | undefined) => string
   /** The range of the scale; from 0 up to the data without it. */
   range?: [number, number]
   kind?: 'line' | 'bars'
@@ -23,14 +25,14 @@ const Y_AXIS_PX = 52
 const DAY_S = 86_400
 const HOUR_S = 3_600
 
-export function Chart({ label, times: instants, values, format, range, kind = 'line' }: Properties) {
+export function Chart({ label, times: instants, values, format, scale = format, range, kind = 'line' }: Properties) {
   const box = useRef<HTMLDivElement>(null)
   const isDark = useMedia('(prefers-color-scheme: dark)')
   const theme = document.documentElement.dataset.theme
   useEffect(() => {
     const element = box.current!
     const styles = getComputedStyle(element)
-    const [line, text, grid] = ['accent', 'soft', 'line'].map((name) => colour(element, name))
+    const [line, text, grid, bar] = ['accent', 'soft', 'line', 'bar'].map((name) => colour(element, name))
     const axis = { stroke: text!, font: `12px ${styles.fontFamily}`, grid: { stroke: grid!, width: 1 }, ticks: { show: false } }
     const times = instants.map((instant) => Date.parse(instant) / 1_000)
     const isHours = instants[0]?.includes('T') ?? false
@@ -40,17 +42,18 @@ export function Chart({ label, times: instants, values, format, range, kind = 'l
     const plot = new uPlot(
       {
         width: element.clientWidth, height: HEIGHT_PX, tzDate: (at) => uPlot.tzDate(new Date(at * 1_000), 'Etc/UTC'),
-        padding: [10, 18, 0, 0], cursor: { drag: { x: false, y: false } }, legend: { show: false },
+        padding: [10, 18, 0, 0], cursor: { drag: { x: false, y: false }, y: false }, legend: { show: false },
+        hooks: { setCursor: [(plot) => tell(plot, box.current!, isHours, values, format)] },
         scales: {
           x: { time: true, range: [first - step / 2, last + step / 2] },
           y: { range: range ?? ((_, __, most) => [0, Math.max(1, most * 1.1)]) },
         },
-        axes: [{ ...axis, size: X_AXIS_PX, incrs: isHours ? [3 * HOUR_S, 6 * HOUR_S, 12 * HOUR_S, DAY_S] : [DAY_S, 2 * DAY_S, 7 * DAY_S, 14 * DAY_S], values: (_, marks) => marks.map((mark) => (isHours ? hourOf(mark) : dayOf(mark))) }, { ...axis, size: Y_AXIS_PX,  values: (_, marks) => marks.map((mark) => format(mark)) }],
+        axes: [{ ...axis, grid: { show: false }, size: X_AXIS_PX, incrs: isHours ? [3 * HOUR_S, 6 * HOUR_S, 12 * HOUR_S, DAY_S] : [DAY_S, 2 * DAY_S, 7 * DAY_S, 14 * DAY_S], values: (_, marks) => marks.map((mark) => (isHours ? hourOf(mark) : dayOf(mark))) }, { ...axis, size: Y_AXIS_PX,  values: (_, marks) => marks.map((mark) => scale(mark)) }],
         series: [
           {},
           {
             label, stroke: line!, width: 2, points: { show: times.length < 40 },
-            ...(kind === 'bars' ? { fill: line!, paths: uPlot.paths.bars!({ size: [0.7, 40] }), points: { show: false } } : {}),
+            ...(kind === 'bars' ? { fill: bar!, stroke: bar!, width: 0, paths: uPlot.paths.bars!({ size: [0.7, 40] }), points: { show: false } } : {}),
           },
         ],
       },
@@ -61,6 +64,12 @@ export function Chart({ label, times: instants, values, format, range, kind = 'l
     return () => { follow.disconnect(); plot.destroy() }
   }, [instants, values, isDark, theme])
   return <div class="chart" ref={box} role="img" aria-label={label} />
+}
+
+/** Shows the time and the value under the pointer in the corner of the chart. */
+function tell(plot: uPlot, box: HTMLElement, isHours: boolean, values: (number | null)[], format: Properties['format']) {
+  const at = plot.cursor.idx
+  box.dataset.told = at == null ? '' : `${(isHours ? hourOf : dayOf)(plot.data[0]![at]!)}: ${format(values[at])}`
 }
 
 const dayOf = (seconds: number) => formats.day(new Date(seconds * 1_000).toISOString().slice(0, 10))

@@ -32,12 +32,15 @@ type Attributes = {
   required?: boolean
   autofocus?: boolean
   onBlur?: () => void
+  onEnter?: () => void
+  list?: string
 }
 
-export function TextField({ label, value, onInput, hint, class: name, type = 'text', ...attributes }: Input & Attributes) {
+export function TextField({ label, value, onInput, hint, class: name, type = 'text', onEnter, ...attributes }: Input & Attributes) {
   return (
     <Field label={label} {...(hint ? { hint } : {})} {...(name ? { class: name } : {})}>
-      {(field) => <input {...field} {...attributes} type={type as 'text'} value={value} onInput={(event) => onInput(event.currentTarget.value)} />}
+      {(field) => <input {...field} {...attributes} type={type as 'text'} value={value} onInput={(event) => onInput(event.currentTarget.value)}
+        {...(onEnter ? { onKeyDown: (event: KeyboardEvent) => { if (event.key === 'Enter') { event.preventDefault(); onEnter() } } } : {})} />}
     </Field>
   )
 }

@@ -2,7 +2,7 @@
 
 import { useState } from 'preact/hooks'
 import { useActing } from '../acting'
-import { ask, registryPath } from '../api'
+import { ask, namesOf, registryPath, type Toolkit } from '../api'
 import type { ViewProperties } from '../app'
 import { useLoaded } from '../loading'
 import { Empty, Failure, Notice, TextField } from '../parts/elements'
@@ -16,13 +16,7 @@ interface Mapping {
   version: number
 }
 
-interface Toolkit {
-  name: string
-  children: Toolkit[]
-}
-
 const MOST = 1_000
-const flat = (toolkits: Toolkit[]): string[] => toolkits.flatMap((toolkit) => [toolkit.name, ...flat(toolkit.children)])
 
 export function PagesPart({ org, mayEdit }: ViewProperties) {
   const mappings = useLoaded((signal) => ask<{ page_mappings: Mapping[] }>('GET', registryPath('/page-mappings', { org, limit: MOST }), { signal }), [org])
@@ -34,7 +28,7 @@ export function PagesPart({ org, mayEdit }: ViewProperties) {
   const problem = mappings.problem ?? toolkits.problem
   const rows = mappings.value?.value.page_mappings
   const named = new Set(rows?.flatMap((row) => row.categories))
-  const toolkitNames = [...new Set([...flat(toolkits.value?.value.categories ?? []), ...named])]
+  const toolkitNames = [...new Set([...namesOf(toolkits.value?.value.categories ?? []), ...named])]
 
   const change = async (row: Mapping, toolkit: string, isOn: boolean) => {
     const categories = isOn ? [...row.categories, toolkit] : row.categories.filter((each) => each !== toolkit)

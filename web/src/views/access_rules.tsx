@@ -5,8 +5,9 @@ import { useActing } from '../acting'
 import { ask, Problem, registryPath } from '../api'
 import type { ViewProperties } from '../app'
 import { useLoaded } from '../loading'
-import { Badge, Empty, Failure, Notice, Select, TextArea, TextField } from '../parts/elements'
-import { bodyOf, type Draft, draftOf, NEW, type Preview, type Rule, whoInWords, WHOM, type Whom, whomInWords } from '../rules'
+import { Badge, Empty, Failure, Notice, TextField } from '../parts/elements'
+import { RuleFields } from '../parts/rule_fields'
+import { type Draft, draftOf, NEW, type Preview, readBody, type Rule, whoInWords, whomInWords } from '../rules'
 import { format, t } from '../texts'
 
 const MOST = 1_000
@@ -77,9 +78,6 @@ function RuleEditor({ rule, org, onDone, onDiscard }: EditorProperties) {
   const texts = t.access
   const set = <K extends keyof Draft>(field: K) => (value: Draft[K]) => setDraft({ ...draft, [field]: value })
   const { body, invalid } = readBody(draft)
-  const tiers = useLoaded((signal) => ask<{ tiers: string[] }>('GET', registryPath('/tiers'), { signal }), [])
-  const isTier = draft.whom.startsWith('tier')
-  const known = tiers.value?.value.tiers ?? []
 
   const send = async (method: string, sent: unknown, version: number | undefined) => {
     const path = registryPath(rule ? `/visibility-rules/${rule.rule_id}` : '/visibility-rules', { org, reason })
@@ -126,17 +124,7 @@ function RuleEditor({ rule, org, onDone, onDiscard }: EditorProperties) {
           </div>
         </Notice>
       )}
-      <div class="form">
-        <TextField label={texts.name} value={draft.name} onInput={set('name')} required />
-        <Select label={texts.effect} value={draft.effect} onInput={(value) => set('effect')(value as Draft['effect'])} options={[['deny', texts.effects.deny!], ['allow', texts.effects.allow!]]} />
-        <Select label={texts.what} value={draft.target} onInput={(value) => set('target')(value as Draft['target'])} options={[['toolkit', texts.aToolkit], ['tool', texts.aTool]]} />
-        <TextField label={draft.target === 'tool' ? t.playground.tool : t.playground.toolkit} value={draft.targetName} onInput={set('targetName')} {...(draft.target === 'toolkit' ? { hint: texts.everythingHint } : {})} />
-        <Select label={texts.whom} value={draft.whom} onInput={(value) => setDraft({ ...draft, whom: value as Whom, value: '' })} options={WHOM.map((whom) => [whom, texts.whomNames[whom]!])} />
-        {isTier && known.length > 0 && <Select label={t.playground.tier} value={draft.value} onInput={set('value')} options={[['', texts.choose], ...known]} />}
-        {!(isTier && known.length > 0) && draft.whom !== 'everybody' && draft.whom !== 'json' && <TextField label={texts.value} value={draft.value} onInput={set('value')} />}
-        <TextField label={texts.priority} value={draft.priority} onInput={set('priority')} type="number" />
-        {draft.whom === 'json' && <div class="whole"><TextArea label={texts.condition} value={draft.value} onInput={set('value')} rows={5} isCode /></div>}
-      </div>
+      <RuleFields draft={draft} onChange={setDraft} />
       <label class="check"><input type="checkbox" checked={draft.active} onChange={(event) => set('active')(event.currentTarget.checked)} />{texts.inForce}</label>
       {invalid && <Notice tone="bad">{invalid}</Notice>}
       <RulePreview body={body && { ...body, active: draft.active }} replaces={rule?.rule_id ?? ''} org={org} />
@@ -149,15 +137,6 @@ function RuleEditor({ rule, org, onDone, onDiscard }: EditorProperties) {
       </div>
     </form>
   )
-}
-
-function readBody(draft: Draft): { body?: Record<string, unknown>; invalid?: string } {
-  try {
-    const body = bodyOf(draft)
-    return body ? { body } : {}
-  } catch (error) {
-    return { invalid: t.access.invalidJson((error as Error).message) }
-  }
 }
 
 function RulePreview({ body, replaces, org }: { body: Record<string, unknown> | undefined; replaces: string; org: string | undefined }) {

@@ -21,6 +21,7 @@ export function Experiments({ experiments }: { experiments: Experiment[] }) {
 function One({ experiment }: { experiment: Experiment }) {
   const texts = t.analytics
   const { variants, contrasts } = experiment
+  const reach = scaleOf(contrasts.flatMap(({ low, high }) => [low ?? 0, high ?? 0]))
   const missing = Object.entries(experiment.missing).filter(([, count]) => count > 0).map(([name, count]) => `${format.compact(count)} of ${name}`)
   return (
     <div class="stack">
@@ -39,7 +40,7 @@ function One({ experiment }: { experiment: Experiment }) {
           <tbody>
             {variants.map((variant) => (
               <tr key={variant.name}>
-                <th scope="row">{variant.name}</th><td class="number">{format.share(variant.share)}</td><td class="number">{format.count(variant.assigned)}</td>
+                <th scope="row">{variant.name}</th><td class="number">{format.wholeShare(variant.share)}</td><td class="number">{format.count(variant.assigned)}</td>
                 <td class="number">{format.count(variant.events)}</td><td class="number">{format.count(variant.unknown)}</td><td class="number">{format.share(variant.mean)}</td>
               </tr>
             ))}
@@ -51,7 +52,7 @@ function One({ experiment }: { experiment: Experiment }) {
           <span>{texts.against(variant, against)}</span>
           {low === null || high === null ? <small>{texts.noInterval}</small> : (
             <>
-              <Interval low={low} value={value} high={high} from={-1} label={texts.interval(texts.points(low), texts.points(high))} />
+              <Interval low={low} value={value} high={high} from={-reach} to={reach} label={texts.interval(texts.points(low), texts.points(high))} />
               <span class="number">{texts.points(value)} <small>({texts.interval(texts.points(low), texts.points(high))})</small></span>
             </>
           )}
@@ -61,3 +62,8 @@ function One({ experiment }: { experiment: Experiment }) {
     </div>
   )
 }
+
+const SCALES = [0.05, 0.1, 0.2, 0.5, 1]
+
+/** The least scale on both sides of 0 that has all these values. */
+const scaleOf = (values: number[]) => SCALES.find((scale) => values.every((value) => Math.abs(value) <= scale)) ?? 1

@@ -17,7 +17,7 @@ export function Days({ accuracy }: { accuracy: Accuracy }) {
     <div class="columns">
       <section class="card">
         <div><h2>{texts.hitRate}</h2><small>{texts.hitRateHint}</small></div>
-        <Chart label={texts.hitRate} times={days} values={accuracy.days.map((day) => day.rate)} range={[0, 1]} format={format.share} />
+        <Chart label={texts.hitRate} times={days} values={accuracy.days.map((day) => day.rate)} range={[0, 1]} format={format.share} scale={format.wholeShare} />
         <DayTable label={texts.hitRate} rows={accuracy.days.map((day) => [day.day, format.share(day.rate)])} />
       </section>
       <section class="card">
@@ -50,8 +50,10 @@ export function BrokenCard({ broken }: { broken: Broken[] }) {
           <tbody>
             {broken.map((each) => (
               <tr key={`${each.org}/${each.tool}/${each.alarm}`}>
-                <th scope="row"><a class="name" href={linkTo('catalog', each.tool)}>{each.tool}</a>{each.org && <small> {each.org}</small>}</th>
-                <td>{texts.failed(each.failures, each.reporters)} <small>{texts.workedBefore(format.share(each.worked))}</small></td>
+                <th scope="row">
+                  <a class="name" href={linkTo('catalog', each.tool)}>{each.tool}</a>{each.org && <small> {each.org}</small>}
+                  <small class="line">{texts.failed(each.failures, each.reporters)} · {texts.workedBefore(format.share(each.worked))}</small>
+                </th>
                 <td class="number">{each.back ? <Badge tone="good">{texts.back(format.time(each.back))}</Badge> : <Badge tone="bad">{texts.since(format.time(each.alarm))}</Badge>}</td>
               </tr>
             ))}
@@ -89,9 +91,9 @@ export function Arms({ arms }: { arms: Arm[] }) {
   )
 }
 
-/** An interval and the value in it, on a scale from `from` to 1. */
-export function Interval({ low, value, high, label, from = 0 }: { low: number; value: number; high: number; label: string; from?: number }) {
-  const at = (x: number) => `${(100 * (Math.min(1, Math.max(from, x)) - from)) / (1 - from)}%`
+/** An interval and the value in it, on a scale from `from` to `to`. */
+export function Interval({ low, value, high, label, from = 0, to = 1 }: { low: number; value: number; high: number; label: string; from?: number; to?: number }) {
+  const at = (x: number) => `${(100 * (Math.min(to, Math.max(from, x)) - from)) / (to - from)}%`
   return (
     <span class="interval" role="img" aria-label={label} title={label}>
       {from < 0 && <span class="zero" style={{ left: at(0) }} />}

@@ -53,7 +53,7 @@ export function Approval({ org, mayEdit }: ViewProperties) {
       {!tools && !waiting.problem && <p role="status">{t.loading}</p>}
       {tools?.length === 0 && <div class="card"><Empty title={texts.none}><p>{texts.noneHint}</p></Empty></div>}
       {mayEdit && tools && tools.length > 0 && (
-        <div class="row">
+        <div class="row bulk">
           <label class="check">
             <input type="checkbox" checked={picked.length === tools.length} onChange={(event) => setChosen(new Set(event.currentTarget.checked ? tools.map((tool) => tool.tool_id) : []))} />
             {texts.all}
@@ -76,6 +76,12 @@ export function Approval({ org, mayEdit }: ViewProperties) {
           </div>
           {tool.flags.length > 0 && <Notice tone="warning"><ul>{tool.flags.map((flag) => <li key={flag.message}>{flag.message}</li>)}</ul></Notice>}
           <Change tool={tool} />
+          {mayEdit && (
+            <div class="row">
+              <button type="button" class="quiet good" disabled={acting.isBusy} aria-label={texts.approveOne(tool.name)} onClick={() => void decide('approve', [tool])}>{texts.approve}</button>
+              <button type="button" class="quiet danger" disabled={acting.isBusy} aria-label={texts.rejectOne(tool.name)} onClick={() => void decide('reject', [tool])}>{texts.reject}</button>
+            </div>
+          )}
         </section>
       ))}
     </>

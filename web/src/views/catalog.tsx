@@ -1,9 +1,10 @@
 /** All tools of the registry, read in parts while one scrolls. */
 
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { useActing } from '../acting'
-import { ask, Problem, registryPath, type Tool } from '../api'
+import { ask, type Drift, namesOf, Problem, registryPath, type Tool, type Toolkit } from '../api'
 import type { ViewProperties } from '../app'
+import { useLoaded } from '../loading'
 import { Badge, Empty, Failure, Notice, Select, TextField } from '../parts/elements'
 import { Table } from '../parts/table'
 import { linkTo } from '../route'
@@ -19,28 +20,32 @@ interface Filters {
   text: string
   status: string
   review: string
+  category: string
   flagged: boolean
 }
 
-export function StatusBadges({ tool }: { tool: Tool }) {
+export function StatusBadges({ tool, drift }: { tool: Tool; drift?: string | undefined }) {
   return (
     <span class="row badges">
       <Badge tone={TONES[tool.status] ?? 'plain'}>{tool.status}</Badge>
       {tool.review !== 'approved' && <Badge tone={TONES[tool.review] ?? 'plain'}>{tool.review}</Badge>}
-      {tool.flags.length > 0 && <Badge tone="warning">{tool.flags.length} ⚑</Badge>}
+      {tool.flags.length > 0 && <Badge tone="warning">{t.catalog.toReview(tool.flags.length)}</Badge>}
+      {drift && <Badge tone="warning">{t.catalog.drifts[drift] ?? drift}</Badge>}
       {Boolean(tool.damage) && <Badge tone="bad">{t.catalog.damaged}</Badge>}
     </span>
   )
 }
 
 export function Catalog({ org, mayEdit }: ViewProperties) {
-  const [filters, setFilters] = useState<Filters>({ text: '', status: '', review: '', flagged: false })
+  const [filters, setFilters] = useState<Filters>({ text: '', status: '', review: '', category: '', flagged: false })
   const { tools, hasMore, problem, readMore, reload } = useTools(filters, org)
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set())
   const texts = t.catalog
   const picked = (tools ?? []).filter((tool) => chosen.has(tool.tool_id))
   const toggle = (id: string, isOn: boolean) => setChosen(new Set(isOn ? [...chosen, id] : [...chosen].filter((each) => each !== id)))
-  const isFiltered = Boolean(filters.text || filters.status || filters.review || filters.flagged)
+  const isFiltered = Boolean(filters.text || filters.status || filters.review || filters.category || filters.flagged)
+  const drifting = useDrift(org)
+  const toolkits = useLoaded((signal) => ask<{ categories: Toolkit[] }>('GET', registryPath('/categories', { org }), { signal }), [org])
   return (
     <>
       <div class="title"><div><h1>{texts.title}</h1>{tools && <p role="status">{texts.loaded(tools.length, hasMore)}</p>}</div></div>
@@ -48,6 +53,7 @@ export function Catalog({ org, mayEdit }: ViewProperties) {
         <TextField label={texts.search} class="wide" type="search" value={filters.text} onInput={(text) => setFilters({ ...filters, text })} />
         <Select label={texts.status} value={filters.status} onInput={(status) => setFilters({ ...filters, status })} options={[['', texts.any], ...texts.statuses]} />
         <Select label={texts.review} value={filters.review} onInput={(review) => setFilters({ ...filters, review })} options={[['', texts.any], ...texts.reviews]} />
+        <Select label={texts.toolkit} value={filters.category} onInput={(category) => setFilters({ ...filters, category })} options={[['', texts.any], ...namesOf(toolkits.value?.value.categories ?? [])]} />
         <label class="check">
           <input type="checkbox" checked={filters.flagged} onChange={(event) => setFilters({ ...filters, flagged: event.currentTarget.checked })} />
           {texts.flagged}
@@ -72,13 +78,19 @@ export function Catalog({ org, mayEdit }: ViewProperties) {
             { key: 'name', title: texts.name, width: '2fr', cell: (tool) => <a class="name" href={linkTo('catalog', tool.name)}>{tool.name}</a> },
             { key: 'description', title: texts.description, width: '4fr', isExtra: true, cell: (tool) => <span class="one-line">{tool.description}</span> },
             { key: 'toolkit', title: texts.toolkit, width: '1.8fr', isExtra: true, cell: (tool) => <span class="one-line" title={tool.toolkit}>{tool.toolkit}</span> },
-            { key: 'status', title: texts.status, width: '1.4fr', cell: (tool) => <StatusBadges tool={tool} /> },
+            { key: 'status', title: texts.status, width: '1.4fr', cell: (tool) => <StatusBadges tool={tool} drift={drifting.get(`${tool.org}/${tool.name}`)} /> },
             { key: 'changed', title: texts.changed, width: '6.5rem', isExtra: true, cell: (tool) => <small class="one-line">{format.time(tool.updated_at)}</small> },
           ]}
         />
       )}
     </>
   )
+}
+
+/** Organisation and name of tools without vectors of the service's embedder → what they lack. */
+export function useDrift(org: string | undefined): ReadonlyMap<string, string> {
+  const drift = useLoaded((signal) => ask<Drift>('GET', registryPath('/analytics/drift', { org }), { signal }), [org])
+  return useMemo(() => new Map(drift.value?.value.tools.map((tool) => [`${tool.org}/${tool.name}`, tool.state])), [drift.value])
 }
 
 /** Sets one status for the chosen tools, one after the other. A tool that has changed meanwhile is left as it is, and named. */
@@ -152,7 +164,7 @@ function useTools(filters: Filters, org: string | undefined) {
   useEffect(() => {
     const timer = window.setTimeout(() => void read('', []), round || filters.text ? TYPING_MS : 0)
     return () => window.clearTimeout(timer)
-  }, [filters.text, filters.status, filters.review, filters.flagged, org, round])
+  }, [filters.text, filters.status, filters.review, filters.category, filters.flagged, org, round])
   const readMore = () => { if (next && !reading.current) void read(next, tools ?? []) }
   return { tools, hasMore: next !== '', problem, readMore, reload: () => setRound((n) => n + 1) }
 }

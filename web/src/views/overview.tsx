@@ -1,21 +1,24 @@
 /** Whether it works, how much it is used, how well it does, and how fast it is. */
 
 import { useEffect, useMemo, useState } from 'preact/hooks'
-import { ask, type Health, type Metrics, readHealth, registryPath, type Timeline } from '../api'
+import { ask, type Broken, type Health, type Metrics, readHealth, registryPath, type Timeline, type Tool } from '../api'
 import type { ViewProperties } from '../app'
 import { type Loaded, useLoaded } from '../loading'
 import { Chart } from '../parts/chart'
 import { Empty, Failure } from '../parts/elements'
+import { linkTo } from '../route'
 import { format, t } from '../texts'
 
 const DAY_MS = 86_400_000
 const AGAIN_MS = 15_000
+const MOST = 100 // tools that are counted for what is to do
 
 export function Overview({ org }: ViewProperties) {
   const [days, setDays] = useState('7')
   const since = new Date(Date.now() - Number(days) * DAY_MS).toISOString()
   const health = useLoaded(readHealth, [])
   const metrics = useLoaded((signal) => ask<Metrics>('GET', registryPath('/analytics/metrics', { org, since }), { signal }), [org, days])
+  const before = useLoaded((signal) => ask<Metrics>('GET', registryPath('/analytics/metrics', { org, since: daysBefore(since, days), until: since }), { signal }), [org, days])
   const timeline = useLoaded(
     (signal) => ask<Timeline>('GET', registryPath('/analytics/timeline', { org, since, per: days === '1' ? 'hour' : 'day' }), { signal }), [org, days],
   )
@@ -38,7 +41,8 @@ export function Overview({ org }: ViewProperties) {
       <Verdict health={health} />
       {problem && <Failure problem={problem} onRetry={() => { metrics.reload(); timeline.reload() }} />}
       {!metrics.value && !problem && <p role="status">{t.loading}</p>}
-      {metrics.value && <Figures metrics={metrics.value.value} />}
+      <ToDo org={org} since={since} days={days} />
+      {metrics.value && <Figures metrics={metrics.value.value} before={before.value?.value} days={days} />}
       {metrics.value?.value.total === 0 && <div class="card"><Empty title={texts.noEvents}><p>{texts.noEventsHint}</p></Empty></div>}
       {metrics.value && metrics.value.value.total > 0 && (
         <>
@@ -64,20 +68,45 @@ function Verdict({ health }: { health: Loaded<Health> }) {
   )
 }
 
-function Figures({ metrics }: { metrics: Metrics }) {
+/** What a person should do: changes to approve, tools that fail, tools with something to review. */
+function ToDo({ org, since, days }: { org: string | undefined; since: string; days: string }) {
+  const texts = t.overview
+  const count = (parameters: Record<string, string | boolean>) => useLoaded(
+    async (signal) => (await ask<{ tools: Tool[]; next: string }>('GET', registryPath('/tools', { org, limit: MOST, ...parameters }), { signal })).value, [org])
+  const waiting = [count({ review: 'pending' }), count({ review: 'changed' })]
+  const flagged = count({ flagged: true })
+  const broken = useLoaded((signal) => ask<{ broken: Broken[] }>('GET', registryPath('/analytics/broken', { org, since }), { signal }), [org, days])
+  const numberOf = (lists: typeof waiting) => lists.reduce((sum, list) => sum + (list.value?.tools.length ?? 0), 0)
+  const out = broken.value?.value.broken.filter((each) => each.back === null) ?? []
+  const items: [number, (count: number) => string, string][] = [
+    [out.length, texts.stopped, linkTo('analytics')], [numberOf(waiting), texts.waiting, linkTo('approval')], [numberOf([flagged]), texts.flagged, linkTo('catalog')],
+  ]
+  const open = items.filter(([number]) => number > 0)
+  if (open.length === 0) return null
+  return (
+    <nav class="to-do" aria-label={texts.toDo}>
+      {open.map(([number, text, link]) => <a key={link} href={link}>{text(number)}<span aria-hidden="true"> →</span></a>)}
+    </nav>
+  )
+}
+
+const daysBefore = (instant: string, days: string) => new Date(Date.parse(instant) - Number(days) * DAY_MS).toISOString()
+
+function Figures({ metrics, before, days }: { metrics: Metrics; before: Metrics | undefined; days: string }) {
   const texts = t.overview
   const { latency_us: latency, tokens } = metrics
-  const figures: [string, string, string][] = [
-    [texts.selections, format.compact(metrics.total), metrics.last ? texts.last(format.time(metrics.last)) : ''],
-    [texts.success, format.share(metrics.success), texts.successHint],
-    [texts.saved, format.compact(tokens.saved), texts.savedHint(format.share(tokens.saved_share))],
-    [texts.latency, format.microseconds(latency.p95), texts.latencyHint(format.microseconds(latency.p50), format.microseconds(latency.p99))],
+  const old = before && before.total > 0 ? before : undefined
+  const figures: [string, string, string, string?][] = [
+    [texts.selections, format.compact(metrics.total), old ? '' : metrics.last ? texts.last(format.time(metrics.last)) : '', old && texts.grown(metrics.total / old.total - 1)],
+    [texts.success, format.share(metrics.success), texts.successHint, old?.success != null && metrics.success !== null ? texts.points(metrics.success - old.success) : undefined],
+    [texts.saved, format.compact(tokens.saved), texts.savedHint(format.wholeShare(tokens.saved_share))],
+    [texts.latency, format.microseconds(latency.p95), texts.latencyHint(format.microseconds(latency.p50), format.microseconds(latency.p99)), old?.latency_us.p95 && latency.p95 ? texts.grown(latency.p95 / old.latency_us.p95 - 1) : undefined],
     [texts.perSelection, format.decimal(metrics.tools_per_event), texts.perSelectionHint],
   ]
   return (
     <dl class="figures">
-      {figures.map(([label, value, hint]) => (
-        <div key={label} class="card figure"><dt>{label}</dt><dd><span class="value">{value}</span><small>{hint}</small></dd></div>
+      {figures.map(([label, value, hint, moved]) => (
+        <div key={label} class="card figure"><dt>{label}</dt><dd><span class="value">{value}</span>{moved && <small title={texts.comparedWith(texts.periods[days]!)}>{moved}</small>}{hint && <small>{hint}</small>}</dd></div>
       ))}
     </dl>
   )
@@ -90,16 +119,16 @@ function OverTime({ timeline }: { timeline: Timeline }) {
   const times = useMemo(() => points.map((point) => point.at), [points])
   const charts = useMemo(() => [
     { title: texts.overTime, kind: 'bars' as const, values: points.map((point) => point.selections), shape: format.compact },
-    { title: texts.successOverTime, kind: 'line' as const, values: points.map((point) => point.success), shape: format.share, range: [0, 1] as [number, number] },
+    { title: texts.successOverTime, kind: 'line' as const, values: points.map((point) => point.success), shape: format.share, scale: format.wholeShare, range: [0, 1] as [number, number] },
     { title: texts.savedOverTime, kind: 'bars' as const, values: points.map((point) => point.saved), shape: format.compact },
     { title: texts.latencyOverTime, kind: 'line' as const, values: points.map((point) => point.latency_us), shape: format.microseconds },
   ], [points])
   return (
     <div class="columns">
-      {charts.map(({ title, kind, values, shape, range }) => (
+      {charts.map(({ title, kind, values, shape, scale, range }) => (
         <section key={title} class="card">
           <div><h2>{title}</h2><small>{texts.overTimeHint(per === 'day' ? texts.perDay : texts.perHour)}</small></div>
-          <Chart label={title} kind={kind} times={times} values={values} format={shape} {...(range ? { range } : {})} />
+          <Chart label={title} kind={kind} times={times} values={values} format={shape} {...(range ? { range } : {})} {...(scale ? { scale } : {})} />
           <details>
             <summary>{texts.asTable}</summary>
             <div class="scroll" tabIndex={0} role="region" aria-label={title}>
@@ -136,7 +165,7 @@ function Breakdown({ metrics, failures }: { metrics: Metrics; failures: Timeline
       <Shares title={texts.outcomes} rows={outcomes.map(([name, count]) => [texts.outcomeNames[name] ?? name, count])} total={metrics.total} />
       <Shares
         title={texts.profiles} total={metrics.total}
-        rows={metrics.methods.map((each) => [[each.profile, each.experiment, each.variant].filter(Boolean).join(' · '), each.events])}
+        rows={metrics.methods.map((each) => [each.experiment ? texts.inExperiment(each.variant ?? each.profile, each.experiment) : each.profile, each.events])}
       />
       {failures.length > 0 && (
         <section class="card">

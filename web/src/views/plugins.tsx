@@ -44,10 +44,11 @@ function PluginCard({ plugin }: { plugin: Plugin }) {
   const texts = t.plugins
   const { changes } = plugin
   const states: [(count: number) => string, number, 'warning' | 'plain'][] = [[texts.waiting, plugin.waiting, 'warning'], [texts.flagged, plugin.flagged, 'warning'], [texts.inactive, plugin.inactive, 'plain']]
-  const facts: [string, string][] = [
-    [texts.tools, format.count(plugin.tools)], [texts.synced, `${format.time(plugin.synced_at)} ${t.catalog.by(plugin.synced_by)}`],
-    [texts.shown, format.count(plugin.shown)], [texts.called, format.count(plugin.called)],
-    [texts.errors, plugin.called ? `${format.count(plugin.called - plugin.succeeded)} (${format.share(1 - plugin.succeeded / plugin.called)})` : format.share(null)],
+  const figures: [string, string, string][] = [
+    [texts.tools, format.count(plugin.tools), ''],
+    [texts.shown, format.compact(plugin.shown), ''],
+    [texts.called, format.compact(plugin.called), ''],
+    [texts.errors, plugin.called ? format.share(1 - plugin.succeeded / plugin.called) : format.share(null), plugin.called ? texts.ofCalls(plugin.called - plugin.succeeded, plugin.called) : ''],
   ]
   const moved = changes ? ACTIONS.filter((action) => changes[action].length > 0) : []
   return (
@@ -59,7 +60,10 @@ function PluginCard({ plugin }: { plugin: Plugin }) {
           {states.every(([, count]) => count === 0) && <Badge tone="good">{texts.well}</Badge>}
         </span>
       </div>
-      <dl class="facts">{facts.map(([label, value]) => [<dt key={label}>{label}</dt>, <dd key={`${label} value`}>{value}</dd>])}</dl>
+      <small>{texts.syncedAt(format.time(plugin.synced_at), plugin.synced_by)}</small>
+      <dl class="figures">
+        {figures.map(([label, value, hint]) => <div key={label} class="figure"><dt>{label}</dt><dd><span class="value">{value}</span>{hint && <small>{hint}</small>}</dd></div>)}
+      </dl>
       {changes && moved.length > 0 && (
         <details>
           <summary>{texts.lastChange(format.time(changes.at))} <small>{moved.map((action) => texts.counted[action]!(changes[action].length)).join(', ')}</small></summary>

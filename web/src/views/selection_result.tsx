@@ -3,6 +3,7 @@
 import { useState } from 'preact/hooks'
 import type { Trial, TrialTool } from '../api'
 import { Badge, Empty, Notice } from '../parts/elements'
+import { StageTable } from '../parts/stages'
 import { Table } from '../parts/table'
 import { linkTo } from '../route'
 import { format, t } from '../texts'
@@ -11,6 +12,8 @@ type Shown = 'selected' | 'leftOut' | 'all'
 
 interface Properties {
   profile: string
+  /** Above it; else the profile. */
+  title?: string
   names: string[]
   tools: TrialTool[]
   stages: Trial['stages']
@@ -22,7 +25,7 @@ interface Properties {
   others?: string[]
 }
 
-export function Result({ profile, names, tools, stages, confidence, hasMatch = true, degraded = [], others }: Properties) {
+export function Result({ profile, title = profile, names, tools, stages, confidence, hasMatch = true, degraded = [], others }: Properties) {
   const texts = t.playground
   const [shown, setShown] = useState<Shown>('selected')
   const [part, setPart] = useState('')
@@ -33,10 +36,10 @@ export function Result({ profile, names, tools, stages, confidence, hasMatch = t
   const best = Math.max(...tools.map((tool) => tool.score), Number.EPSILON)
   const elsewhere = others && new Set(others)
   return (
-    <section class="card" aria-label={texts.results(profile)}>
+    <section class="card" aria-label={texts.results(title)}>
       <div class="row spread center">
-        <h2>{profile}</h2>
-        <small role="status">{texts.summary(counts.selected, counts.all, format.share(confidence))}</small>
+        <h2>{title}</h2>
+        <small role="status">{texts.summary(counts.selected, counts.all, confidence === undefined ? '' : format.share(confidence))}</small>
       </div>
       {!hasMatch && <Notice tone="warning">{texts.noMatch}</Notice>}
       {degraded.length > 0 && <Notice tone="warning">{texts.degraded(degraded.join(', '))}</Notice>}
@@ -62,20 +65,7 @@ export function Result({ profile, names, tools, stages, confidence, hasMatch = t
       )}
       <details>
         <summary>{texts.stages}</summary>
-        <div class="scroll" tabIndex={0} role="region" aria-label={texts.stages}>
-          <table>
-            <thead><tr><th scope="col">{texts.stage}</th><th scope="col">{texts.effect}</th><th scope="col" class="number">{texts.inPlay}</th></tr></thead>
-            <tbody>
-              {stages.map((step, place) => (
-                <tr key={place}>
-                  <td><code>{step.reason}</code></td>
-                  <td>{texts.effects[step.verb] ?? step.verb}</td>
-                  <td class="number">{format.count(step.in_play)}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <StageTable tools={tools} stages={stages} />
       </details>
     </section>
   )

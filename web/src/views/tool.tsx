@@ -9,7 +9,7 @@ import { Difference } from '../parts/difference'
 import { Dialog, Empty, Failure, Notice, Select, TextArea, TextField } from '../parts/elements'
 import { linkTo } from '../route'
 import { format, t } from '../texts'
-import { StatusBadges } from './catalog'
+import { StatusBadges, useDrift } from './catalog'
 
 export function ToolView({ name, org, mayEdit }: ViewProperties) {
   const path = `/tools/${encodeURIComponent(name)}`
@@ -17,6 +17,7 @@ export function ToolView({ name, org, mayEdit }: ViewProperties) {
   const versions = useLoaded(
     (signal) => ask<{ versions: Version[] }>('GET', registryPath(`${path}/versions`, { org, limit: 50 }), { signal }), [path, org],
   )
+  const drifting = useDrift(org)
   const [isEditing, setIsEditing] = useState(false)
   const [saved, setSaved] = useState('')
   const texts = t.catalog
@@ -32,7 +33,7 @@ export function ToolView({ name, org, mayEdit }: ViewProperties) {
       <div class="title">
         <div>
           <a href={linkTo('catalog')}>← {texts.back}</a>
-          <div class="row center"><h1>{name}</h1>{record && <StatusBadges tool={record} />}</div>
+          <div class="row center"><h1>{name}</h1>{record && <StatusBadges tool={record} drift={drifting.get(`${record.org}/${record.name}`)} />}</div>
         </div>
         {record && mayEdit && !isEditing && (
           <button type="button" onClick={() => { setSaved(''); setIsEditing(true) }}>{texts.edit}</button>

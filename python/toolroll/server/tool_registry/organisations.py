@@ -1,12 +1,13 @@
-"""`/pins`, `/settings` and `/tiers`: what an organisation always selects, has set up and may buy."""
+"""`/organisations`, and what each always selects, has set up and may buy."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
+from toolroll.registry.organisations import MOST, organisations
 from toolroll.server.bodies import Body
 from toolroll.server.problems import ProblemRoute
 from toolroll.server.tool_registry.access import RegistryAccess
@@ -32,8 +33,22 @@ class TiersBody(Body):
 
 
 def organisation_router(access: RegistryAccess) -> APIRouter:
-    """`/pins`, `/settings` and `/tiers`."""
+    """`/organisations`, `/pins`, `/settings` and `/tiers`."""
     router = APIRouter(tags=["organisations"], route_class=ProblemRoute)
+
+    @router.get("/organisations")
+    def list_organisations(
+        request: Request, text: str = "", limit: int = Query(100, ge=1, le=MOST)
+    ) -> dict[str, Any]:
+        """Names of organisations with something of their own, ascending.
+
+        text: a part of the name. A caller of one organisation gets its name.
+        """
+        caller = access.identify(request)
+        caller.require("read")
+        if caller.org is not None:
+            return {"organisations": [caller.org] if caller.org else []}
+        return {"organisations": organisations(access.database, text, limit)}
 
     @router.get("/pins")
     def list_pins(request: Request, org: str | None = None) -> dict[str, Any]:

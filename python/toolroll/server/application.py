@@ -12,6 +12,7 @@ from toolroll import __version__
 from toolroll.embedders import named
 from toolroll.errors import InvalidInput
 from toolroll.registry.accounts import Accounts
+from toolroll.registry.analytics.break_watch import BreakWatch
 from toolroll.server.conversations import session_router
 from toolroll.server.description import describe, operation_id
 from toolroll.server.direct_select import DirectSelect
@@ -57,11 +58,12 @@ def create_application(settings: ServerSettings) -> FastAPI:
         close(roll, registry)
         raise
     metrics = worker_metrics(settings, roll)
+    breaks = BreakWatch(registry.database)
     sessions = PageSessions(secret, settings.public_url)
     application = FastAPI(
         title="toolroll",
         version=__version__,
-        lifespan=lambda _: running(settings, metrics, traces, roll, registry),
+        lifespan=lambda _: running(settings, metrics, traces, roll, registry, breaks),
         docs_url=None,  # its page loads scripts from other hosts
         redoc_url=None,
         generate_unique_id_function=operation_id,
@@ -91,7 +93,7 @@ def create_application(settings: ServerSettings) -> FastAPI:
     application.include_router(metrics_router(metrics))
     for router in (selection_router, outcome_router, session_router):
         application.include_router(router(roll))
-    application.include_router(registry_router(registry, roll, embedder), prefix=PREFIX)
+    application.include_router(registry_router(registry, roll, embedder, breaks=breaks), prefix=PREFIX)
     if keys is not None:
         application.include_router(
             sign_in_router(sessions, keys, settings.sign_in_rate, settings.public_url, provider)

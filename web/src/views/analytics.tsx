@@ -1,8 +1,9 @@
 /** How well tools do, which are used where, and what experiments say. */
 
 import { useState } from 'preact/hooks'
-import { type Accuracy, type Arm, ask, type Broken, type Drift, type Experiment, type Heatmap, type PluginCalls, registryPath, type Unused } from '../api'
+import { type Accuracy, type Arm, ask, type Drift, type Experiment, type Heatmap, type PluginCalls, registryPath, type Unused } from '../api'
 import type { ViewProperties } from '../app'
+import { useBroken } from '../broken'
 import { useLoaded } from '../loading'
 import { Failure } from '../parts/elements'
 import { t } from '../texts'
@@ -19,7 +20,7 @@ export function Analytics({ org }: ViewProperties) {
   const since = new Date(Date.now() - Number(days) * DAY_MS).toISOString()
   const read = <T,>(path: string, parameters: Record<string, string | number>, key: unknown[]) =>
     useLoaded((signal) => ask<T>('GET', registryPath(path, { org, ...parameters }), { signal }), [org, ...key])
-  const broken = read<{ broken: Broken[] }>('/analytics/broken', { since }, [days])
+  const broken = useBroken(org, since, days)
   const accuracy = read<Accuracy>('/analytics/accuracy', { since }, [days])
   const arms = read<{ arms: Arm[] }>('/analytics/arms', { limit: MOST_ARMS }, [])
   const plugins = read<{ plugins: PluginCalls[] }>('/plugins/calls', { since }, [days])
@@ -42,7 +43,7 @@ export function Analytics({ org }: ViewProperties) {
       </div>
       {problem && <Failure problem={problem} onRetry={() => all.forEach((each) => each.problem && each.reload())} />}
       {!problem && all.some((each) => !each.value) && <p role="status">{t.loading}</p>}
-      {broken.value && <BrokenCard broken={broken.value.value.broken} />}
+      {broken.value && <BrokenCard {...broken.value.value} />}
       {accuracy.value && <Days accuracy={accuracy.value.value} />}
       {experiments.value && <Experiments experiments={experiments.value.value.experiments} />}
       <div class="columns">

@@ -1,7 +1,8 @@
 /** How well tools and plugins do: hit rate and calls over time, tools that broke, reliability, failures. */
 
 import { useState } from 'preact/hooks'
-import type { Accuracy, Arm, Broken, PluginCalls } from '../api'
+import type { Accuracy, Arm, PluginCalls } from '../api'
+import type { BrokenTools } from '../broken'
 import { Chart } from '../parts/chart'
 import { Badge, Empty } from '../parts/elements'
 import { linkTo } from '../route'
@@ -40,12 +41,13 @@ function DayTable({ label, rows }: { label: string; rows: [string, string][] }) 
   )
 }
 
-export function BrokenCard({ broken }: { broken: Broken[] }) {
+export function BrokenCard({ broken, complete }: BrokenTools) {
   const texts = t.analytics
   return (
     <section class="card" aria-label={texts.broken}>
       <div><h2>{texts.broken}</h2><small>{texts.brokenHint}</small></div>
-      {broken.length === 0 ? <p>{texts.noBroken}</p> : (
+      {!complete && <p role="status"><small>{texts.stillReading}</small></p>}
+      {broken.length === 0 ? complete && <p>{texts.noBroken}</p> : (
         <table>
           <tbody>
             {broken.map((each) => (

@@ -248,7 +248,7 @@ def broken(
     breaks: list[Break] = []
     with database.reading() as connection:
         for org, begin in _beginnings(connection, window, warm_up, unreadable):
-            log, damaged = _BreakLog(org), list[DamagedOutcome]()
+            log, damaged = BreakLog(org), list[DamagedOutcome]()
             outcomes = (
                 outcome
                 for outcome in outcomes_of(connection, org, begin, damaged=damaged)
@@ -295,7 +295,7 @@ class _Said(NamedTuple):
     believed: float
 
 
-class _BreakLog:
+class BreakLog:
     """The breaks of one organisation's tools, in the order in which its outcomes count."""
 
     def __init__(self, org: str) -> None:

@@ -10,13 +10,16 @@ from fastapi import APIRouter, Query, Request
 from toolroll.embedder import Embedder
 from toolroll.registry.analytics import drift, metrics, timeline, usage
 from toolroll.registry.analytics import tools as health
+from toolroll.registry.analytics.break_watch import BreakWatch
 from toolroll.registry.store.unreadable_rows import UnreadableRows
 from toolroll.server.problems import ProblemRoute
 from toolroll.server.tool_registry.access import RegistryAccess
 
 
-def analytics_router(access: RegistryAccess, embedder: Embedder | None) -> APIRouter:
-    """`/analytics/…`. embedder: of the service.
+def analytics_router(
+    access: RegistryAccess, embedder: Embedder | None, breaks: BreakWatch | None = None
+) -> APIRouter:
+    """`/analytics/…`. embedder: of the service. breaks: knows what broke; without it, outcomes are read.
 
     Without `org`, a caller of any organisation gets the figures of all.
     """
@@ -80,10 +83,21 @@ def analytics_router(access: RegistryAccess, embedder: Embedder | None) -> APIRo
     def read_broken(
         request: Request, org: str | None = None, since: datetime | None = None, until: datetime | None = None
     ) -> dict[str, Any]:
-        """Tools that broke, the latest first. Selections hide one whose `back` is null."""
+        """Tools that broke, the latest first. Selections hide one whose `back` is null.
+
+        `complete` is false while the service still reads outcomes: ask again.
+        """
         window, unreadable = access.window(request, org, since, until), UnreadableRows()
-        found = health.broken(access.database, window, unreadable=unreadable)
-        return {"broken": [each.to_dict() for each in found], "unreadable": [*unreadable]}
+        is_complete = True
+        if breaks is not None and breaks.covers(window):
+            found, is_complete = breaks.broken(window, unreadable)
+        else:
+            found = health.broken(access.database, window, unreadable=unreadable)
+        return {
+            "broken": [each.to_dict() for each in found],
+            "complete": is_complete,
+            "unreadable": [*unreadable],
+        }
 
     @router.get("/heatmap")
     def read_heatmap(

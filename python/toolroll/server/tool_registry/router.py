@@ -6,6 +6,7 @@ from fastapi import APIRouter
 
 from toolroll import Registry, Toolroll
 from toolroll.embedder import Embedder
+from toolroll.registry.analytics.break_watch import BreakWatch
 from toolroll.server.callers import Identify, caller_of
 from toolroll.server.tool_registry.access import RegistryAccess
 from toolroll.server.tool_registry.analytics import analytics_router
@@ -24,12 +25,16 @@ PREFIX = "/internal/tool-registry"
 
 
 def registry_router(
-    registry: Registry, roll: Toolroll, embedder: Embedder | None = None, identify: Identify = caller_of
+    registry: Registry,
+    roll: Toolroll,
+    embedder: Embedder | None = None,
+    identify: Identify = caller_of,
+    breaks: BreakWatch | None = None,
 ) -> APIRouter:
     """The registry's routes, without `PREFIX`.
 
     roll: selects from this registry, for `/test-selection`. embedder: of the roll, for its vectors; None for
-    one that stores none. identify: says who makes a request.
+    one that stores none. identify: says who makes a request. breaks: knows which tools broke.
     """
     access, router = RegistryAccess(registry, identify), APIRouter()
     for part in (
@@ -38,7 +43,7 @@ def registry_router(
         rule_router(access),
         what_if_router(roll, access),
         organisation_router(access),
-        analytics_router(access, embedder),
+        analytics_router(access, embedder, breaks),
         experiment_router(access),
         embedding_router(access, embedder),
         trial_router(roll, access),

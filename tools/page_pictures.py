@@ -14,22 +14,73 @@ import subprocess
 import sys
 import time
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 
 from PIL import Image
 from playwright.sync_api import Page, expect, sync_playwright
 
-VIEWS = {
-    "overview": "overview",
-    "playground": "playground",
-    "catalog": "catalog",
-    "tool": "catalog/get_current_weather",
-    "approval": "approval",
-    "rules": "access",
-    "pages": "access/pages",
-    "organisation": "access/organisation",
-    "plugins": "plugins",
-    "analytics": "analytics",
+
+def _select(page: Page) -> None:
+    page.get_by_role("button", name="Select", exact=True).click()
+    page.get_by_role("table", name="Selected").wait_for()
+
+
+def _stages(page: Page) -> None:
+    _select(page)
+    page.locator("summary", has_text="Stages").click()
+    page.get_by_role("region", name="Stages").scroll_into_view_if_needed()
+
+
+def _what_if(page: Page) -> None:
+    page.get_by_label("Message").fill("do I need a coat?")
+    page.get_by_text("What if…").click()
+    page.get_by_role("button", name="With other texts").click()
+    page.get_by_label("Tool", exact=True).fill("get_air_quality")
+    page.keyboard.press("Enter")
+    page.get_by_label("Description").fill("Says whether to take a coat, and what to wear")
+    page.get_by_label("Examples").fill("do I need a jacket?")
+    page.get_by_role("button", name="Select with and without it").click()
+    page.get_by_role("region", name="Difference").wait_for()
+    page.get_by_role("button", name="Select with and without it").scroll_into_view_if_needed()
+    page.mouse.wheel(0, 420)
+
+
+def _rule(page: Page) -> None:
+    page.get_by_role("button", name="New rule").click()
+    page.get_by_label("Name", exact=True).fill("interns send no campaigns")
+    page.get_by_label("Toolkit", exact=True).fill("campaigns")
+    page.get_by_label("Value").fill("intern")
+    page.get_by_role("region", name="Callers who gain or lose tools").wait_for()
+    page.get_by_text("loses").first.click()
+
+
+def _why(page: Page) -> None:
+    page.get_by_label("Tool", exact=True).fill("launch_campaign")
+    page.get_by_label("Tier").fill("free")
+    page.get_by_role("button", name="Ask").click()
+    page.get_by_text("does not see").wait_for()
+
+
+def _nothing(_: Page) -> None:
+    """Shows the view as it opens."""
+
+
+# Name of the picture → the view, and what a person does there.
+VIEWS: dict[str, tuple[str, Callable[[Page], None]]] = {
+    "overview": ("overview", _nothing),
+    "playground": ("playground", _select),
+    "stages": ("playground", _stages),
+    "what-if": ("playground", _what_if),
+    "catalog": ("catalog", _nothing),
+    "tool": ("catalog/get_current_weather", _nothing),
+    "approval": ("approval", _nothing),
+    "rules": ("access", _rule),
+    "why": ("access/why", _why),
+    "pages": ("access/pages", _nothing),
+    "organisation": ("access/organisation", _nothing),
+    "plugins": ("plugins", _nothing),
+    "analytics": ("analytics", _nothing),
 }
 FOLDER = Path(__file__).parents[1] / "docs" / "page"
 MOST_BYTES = 150_000
@@ -45,19 +96,19 @@ def take(base: str, folder: Path, width: int, *, is_whole: bool) -> None:
             page = browser.new_context(
                 viewport={"width": width, "height": 900}, color_scheme=theme, reduced_motion="reduce"
             ).new_page()
-            for name, view in VIEWS.items():
+            for name, (view, act) in VIEWS.items():
+                page.goto("about:blank")  # so that two pictures of one view begin alike
                 page.goto(f"{base}/admin/#/{view}")
-                _settle(page, name)
+                _settle(page)
+                act(page)
+                _settle(page)
                 _save(page.screenshot(full_page=is_whole), folder / f"{name}-{theme}.png")
         browser.close()
 
 
-def _settle(page: Page, name: str) -> None:
+def _settle(page: Page) -> None:
     """Waits until the view has all that it reads."""
     page.locator("h1").wait_for()
-    if name == "playground":
-        page.get_by_role("button", name="Select", exact=True).click()
-        page.get_by_role("table", name="Selected").wait_for()
     page.wait_for_load_state("networkidle")
     expect(page.get_by_text("Loading…")).to_have_count(0)
     page.mouse.move(0, 0)

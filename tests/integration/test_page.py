@@ -172,6 +172,83 @@ def test_a_past_selection_is_replayed_and_leaves_no_trace(service: PageService, 
     expect(page.locator(".figure").first).to_contain_text("60")
 
 
+def test_what_if_compares_other_texts_of_a_tool_with_now_and_saves_nothing(
+    service: PageService, open_page: Open
+) -> None:
+    before = service.registry.database.revision()
+    page = open_page(service, "playground", "reader")
+    page.get_by_label("Message").fill("polish my spacecraft")
+    page.get_by_text("What if…").click()
+    expect(page.get_by_text("Complete the change first.")).to_be_visible()
+    page.get_by_role("button", name="With other texts").click()
+    page.get_by_label("Tool", exact=True).fill("get_forecast")
+    page.keyboard.press("Enter")
+    expect(page.get_by_label("Description")).to_have_value(re.compile("Forecast by hour"))
+    page.get_by_label("Description").fill("Polishes spacecraft until they shine")
+    page.get_by_role("button", name="Select with and without it").click()
+    difference = page.get_by_role("region", name="Difference")
+    expect(difference).to_contain_text("+ get_forecast")
+    changed = page.get_by_role("region", name="Selection by With the change")
+    expect(changed.get_by_role("link", name="get_forecast", exact=True)).to_be_visible()
+    assert (
+        page.get_by_role("region", name="Selection by Now").get_by_role("link", name="get_forecast").count()
+        == 0
+    )
+    assert service.registry.database.revision() == before
+
+
+def test_what_if_tries_a_rule_and_a_rule_less(service: PageService, open_page: Open) -> None:
+    service.registry.rules.add(Rule("no lights", "deny", "composite", {"all": []}, tool="control_lights"))
+    page = open_page(service, "playground")
+    page.get_by_label("Message").fill("turn off the lights, and what is the weather?")
+    page.get_by_text("What if…").click()
+    page.get_by_label("What", exact=True).select_option("tool")
+    page.get_by_label("Tool", exact=True).fill("get_current_weather")
+    page.get_by_label("For whom").select_option("everybody")
+    page.wait_for_timeout(1_500)  # the service follows the registry within a second
+    page.get_by_role("button", name="Select with and without it").click()
+    difference = page.get_by_role("region", name="Difference")
+    expect(difference).to_contain_text("− get_current_weather")
+    page.get_by_role("button", name="Without a rule").click()
+    page.get_by_label("Rule that does not count").select_option("no lights")
+    page.get_by_role("button", name="Select with and without it").click()
+    expect(difference).to_contain_text("+ control_lights")
+    assert [record.name for record in service.registry.rules.list()] == ["no lights"]
+
+
+def test_the_stages_show_where_each_tool_dropped_out_and_with_which_score(
+    service: PageService, open_page: Open
+) -> None:
+    page = open_page(service, "playground")
+    page.get_by_role("button", name="Select", exact=True).click()
+    page.locator("summary", has_text="Stages").click()
+    stages = page.get_by_role("region", name="Stages")
+    expect(stages.get_by_role("columnheader", name="Retrieval")).to_contain_text("left")
+    first = stages.get_by_role("row").nth(1)
+    expect(first.get_by_role("cell").last).to_have_text(re.compile(r"0\.\d{3}"))
+    expect(stages.get_by_text("dropped").first).to_be_visible()
+
+
+def test_a_tool_without_vectors_has_a_badge(service: PageService, open_page: Open) -> None:
+    """The service of this test embeds by itself, so the answer about vectors is one of another service."""
+    answer = {
+        "embedder": "remote",
+        "stored": True,
+        "checked": 200,
+        "tools": [{"org": "", "name": "get_current_weather", "state": "stale"}],
+    }
+    page = open_page(service, "overview")
+    page.route("**/analytics/drift*", lambda route: route.fulfill(json=answer))
+    page.get_by_role("link", name="Catalog").click()
+    page.get_by_label("Toolkit").select_option("weather")
+    row = page.get_by_role("row").filter(has_text="get_current_weather")
+    expect(row).to_contain_text("vectors out of date")
+    expect(page.get_by_role("row").filter(has_text="get_forecast")).not_to_contain_text("vectors")
+    row.get_by_role("link").click()
+    expect(page.get_by_role("heading", name="get_current_weather")).to_be_visible()
+    expect(page.get_by_text("vectors out of date")).to_be_visible()
+
+
 def test_the_catalog_is_searched_and_shows_a_tool(service: PageService, open_page: Open) -> None:
     page = open_page(service, "catalog")
     page.get_by_label("Search names").fill("umbrella, or nothing")
@@ -403,6 +480,15 @@ def test_what_waits_is_compared_and_many_changes_are_approved_at_once(
     expect(page.get_by_text("Nothing waits for approval")).to_be_visible()
 
 
+def test_one_change_is_approved_from_its_own_card(service: PageService, open_page: Open) -> None:
+    service.registry.propose("get_current_weather", {"description": "Rain or not"}, version=1)
+    page = open_page(service)
+    page.get_by_role("link", name="1 change awaits approval").click()
+    page.get_by_role("button", name="Approve get_current_weather").click()
+    expect(page.get_by_text("One tool is approved.")).to_be_visible()
+    assert service.registry.tool("get_current_weather").review == "approved"
+
+
 def test_a_reader_reads_what_waits_and_decides_nothing(service: PageService, open_page: Open) -> None:
     service.registry.propose("get_current_weather", {"description": "Rain or not"}, version=1)
     page = open_page(service, "approval", "reader")
@@ -460,6 +546,76 @@ def test_a_lost_connection_is_said_and_found_again(service: PageService, open_pa
     service.start_again()
     page.get_by_role("button", name="Try again").click()
     expect(page.get_by_role("alert")).to_have_count(0)
+
+
+def test_what_is_typed_outlives_a_lost_connection(service: PageService, open_page: Open) -> None:
+    page = open_page(service, "catalog/get_current_weather")
+    page.get_by_role("button", name="Edit").click()
+    page.get_by_label("Summary").fill("Typed for an hour")
+    page.get_by_role("button", name="Review the change").click()
+    service.stop()
+    page.get_by_role("dialog").get_by_role("button", name="Save").click()
+    expect(page.get_by_role("alert")).to_contain_text("does not answer")
+    expect(page.get_by_label("Summary")).to_have_value("Typed for an hour")
+    service.start_again()
+    page.get_by_role("button", name="Review the change").click()
+    page.get_by_role("dialog").get_by_role("button", name="Save").click()
+    expect(page.get_by_text("saved as version 2")).to_be_visible()
+    assert service.registry.tool("get_current_weather").tool.summary == "Typed for an hour"
+
+
+def test_a_tool_is_found_edited_and_saved_by_keyboard_alone(service: PageService, open_page: Open) -> None:
+    page = open_page(service, key="")
+    page.get_by_label("Service key").fill(service.keys["admin"])
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("Selections work")).to_be_visible()
+
+    def go_to(name: str, most: int = 60, key: str = "Tab") -> None:
+        """Presses a key until what is focused has this name."""
+        for _ in range(most):
+            page.keyboard.press(key)
+            if page.evaluate(_FOCUSED).startswith(name):
+                return
+        pytest.fail(f"{name} is not reached by {key}")
+
+    go_to("Catalog")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("table", name="Tools")).to_be_visible()
+    go_to("Search names")
+    page.keyboard.type("get_current_weather")
+    expect(page.get_by_role("link", name="activate_scene", exact=True)).to_have_count(0)
+    go_to("get_current_weather")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="get_current_weather")).to_be_visible()
+    go_to("Edit")
+    page.keyboard.press("Enter")
+    go_to("Summary")
+    page.keyboard.type("By keyboard")
+    go_to("Review the change")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    expect(page.get_by_role("button", name="Review the change")).to_be_focused()  # as before the dialog
+    page.keyboard.press("Enter")
+    go_to("Save", most=8)
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("saved as version 2")).to_be_visible()
+    assert service.registry.tool("get_current_weather").tool.summary == "By keyboard"
+
+
+_FOCUSED = """() => {
+  const at = document.activeElement
+  return at.getAttribute('aria-label') ?? at.labels?.[0]?.textContent ?? at.textContent
+}"""
+
+
+def test_organisations_are_proposed_by_name(service: PageService, open_page: Open) -> None:
+    page = open_page(service)
+    known = page.locator("datalist option")
+    expect(known).to_have_count(2)  # acme has a key, globex an experiment and outcomes
+    page.get_by_label("Organisation").fill("acm")
+    expect(known).to_have_count(1)
 
 
 def test_the_heatmap_counts_what_is_chosen(service: PageService, open_page: Open) -> None:

@@ -207,3 +207,58 @@ def test_all_of_a_tool_that_was_never_approved_is_shown(ask: Ask, registry: Regi
     assert {"field": "description", "before": None, "after": "Asks whether a host is there"} in found[
         "differences"
     ]
+
+
+def test_a_trial_selects_under_a_rule_or_texts_that_nobody_has_saved(ask: Ask, registry: Registry) -> None:
+    before = registry.database.revision()
+    context = {"org": "globex", "roles": ["intern"], "settings": ["crm_url"]}
+    body = {"message": "mail a report", "context": context}
+
+    def names(what_if: Any = None) -> set[str]:
+        return set(ask("POST", "/test-selection", {**body, "what_if": what_if}, key="reader")["names"])
+
+    assert names() == {"crm_export", "send_mail"}
+    assert names({"rule": {"name": "no exports", **EXPORT}}) == {"send_mail"}
+    texts = {"name": "send_mail", "description": "Sends a letter", "examples": ["post a letter"]}
+    found = ask("POST", "/test-selection", {**body, "what_if": {"tool": texts}})
+    assert set(found["names"]) == {"crm_export", "send_mail"}
+    acme = {"message": "mail a report", "context": {"org": "acme"}}
+    without = {**acme, "what_if": {"replaces": "platform secret"}}
+    assert "send_mail" not in ask("POST", "/test-selection", acme)["names"]
+    assert "send_mail" in ask("POST", "/test-selection", without)["names"]
+
+    assert (
+        "crm_export"
+        in ask(
+            "POST",
+            "/test-selection",
+            {**body, "what_if": {"rule": {"name": "typo", **EXPORT, "tool": "crm_exprot"}}},
+            422,
+        )["detail"]
+    )
+    ask("POST", "/test-selection", {**body, "what_if": {"tool": {"name": "nothing"}}}, 404)
+    own = {"message": "mail", "what_if": {"tool": {"name": "send_mail", "summary": "x"}}}
+    ask("POST", "/test-selection", own, 404, key="acme")  # a rule hides it from the organisation
+    assert ask(
+        "POST",
+        "/test-selection",
+        {**own, "what_if": {"tool": {"name": "acme_report", "summary": "x"}}},
+        key="acme",
+    )["names"]
+    assert registry.database.revision() == before
+
+
+def test_a_trial_has_the_score_of_each_tool_after_each_stage(ask: Ask) -> None:
+    found = ask("POST", "/test-selection", {"message": "send a mail", "context": {"settings": []}})
+    assert {len(tool["scores"]) for tool in found["tools"]} == {len(found["stages"])}
+    for at, stage in enumerate(found["stages"]):
+        assert sum(tool["scores"][at] is not None for tool in found["tools"]) == stage["in_play"]
+
+
+def test_organisations_are_found_by_a_part_of_their_names(ask: Ask, registry: Registry) -> None:
+    registry.settings.set("crm_url", "https://globex.example", org="globex_eu")
+    assert ask("GET", "/organisations")["organisations"] == ["acme", "globex_eu"]
+    assert ask("GET", "/organisations?text=EX_")["organisations"] == ["globex_eu"]
+    assert ask("GET", "/organisations?limit=1")["organisations"] == ["acme"]
+    assert ask("GET", "/organisations", key="acme")["organisations"] == ["acme"]
+    ask("GET", "/organisations", key="caller", status=403)

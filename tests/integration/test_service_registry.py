@@ -405,7 +405,7 @@ BEYOND_THE_SEEDS = [
     ("GET", "/events", None),
     ("POST", "/events/unknown/replay", None),
 ]
-OF_ALL_ORGANISATIONS = {("GET", "/tiers"), ("PUT", "/tiers")}
+OF_ALL_ORGANISATIONS = {("GET", "/tiers"), ("PUT", "/tiers"), ("GET", "/organisations")}
 
 
 def test_the_seeds_22_endpoints_are_there_and_each_one_beyond_them_is_tested_here(service: Served) -> None:

@@ -685,7 +685,7 @@ def test_ten_thousand_tools_are_drawn_by_the_rows_in_sight(service: PageService,
     page = open_page(service, "catalog")
     table = page.get_by_role("table", name="Tools")
     expect(table).to_be_visible()
-    for _ in range(40):
+    for _ in range(120):
         table.evaluate("element => element.scrollTo(0, element.scrollHeight)")
         page.wait_for_timeout(100)
         assert table.get_by_role("row").count() < 80

@@ -29,6 +29,7 @@ interface Properties<T> {
 
 const ROW_PX = 45
 const ROWS_BEYOND = 8
+const ROWS_AHEAD = 80 // of the end, where more are read: before one gets there
 
 export function Table<T>({ label, rows, columns, rowKey, hasMore = false, onEnd }: Properties<T>) {
   const box = useRef<HTMLDivElement>(null)
@@ -53,7 +54,7 @@ export function Table<T>({ label, rows, columns, rowKey, hasMore = false, onEnd 
   const items = virtualizer.getVirtualItems()
   const last = items.at(-1)?.index ?? 0
   useLayoutEffect(() => {
-    if (hasMore && rows.length > 0 && last >= rows.length - ROWS_BEYOND - 1) onEnd?.()
+    if (hasMore && rows.length > 0 && last >= rows.length - ROWS_AHEAD) onEnd?.()
   }, [hasMore, last, rows.length])
 
   const template = { gridTemplateColumns: shown.map((column) => `minmax(0, ${column.width})`).join(' ') }

@@ -10,7 +10,7 @@ import { Table } from '../parts/table'
 import { linkTo } from '../route'
 import { format, t } from '../texts'
 
-const PART = 500
+const PART = 200
 const TYPING_MS = 200
 const TONES: Record<string, 'plain' | 'good' | 'warning' | 'bad'> = {
   active: 'good', approved: 'good', deprecated: 'warning', pending: 'warning', changed: 'warning', retired: 'bad', draft: 'plain',

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import JSONResponse
 from pydantic import Field
 
 from toolroll import Context, NotFound, Tool, Toolroll
@@ -60,14 +61,14 @@ def trial_router(roll: Toolroll, access: RegistryAccess) -> APIRouter:
     """`/test-selection`."""
     router = APIRouter(tags=["operations"], route_class=ProblemRoute)
 
-    @router.post("/test-selection")
+    @router.post("/test-selection", response_model=dict[str, Any])
     def try_selection(
         request: Request,
         body: TrialBody,
         org: str | None = None,
         most: int = Query(10_000, ge=1, le=100_000),
         profile: str | None = None,
-    ) -> dict[str, Any]:
+    ) -> Response:
         """What `/select` would select now, and why each tool is in or out. Logs and changes nothing.
 
         `tools` has the selected tools in their order, then the others by name, then those that a rule or
@@ -97,12 +98,13 @@ def trial_router(roll: Toolroll, access: RegistryAccess) -> APIRouter:
         reasons = (
             one.reasons if at < len(found) else _why(present, one, context) for at, one in enumerate(told)
         )
-        return {
+        answer = {
             **fields,
             "names": selection.names,
             "stages": [asdict(step) for step in selection.steps(known=is_known)],
             "tools": [tool_form(*each) for each in zip(told, reasons, scores, strict=True)],
         }
+        return JSONResponse(answer)  # JSON already: FastAPI need not look at each value
 
     return router
 

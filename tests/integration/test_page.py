@@ -198,9 +198,9 @@ def test_what_if_compares_other_texts_of_a_tool_with_now_and_saves_nothing(
 
 
 def test_what_if_tries_a_rule_and_a_rule_less(service: PageService, open_page: Open) -> None:
-    service.registry.rules.add(Rule("no lights", "deny", "composite", {"all": []}, tool="control_lights"))
+    service.registry.rules.add(Rule("no forecast", "deny", "composite", {"all": []}, tool="get_forecast"))
     page = open_page(service, "playground")
-    page.get_by_label("Message").fill("turn off the lights, and what is the weather?")
+    page.get_by_label("Message").fill("what is the weather, and will it rain tomorrow?")
     page.get_by_text("What if…").click()
     page.get_by_label("What", exact=True).select_option("tool")
     page.get_by_label("Tool", exact=True).fill("get_current_weather")
@@ -210,10 +210,10 @@ def test_what_if_tries_a_rule_and_a_rule_less(service: PageService, open_page: O
     difference = page.get_by_role("region", name="Difference")
     expect(difference).to_contain_text("− get_current_weather")
     page.get_by_role("button", name="Without a rule").click()
-    page.get_by_label("Rule that does not count").select_option("no lights")
+    page.get_by_label("Rule that does not count").select_option("no forecast")
     page.get_by_role("button", name="Select with and without it").click()
-    expect(difference).to_contain_text("+ control_lights")
-    assert [record.name for record in service.registry.rules.list()] == ["no lights"]
+    expect(difference).to_contain_text("+ get_forecast")
+    assert [record.name for record in service.registry.rules.list()] == ["no forecast"]
 
 
 def test_the_stages_show_where_each_tool_dropped_out_and_with_which_score(

@@ -21,6 +21,7 @@ _TABLES = (
     tables.plugins,
     tables.service_keys,
     tables.accounts,
+    tables.experiments,
 )
 
 

@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from haystack.components.agents.state.state import State
@@ -19,7 +19,7 @@ from haystack.dataclasses import ChatMessage
 
 from toolroll.adapters.messages import CallResult, MadeCall, ReadMessage, Role
 from toolroll.adapters.selection_options import SelectionOptions
-from toolroll.adapters.tool_selector import ToolSelector
+from toolroll.adapters.tool_selector import AgentTurn, ToolSelector
 from toolroll.context import Context
 from toolroll.errors import InvalidInput
 from toolroll.roll import Toolroll
@@ -27,6 +27,9 @@ from toolroll.roll import Toolroll
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+_Act = Callable[[ToolSelector, State], None]
+_AsyncAct = Callable[[ToolSelector, State], Awaitable[None]]
+_REJECTED = "was rejected by the user"  # how Haystack answers a call that a person does not want
 _ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "tool": "tool"}
 
 
@@ -50,27 +53,29 @@ def selection_hooks(
         read_messages=read_messages,
         **options,
     )
-    points: dict[str, Callable[[ToolSelector, State], None]] = {
-        "before_llm": _narrow,
-        "after_tool": _report,
-        "after_run": _end,
+    points: dict[str, tuple[_Act, _AsyncAct]] = {
+        "before_llm": (_narrow, _anarrow),
+        "after_tool": (_report, _areport),
+        "after_run": (_end, _aend),
     }
-    return {point: [SelectionHook(selector, act, point)] for point, act in points.items()}
+    return {point: [SelectionHook(selector, *acts, point)] for point, acts in points.items()}
 
 
 class SelectionHook:
     """One of the hooks of `selection_hooks`."""
 
-    def __init__(
-        self, selector: ToolSelector, act: Callable[[ToolSelector, State], None], point: str
-    ) -> None:
-        """act: what happens at this point of a run."""
+    def __init__(self, selector: ToolSelector, act: _Act, aact: _AsyncAct, point: str) -> None:
+        """act, aact: what happens at this point of a run."""
         self.allowed_hook_points = (point,)
-        self._selector, self._act = selector, act
+        self._selector, self._act, self._aact = selector, act, aact
 
     def run(self, state: State) -> None:
         """Called by the agent."""
         self._act(self._selector, state)
+
+    async def run_async(self, state: State) -> None:
+        """Called by the agent in an event loop."""
+        await self._aact(self._selector, state)
 
     def to_dict(self) -> dict[str, Any]:
         """Refuses: a `Toolroll` has threads and cannot be written down."""
@@ -83,12 +88,19 @@ def read_messages(messages: Sequence[ChatMessage]) -> list[ReadMessage]:
     for message in messages:
         calls = [MadeCall(call.id or "", call.tool_name) for call in message.tool_calls]
         results = [
-            CallResult(one.origin.id or "", one.origin.tool_name, not one.error)
+            CallResult(one.origin.id or "", one.origin.tool_name, _worked(one))
             for one in message.tool_call_results
         ]
         role = _ROLES.get(message.role.value, "system")
         read.append(ReadMessage(role, message.text or "", tuple(calls), tuple(results)))
     return read
+
+
+def _worked(result: Any) -> bool | None:
+    """Whether the tool did what was asked; None if a person has rejected the call."""
+    if result.error and _REJECTED in str(result.result):
+        return None
+    return not result.error
 
 
 def _narrow(selector: ToolSelector, state: State) -> None:
@@ -98,17 +110,35 @@ def _narrow(selector: ToolSelector, state: State) -> None:
         tools[:] = turn.tools
 
 
+async def _anarrow(selector: ToolSelector, state: State) -> None:
+    tools = state.data["tools"]
+    if tools:
+        turn = await selector.aturn(tools, state.data["messages"], conversation=_conversation(state))
+        tools[:] = turn.tools
+
+
 def _report(selector: ToolSelector, state: State) -> None:
-    messages = state.data["messages"]
-    turn = selector.find(messages, conversation=_conversation(state))
-    if turn is not None:
-        turn.report_results(messages)
+    if (turn := _turn(selector, state)) is not None:
+        turn.report_results(state.data["messages"])
+
+
+async def _areport(selector: ToolSelector, state: State) -> None:
+    if (turn := _turn(selector, state)) is not None:
+        await turn.areport_results(state.data["messages"])
 
 
 def _end(selector: ToolSelector, state: State) -> None:
-    turn = selector.find(state.data["messages"], conversation=_conversation(state))
-    if turn is not None:
+    if (turn := _turn(selector, state)) is not None:
         turn.end()
+
+
+async def _aend(selector: ToolSelector, state: State) -> None:
+    if (turn := _turn(selector, state)) is not None:
+        await turn.aend()
+
+
+def _turn(selector: ToolSelector, state: State) -> AgentTurn | None:
+    return selector.find(state.data["messages"], conversation=_conversation(state))
 
 
 def _conversation(state: State) -> str | None:

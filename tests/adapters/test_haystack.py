@@ -134,7 +134,7 @@ def test_a_call_that_a_person_rejects_is_no_failure_of_the_tool(reports, action,
     )
     harness.agent.hooks["before_tool"] = [ConfirmationHook({"*": asks})]
     harness.say(message_for(FIRST), [FIRST])
-    assert CALLED == ([FIRST] if action == "confirm" else [])
+    assert ([FIRST] if action == "confirm" else []) == CALLED
     assert reports.outcomes == [(FIRST, "succeeded" if CALLED else "called")]
     assert len(set(reports.events)) == 1
 

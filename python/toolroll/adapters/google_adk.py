@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.tools import BaseTool
@@ -26,6 +27,9 @@ from toolroll.roll import Toolroll
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+_OF_ANOTHER_AGENT = "For context:"  # how ADK tells an agent, in the user's name, what another has said
+_RETRIES = "ERROR_HANDLED_BY_REFLECT_AND_RETRY_PLUGIN"  # an exception, as ADK's own plugin answers it
+_BAD_ARGUMENTS = "mandatory input parameters are not present"
 _OWN = ("transfer_to_agent", "set_model_response", "load_memory", "load_artifacts")  # of ADK itself
 
 
@@ -53,6 +57,7 @@ class ToolSelectionPlugin(BasePlugin):  # type: ignore[misc]
         """
         super().__init__(name=name)
         self._context = context
+        self._waiting: WeakSet[AgentTurn] = WeakSet()
         options["always_include"] = (*options.get("always_include", ()), *_OWN)
         self.selector = ToolSelector(roll, read_tool=_described, read_messages=read_messages, **options)
 
@@ -79,31 +84,45 @@ class ToolSelectionPlugin(BasePlugin):  # type: ignore[misc]
 
     async def before_tool_callback(self, *, tool: Any, tool_args: Any, tool_context: Any) -> Any:
         """Answers the call of a tool that was not sent."""
-        turn = self._turn(tool_context)
-        refusal = None if turn is None else await turn.arefusal(tool.name)
+        refusal = await (await self._called_in(tool, tool_context)).arefusal(tool.name)
         return None if refusal is None else {"error": refusal}
 
     async def after_tool_callback(self, *, tool: Any, tool_args: Any, tool_context: Any, result: Any) -> None:
         """Reports a call that returned; a result with `error` or a status that says so has failed."""
-        turn = self._turn(tool_context)
-        waits = getattr(tool, "is_long_running", False) and not result
-        if turn is not None and not waits and await turn.arefusal(tool.name) is None:
-            await turn.areport(tool.name, not failed_by_text(result))
+        turn = await self._called_in(tool, tool_context)
+        if tool_context.function_call_id in turn.reported:
+            return
+        if _waits(tool, tool_context, result):
+            self._waiting.add(turn)
+            return
+        self._waiting.discard(turn)
+        answer = tool_context.tool_confirmation
+        is_rejected = answer is not None and not answer.confirmed
+        if not is_rejected and await turn.arefusal(tool.name) is None:
+            await turn.areport(tool.name, _worked(result))
 
     async def on_tool_error_callback(
         self, *, tool: Any, tool_args: Any, tool_context: Any, error: BaseException
     ) -> None:
         """Reports a call that raised an exception."""
-        if (turn := self._turn(tool_context)) is not None:
-            await turn.areport(tool.name, False if isinstance(error, Exception) else None)
+        turn = await self._called_in(tool, tool_context)
+        turn.reported.add(tool_context.function_call_id)  # a plugin may make a result of it
+        await turn.areport(tool.name, False if isinstance(error, Exception) else None)
 
     async def after_agent_callback(self, *, agent: Any, callback_context: Any) -> None:
-        """The agent is through with the message, and the turn with it."""
-        if (turn := self._turn(callback_context)) is not None:
+        """The agent is through with the message, and the turn with it, unless a call waits for a person."""
+        if (turn := self._turn(callback_context)) is not None and turn not in self._waiting:
             await turn.aend()
 
     def _turn(self, context: Any) -> AgentTurn | None:
         return self.selector.find(conversation=_conversation(context), context=self._asks(context))
+
+    async def _called_in(self, tool: Any, context: Any) -> AgentTurn:
+        """The turn that the call belongs to, which another process may have begun before an approval."""
+        turn = self._turn(context)
+        if turn is not None:
+            return turn
+        return await self.selector.aresume([tool], _conversation(context), context=self._asks(context))
 
     def _asks(self, context: Any) -> Context:
         return self._context or Context(user=context.user_id or "")
@@ -123,10 +142,29 @@ def read_messages(contents: Sequence[Any]) -> list[ReadMessage]:
             elif part.text and not part.thought:
                 texts.append(part.text)
         role: Role = "assistant" if content.role == "model" else "user"
+        if texts and texts[0].startswith(_OF_ANOTHER_AGENT):
+            role = "assistant"
         if results and not texts:
             role = "tool"
         read.append(ReadMessage(role, "\n".join(texts), tuple(calls), tuple(results)))
     return read
+
+
+def _waits(tool: Any, context: Any, result: Any) -> bool:
+    """Whether the call waits for a person's answer, or for a result that comes later."""
+    asked = context.actions.requested_tool_confirmations, context.actions.requested_auth_configs
+    has_asked = any(context.function_call_id in (one or ()) for one in asked)
+    return has_asked or (getattr(tool, "is_long_running", False) and not result)
+
+
+def _worked(result: Any) -> bool | None:
+    """What a result says of the tool: arguments that do not fit are no fault of it."""
+    if not isinstance(result, dict):
+        return not failed_by_text(result)
+    if result.get("response_type") == _RETRIES:
+        return False
+    error = result.get("error")
+    return None if isinstance(error, str) and _BAD_ARGUMENTS in error else not failed_by_text(result)
 
 
 def _conversation(context: Any) -> str:

@@ -70,11 +70,12 @@ class ToolSelection:
         if not request.tool_specs:
             return request
         choice = request.tool_choice or {}
+        own = request.agent.tool_registry.dynamic_tools  # such as the form of a structured answer
         turn = await self._selector.aturn(
             self._lasting(request),
             request.messages,
             conversation=self._conversation,
-            always_include=chosen_names(choice.get("tool")),
+            always_include=(*chosen_names(choice.get("tool")), *own),
         )
         by_name = {spec["name"]: spec for spec in request.tool_specs}
         return request.replace(tool_specs=[by_name[spec.content["name"]] for spec in turn.tools])

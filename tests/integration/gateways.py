@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -15,6 +14,7 @@ import anyio
 import uvicorn
 from mcp.shared.memory import create_client_server_memory_streams
 
+from tests.ports import free_port
 from toolroll.gateway import mcp_versions
 from toolroll.gateway.configuration import read_configuration
 from toolroll.gateway.gateway import Gateway
@@ -141,13 +141,6 @@ async def http_server(
     sign_ins = None if gateway is None else sign_ins_of(gateway, f"http://127.0.0.1:{port}")
     async with serving(http_app(server, identity, sign_ins), port) as url:
         yield f"{url}/mcp"
-
-
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-        return port
 
 
 class _Server(uvicorn.Server):

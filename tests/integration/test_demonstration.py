@@ -19,6 +19,7 @@ import pytest
 
 pytest.importorskip("fastapi")
 
+from tests.ports import free_port
 from toolroll.cli import main
 from toolroll.learning.experiments import LEAST_UNITS
 from toolroll.registry.analytics.experiments import counts, list_experiments
@@ -28,6 +29,8 @@ from toolroll.registry.analytics.tools import arms, broken
 from toolroll.registry.analytics.window import Window
 from toolroll.registry.registry import Registry
 from toolroll.server.demonstration import BROKEN, DAYS, write_demonstration
+
+_OUTCOMES = {"succeeded", "failed", "corrected", "wanted"}
 
 
 @pytest.mark.slow
@@ -40,6 +43,7 @@ def test_the_demonstration_has_selections_on_each_day_and_a_tool_that_breaks(tmp
         assert len(points) == DAYS and all(point["selections"] > 10 for point in points)
         found = metrics(database, Window())
         assert 0.6 < found["success"] < 1 and found["degraded"] == {}
+        assert {outcome for outcome, count in found["outcomes"].items() if count >= 10} >= _OUTCOMES
         assert [each.tool for each in broken(database, Window())] == [BROKEN]
         assert arms(database, Window(), end)[0].called > 5
         assert registry.tool("close_ticket").review == "pending"
@@ -72,12 +76,6 @@ def test_the_demonstration_is_not_written_for_a_port_that_is_in_use(
 def test_the_demonstration_is_not_served_to_other_machines(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["serve", "--demo", "--host", "0.0.0.0"]) == 1
     assert "address of this machine" in capsys.readouterr().err
-
-
-def free_port() -> int:
-    with socket.socket() as any_port:
-        any_port.bind(("127.0.0.1", 0))
-        return int(any_port.getsockname()[1])
 
 
 def read(url: str) -> Any:

@@ -27,6 +27,7 @@ import uvicorn
 import toolroll
 from tests.adapters.loopback import anthropic_reply, gemini_reply, openai_reply
 from tests.loopback_server import LoopbackHandler, LoopbackServer, closed_at_the_end
+from tests.ports import free_port, refusing_port
 from toolroll import Registry, Rule, Tool, Toolroll
 from toolroll.adapters.http_client import toolroll_async_client, toolroll_client
 from toolroll.adapters.provider_requests import HEADER, RequestSelector
@@ -589,9 +590,7 @@ KINDS = ["server_error", "server_error", ("error", "api_error"), (502, "UNAVAILA
 
 
 def test_a_provider_that_is_away_is_an_error_in_its_own_form():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        closed = listener.getsockname()[1]
-    with served(f"http://127.0.0.1:{closed}") as port:
+    with refusing_port() as closed, served(f"http://127.0.0.1:{closed}") as port:
         for (path, kind_of), kind in zip(ERRORS.items(), KINDS, strict=True):
             status, headers, answer = ask(port, chat(), path)
             assert (status, headers["content-type"]) == (502, "application/json")
@@ -750,9 +749,7 @@ def test_the_commands_of_the_page_work_in_their_order(tmp_path, monkeypatch, cap
         if arguments[0] == "serve" and "--check" not in arguments:
             arguments.append("--check")  # that it serves, the other tests show
         if arguments[0] == "serve":
-            with socket.create_server(("127.0.0.1", 0)) as listener:
-                free = str(listener.getsockname()[1])
-            arguments += ["--port", free]
+            arguments += ["--port", str(free_port())]
         assert main(arguments) == 0, (command, capsys.readouterr())
     assert "the settings are right" in capsys.readouterr().out
 

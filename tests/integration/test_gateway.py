@@ -27,7 +27,6 @@ from mcp.shared._httpx_utils import create_mcp_http_client
 from tests.integration.gateways import (
     client_of,
     command_client,
-    free_port,
     gateway_over,
     http_client,
     http_server,
@@ -38,6 +37,7 @@ from tests.integration.gateways import (
     until,
     write_configuration,
 )
+from tests.ports import refusing_port
 from toolroll import Context, Registry, Rule
 from toolroll.cli import main
 from toolroll.gateway import mcp_versions
@@ -891,7 +891,7 @@ def test_why_a_server_is_away_is_told_with_what_to_do(tmp_path, monkeypatch, cap
     def process(code):
         return {"command": sys.executable, "args": ["-S", "-E", "-c", code]}
 
-    with socket.socket() as silent, http_statuses() as url:
+    with socket.socket() as silent, refusing_port() as refused, http_statuses() as url:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
         port = silent.getsockname()[1]
@@ -902,7 +902,7 @@ def test_why_a_server_is_away_is_told_with_what_to_do(tmp_path, monkeypatch, cap
             "quiet": process("pass"),
             "killed": process("import os; os.kill(os.getpid(), 9)"),
             "hangs": {"url": f"http://127.0.0.1:{port}/mcp"},
-            "refuses": {"url": f"http://127.0.0.1:{free_port()}/mcp"},
+            "refuses": {"url": f"http://127.0.0.1:{refused}/mcp"},
             **web,
             "key": {"url": f"{url}/401/mcp", "headers": {"Authorization": "Bearer SECRET"}},
             "sse": {"url": f"{url}/403/sse", "type": "sse"},

@@ -15,7 +15,6 @@ pytest.importorskip("joserfc")
 from mcp.shared._httpx_utils import create_mcp_http_client
 
 from tests.integration.gateways import (
-    free_port,
     http_client,
     http_server,
     run,
@@ -25,6 +24,7 @@ from tests.integration.gateways import (
     write_configuration,
 )
 from tests.integration.oidc_issuer import Issuer
+from tests.ports import free_port
 from toolroll import Registry, Rule
 from toolroll.errors import InvalidDefinition, InvalidInput, StoreUnavailable
 from toolroll.gateway.configuration import read_configuration

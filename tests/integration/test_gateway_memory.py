@@ -15,7 +15,6 @@ pytest.importorskip("mcp")
 import anyio
 
 from tests.integration.gateways import (
-    free_port,
     http_client,
     http_server,
     run,
@@ -24,6 +23,7 @@ from tests.integration.gateways import (
     until,
     write_configuration,
 )
+from tests.ports import free_port
 from toolroll.gateway import mcp_versions
 from toolroll.gateway.caller import Caller
 from toolroll.gateway.configuration import read_configuration

@@ -14,7 +14,8 @@ from fastapi import FastAPI, Header, Request
 from fastapi.responses import JSONResponse, RedirectResponse, Response
 from pydantic import BaseModel
 
-from tests.integration.gateways import free_port, gateway_over, run, serving, until
+from tests.integration.gateways import gateway_over, run, serving, until
+from tests.ports import free_port
 from toolroll.gateway.openapi import server
 
 pytestmark = pytest.mark.slow

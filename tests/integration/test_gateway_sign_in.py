@@ -16,7 +16,6 @@ from mcp.shared._httpx_utils import create_mcp_http_client
 
 from tests.integration.gateways import (
     client_of,
-    free_port,
     http_client,
     http_server,
     run,
@@ -25,6 +24,7 @@ from tests.integration.gateways import (
 )
 from tests.integration.oauth_mcp_server import Authorization, browse, protected_app
 from tests.integration.oidc_issuer import Issuer
+from tests.ports import free_port
 from toolroll.gateway.configuration import read_configuration
 from toolroll.gateway.diagnosis import diagnose
 from toolroll.gateway.identity import identified_caller

@@ -21,17 +21,12 @@ import sqlalchemy as sa
 
 pytest.importorskip("fastapi")
 
+from tests.ports import free_port
 from toolroll import Registry, Tool
 from toolroll.registry.store import tables
 
 pytestmark = pytest.mark.slow
 SECRET = "canary-of-a-message"  # is in every message here, and must be in no log
-
-
-def free_port() -> int:
-    with socket.socket() as any_port:
-        any_port.bind(("127.0.0.1", 0))
-        return int(any_port.getsockname()[1])
 
 
 class Running:

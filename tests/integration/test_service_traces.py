@@ -6,7 +6,6 @@ import asyncio
 import builtins
 import itertools
 import json
-import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from tests.integration.served import Served, served
 from tests.loopback_server import LoopbackHandler, LoopbackServer, closed_at_the_end
+from tests.ports import free_port
 from tests.unit.server.asgi import arequest
 from toolroll import Registry, Tool
 from toolroll.server.drop_in.application import create_drop_in
@@ -165,9 +165,7 @@ def test_a_wrong_url_is_found_by_the_check(tmp_path, monkeypatch):
     Registry.open(url).close()
     with pytest.raises(ValueError, match="traces_url"):
         ServerSettings(catalog=url, traces_url="collector:4317")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    sources = SettingSources.read(catalog=url, traces_url="http://localhost:4318/v1/traces", port=port)
+    sources = SettingSources.read(catalog=url, traces_url="http://localhost:4318/v1/traces", port=free_port())
     settings = sources.settings()
     assert [*problems_with(settings, sources)] == []
     real = builtins.__import__

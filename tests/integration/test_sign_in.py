@@ -17,8 +17,9 @@ pytest.importorskip("joserfc")
 
 import httpx2
 
-from tests.integration.gateways import free_port, serving
+from tests.integration.gateways import serving
 from tests.integration.oidc_issuer import Issuer
+from tests.ports import free_port
 from toolroll.errors import InvalidDefinition, InvalidInput
 from toolroll.registry.accounts import Accounts
 from toolroll.registry.audit import Audit

@@ -21,6 +21,7 @@ from toolroll.registry.store import tables
 from toolroll.rules import PageMapping, Rule
 from toolroll.selection.pipeline_builder import PipelineBuilder
 from toolroll.selection.profiles import profile
+from toolroll.selection.selection import Selection
 from toolroll.tools import Tool
 
 DAYS = 21
@@ -30,7 +31,11 @@ _BREAKS_AFTER_S = (DAYS - 6) * _DAY_S
 _TURNS, _WEEKEND_SHARE = 60, 0.4  # selections of a working day; how many of them a day of the weekend has
 _USERS = 150
 _FAILING_SHARE = 0.06  # of the calls to a tool that works
+_CORRECTED_SHARE = 0.03  # of the calls: the model has called another tool, and the user says which was meant
 _FLUSH_S = 30.0
+# Messages that say too little to select by: the model searches.
+_VAGUE_SHARE = 0.04
+_VAGUE = ("the same as last week, please", "can you sort that out for me?", "and the other one")
 _TIERS = ("free", "pro", "enterprise")
 _PAGES = ("home", "deals", "settings")  # all tools are candidates
 _PAGE_TOOLKITS = {"contacts": ("crm", "people"), "calendar": ("calendar", "scheduler")}
@@ -123,14 +128,26 @@ def _write_events(url: str, embedder: str, end: float) -> None:
                 message, wanted = (
                     draw.choice(asked_of_broken) if draw.random() < 0.05 else draw.choices(asked, popular)[0]
                 )
+                if draw.random() < _VAGUE_SHARE:
+                    message = draw.choice(_VAGUE)
                 user = draw.randrange(_USERS)
                 own_page = [page for page, toolkits in _PAGE_TOOLKITS.items() if wanted.toolkit in toolkits]
                 page = draw.choice(own_page or _PAGES)
                 context = Context(user=f"user {user}", tier=_TIERS[user % 3], page=page, settings=settings)
-                picked = roll.select(message, context)
-                if wanted.name not in picked.shown:
-                    roll.record(picked)
-                    continue
                 is_down = wanted.name == BROKEN and moment + day * _DAY_S > _BREAKS_AFTER_S
-                roll.record(picked, {wanted.name: not is_down and draw.random() >= _FAILING_SHARE})
+                works = not is_down and draw.random() >= _FAILING_SHARE
+                _report(roll, roll.select(message, context), wanted.name, works, draw)
             roll.flush(_FLUSH_S)
+
+
+def _report(roll: Toolroll, picked: Selection, wanted: str, works: bool, draw: random.Random) -> None:
+    """Reports what a model did that needed this tool: it called or searched it, or called another one."""
+    others = [name for name in picked.shown if name != wanted]
+    if not roll.may(wanted, picked.turn.context):
+        roll.record(picked)
+    elif wanted not in picked.shown:
+        roll.record(picked, wanted={wanted: works})
+    elif others and draw.random() < _CORRECTED_SHARE:
+        roll.record(picked, corrected={others[0]: wanted})
+    else:
+        roll.record(picked, {wanted: works})

@@ -8,6 +8,7 @@ import pytest
 
 pytest.importorskip("pydantic_settings")
 
+from tests.ports import free_port
 from toolroll import InvalidDefinition, NotFound, Registry
 from toolroll.cli import main
 from toolroll.server.setting_sources import read_settings
@@ -121,9 +122,7 @@ def check(*words: str) -> int:
 def test_check_accepts_settings_with_which_the_service_starts(tmp_path, capsys):
     url = f"sqlite:///{tmp_path}/tools.db"
     Registry.open(url).close()
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     assert check("--catalog", url, "--port", str(port)) == 0
     assert f"127.0.0.1:{port}" in capsys.readouterr().out
 

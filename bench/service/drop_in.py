@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import socket
 import statistics
 import subprocess
 import sys
@@ -21,10 +22,35 @@ from pathlib import Path
 
 import click
 
-from bench.service.__main__ import Connection, free_port, running
+from bench.service.servers import free_port, running
 from toolroll.evaluation import workloads
 
+_END = b"\r\n\r\n"
 _PAUSE_S = 0.1  # between the parts of a stream
+
+
+class Connection:
+    """One connection that stays open."""
+
+    def __init__(self, port: int) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", port))
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def ask(self, request: bytes) -> None:
+        self.socket.sendall(request)
+        data = b""
+        while (end := data.find(_END)) < 0:
+            data += self._more()
+        assert data.startswith(b"HTTP/1.1 200"), data[:500]
+        at = data.lower().index(b"content-length:") + 15
+        length = int(data[at : data.index(b"\r", at)])
+        while len(data) < end + len(_END) + length:
+            data += self._more()
+
+    def _more(self) -> bytes:
+        more = self.socket.recv(1 << 16)
+        assert more, "the connection was closed"
+        return more
 
 
 def request(number: int, count: int, port: int, stream: bool) -> bytes:
@@ -88,7 +114,6 @@ def provider(port: int) -> Iterator[None]:
 def main(requests: int, streams: int, tools: int) -> None:
     """Prints the latency of requests and of the first part of streams, direct and through the proxy."""
     ports = free_port(), free_port()
-    os.environ["TOOLROLL_SERVER_KEY_RATE"] = "1000000/second"
     options = ("--upstream", f"http://127.0.0.1:{ports[0]}/v1", "--authentication", "none")
     serve = ("-m", "toolroll", "serve", *options, "--port", str(ports[1]))
     with provider(ports[0]), running(ports[1], *serve) as pid:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import os
@@ -11,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +24,8 @@ from toolroll.errors import InvalidInput, NotFound, StoreUnavailable
 from toolroll.learning.exposure import Exposure
 from toolroll.learning.outcomes import Entry, Report
 from toolroll.registry.events import writer as module
-from toolroll.registry.events.event_row import SelectionOrigin, seed_of
+from toolroll.registry.events.details import pack_early, packed_event
+from toolroll.registry.events.event_row import SelectionOrigin, event_row, seed_of
 from toolroll.registry.events.ingest import ingest
 from toolroll.registry.events.journal import Journal
 from toolroll.registry.events.logged_tools import LoggedTool, LoggedToolReader, ToolNumbers
@@ -397,6 +400,80 @@ def test_more_events_than_can_be_kept_are_dropped_and_counted_but_no_outcome_is(
     assert raw_counts(database)["", "play_music"] == (300, 300, 300)
     rows = len(rows_of(database, tables.selection_events))
     assert rows >= 20 and rows + recorder.counts.dropped == 300
+
+
+class Makers:
+    """The threads that made rows."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.names: list[str] = []
+        real = module.event_row
+
+        def noting(*arguments: Any, **options: Any) -> Any:
+            self.names.append(threading.current_thread().name)
+            return real(*arguments, **options)
+
+        monkeypatch.setattr(module, "event_row", noting)
+
+
+def test_an_event_loop_makes_the_rows_of_its_selections_and_no_thread_competes_with_it(
+    database: Database, recorder: EventWriter, roll: Toolroll, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    makers = Makers(monkeypatch)
+
+    async def select() -> None:
+        for at in range(30):
+            recorder.note(roll.select(f"play song {at}"))
+        while len(makers.names) < 30 and not late.is_set():
+            await asyncio.sleep(0.01)
+
+    late = threading.Event()
+    timer = threading.Timer(20, late.set)
+    timer.start()
+    recorder.note(roll.select("play a song"))  # by the thread, which also learns the key of digests
+    assert recorder.flush(10)
+    asyncio.run(select())
+    timer.cancel()
+    assert makers.names == ["toolroll-journal", *["MainThread"] * 30]
+    assert recorder.flush(10) and len(rows_of(database, tables.selection_events)) == 31
+
+
+def test_what_an_event_loop_has_left_is_written_by_the_thread_and_by_the_next_loop(
+    database: Database, recorder: EventWriter, roll: Toolroll
+) -> None:
+    async def select() -> None:
+        recorder.note(roll.select("play a song"))
+
+    async def select_and_wait() -> bool:
+        await select()
+        return recorder.flush(10)  # holds up the loop, so the loop makes no row
+
+    asyncio.run(select())  # ends at once
+    eventually(lambda: recorder.counts.written == 1)
+    asyncio.run(select())
+    assert asyncio.run(select_and_wait())
+    assert len(rows_of(database, tables.selection_events)) == 3
+
+
+def test_rows_that_were_packed_before_a_batch_failed_get_numbers_that_exist(
+    database: Database, roll: Toolroll
+) -> None:
+    """The numbers of a transaction that was rolled back may later belong to other tools."""
+    numbers = ToolNumbers()
+    row = event_row(picked := roll.select("play a song"), exposure_of(picked), SelectionOrigin(), Messages())
+    with pytest.raises(ZeroDivisionError), database.recording() as connection:
+        wrong = numbers.of(connection, row["tools"])
+        pack_early(row, wrong)
+        raise ZeroDivisionError
+    numbers.forget()
+    with database.recording() as connection:
+        numbers.of(connection, [LoggedTool("another", 1, 2, 3)])  # takes the first number
+        right = numbers.of(connection, row["tools"])
+        assert right is numbers.known and right is not wrong
+        assert packed_event(row, right) == packed_event({**row, "packed": None}, right)
+        assert packed_event(row, right) != packed_event(row, wrong)
+    pack_early(row, right)
+    assert packed_event(row, right) == packed_event({**row, "packed": None}, right)
 
 
 def test_threads_record_and_everything_counts_once(

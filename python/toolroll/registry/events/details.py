@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any, NamedTuple, get_args
 
@@ -32,7 +33,8 @@ _MICRO = 1e6  # `ShownTool.to_record` rounds shares to six digits
 # The numbers of kinds are stored: new kinds go to the end.
 _KINDS: tuple[Kind | None, ...] = (None, *get_args(Kind))
 _KIND_NUMBERS = {kind: number for number, kind in enumerate(_KINDS)}
-_UNPACKED = frozenset({*PACKED, "tools"})  # fields of an event that its row has only packed
+_EARLY = "packed"  # the field of an event with its details, if `pack_early` has packed them
+_UNPACKED = frozenset({*PACKED, "tools", _EARLY})  # fields of an event that its row has only packed
 _HEAD = struct.Struct("<cHH")  # width of tool numbers (a small letter if late), tools, shown ones among them
 _SHORT = 2**16 - 1  # the largest number of a tool in two bytes
 _ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
@@ -45,6 +47,22 @@ def packed_event(event: Mapping[str, Any], number_of: Numbers) -> dict[str, Any]
 
     number_of: of at least the event's tools.
     """
+    early: tuple[Numbers, bytes] | None = event.get(_EARLY)
+    details = early[1] if early is not None and early[0] is number_of else _details_of(event, number_of)
+    row = {name: value for name, value in event.items() if name not in _UNPACKED}
+    return {**row, "details": details}
+
+
+def pack_early(event: dict[str, Any], number_of: Numbers) -> None:
+    """Packs an event's details, if all of its tools have numbers.
+
+    `packed_event` takes them if the same numbers still count, and else packs again.
+    """
+    with suppress(KeyError):
+        event[_EARLY] = number_of, _details_of(event, number_of)
+
+
+def _details_of(event: Mapping[str, Any], number_of: Numbers) -> bytes:
     candidates, timings = event["candidates"], event["timings"]
     found = np.array([number_of[tool] for tool in event["tools"]], "<u4")
     drawn = list(zip(*candidates, strict=True))[1:] if candidates else [()] * _DRAWN
@@ -57,8 +75,7 @@ def packed_event(event: Mapping[str, Any], number_of: Numbers) -> dict[str, Any]
         _vector_column(event["vector"]),
     ]
     text = _ENCODE([event["context"], event["limits"], list(timings)]).encode()
-    row = {name: value for name, value in event.items() if name not in _UNPACKED}
-    return {**row, "details": pack(columns, text)}
+    return pack(columns, text)
 
 
 class _EventDetails(NamedTuple):

@@ -48,14 +48,20 @@ class LoggedTool(NamedTuple):
 class ToolNumbers:
     """The numbers of tools as this process knows them, to save reading them before each batch.
 
-    Used by one thread. If the database was replaced by a backup, numbers may stand for other tools. So each
-    row has a random stamp, and `of` first compares that of the last row that it knows.
+    Used by one thread; others may read `known`. If the database was replaced by a backup, numbers may stand
+    for other tools. So each row has a random stamp, and `of` first compares that of the last row that it
+    knows.
     """
 
     def __init__(self) -> None:
         """Knows nothing yet."""
         self._known: dict[LoggedTool, int] = {}
         self._last: tuple[int, int | None] | None = None  # number and stamp of the last row
+
+    @property
+    def known(self) -> Mapping[LoggedTool, int]:
+        """The numbers that are known now. What `of` returns is the same object, if they are still right."""
+        return self._known
 
     def of(self, connection: sa.Connection, tools: Iterable[LoggedTool]) -> Mapping[LoggedTool, int]:
         """The number of each tool; tools without one get one.
@@ -76,7 +82,7 @@ class ToolNumbers:
 
     def forget(self) -> None:
         """Forgets all: the numbers of a transaction that failed belong to nobody."""
-        self._known.clear()
+        self._known = {}  # another one, so that what was packed with the old numbers is packed again
         self._last = None
 
     def _check(self, connection: sa.Connection) -> None:

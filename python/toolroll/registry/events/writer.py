@@ -1,20 +1,23 @@
 """Writes events and outcomes to the store in the background.
 
-A selection is appended to a queue, without waiting. When the queue is full, events are dropped and counted. A
-report is appended to the journal, from where it gets to the store even if the process is killed or the
-database is away for a while. Two threads do the rest. One makes rows of selections and syncs the journal to
-the disk; it never waits for the database. The other writes both to the store, tries again until that
-succeeds, and takes over the journals of processes that have ended.
+A selection is appended to a queue, without waiting. When the queue is full, events are dropped and counted.
+An event loop that selects makes rows of its selections between its other work. A report is appended to
+the journal, from where it gets to the store even if the process is killed or the database is away for a
+while. Two threads do the rest. One makes rows of all other selections and syncs the journal to the disk; it
+asks the database for the key of message digests, once, and for nothing else. The other writes both to the
+store, tries again until that succeeds, and takes over the journals of processes that have ended.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import os
 import threading
 import time
 import zlib
+from asyncio import _get_running_loop as _running_loop  # get_running_loop without an exception
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -30,6 +33,7 @@ from toolroll.errors import NotFound, StoreUnavailable
 from toolroll.learning.deduplication import NEW_EVENT, EventState, Step, deduplicate
 from toolroll.learning.exposure import Exposure
 from toolroll.learning.outcomes import Report
+from toolroll.registry.events.details import pack_early
 from toolroll.registry.events.event_row import SelectionOrigin, event_row
 from toolroll.registry.events.ingest import IngestCache, IngestResult, ingest, is_due
 from toolroll.registry.events.inspection import Inspection
@@ -48,6 +52,8 @@ MOST_ROWS = 4_096  # rows of events that wait for the store; more are dropped
 _LARGE = 100_000  # tools; selections from a larger catalog are larger, so fewer may wait
 DELIVERED_WITHIN_S = 0.05  # a delivery later than this is not in the event
 WRITE_EVERY_S = 0.2  # larger batches cost less
+_QUEUED_PER_ROW = 8  # the longer the queue, the more rows an event loop makes in one go
+_LATE_S = 1.0  # after which the thread makes rows that an event loop was to make
 _EVENTS, _REPORTS = 256, 512  # in a batch
 _REMEMBERED = 4_096  # events whose exposure, and reports whose result, stay in memory
 _RECENT = 128  # selections that can be found by their id where no events are written
@@ -141,7 +147,8 @@ class EventWriter:
         self._rows: list[dict[str, Any]] = []  # events that are not in the store yet
         # event → its reports in this process, and how many of them said something new
         self._settled: OrderedDict[str, tuple[EventState, int]] = OrderedDict()
-        self._recording = threading.Lock()
+        self._recording, self._making = threading.Lock(), threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None  # which is going to make rows
         self._waiting_since: float | None = None  # monotonic
         self._pool = CallPool(2, "toolroll-lookup")
         self._adopted_at = self._closed_at = 0.0  # monotonic
@@ -180,7 +187,29 @@ class EventWriter:
             self._drop("selections come faster than rows can be made")
             return
         self._queue.append((time.monotonic(), selection))
-        self._preparer.wake()
+        loop = _running_loop()
+        if loop is None:
+            self._preparer.wake()
+        elif self._loop is not loop:
+            self._loop = loop
+            loop.call_later(DELIVERED_WITHIN_S, self._make_in_loop, loop)
+            self._writer.wake()  # which sees to it that rows are made, should the loop end before
+
+    def _make_in_loop(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Makes rows in the event loop that selects, a few at a time.
+
+        A thread would compete with the loop for the GIL, and either of them would wait up to 5 ms for it.
+        Selections that are slow to be made rows of are left to the thread: that work needs no GIL.
+        """
+        if self._messages is _UNKNOWN or (self._queue and _is_slow(self._queue[0][1])):
+            self._preparer.wake()
+            pause_s: float | None = DELIVERED_WITHIN_S if self._queue else None
+        else:
+            pause_s = self._make_rows(1 + len(self._queue) // _QUEUED_PER_ROW)
+        if pause_s is None:
+            self._loop = None
+        else:
+            loop.call_later(pause_s, self._make_in_loop, loop)
 
     def _is_sampled(self, event_id: str) -> bool:
         """Whether an event is logged, reported or not: the same answer in every process and at any time."""
@@ -283,6 +312,8 @@ class EventWriter:
 
     def flush(self, timeout_s: float) -> bool:
         """Whether all events and reports so far are in the store; waits that long for it."""
+        if self._queue:
+            self._preparer.wake()  # an event loop that waits here makes no rows
         return self._writer.flush(self._is_idle, timeout_s)
 
     def drain(self, timeout_s: float) -> None:
@@ -343,17 +374,28 @@ class EventWriter:
         finally:
             self._journal.sync()
 
-    def _make_rows(self) -> float | None:
-        """Makes rows of the selections in the queue; returns when to go on, None if it is empty.
+    def _make_rows(self, most: int | None = None) -> float | None:
+        """Makes rows of at most so many selections in the queue; returns when to go on, None if it is empty.
 
         A delivery right after the selection decides which tools were shown, so each selection waits a moment.
         """
+        if not self._making.acquire(blocking=False):  # another thread or an event loop does it
+            return DELIVERED_WITHIN_S
+        try:
+            return self._make_some_rows(most)
+        finally:
+            self._making.release()
+
+    def _make_some_rows(self, most: int | None) -> float | None:
         if self._messages is _UNKNOWN and self._queue:
             assert self._messages_of is not None
             self._messages = self._messages_of()
         messages, yielder = self._messages, GilYielder()
+        made = 0
         while self._queue and messages is not None and not self._preparer.is_stopped:
             since, selection = self._queue[0]
+            if most is not None and (made == most or _is_slow(selection)):
+                return 0.0
             wait_s = since + DELIVERED_WITHIN_S - time.monotonic()
             if wait_s > 0 and not self._is_closed:
                 return wait_s
@@ -368,6 +410,7 @@ class EventWriter:
                     in_time = len(self._queue) < MOST_EVENTS // 4
                     share = self._sample if self._is_sampled(selection.event_id) else 1.0
                     row = event_row(selection, exposure, origin, messages, has_odds=in_time, share=share)
+                    pack_early(row, self._cache.tools.known)
                     self._rows.append(row)
                     self._writer.wake()
                 else:
@@ -375,7 +418,9 @@ class EventWriter:
             except Exception as error:  # one selection must not hold up the next ones
                 self._drop("no row can be made of one", error)
             self._queue.popleft()
-            yielder()
+            made += 1
+            if most is None:
+                yielder()
         return None
 
     def _drop(self, why: str, error: Exception | None = None) -> None:
@@ -388,6 +433,8 @@ class EventWriter:
     def _write_batch(self) -> float:
         """Writes one batch; returns the seconds until the next one."""
         began = time.monotonic()
+        if self._queue and began - self._queue[0][0] > _LATE_S:
+            self._preparer.wake()
         found = self._journal.peek(_REPORTS)
         now = self._due()
         is_idle = not self._rows and not found and now is None
@@ -532,6 +579,12 @@ class EventWriter:
             if batch:
                 self._write([], batch, None)
             orphan.clear()
+
+
+def _is_slow(selection: Selection) -> bool:
+    """Whether the row takes long to make: the propensities of a draw have to be computed."""
+    reranked = selection.candidates.reranked
+    return reranked is not None and reranked.draw is not None
 
 
 def _most_selections(selection: Selection) -> int:

@@ -149,6 +149,9 @@ class EventWriter:
         self._settled: OrderedDict[str, tuple[EventState, int]] = OrderedDict()
         self._recording, self._making = threading.Lock(), threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None  # which is going to make rows
+        self._looped_at = self._flushed_by = (
+            0.0  # when it last did, and when a flush wants to be done; monotonic
+        )
         self._waiting_since: float | None = None  # monotonic
         self._pool = CallPool(2, "toolroll-lookup")
         self._adopted_at = self._closed_at = 0.0  # monotonic
@@ -191,7 +194,7 @@ class EventWriter:
         if loop is None:
             self._preparer.wake()
         elif self._loop is not loop:
-            self._loop = loop
+            self._loop, self._looped_at = loop, time.monotonic()
             loop.call_later(DELIVERED_WITHIN_S, self._make_in_loop, loop)
             self._writer.wake()  # which sees to it that rows are made, should the loop end before
 
@@ -201,6 +204,7 @@ class EventWriter:
         A thread would compete with the loop for the GIL, and either of them would wait up to 5 ms for it.
         Selections that are slow to be made rows of are left to the thread: that work needs no GIL.
         """
+        self._looped_at = time.monotonic()
         if self._messages is _UNKNOWN or (self._queue and _is_slow(self._queue[0][1])):
             self._preparer.wake()
             pause_s: float | None = DELIVERED_WITHIN_S if self._queue else None
@@ -210,6 +214,16 @@ class EventWriter:
             self._loop = None
         else:
             loop.call_later(pause_s, self._make_in_loop, loop)
+
+    def _is_left_to_loop(self) -> bool:
+        """Whether an event loop, which is alive, is going to make the next row, and nobody waits for it."""
+        now = time.monotonic()
+        return (
+            self._loop is not None
+            and now - self._looped_at < _LATE_S
+            and not (self._is_closed or now < self._flushed_by)
+            and not (self._queue and _is_slow(self._queue[0][1]))
+        )
 
     def _is_sampled(self, event_id: str) -> bool:
         """Whether an event is logged, reported or not: the same answer in every process and at any time."""
@@ -312,9 +326,13 @@ class EventWriter:
 
     def flush(self, timeout_s: float) -> bool:
         """Whether all events and reports so far are in the store; waits that long for it."""
+        self._flushed_by = time.monotonic() + timeout_s
         if self._queue:
             self._preparer.wake()  # an event loop that waits here makes no rows
-        return self._writer.flush(self._is_idle, timeout_s)
+        try:
+            return self._writer.flush(self._is_idle, timeout_s)
+        finally:
+            self._flushed_by = 0.0
 
     def drain(self, timeout_s: float) -> None:
         """Takes no more events and writes what it can in this time; then stops writing soon."""
@@ -370,7 +388,10 @@ class EventWriter:
 
     def _prepare(self) -> float | None:
         try:
-            return self._make_rows()
+            if self._messages is _UNKNOWN and self._queue:
+                assert self._messages_of is not None
+                self._messages = self._messages_of()
+            return None if self._is_left_to_loop() else self._make_rows()
         finally:
             self._journal.sync()
 
@@ -387,9 +408,6 @@ class EventWriter:
             self._making.release()
 
     def _make_some_rows(self, most: int | None) -> float | None:
-        if self._messages is _UNKNOWN and self._queue:
-            assert self._messages_of is not None
-            self._messages = self._messages_of()
         messages, yielder = self._messages, GilYielder()
         made = 0
         while self._queue and messages is not None and not self._preparer.is_stopped:

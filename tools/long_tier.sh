@@ -11,7 +11,8 @@ usage: tools/long_tier.sh [tests|kills|outcomes|turns|load|faults|decisions|dama
   outcomes  100,000 outcomes whose counts must be exact after processes were killed 400 times, on each database
   turns     10,000 random interleavings of two replicas in one conversation, against dictionaries; turns whose steps
             other processes take, in every way of delivery on each database
-  load      one, two and four times the load that one process can serve, a minute each
+  load      one, two and four times the load that one process can serve, and four times that of the service, a minute
+            each
   faults    each fault of the network between a process and PostgreSQL, and a full disk, a minute each
   decisions 1,000,000 answers of every entry point, a tenth of them during a fault, and of rules alone, against oracles
   damage    10,000 damaged files, databases and rows; every wrong value in every column of every table
@@ -50,7 +51,7 @@ if wanted tests; then HYPOTHESIS_PROFILE=long "$python" -m pytest -m "" --timeou
 if wanted kills; then
   TOOLROLL_KILLS=200 "$python" -m pytest -m "" -n 0 --timeout 3600 tests/integration/test_{crash,upgrades}.py
 fi
-if wanted load; then TOOLROLL_LOAD_S=60 "$python" -m pytest -m "" -n 0 tests/unit/test_overload.py; fi
+if wanted load; then TOOLROLL_LOAD_S=60 "$python" -m pytest -m "" -n 0 tests/unit/test_overload.py tests/integration/test_service_overload.py; fi
 if wanted faults; then
   TOOLROLL_FAULT_S=60 "$python" -m pytest -m "" -n 0 tests/integration/test_{network_faults,full_disk}.py
 fi

@@ -20,9 +20,11 @@ UNLIMITED = "1000000/second"
 
 
 @contextmanager
-def running(port: int, *command: str, key_rate: str = UNLIMITED) -> Iterator[int]:
-    """A service that answers; yields the id of its process."""
-    environment = {**os.environ, "TOOLROLL_SERVER_KEY_RATE": key_rate}
+def running(port: int, *command: str, **settings: object) -> Iterator[int]:
+    """A service with these settings that answers; yields the id of its process."""
+    settings = {"key_rate": UNLIMITED, **settings}
+    variables = {f"TOOLROLL_SERVER_{name.upper()}": str(value) for name, value in settings.items()}
+    environment = {**os.environ, **variables}
     process = subprocess.Popen([sys.executable, *command], env=environment)
     try:
         while True:
@@ -42,11 +44,11 @@ def running(port: int, *command: str, key_rate: str = UNLIMITED) -> Iterator[int
 
 
 @contextmanager
-def serving(url: str, *, key_rate: str = UNLIMITED) -> Iterator[tuple[int, int]]:
-    """`toolroll serve` over a registry; yields its port and the id of its process."""
+def serving(url: str, **settings: object) -> Iterator[tuple[int, int]]:
+    """`toolroll serve` over a registry, with these settings; yields its port and the id of its process."""
     port = free_port()
     command = ("-m", "toolroll", "serve", "--catalog", url, "--port", str(port))
-    with running(port, *command, key_rate=key_rate) as pid:
+    with running(port, *command, **settings) as pid:
         yield port, pid
 
 

@@ -32,6 +32,7 @@ def open_registry(settings: ServerSettings, embedder: Embedder | None) -> tuple[
         embedder=embedder or "none",
         profile=settings.profile,
         messages=settings.messages,
+        sample=settings.sample,
         journal=settings.journal or None,
     )
     try:

@@ -35,6 +35,7 @@ class ServerSettings(BaseSettings):
         grace_s: how long a stop may take: requests finish, then outcomes are written.
         embedder, profile: as `Toolroll.open` takes them.
         messages: how events keep messages: their text, a keyed digest, nothing, or no events at all.
+        sample: the share of selections that are logged before anybody reports on them.
         journal: the folder where outcomes wait for the database; empty as in `Toolroll.open`.
         authentication: whether callers need a service key; without keys, only this machine can call.
         hosts: names by which the service may be called; empty for those of this machine.
@@ -72,6 +73,7 @@ class ServerSettings(BaseSettings):
     embedder: str = "static"
     profile: str = "default"
     messages: Literal["kept", "hashed", "dropped", "none"] = "hashed"
+    sample: float = Field(default=1.0, gt=0, le=1)
     journal: str = ""
     authentication: Literal["keys", "none"] = "keys"
     hosts: tuple[str, ...] = ()

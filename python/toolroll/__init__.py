@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from toolroll.formats.sources.folder import read_folder as read_folder
     from toolroll.learning.experiments import Experiment as Experiment
     from toolroll.learning.record_result import RecordResult as RecordResult
+    from toolroll.published.replica import PublishedCatalogs as PublishedCatalogs
     from toolroll.registry.registry import Registry as Registry
     from toolroll.roll import Toolroll as Toolroll
     from toolroll.rules import PageMapping as PageMapping
@@ -65,6 +66,7 @@ _HOMES = {
     "Overloaded": "toolroll.errors",
     "PageMapping": "toolroll.rules",
     "Profile": "toolroll.selection.profiles",
+    "PublishedCatalogs": "toolroll.published.replica",
     "RecordResult": "toolroll.learning.record_result",
     "Registry": "toolroll.registry.registry",
     "Route": "toolroll.tools",

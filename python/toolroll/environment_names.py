@@ -19,7 +19,17 @@ PREFIX = "TOOLROLL_"
 SERVER_PREFIX = PREFIX + "SERVER_"  # the service's settings; `server/settings.py` refuses unknown ones
 OTHERS = frozenset(
     PREFIX + name
-    for name in ("CATALOG", "PROFILE", "EMBEDDER", "EMBEDDER_KEY", "LLM_KEY", "CACHE", "ISA", "COMPLETE")
+    for name in (
+        "CATALOG",
+        "PROFILE",
+        "EMBEDDER",
+        "EMBEDDER_KEY",
+        "LLM_KEY",
+        "CACHE",
+        "ISA",
+        "COMPLETE",
+        "CATALOG_KEY",
+    )
 )
 NAMES = OTHERS | {PREFIX + field.name.upper() for field in fields(Profile)}
 _MOST_WARNINGS = 20

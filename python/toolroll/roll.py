@@ -52,6 +52,8 @@ from toolroll.tools import Definitions, Route, Tool, Toolkit
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from toolroll.published.manifest import Manifest
+    from toolroll.published.replica import PublishedCatalogs
     from toolroll.registry.home import RegistryHome
 
 Progress = Callable[[int, int], None]
@@ -280,6 +282,80 @@ class Toolroll:
         builder = _builder(embedder, profile, source.saved.options.hnsw, experiment)
         return cls(MemoryHome(source, builder, read=read, experiment=experiment), observers)
 
+    @classmethod
+    def from_published(
+        cls,
+        published: PublishedCatalogs,
+        otherwise: str | PathLike[str] | None = None,
+        *,
+        rules: Iterable[Rule] | None = None,
+        pages: Iterable[PageMapping] | None = None,
+        tiers: Iterable[str] | None = None,
+        embedder: EmbedderChoice = "static",
+        profile: str | Profile = "default",
+        experiment: Experiment | None = None,
+        on_bad_tool: OnBadTool | None = None,
+        progress: Progress | None = None,
+        observers: Iterable[Observer] = (),
+    ) -> Toolroll:
+        """From the newest catalog that `toolroll catalogs build` published, and from each newer one.
+
+        The catalog is copied to this machine, verified, and mapped, so all processes of the machine share its
+        memory. Where none is published for this process, or a wrong one, it builds its own from `otherwise`,
+        and `health()` says so. Needs the extra `published` (`docs/scale.md`).
+
+        Arguments that are missing here are those of `load`.
+
+        Args:
+            published: the location, and the keys of trusted publishers.
+            otherwise: a folder or file as for `from_folder`. Only catalogs of exactly these files are taken.
+                None takes any catalog of a trusted publisher, and builds none.
+            rules: see `load`.
+            pages: see `load`.
+            tiers: see `load`.
+            embedder: the one that the catalog was built with.
+            profile: see `load`.
+            experiment: see `from_tools`.
+            on_bad_tool: see `from_tools`; of the own build.
+            progress: see `from_tools`; of the own build.
+            observers: see `from_tools`.
+
+        Raises:
+            Unavailable: no published catalog can be used and there is nothing to build from, or the extra is
+                not installed.
+        """
+        from toolroll.published.home import PublishedHome
+        from toolroll.published.publisher import source_digest
+
+        given = (
+            None if rules is None else items_of(rules, "rules", Rule),
+            None if pages is None else items_of(pages, "pages", PageMapping),
+            None if tiers is None else items_of(tiers, "tiers", str),
+        )
+
+        def own() -> Definitions:
+            assert otherwise is not None
+            found = read_folder(otherwise, given[2] or (), on_bad_tool)
+            return replace(found, rules=given[0] or (), pages=(*found.pages, *(given[1] or ())))
+
+        def digest() -> str:
+            assert otherwise is not None
+            return source_digest(otherwise, on_bad_tool)
+
+        if otherwise is not None and not os.path.exists(otherwise):
+            raise NotFound(f"otherwise {str(otherwise)!r:.300}: no such file or folder")
+        check_callable(progress, "progress", _PROGRESS)
+        home = PublishedHome(
+            published,
+            _builder(embedder, profile, "auto", experiment),
+            own=None if otherwise is None else own,
+            source=None if otherwise is None else digest,
+            open_file=lambda path: SavedSource.open(path, *given),
+            experiment=experiment,
+            progress=progress,
+        )
+        return cls(home, observers)
+
     def save(self, path: str | PathLike[str]) -> None:
         """Writes the catalog to a file, from which `load` makes the same one in milliseconds.
 
@@ -296,6 +372,59 @@ class Toolroll:
         if self._base is not None:
             raise InvalidInput("save: the catalog is that of one request; make one with from_tools")
         self._home.save(path)
+
+    def publish(
+        self,
+        location: str | PathLike[str],
+        name: str = "main",
+        *,
+        key: str | PathLike[str],
+        source: str | PathLike[str] | None = None,
+        on_bad_tool: OnBadTool | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> Manifest:
+        """Publishes the catalog for `from_published` and `open(published=…)`, as the newest of its name.
+
+        Of a registry that is the shared catalog. Needs the extra `published` (`docs/scale.md`).
+
+        Args:
+            location: a folder, or a URL such as s3://bucket/catalogs.
+            name: under which it is published.
+            key: the file of the private key that signs it; `toolroll catalogs key` makes one.
+            source: the folder or file that the catalog was built from: replicas with the same one take it.
+            on_bad_tool: as it was built with.
+            options: what the storage's package takes.
+
+        Raises:
+            InvalidInput: the catalog cannot be saved, has no vectors because the embedder failed, or a rule
+                in force cannot be read.
+            Unavailable: the location does not take it, or the extra is not installed.
+        """
+        from toolroll._locations import Location
+        from toolroll.published.keys import SigningKey
+        from toolroll.published.manifest import checked_name
+        from toolroll.published.publisher import publish, source_digest
+        from toolroll.published.shelf import Shelf
+
+        if self._base is not None:
+            raise InvalidInput("publish: the catalog is that of one request; make one with from_tools")
+        snapshot = self._engine.snapshot
+        policy = snapshot.policy.policy_source
+        for failure in snapshot.shared.lasting_failures:
+            raise InvalidInput(f"publish: the catalog is not whole ({failure}); call refresh() first")
+        if policy.unreadable or policy.problems:
+            raise InvalidInput("publish: rules or pages of the registry cannot be read; repair them first")
+        signing = SigningKey.read(key)
+        shelf = Shelf(Location(os.fspath(location), options or {}), checked_name(name), (signing.public,))
+        manifest, _ = publish(
+            shelf,
+            signing,
+            snapshot.shared.catalog,
+            policy,
+            source="" if source is None else source_digest(source, on_bad_tool),
+            registry_revision=self._home.health()["revision"],
+        )
+        return manifest
 
     @classmethod
     def open(
@@ -319,6 +448,7 @@ class Toolroll:
         max_policy_age_s: float | None = None,
         events_s: float | None = 30 * 86_400.0,
         sample: float = 1.0,
+        published: PublishedCatalogs | None = None,
     ) -> Toolroll:
         """From a registry: "sqlite:///tools.db", or "postgresql://…" where several processes share one.
 
@@ -354,6 +484,8 @@ class Toolroll:
                 Its outcomes stay, and so does what they taught.
             sample: the share of selections that are logged as events whether or not anybody reports on them.
                 A selection that is reported to this process is logged in any case, and every report counts.
+            published: where the shared catalog is looked for before it is built (`docs/scale.md`). One is
+                taken only if it has exactly the registry's tools.
 
         Raises:
             NotFound: there is no such database.
@@ -369,6 +501,10 @@ class Toolroll:
             ) from error
         check_callable(progress, "progress", _PROGRESS)
         builder = _builder(embedder, profile, hnsw, None)
+        if published is not None:
+            from toolroll.published.home import PublishedFor
+
+            builder = replace(builder, find_saved=PublishedFor(published))
         home = RegistryHome(
             url,
             builder,

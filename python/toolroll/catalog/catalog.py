@@ -626,6 +626,13 @@ def revision_of(
     return digest.hexdigest()[:16]
 
 
+def revision_of_definitions(definitions: Definitions, space: str, options: CatalogOptions) -> str:
+    """The revision of the catalog that these definitions would make. space: identity of the embedder."""
+    tools = tuple(sorted(definitions.tools, key=lambda tool: tool.name))
+    digests = digests_of(tools, [schema_text(tool) for tool in tools])
+    return revision_of(digests, definitions, space, options)
+
+
 def _written(toolkit: Toolkit) -> str:
     """A toolkit as a revision reads it: the same in every release, since events outlive releases."""
     name, description, parent = toolkit.name, toolkit.description, toolkit.parent

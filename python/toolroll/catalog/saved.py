@@ -278,11 +278,16 @@ class SavedCatalog:
         Raises:
             InvalidInput: the file is damaged, or was built with another embedder or for another profile.
         """
-        self._check(embedder, wanted)
+        self.check(embedder, wanted)
         with _sound(self.path):
             return self._catalog()
 
-    def _check(self, embedder: Embedder | None, wanted: CatalogOptions) -> None:
+    def check(self, embedder: Embedder | None, wanted: CatalogOptions) -> None:
+        """Whether `catalog` would take these.
+
+        Raises:
+            InvalidInput: the file was built with another embedder or for another profile.
+        """
         space = self._about["space"]
         identity = "" if embedder is None else embedder.identity
         if identity != space:

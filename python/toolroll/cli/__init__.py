@@ -35,6 +35,7 @@ root = click.version_option(__version__, prog_name="toolroll", message="%(prog)s
             "select": "toolroll.cli.select",
             "eval": "toolroll.cli.evaluate",
             "build": "toolroll.cli.build",
+            "catalogs": "toolroll.cli.catalogs",
             "import": "toolroll.cli.import_tools",
             "registry": "toolroll.cli.registry",
             "embed": "toolroll.cli.embed",
@@ -49,7 +50,7 @@ root = click.version_option(__version__, prog_name="toolroll", message="%(prog)s
         },
         sections={
             "Commands": ("select", "eval", "import", "registry", "embed", "mcp"),
-            "More": ("serve", "doctor", "build", "examples", "events", "lab"),
+            "More": ("serve", "doctor", "build", "catalogs", "examples", "events", "lab"),
         },
         context_settings={
             "help_option_names": ["-h", "--help"],

@@ -93,7 +93,7 @@ class RegistryHome:
             NotFound: there is no such database.
             StoreUnavailable: it cannot be read, or is of another version.
         """
-        self._profile, self._clock = profile, clock
+        self._profile, self._clock, self._find_saved = profile, clock, builder.find_saved
         self._closing, self._is_closed = threading.Lock(), False
         # Readers and lookups have pools of their own, which give up a store that hangs after seconds.
         self._calls = CallPool(_CALLS, "toolroll-calls", patience_s=_CALLS_PATIENCE_S)
@@ -298,6 +298,8 @@ class RegistryHome:
         ]
         if (expired := self._refresher.expired()) is not None:
             failures.append(expired)
+        if self._find_saved is not None:
+            failures += self._find_saved.failures()
         if not recording["signs_receipts"]:
             failures.append(Failure("receipts", StoreUnavailable("their keys have not been read yet")))
         return {
@@ -314,6 +316,7 @@ class RegistryHome:
                 "failing": sorted(snapshot.org_failures.keys() - {""}),
             },
             "recording": recording,
+            **({} if self._find_saved is None else {"published": self._find_saved.health()}),
         }
 
     def counters(self) -> Counters:

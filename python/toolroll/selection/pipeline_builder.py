@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal, Protocol
 
 from toolroll.catalog.catalog import Catalog, CatalogOptions
 from toolroll.catalog.catalog import Progress as Progress
@@ -31,6 +31,19 @@ _LEAST = 1_000  # tools: a smaller catalog is built whole
 _SHARE = 8  # of the tools: where one in so many changes, a whole build takes no longer
 
 
+class SavedFinder(Protocol):
+    """Finds the saved catalog of definitions that would otherwise be built."""
+
+    def __call__(self, definitions: Definitions, builder: PipelineBuilder) -> SavedCatalog | None:
+        """A catalog of exactly these definitions that `PipelineBuilder.over` takes; None to build one."""
+
+    def failures(self) -> Iterable[Failure]:
+        """Why the last catalog was built here, for a health check; nothing if it was found."""
+
+    def health(self) -> Mapping[str, Any]:
+        """What is in use, and from where."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class PipelineBuilder:
     """The settings that all pipelines of one process share.
@@ -42,6 +55,7 @@ class PipelineBuilder:
         variants: profiles of an experiment, by variant. They share the catalog, so `description_counts` and
             `keyword_mode` are those of `parameters`.
         is_deferred: whether catalogs compute tokens and revision only when they are read.
+        find_saved: finds the saved catalog of definitions before they are built; None builds all.
     """
 
     embedder: Embedder | None
@@ -49,6 +63,7 @@ class PipelineBuilder:
     hnsw: bool | Literal["auto"] = False
     variants: Mapping[str, Profile] = field(default_factory=dict)
     is_deferred: bool = False
+    find_saved: SavedFinder | None = None
     _warned: set[str] = field(default_factory=set, repr=False)
 
     def pipeline(
@@ -66,6 +81,9 @@ class PipelineBuilder:
             InvalidDefinition: the definitions are malformed.
             EmbedderUnavailable: the embedder fails.
         """
+        saved = None if self.find_saved is None else self.find_saved(definitions, self)
+        if saved is not None:
+            return self.over(saved, policy)
         return self._built(definitions, self.embedder, policy, progress, text_of)
 
     def over(self, saved: SavedCatalog, policy: EffectivePolicy) -> Pipeline:
@@ -75,7 +93,7 @@ class PipelineBuilder:
             InvalidInput: the file is damaged, or was built with another embedder or for another profile.
         """
         started = time.perf_counter()
-        pipeline = self._staged(saved.catalog(self.embedder, self._options), policy)
+        pipeline = self._staged(saved.catalog(self.embedder, self.options), policy)
         return replace(pipeline, build_s=time.perf_counter() - started)
 
     def changed(
@@ -95,7 +113,7 @@ class PipelineBuilder:
         started = time.perf_counter()
         catalog, record = pipeline.catalog, pipeline.catalog.record
         space = "" if self.embedder is None else self.embedder.identity
-        n, options = len(catalog), self._options
+        n, options = len(catalog), self.options
         if (
             record is None
             or catalog.space != space
@@ -193,7 +211,7 @@ class PipelineBuilder:
             EmbedderUnavailable: the embedder fails.
         """
         catalog = Catalog.stacked(
-            shared.catalog, own, self.embedder if shared.catalog.dim else None, self._options
+            shared.catalog, own, self.embedder if shared.catalog.dim else None, self.options
         )
         pipeline = self._staged(with_pins(catalog, pins), policy, _platform(shared))
         return pipeline.lacking(*shared.lasting_failures) if shared.lasting_failures else pipeline
@@ -208,7 +226,8 @@ class PipelineBuilder:
         return pipeline.governed(*policy.stages(pipeline.catalog, _platform(shared)))
 
     @property
-    def _options(self) -> CatalogOptions:
+    def options(self) -> CatalogOptions:
+        """How its catalogs are built."""
         profiles = (self.parameters, *self.variants.values())
         return CatalogOptions(
             self.hnsw,
@@ -232,7 +251,7 @@ class PipelineBuilder:
         text_of: Callable[[Tool], ToolText] = ToolText.of,
     ) -> Pipeline:
         started = time.perf_counter()
-        catalog = Catalog.build(definitions, embedder, self._options, progress, text_of)
+        catalog = Catalog.build(definitions, embedder, self.options, progress, text_of)
         return replace(self._staged(catalog, policy), build_s=time.perf_counter() - started)
 
     def _staged(self, catalog: Catalog, policy: EffectivePolicy, platform: Policy | None = None) -> Pipeline:

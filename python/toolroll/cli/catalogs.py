@@ -1,0 +1,218 @@
+"""`toolroll catalogs key, build, list, prune`: catalogs that are built once and mapped by every replica."""
+
+from __future__ import annotations
+
+import json as json_module
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from toolroll.cli.commands import Group
+from toolroll.cli.options import (
+    POLL_S,
+    embedder_option,
+    flag,
+    is_registry,
+    json_option,
+    on_bad_tool_option,
+    option,
+)
+from toolroll.cli.output import Progress, note, print_list, print_result, redacted
+from toolroll.cli.parameter_types import POSITIVE, names
+from toolroll.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from toolroll.formats.sources.bad_tools import OnBadTool
+    from toolroll.published.shelf import Shelf
+
+command = Group(
+    "catalogs",
+    help='Build catalogs once, for every replica.\n\nNeeds the extra: pip install "toolroll[published]", and '
+    "the package of the storage, such as s3fs, gcsfs or adlfs. docs/scale.md says how replicas use them.",
+    example="toolroll catalogs key catalog.pem\n"
+    "toolroll catalogs build toolkits/ --to s3://bucket/catalogs --key catalog.pem",
+)
+
+_TO = option(
+    "--to location", "Folder or URL where they are: s3://bucket/catalogs.", required=True, metavar="LOCATION"
+)
+_NAME = option("--name", "Name of the catalog.", default="main", metavar="NAME")
+
+
+def _read_options(context: click.Context, parameter: click.Parameter, text: str | None) -> dict[str, Any]:
+    if text is None:
+        return {}
+    try:
+        found = json_module.loads(text)
+        if not isinstance(found, dict):
+            raise ValueError("is no JSON object")
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(f"--storage-options: {error}") from error
+    return found
+
+
+_OPTIONS: Callable[..., Any] = option(
+    "--storage-options storage_options",
+    "What the storage's package takes, as a JSON object.",
+    metavar="JSON",
+    callback=_read_options,
+)
+
+
+@command.command("key", example="toolroll catalogs key catalog.pem")
+@click.argument("file")
+@json_option
+def key(file: str, json: bool) -> None:
+    """Make a key that signs catalogs.
+
+    FILE gets the private key, which only the builder needs. The public key is printed: replicas trust it.
+    """
+    from toolroll.published.keys import SigningKey
+
+    public = SigningKey.generate(file).public
+    print_result(json, {"file": file, "public_key": public.text, "key_id": public.key_id}, public.text)
+
+
+@command.command(
+    "build",
+    example="toolroll catalogs build toolkits/ --to /srv/catalogs --key catalog.pem\n"
+    "toolroll catalogs build postgresql://host/tools --to s3://bucket/catalogs --key catalog.pem",
+)
+@click.argument("source", metavar="PATH|URL")
+@_TO
+@_NAME
+@option(
+    "--key",
+    "The private key that signs it.",
+    required=True,
+    metavar="FILE",
+    envvar="TOOLROLL_CATALOG_KEY",
+    show_envvar=True,
+)
+@option("--tiers", "The subscription tiers, lowest first.", type=names, metavar="NAME,…", unset="as written")
+@on_bad_tool_option
+@option("--profile", "The profile that replicas use.", metavar="NAME", unset="default")
+@embedder_option()
+@flag("--hnsw", "Also build a graph over the vectors, which pays above some 50,000 tools.")
+@_OPTIONS
+@json_option
+def build(
+    source: str,
+    location: str,
+    name: str,
+    key: str,
+    tiers: tuple[str, ...] | None,
+    on_bad_tool: OnBadTool | None,
+    profile: str | None,
+    embedder: str,
+    hnsw: bool,
+    storage_options: dict[str, Any],
+    json: bool,
+) -> None:
+    """Build a catalog and publish it.
+
+    The source is a folder of toolkit files, a folder with tools.jsonl, one such file, or a registry. Replicas
+    with exactly these tools take the catalog within seconds; it is theirs as long as they have these tools.
+    If the newest catalog is already the same, nothing is uploaded.
+    """
+    from toolroll.cli.environment import from_environment
+    from toolroll.published.keys import SigningKey
+    from toolroll.roll import Toolroll
+
+    SigningKey.read(key)  # before the work
+    settings: dict[str, Any] = {
+        "embedder": embedder,
+        "profile": from_environment(profile),
+        "hnsw": hnsw or "auto",
+    }
+    with Progress() as progress:
+        settings["progress"] = progress.counter("embedding")
+        if is_registry(source):
+            roll = Toolroll.open(source, poll_s=POLL_S, listens=False, messages="none", **settings)
+        else:
+            roll = Toolroll.from_folder(source, tiers=tiers or (), on_bad_tool=on_bad_tool, **settings)
+    with roll:
+        made = roll.publish(
+            location,
+            name,
+            key=key,
+            source=None if is_registry(source) else source,
+            on_bad_tool=on_bad_tool,
+            options=storage_options,
+        )
+    print_result(
+        json,
+        {"location": location, **made.to_dict()},
+        f"{redacted(location)}/{name}: {made.tools:,} tools, {made.size / 1e6:.1f} MB, {made.sha256[:16]}",
+    )
+
+
+@command.command("list", example="toolroll catalogs list --to s3://bucket/catalogs --trust catalog.pub")
+@_TO
+@_NAME
+@option(
+    "--trust",
+    "A public key or a file of them: list only what it signed; repeatable.",
+    multiple=True,
+    metavar="KEY",
+)
+@_OPTIONS
+@json_option
+def list_catalogs(
+    location: str, name: str, trust: tuple[str, ...], storage_options: dict[str, Any], json: bool
+) -> None:
+    """List published catalogs, newest first.
+
+    Without --trust nobody's signature is verified.
+    """
+    shelf, problems = _shelf(location, name, trust, storage_options), list[str]()
+    found = list(shelf.every(problems))
+    newest = found[0].sequence if found else None
+    print_list(
+        json,
+        "catalogs",
+        [{**each.to_dict(), "newest": each.sequence == newest} for each in found],
+        "PUBLISHED=published_at TOOLS MB TOOLROLL EMBEDDER=space REVISION=catalog_revision SHA256 NEWEST",
+        {"location": location, "name": name, "problems": problems},
+        mb=lambda each: f"{each['size'] / 1e6:.1f}",
+        sha256=lambda each: each["sha256"][:16],
+        newest=lambda each: "newest" if each["newest"] else "",
+    )
+    for problem in [] if json else problems:
+        note(problem)
+
+
+@command.command("prune", example="toolroll catalogs prune --to s3://bucket/catalogs --keep 3")
+@_TO
+@_NAME
+@option("--keep", "How many of the newest stay.", type=POSITIVE, default=3)
+@flag("--dry-run", "Say what would be deleted, and delete nothing.")
+@_OPTIONS
+@json_option
+def prune(
+    location: str, name: str, keep: int, dry_run: bool, storage_options: dict[str, Any], json: bool
+) -> None:
+    """Delete old published catalogs.
+
+    Replicas keep copies of what they use, so none is disturbed. What was written within the last hour stays.
+    """
+    from toolroll.published.publisher import prune
+
+    gone = prune(_shelf(location, name, (), storage_options), keep=keep, dry_run=dry_run)
+    verb = "would be" if dry_run else "were"
+    print_result(
+        json,
+        {"location": location, "name": name, "dry_run": dry_run, **gone.to_dict()},
+        f"{len(gone.catalogs):,} catalogs and {len(gone.manifests):,} manifests {verb} deleted; "
+        f"{gone.kept:,} are kept",
+    )
+
+
+def _shelf(location: str, name: str, trust: tuple[str, ...], options: dict[str, Any]) -> Shelf:
+    from toolroll._locations import Location
+    from toolroll.published.keys import public_keys
+    from toolroll.published.manifest import checked_name
+    from toolroll.published.shelf import Shelf
+
+    return Shelf(Location(location, options), checked_name(name), public_keys(trust) if trust else None)

@@ -1,0 +1,123 @@
+"""Published catalogs on an object store, over a registry, and by the command line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolroll import PublishedCatalogs, Toolroll
+from toolroll.cli import main
+
+pytest.importorskip("fsspec")
+pytest.importorskip("cryptography")
+
+
+@pytest.fixture
+def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
+    """A server with S3's interface and one bucket; what s3fs takes to reach it."""
+    moto, boto3 = pytest.importorskip("moto.server"), pytest.importorskip("boto3")
+    pytest.importorskip("s3fs")
+    server = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0)
+    server.start()
+    host, port = server.get_host_and_port()
+    url = f"http://{host}:{port}"
+    account = {"aws_access_key_id": "test", "aws_secret_access_key": "test"}
+    boto3.client("s3", endpoint_url=url, region_name="us-east-1", **account).create_bucket(Bucket="tools")
+    yield {
+        "key": "test",
+        "secret": "test",
+        "endpoint_url": url,
+        "client_kwargs": {"region_name": "us-east-1"},
+        "skip_instance_cache": True,
+    }
+    server.stop()
+
+
+@pytest.fixture
+def tools(tmp_path: Path) -> Path:
+    folder = tmp_path / "tools"
+    folder.mkdir()
+    lines = [{"name": name, "description": f"{name} for a place"} for name in ("weather", "send_mail")]
+    (folder / "tools.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return folder
+
+
+@pytest.fixture
+def key(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> tuple[Path, str]:
+    assert main(["catalogs", "key", str(tmp_path / "key.pem"), "--json"]) == 0
+    public: str = json.loads(capsys.readouterr().out)["public_key"]
+    return tmp_path / "key.pem", public
+
+
+def _say(capsys: pytest.CaptureFixture[str], *arguments: object) -> Any:
+    assert main(["catalogs", *map(str, arguments), "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of botocore and werkzeug
+def test_an_object_store_serves_builders_replicas_and_pruning(
+    s3: dict[str, Any], tools: Path, key: tuple[Path, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    private, public = key
+    options = json.dumps(s3)
+    at = ("--to", "s3://tools/catalogs", "--storage-options", options)
+    made = _say(capsys, "build", tools, *at, "--key", private, "--embedder", "none")
+    assert _say(capsys, "build", tools, *at, "--key", private, "--embedder", "none") == made
+    listed = _say(capsys, "list", *at, "--trust", public)["catalogs"]
+    assert [each["sha256"] for each in listed] == [made["sha256"]] and listed[0]["newest"]
+    catalogs = PublishedCatalogs(
+        "s3://tools/catalogs", trust=[public], cache=tmp_path / "cache", poll_s=0.1, options=s3
+    )
+    with Toolroll.from_published(catalogs, embedder="none") as roll:
+        assert roll.health()["published"]["in_use"]["sha256"] == made["sha256"]
+        (tools / "catalog.json").write_text("{}")
+        assert _say(capsys, "build", tools, *at, "--key", private, "--embedder", "none") != made
+    told = _say(capsys, "prune", *at, "--keep", 1)
+    assert told["kept"] == 2  # both are young
+
+
+def test_a_registrys_replica_maps_the_catalog_of_exactly_its_tools(
+    database_url: str, tools: Path, key: tuple[Path, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    private, public = key
+    assert main(["import", str(tools), "--to", database_url]) == 0
+    capsys.readouterr()
+    made = _say(
+        capsys, "build", database_url, "--to", tmp_path / "shared", "--key", private, "--embedder", "none"
+    )
+    assert made["registry_revision"] > 0 and made["source"] == ""
+    catalogs = PublishedCatalogs(tmp_path / "shared", trust=[public], cache=tmp_path / "cache")
+    options: dict[str, Any] = {"embedder": "none", "poll_s": 0.1, "journal": tmp_path / "journal"}
+    with Toolroll.open(database_url, published=catalogs, **options) as roll:
+        health = roll.health()
+        assert health["published"]["in_use"]["sha256"] == made["sha256"] and health["degraded"] == []
+        assert roll.select("weather for a place").names
+        (tools / "tools.jsonl").write_text(json.dumps({"name": "umbrella", "description": "for rain"}) + "\n")
+        assert main(["import", str(tools), "--to", database_url]) == 0
+        roll.refresh()
+        assert "umbrella" in roll.catalog.names
+        health = roll.health()
+        assert health["published"]["in_use"] is None and "published" in health["degraded"]
+
+
+def test_the_command_line_says_what_is_wrong(
+    tools: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for arguments, said in (
+        (["build", tools, "--to", tmp_path / "s", "--key", tmp_path / "none.pem"], "no such file"),
+        (["build", tools, "--to", tmp_path / "s"], "TOOLROLL_CATALOG_KEY"),
+        (["list", "--to", "nosuch://x/y"], "nosuch"),
+        (["list", "--to", tmp_path, "--name", "../x"], "name"),
+        (["list", "--to", tmp_path, "--trust", "ed25519:x"], "no public key"),
+        (["list", "--to", tmp_path, "--storage-options", "[1]"], "JSON object"),
+        (["prune", "--to", tmp_path, "--keep", "0"], "--keep"),
+    ):
+        assert main(["catalogs", *map(str, arguments)]) != 0
+        printed = capsys.readouterr()
+        assert said in printed.err and "Traceback" not in printed.err
+    assert main(["catalogs", "list", "--to", str(tmp_path)]) == 0

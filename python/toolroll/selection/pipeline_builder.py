@@ -146,7 +146,7 @@ class PipelineBuilder:
         changes = ToolChanges(frozenset(tool.name for tool in new), new)
         rest = Definitions((), record.declared, record.routes)
         embedder = self.embedder if catalog.dim else None
-        changed = self._staged(with_changes(catalog, changes, rest, embedder, self._options), policy)
+        changed = self._staged(with_changes(catalog, changes, rest, embedder, self.options), policy)
         if pipeline.lasting_failures:
             changed = changed.lacking(*pipeline.lasting_failures)
         return changed.withdrawing(pipeline.withdrawn)  # rows are those of before, as the names are

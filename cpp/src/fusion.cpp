@@ -391,7 +391,12 @@ class Retriever::Search {
     return most_of_each(std::min(query_.k, retriever_.size_), retriever_.damped_);
   }
 
-  bool weighs_all() const { return query_.in_play.count() <= kAllOfSoMany * most(); }
+  /// Whether all rows in play are weighed: where they and their intents are few.
+  bool weighs_all() const {
+    const Intents* const intents = fusion_.intents > 0.0F ? retriever_.intents_.get() : nullptr;
+    const std::size_t vectors = query_.in_play.count() + (intents ? intents->count() : 0);
+    return vectors <= kAllOfSoMany * most();
+  }
 
   /// First step: rows_ become those that any index names for any part.
   void nominate() {

@@ -2,21 +2,17 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstdint>
-#include <stdexcept>
-#include <string>
 #include <vector>
 
 #include "arrays.hpp"
 #include "gil.hpp"
+#include "packed_calls.hpp"
 #include "toolroll/expected_calls.hpp"
 #include "toolroll/inclusion.hpp"
 
 namespace toolroll::bindings {
 namespace {
-
-constexpr py::ssize_t kKeyBytes = 24;  // three 64-bit keys
 
 constexpr double kPointNs = 50;   // one candidate, one rival and one place, at some 50 points
 constexpr double kReplayNs = 20;  // one candidate in one replay
@@ -58,24 +54,9 @@ void bind_inclusion(py::module_& m) {
       "packed_calls",
       [](const py::list& keys, const py::array& shown, const py::array& found,
          const py::array& scores, double temperature, double calls, double elsewhere) {
-        const auto rows = column_of<std::int32_t>("shown", shown);
-        if (keys.size() != rows.size()) throw std::invalid_argument("keys: one for each row");
-        std::vector<double> shares(rows.size());
-        expected_calls(rows, column_of<std::int32_t>("found", found),
-                       column_of<float>("scores", scores), {temperature, calls, elsewhere}, shares);
-        std::string packed;
-        packed.reserve(rows.size() * (kKeyBytes + sizeof(double)));
-        for (std::size_t at = 0; at < rows.size(); ++at) {
-          const auto key = py::reinterpret_borrow<py::object>(PyList_GET_ITEM(keys.ptr(), at));
-          if (!PyBytes_Check(key.ptr()) || PyBytes_GET_SIZE(key.ptr()) != kKeyBytes) {
-            throw std::invalid_argument("keys: must be packed keys");
-          }
-          packed.append(PyBytes_AS_STRING(key.ptr()), kKeyBytes);
-          auto share = std::bit_cast<std::array<char, sizeof(double)>>(shares[at]);
-          if constexpr (std::endian::native == std::endian::big) std::ranges::reverse(share);
-          packed.append(share.data(), share.size());
-        }
-        return py::bytes(packed);
+        return packed_calls(keys, column_of<std::int32_t>("shown", shown),
+                            column_of<std::int32_t>("found", found),
+                            column_of<float>("scores", scores), {temperature, calls, elsewhere});
       },
       py::arg("keys"), py::arg("shown"), py::arg("found"), py::arg("scores"), py::kw_only(),
       py::arg("temperature"), py::arg("calls"), py::arg("elsewhere"));

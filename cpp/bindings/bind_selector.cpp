@@ -12,6 +12,7 @@
 
 #include "arrays.hpp"
 #include "gil.hpp"
+#include "packed_calls.hpp"
 #include "parts.hpp"
 #include "toolroll/message_reader.hpp"
 #include "toolroll/selector.hpp"
@@ -276,11 +277,13 @@ py::object columns_of(const std::optional<FoundTools>& found) {
       copied(found->damped), found->confidence, found->has_match, copied(columns.raw_best));
 }
 
-/// Rows and scores of what retrieval found; both empty where it did not run.
-py::tuple retrieved_scores(const Picked& picked) {
+/// `packed_calls` of the selected rows.
+py::bytes packed(const Picked& picked, const py::list& keys, double temperature, double calls,
+                 double elsewhere) {
   const auto& found = picked.by_words ? picked.by_words : picked.retrieved;
-  if (!found) return py::make_tuple(Column<std::int32_t>(0), Column<float>(0));
-  return py::make_tuple(copied(found->columns.rows), copied(found->columns.scores));
+  const CallShares shares{temperature, calls, elsewhere};
+  if (!found) return packed_calls(keys, picked.selected(), {}, {}, shares);
+  return packed_calls(keys, picked.selected(), found->columns.rows, found->columns.scores, shares);
 }
 
 py::object reranked(const Picked& picked) {
@@ -390,7 +393,8 @@ void bind_selector(py::module_& m) {
                              [](const Picked& picked) { return columns_of(picked.retrieved); })
       .def_property_readonly("by_words",
                              [](const Picked& picked) { return columns_of(picked.by_words); })
-      .def_property_readonly("retrieved_scores", &retrieved_scores)
+      .def("packed_calls", &packed, py::arg("keys"), py::kw_only(), py::arg("temperature"),
+           py::arg("calls"), py::arg("elsewhere"))
       .def_property_readonly("list_turns", &list_turns)
       .def_property_readonly("fallback",
                              [](const Picked& picked) { return copied(picked.fallback); })

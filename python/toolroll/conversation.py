@@ -118,7 +118,11 @@ class Conversation:
         """
         mark = self.heard if mark is None else mark
         if turn == self.turn:
-            return self if mark == self.heard else replace(self, heard=mark)
+            if mark == self.heard:
+                return self
+            return Conversation(
+                turn, self.loaded, self.called, self.whole, self.listed, self.picked, self.found, mark
+            )
         now = self if turn > self.turn else self._older(self.turn - turn)
         stays, called = now.loaded, now.called
         if stays:

@@ -22,7 +22,7 @@ from typing import TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from toolroll._core import Bitset
+from toolroll._core import Bitset, packed_calls
 from toolroll.arrays import NO_ROWS, NO_SCORES, Rows, Scores
 
 Term: TypeAlias = tuple[str, float, Scores]  # its name, its weight in the score, and the term of each row
@@ -285,11 +285,13 @@ class Candidates:
         """What retrieval found; None where it did not run."""
         return self._latest(RetrievalResult)
 
-    @property
-    def retrieved_scores(self) -> tuple[Rows, Scores]:
-        """The rows that retrieval found, and their scores; none where it did not run."""
+    def packed_calls(self, keys: list[bytes], *, temperature: float, calls: float, elsewhere: float) -> bytes:
+        """`toolroll._core.packed_calls` of these rows in order, by the scores of what retrieval found."""
         found = self.retrieved
-        return (NO_ROWS, NO_SCORES) if found is None else (found.rows, found.scores)
+        rows, scores = (NO_ROWS, NO_SCORES) if found is None else (found.rows, found.scores)
+        return packed_calls(
+            keys, self.rows, rows, scores, temperature=temperature, calls=calls, elsewhere=elsewhere
+        )
 
     @property
     def fallback(self) -> Fallback | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
-from toolroll._core import expected_calls, packed_calls
+from toolroll._core import expected_calls
 from toolroll.arrays import Rows
 from toolroll.context import Turn
 from toolroll.embedder import TEMPERATURE
@@ -44,17 +44,15 @@ def exposure_of(selection: Selection, reporter: str, category: str) -> Exposure:
 
 def packed_tools(selection: Selection) -> bytes:
     """What `pack_tools` makes of the tools in a selection that was not delivered yet."""
-    catalog, rows, in_order = selection.catalog, selection.rows, selection.candidates.in_order
+    catalog, candidates = selection.catalog, selection.candidates
+    rows = candidates.in_order
     known: dict[int, bytes] = catalog.remembered("packed keys", dict)
     try:
-        keys = [known[row] for row in in_order]
+        keys = [known[row] for row in rows]
     except KeyError:
-        known |= {row: pack_key(catalog.tool_key(row)) for row in in_order}
-        keys = [known[row] for row in in_order]
-    found_rows, scores = selection.candidates.retrieved_scores
-    return packed_calls(
-        keys, rows, found_rows, scores, temperature=TEMPERATURE, calls=_CALLS, elsewhere=_ELSEWHERE
-    )
+        known |= {row: pack_key(catalog.tool_key(row)) for row in rows}
+        keys = [known[row] for row in rows]
+    return candidates.packed_calls(keys, temperature=TEMPERATURE, calls=_CALLS, elsewhere=_ELSEWHERE)
 
 
 def vector_of(turn: Turn) -> npt.NDArray[np.float16] | None:

@@ -66,10 +66,9 @@ class PickedCandidates(Candidates):
         by_words = self._picked.by_words
         return self._retrieved() if by_words is None else self._by_words(by_words)
 
-    @property
-    def retrieved_scores(self) -> tuple[Rows, Scores]:
-        """The rows that retrieval found, and their scores; none where it did not run."""
-        return self._picked.retrieved_scores
+    def packed_calls(self, keys: list[bytes], *, temperature: float, calls: float, elsewhere: float) -> bytes:
+        """`toolroll._core.packed_calls` of these rows in order, by the scores of what retrieval found."""
+        return self._picked.packed_calls(keys, temperature=temperature, calls=calls, elsewhere=elsewhere)
 
     @property
     def before_list(self) -> Rows:

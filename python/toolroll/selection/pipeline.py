@@ -33,7 +33,7 @@ from toolroll.selection.stages import HardStage, Stage
 _log = logging.getLogger("toolroll")
 
 _RETENTION = Retention()
-_MOST_PERMITTED = 64  # contexts of which the answer of the hard stages is kept
+_MOST_PERMITTED = 1_024  # contexts of which the answer of the hard stages is kept
 _MOST_PERMITTED_ROWS = 1 << 24  # rows of their sets together: some megabytes
 _AS_IT_IS = Reader(None, clauses=False)
 

@@ -30,6 +30,7 @@ from toolroll.tools import Definitions
 
 PICKS = int(os.environ.get("TOOLROLL_PICKS", "100"))  # examples of each property
 T0, DAY = 1_700_000_000.0, 86_400.0
+KEY = b"k" * 24
 ONE_BY_ONE = "the stages ran one by one"
 CATEGORIES = ("", "read", "write")
 
@@ -168,7 +169,6 @@ def questions(candidates: Candidates) -> tuple[object, ...]:
     names = (
         "hits",
         "retrieved",
-        "retrieved_scores",
         "fallback",
         "reranked",
         "before_list",
@@ -182,6 +182,7 @@ def questions(candidates: Candidates) -> tuple[object, ...]:
         len(candidates),
         tuple(candidates.in_play(row) for row in rows),
         tuple(candidates.score(row) for row in rows),
+        candidates.packed_calls([KEY] * len(candidates.in_order), temperature=0.1, calls=0.9, elsewhere=0.1),
         step(candidates.matched),
     )
 

@@ -84,9 +84,9 @@ def test_the_answers_for_several_contexts_are_kept_beside_each_other(other):
 def test_contexts_that_nobody_uses_again_do_not_pile_up():
     stage = Counting()
     pipeline = counted(stage)
-    for at in range(200):
+    for at in range(2_000):
         pipeline.decide(turn_of(Context(user=f"user {at}")))
-    assert stage.calls == 200 and len(pipeline._permitted) <= 64
+    assert stage.calls == 2_000 and len(pipeline._permitted) <= 1_024
 
 
 def test_settings_that_the_caller_can_change_are_read_in_each_turn():

@@ -16,6 +16,7 @@ constexpr std::size_t kMostRows = std::numeric_limits<std::int32_t>::max();
 
 // Up to so many rows all sums are scanned, without maxima: most blocks would have to be summed.
 constexpr std::size_t kSmall = 2048;
+constexpr std::size_t kLookupCosts = 4;    // times what adding a posting to a row's sum does
 constexpr std::size_t kColumnShare = 4;    // a term of n / 4 rows of a small index gets a column
 constexpr std::size_t kColumnRows = 256;   // in an index of at least so many rows
 constexpr std::size_t kMaximaShare = 128;  // a term of n / 128 rows of a large index gets maxima
@@ -763,7 +764,8 @@ void Bm25Index::scores(const Message& message, std::span<const std::int32_t> row
                                   std::to_string(static_cast<std::int64_t>(size_) - 1));
     }
   }
-  if (size_ <= kSmall && message.postings + size_ / 4 < rows.size() * message.terms.size()) {
+  const std::size_t lookups = rows.size() * message.terms.size();
+  if (size_ <= kSmall && message.postings + size_ / 4 < kLookupCosts * lookups) {
     // Many rows of a small index: summing all rows is faster than finding these in the postings.
     Lease scratch(*scratch_);
     float* const sums = scratch.sums(size_);

@@ -20,6 +20,7 @@ constexpr std::size_t kFewKnown = 96;      // up to so many known rows are all w
 // Of so many times the rows that an index would name, all are weighed: to name the nearest, merge
 // and sort them takes longer than a product for each.
 constexpr std::size_t kAllOfSoMany = 8;
+constexpr std::size_t kSmallSet = 1 << 15;  // of so few rows a set is merged faster than sorted
 
 // Bounds are increased by it before they exclude a row: more than the roundings of a few sums of
 // float32 numbers, and than those of a BM25 score that is summed in another order.
@@ -379,9 +380,15 @@ class Retriever::Search {
     known_scores_ = sorted_scores_;
   }
 
-  /// Adds rows to rows_.
+  /// Adds rows to rows_, which then ascend, each once.
   void join(std::span<const std::int32_t> rows) {
     rows_.insert(rows_.end(), rows.begin(), rows.end());
+    if (retriever_.size_ <= kSmallSet) {
+      const Bitset set = Bitset::of(retriever_.size_, rows_);
+      rows_.clear();
+      set.each([this](std::int32_t row) { rows_.push_back(row); });
+      return;
+    }
     std::ranges::sort(rows_);
     rows_.erase(std::unique(rows_.begin(), rows_.end()), rows_.end());
   }

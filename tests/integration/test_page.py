@@ -343,6 +343,15 @@ def test_a_reader_sees_no_button_that_changes_anything(service: PageService, ope
     expect(page.get_by_role("heading", name="get_current_weather")).to_be_visible()
     expect(page.get_by_role("heading", name="Versions")).to_be_visible()
     assert page.get_by_role("button", name="Edit").count() == 0
+    assert page.evaluate(_EDIT, "get_current_weather") == 403  # whoever makes the request by hand is refused
+    assert service.registry.tool("get_current_weather").version == 1
+
+
+_EDIT = """async name => {
+  const headers = { 'Content-Type': 'application/json', 'X-Toolroll-Page': '1', 'If-Match': '*' }
+  const path = `/internal/tool-registry/tools/${name}`
+  return (await fetch(path, { method: 'PUT', headers, body: JSON.stringify({ summary: 'x' }) })).status
+}"""
 
 
 def test_a_rule_is_previewed_before_it_is_saved_and_then_decides(
@@ -536,6 +545,25 @@ def test_the_overview_shows_selections_over_time_by_hour_and_by_day(
     assert side == pytest.approx(whole, abs=1)  # the ground of the navigation reaches the end of the page
 
 
+def test_the_overview_says_what_fails_and_since_when(service: PageService, open_page: Open) -> None:
+    """Nothing of this service fails, so the probe and the log answer as those of another service."""
+    page = open_page(service, "catalog")
+    health = {"ready": True, "degraded": ["embedder"], "catalog_revision": "x"}
+    failed = {
+        "part": "embedder",
+        "selections": 7,
+        "first": "2026-03-01T10:00:00Z",
+        "last": "2026-03-01T11:00:00Z",
+    }
+    timeline = {"per": "day", "points": [], "degraded": [failed]}
+    page.route("**/readyz", lambda route: route.fulfill(json=health))
+    page.route("**/analytics/timeline*", lambda route: route.fulfill(json=timeline))
+    page.get_by_role("link", name="Overview").click()
+    expect(page.get_by_role("status").filter(has_text="parts fail")).to_contain_text(
+        re.compile("embedder .since .*Mar 1")
+    )
+
+
 def test_a_lost_connection_is_said_and_found_again(service: PageService, open_page: Open) -> None:
     page = open_page(service, "catalog")
     expect(page.get_by_role("table", name="Tools")).to_be_visible()
@@ -670,6 +698,20 @@ def test_an_empty_registry_says_what_to_do(database_url: str, open_page: Open) -
         page.get_by_role("link", name="Catalog").click()
         expect(page.get_by_text("The registry has no tools yet")).to_be_visible()
         expect(page.get_by_text("toolroll import")).to_be_visible()
+        go_through_views(page, service)
+
+
+def go_through_views(page: Page, service: PageService) -> None:
+    """Opens each view; it must say something, and nothing that went wrong."""
+    for view in VIEWS:
+        if view.startswith("catalog/"):
+            continue
+        page.goto(f"{service.base}/admin/#/{view}")
+        expect(page.locator("h1")).to_be_visible()
+        expect(page.get_by_text("Loading…")).to_have_count(0)
+        page.wait_for_load_state("networkidle")
+        assert page.get_by_role("alert").count() == 0, view
+        assert "NaN" not in page.locator("main").inner_text(), view
 
 
 def test_an_organisation_with_nothing_sees_nothing_of_others(service: PageService, open_page: Open) -> None:
@@ -678,6 +720,7 @@ def test_an_organisation_with_nothing_sees_nothing_of_others(service: PageServic
     expect(page.get_by_label("Organisation")).to_have_count(0)
     page.get_by_role("link", name="Catalog").click()
     expect(page.get_by_text("The registry has no tools yet")).to_be_visible()
+    go_through_views(page, service)
 
 
 def test_ten_thousand_tools_are_drawn_by_the_rows_in_sight(service: PageService, open_page: Open) -> None:

@@ -106,6 +106,7 @@ export const t = {
     notReady: 'The service cannot select',
     noAnswer: 'The service does not answer',
     failing: (parts: string) => `Failing now: ${parts}.`,
+    since: (part: string, time: string, isKnown: boolean) => (isKnown ? `${part} (since ${time})` : part),
     allWell: 'Nothing is degraded.',
     period: 'Period',
     periods: { '1': '24 hours', '7': '7 days', '30': '30 days' } as Record<string, string>,

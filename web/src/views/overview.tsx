@@ -39,7 +39,7 @@ export function Overview({ org }: ViewProperties) {
           ))}
         </div>
       </div>
-      <Verdict health={health} />
+      <Verdict health={health} failures={timeline.value?.value.degraded ?? []} />
       {problem && <Failure problem={problem} onRetry={() => { metrics.reload(); timeline.reload() }} />}
       {!metrics.value && !problem && <p role="status">{t.loading}</p>}
       <ToDo org={org} since={since} days={days} />
@@ -55,12 +55,13 @@ export function Overview({ org }: ViewProperties) {
   )
 }
 
-function Verdict({ health }: { health: Loaded<Health> }) {
+function Verdict({ health, failures }: { health: Loaded<Health>; failures: Timeline['degraded'] }) {
   const texts = t.overview
   const { value, problem } = health
   if (problem) return <div class="verdict bad" role="status"><div><strong>{texts.noAnswer}</strong>{t.problems.lost}</div></div>
   if (!value) return <div class="verdict" role="status">{t.loading}</div>
-  const parts = value.degraded.join(', ')
+  const since = (part: string) => failures.find((each) => each.part === part)?.first
+  const parts = value.degraded.map((part) => texts.since(part, format.time(since(part)), since(part) !== undefined)).join(', ')
   const [tone, title] = !value.ready ? ['bad', texts.notReady] : parts ? ['warning', texts.degraded] : ['good', texts.ready]
   return (
     <div class={`verdict ${tone}`} role="status">

@@ -47,8 +47,8 @@ def packed_event(event: Mapping[str, Any], number_of: Numbers) -> dict[str, Any]
 
     number_of: of at least the event's tools.
     """
-    early: tuple[Numbers, bytes] | None = event.get(_EARLY)
-    details = early[1] if early is not None and early[0] is number_of else _details_of(event, number_of)
+    is_packed = is_packed_with(event, number_of)
+    details = event[_EARLY][1] if is_packed else _details_of(event, number_of)
     row = {name: value for name, value in event.items() if name not in _UNPACKED}
     return {**row, "details": details}
 
@@ -60,6 +60,12 @@ def pack_early(event: dict[str, Any], number_of: Numbers) -> None:
     """
     with suppress(KeyError):
         event[_EARLY] = number_of, _details_of(event, number_of)
+
+
+def is_packed_with(event: Mapping[str, Any], number_of: Numbers) -> bool:
+    """Whether `pack_early` has packed the event's details with these very numbers."""
+    early: tuple[Numbers, bytes] | None = event.get(_EARLY)
+    return early is not None and early[0] is number_of
 
 
 def _details_of(event: Mapping[str, Any], number_of: Numbers) -> bytes:

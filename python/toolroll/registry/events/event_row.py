@@ -141,8 +141,8 @@ def seed_of(signed: int) -> int:
     return signed + 2 * _SIGN if signed < 0 else signed
 
 
-def candidates_of(selection: Selection, has_odds: bool = True) -> tuple[list[list[Any]], float | None]:
-    """[name, score, mean, sd, show, propensity] of what was ranked, best first; the propensities' error."""
+def candidates_of(selection: Selection, has_odds: bool = True) -> tuple[list[tuple[Any, ...]], float | None]:
+    """(name, score, mean, sd, show, propensity) of what was ranked, best first; the propensities' error."""
     reranked = selection.candidates.reranked
     ranked = reranked or selection.candidates.retrieved
     if ranked is None:
@@ -169,7 +169,7 @@ def candidates_of(selection: Selection, has_odds: bool = True) -> tuple[list[lis
     ]
     tools = selection.catalog.tools
     names = [tools[row].name for row in ranked.rows[best].tolist()]
-    return [list(each) for each in zip(names, *columns, strict=True)], error
+    return list(zip(names, *columns, strict=True)), error
 
 
 def _odds(selection: Selection, ranked: Rows, draw: Draw, chosen: npt.NDArray[np.bool_]) -> Odds:

@@ -25,7 +25,7 @@ from toolroll.learning.effects import EFFECTS
 from toolroll.learning.exposure import Exposure
 from toolroll.learning.outcomes import Report
 from toolroll.registry.events import statistics
-from toolroll.registry.events.details import EntryReader, event_vector, packed_event
+from toolroll.registry.events.details import EntryReader, event_vector, is_packed_with, packed_event
 from toolroll.registry.events.logged_tools import LoggedTool, ToolNumbers
 from toolroll.registry.events.receipts import LIFETIME_S
 from toolroll.registry.events.rows import (
@@ -158,11 +158,15 @@ def _due(connection: sa.Connection, now: float) -> list[ReceivedReport]:
     return reports
 
 
-def _tools_in(events: Iterable[Mapping[str, Any]], reports: Iterable[ReceivedReport]) -> Iterator[LoggedTool]:
+def _tools_in(
+    events: Iterable[Mapping[str, Any]], reports: Iterable[ReceivedReport], numbers: ToolNumbers
+) -> Iterator[LoggedTool]:
+    """The tools that need a number. numbers: know those of the events that were packed with them."""
     yielder = GilYielder()
     for event in events:
         yielder()
-        yield from event["tools"]
+        if not is_packed_with(event, numbers.known):
+            yield from event["tools"]
     for received in reports:
         yield from map(LoggedTool.of, (*received.exposure.shown, *received.report.found))
 
@@ -186,7 +190,7 @@ class _Batch:
         orgs = {event["org"] for event in events} | {report.exposure.org for report in reports}
         first = lock(self._connection, orgs)
         self._seqs = dict(first)
-        numbers = self._cache.tools.of(self._connection, _tools_in(events, reports))
+        numbers = self._cache.tools.of(self._connection, _tools_in(events, reports, self._cache.tools))
         packed = (packed_event(event, numbers) for event in events)
         add_missing(self._connection, tables.selection_events, packed)
         self._result.events = len(events)

@@ -15,16 +15,9 @@ from dataclasses import dataclass, field
 import click
 
 from bench.service.load import Load, closed_loop, open_loop
-from bench.service.servers import fill, free_port, metric, request, running, serving
+from bench.service.servers import DROPPED, MESSAGES, fill, free_port, metric, request, running, serving
 
-MESSAGES = (
-    "Should I bring an umbrella?",
-    "pay the invoice of last month",
-    "who is my biggest customer",
-    "lights off",
-)
 SAMPLE = 0.1
-DROPPED = 'toolroll_events_total{result="dropped"}'
 
 
 @dataclass(eq=False)

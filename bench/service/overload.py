@@ -12,9 +12,8 @@ from dataclasses import dataclass
 
 import click
 
-from bench.service.__main__ import DROPPED, MESSAGES
 from bench.service.load import Load, closed_loop, open_loop
-from bench.service.servers import UNLIMITED, fill, metric, request, resident_bytes, serving
+from bench.service.servers import DROPPED, MESSAGES, UNLIMITED, fill, metric, request, resident_bytes, serving
 
 _CONNECTIONS = 256
 _WINDOW_S, _WINDOWS = 1.0, 30  # in which the speed after the load is measured

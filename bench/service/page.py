@@ -25,7 +25,7 @@ import sqlalchemy as sa
 
 from bench import workloads
 from bench.latency.registry import databases
-from bench.service.__main__ import running
+from bench.service.servers import running
 from toolroll import Registry
 from toolroll.formats.sources.dicts import read_tools
 from toolroll.registry.events import maintenance

@@ -17,6 +17,13 @@ import toolroll
 from toolroll import Registry, read_folder
 
 UNLIMITED = "1000000/second"
+MESSAGES = (
+    "Should I bring an umbrella?",
+    "pay the invoice of last month",
+    "who is my biggest customer",
+    "lights off",
+)
+DROPPED = 'toolroll_events_total{result="dropped"}'
 
 
 @contextmanager

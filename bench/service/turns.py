@@ -12,9 +12,8 @@ import json
 import click
 
 from bench.latency.registry import databases
-from bench.service.__main__ import DROPPED, MESSAGES
 from bench.service.load import closed_loop
-from bench.service.servers import fill, metric, request, serving
+from bench.service.servers import DROPPED, MESSAGES, fill, metric, request, serving
 
 
 def turns(key: str, conversations: int) -> list[bytes]:

@@ -86,7 +86,9 @@ def read(url: str) -> Any:
 def is_ready(base: str) -> bool:
     try:
         return bool(read(f"{base}/readyz")["ready"])
-    except urllib.error.URLError:
+    except urllib.error.URLError as error:
+        if isinstance(error, urllib.error.HTTPError):
+            error.close()
         return False
 
 

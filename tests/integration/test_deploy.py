@@ -137,11 +137,13 @@ def test_the_images_steps_give_a_service_that_another_user_runs_and_that_stops_i
             b'{"message": "ping the host"}',
             {"X-Service-Key": key, "Content-Type": "application/json"},
         )
-        selection = json.loads(urllib.request.urlopen(asked, timeout=20).read())
+        with urllib.request.urlopen(asked, timeout=20) as answer:
+            selection = json.loads(answer.read())
         assert selection["names"] == ["ping"]
         outcome = json.dumps({"selection": selection["event_id"], "called": {"ping": True}}).encode()
         told = urllib.request.Request(f"{base}/outcomes", outcome, asked.headers)
-        assert json.loads(urllib.request.urlopen(told, timeout=20).read())["counted"] == 1
+        with urllib.request.urlopen(told, timeout=20) as answer:
+            assert json.loads(answer.read())["counted"] == 1
     finally:
         process.send_signal(signal.SIGTERM)
         status = process.wait(30)
@@ -158,6 +160,9 @@ def runs(python: Path, other: dict[str, Any]) -> bool:
 
 def answers(url: str) -> bool:
     try:
-        return bool(urllib.request.urlopen(url, timeout=2).status == 200)
-    except (urllib.error.URLError, OSError):
+        with urllib.request.urlopen(url, timeout=2) as answer:
+            return bool(answer.status == 200)
+    except OSError as error:
+        if isinstance(error, urllib.error.HTTPError):
+            error.close()
         return False

@@ -48,9 +48,13 @@ class Running:
         headers = {"X-Service-Key": self.key, "Content-Type": "application/json"}
         data = None if body is None else json.dumps(body).encode()
         asked = urllib.request.Request(self.base + path, data, headers)
-        with urllib.request.urlopen(asked, timeout=20) as answer:
-            content = answer.read()
-            return json.loads(content) if "json" in answer.headers["Content-Type"] else content.decode()
+        try:
+            with urllib.request.urlopen(asked, timeout=20) as answer:
+                content = answer.read()
+                return json.loads(content) if "json" in answer.headers["Content-Type"] else content.decode()
+        except urllib.error.HTTPError as error:
+            error.close()  # else its socket is open until garbage is collected, in some later test
+            raise
 
     def select(self) -> Any:
         """A selection."""

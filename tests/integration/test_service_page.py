@@ -86,7 +86,9 @@ class Shell:
         try:
             with urllib.request.urlopen(f"http://localhost:{self.port}/readyz", timeout=20) as answer:
                 return bool(json.load(answer)["ready"])
-        except urllib.error.URLError:
+        except urllib.error.URLError as error:
+            if isinstance(error, urllib.error.HTTPError):
+                error.close()
             return False
 
     @property

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import sys
+import types
 from contextlib import closing
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 import pytest
@@ -45,6 +48,18 @@ def test_a_sound_installation_is_right(capsys, url):
 def test_without_a_registry_the_installation_alone_is_checked(capsys):
     status, verdicts, _ = doctor(capsys)
     assert (status, verdicts["registry"], "journal" in verdicts) == (0, None, False)
+
+
+@pytest.mark.parametrize("missing", [True, False])
+def test_a_server_without_its_fast_loop_and_parser_is_told_apart(capsys, monkeypatch, missing):
+    pytest.importorskip("fastapi")
+    for name in ("uvloop", "httptools"):
+        module = types.ModuleType(name)
+        module.__spec__ = ModuleSpec(name, None)
+        monkeypatch.setitem(sys.modules, name, None if missing else module)
+    status, verdicts, printed = doctor(capsys)
+    assert (status, verdicts["http"]) == (0, None if missing else True)
+    assert ("pip install 'toolroll[server]'" in printed) == missing
 
 
 def test_a_registry_that_is_not_there_is_wrong(capsys, tmp_path):

@@ -23,6 +23,7 @@ from agent_framework import (
     FunctionTool,
     MiddlewareTermination,
 )
+from agent_framework.exceptions import UserInputRequiredException
 
 from toolroll.adapters.messages import CallResult, MadeCall, ReadMessage, Role, failed_by_text
 from toolroll.adapters.selection_options import SelectionOptions
@@ -34,6 +35,7 @@ from toolroll.roll import Toolroll
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+_BAD_ARGUMENTS = "_FunctionArgumentValidationError"  # which the framework keeps to itself
 _ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "tool": "tool"}
 _Run: TypeAlias = "ContextVar[str | None]"  # of one agent's middlewares: its tools may run other agents
 
@@ -58,7 +60,7 @@ def tool_selection(
         context=context,
         read_tool=_described,
         read_messages=read_messages,
-        suspending=(MiddlewareTermination,),
+        suspending=(MiddlewareTermination, UserInputRequiredException),
         **options,
     )
     run: _Run = ContextVar("toolroll_run", default=None)
@@ -133,8 +135,13 @@ class CallReports(FunctionMiddleware):  # type: ignore[misc]
         elif (refusal := await turn.arefusal(name)) is not None:
             context.result = f"Error: {refusal}"
         else:
-            async with turn.acall(name):
-                await call_next()
+            async with turn.acall(name) as outcome:
+                try:
+                    await call_next()
+                except TypeError as error:
+                    if type(error).__name__ == _BAD_ARGUMENTS:  # no fault of the tool's
+                        outcome.worked = None
+                    raise
 
 
 def read_messages(messages: Sequence[Any]) -> list[ReadMessage]:

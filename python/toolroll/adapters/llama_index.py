@@ -18,6 +18,7 @@ from uuid import uuid4
 from llama_index.core.agent.workflow import FunctionAgent
 from llama_index.core.tools import ToolOutput
 from pydantic import PrivateAttr
+from workflows.runtime.types.results import WaitingForEvent  # of a tool that asks a person: it runs once more
 
 from toolroll.adapters.messages import MadeCall, ReadMessage, Role
 from toolroll.adapters.tool_selector import AgentTurn, ToolSelector
@@ -61,6 +62,7 @@ class SelectingAgent(FunctionAgent):  # type: ignore[misc]
             always_include=(*always_include, "handoff"),
             context=selection_context,
             read_messages=read_messages,
+            suspending=(WaitingForEvent,),
         )
 
     async def take_step(self, ctx: Any, llm_input: Any, tools: Any, memory: Any) -> Any:

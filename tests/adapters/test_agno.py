@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
 import pytest
 
@@ -25,6 +26,7 @@ agno = pytest.importorskip("agno")
 from agno.exceptions import RetryAgentRun, RunCancelledException  # noqa: E402
 from agno.models.base import Model  # noqa: E402
 from agno.models.response import ModelResponse  # noqa: E402
+from agno.team import Team  # noqa: E402
 from agno.tools import Function, Toolkit  # noqa: E402
 
 from toolroll.adapters.agno import SelectingAgent  # noqa: E402
@@ -34,6 +36,7 @@ class Script(Model):
     def __init__(self):
         super().__init__(id="script")
         self.queue, self.sent, self.systems = [], [], []
+        self.arguments = {"target": "x"}  # of the next calls
 
     def invoke(self, messages, *_, tools=None, **__):
         self.sent.append([tool["function"]["name"] for tool in tools or []])
@@ -43,7 +46,7 @@ class Script(Model):
             {
                 "id": f"{len(messages)}-{at}",
                 "type": "function",
-                "function": {"name": name, "arguments": '{"target": "x"}'},
+                "function": {"name": name, "arguments": json.dumps(self.arguments)},
             }
             for at, name in enumerate(names)
         ]
@@ -189,6 +192,28 @@ def test_a_run_that_is_cancelled_in_a_tool_is_no_failure_of_the_tool(is_async):
     harness.model.queue[:] = [("ask_a_colleague",), ()]
     harness.run("ask a colleague", "c")
     assert reports.outcomes == [("ask_a_colleague", "called")]
+
+
+def test_members_of_a_team_have_catalogs_and_turns_of_their_own():
+    CALLED.clear()
+    reports = Reports()
+    roll = Toolroll.from_tools([], observers=[reports])
+    tools, leader = tools_of(Agno), Script()
+    members = []
+    for role, own in (("clerk", tools[:50]), ("specialist", tools[50:])):
+        harness = Agno([], roll)
+        harness.agent = SelectingAgent(
+            model=harness.model, name=role, id=role, tools=list(own), roll=roll, max_tools=3, telemetry=False
+        )
+        members.append(harness)
+    clerk, specialist = members
+    name = tools[60].__name__
+    specialist.model.queue[:], leader.queue[:] = [(name,), ()], [("delegate_task_to_member",), ()]
+    leader.arguments = {"member_id": "specialist", "task": message_for(name)}
+    team = Team(model=leader, members=[clerk.agent, specialist.agent], telemetry=False)
+    assert team.run("Ask the specialist.").content == "done"
+    assert [name] == CALLED and reports.outcomes == [(name, "succeeded")] and clerk.model.sent == []
+    assert name in specialist.model.sent[0] and len(specialist.model.sent[0]) <= 3
 
 
 def test_a_copy_of_the_agent_selects_as_well():

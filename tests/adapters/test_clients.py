@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
-from tests.adapters.loopback import anthropic_reply, gemini_reply, openai_reply, provider
-from tests.adapters.scenario import CALLED, Harness, Laws, Trace, run_page
+from tests.adapters.loopback import anthropic_reply, gemini_reply, openai_reply, openai_stream, provider
+from tests.adapters.scenario import (
+    CALLED,
+    Harness,
+    Laws,
+    Reports,
+    Trace,
+    dialog,
+    functions,
+    message_for,
+    run_page,
+)
+from toolroll import Toolroll
 from toolroll.adapters import ToolSelector
 
 pytestmark = pytest.mark.slow
@@ -126,6 +139,72 @@ class TestAnthropicClient(Laws):
 
 class TestGeminiClient(Laws):
     harness = GeminiClient
+
+
+class OpenAIAsyncClient(OpenAIClient):
+    """The loop of the page in an event loop, with streamed answers."""
+
+    def say(self, message, *steps, conversation="c"):
+        messages = self.histories.setdefault(conversation, [])
+        messages.append(self.asked(message))
+        before = len(messages)
+        with provider() as upstream:
+            upstream.then(
+                *[openai_stream(*names, step=before + at) for at, names in enumerate(steps)], openai_stream()
+            )
+            reply = asyncio.run(self.answer(upstream.url, messages, conversation))
+            return Trace(
+                [self.sent(body) for body in upstream.bodies], self.answers(messages[before:]), reply
+            )
+
+    async def answer(self, url, messages, conversation):
+        selector = self.page["selector"]
+        async with openai.AsyncOpenAI(base_url=url, api_key="x", max_retries=0) as client:
+            while True:
+                turn = await selector.aturn(self.tools, messages, conversation=conversation)
+                async with client.chat.completions.stream(
+                    model="m", messages=messages, tools=list(turn.tools)
+                ) as stream:
+                    reply = (await stream.get_final_completion()).choices[0].message
+                messages.append(reply.to_dict())
+                if not reply.tool_calls:
+                    await turn.aend()
+                    return reply.content
+                texts = await asyncio.gather(*[self.called(turn, call.function.name) for call in reply.tool_calls])
+                messages += [
+                    {"role": "tool", "tool_call_id": call.id, "content": text}
+                    for call, text in zip(reply.tool_calls, texts, strict=True)
+                ]
+
+    async def called(self, turn, name):
+        if (refusal := await turn.arefusal(name)) is not None:
+            return refusal
+        try:
+            async with turn.acall(name):
+                return self.page["run_tool"](name, {})
+        except RuntimeError as error:
+            return f"Error: {error}"
+
+
+class TestOpenAIAsyncClient(Laws):
+    harness = OpenAIAsyncClient
+
+
+def test_a_call_that_waited_for_a_person_is_run_and_reported_elsewhere():
+    CALLED.clear()
+    first, reports = dialog(1)[0], Reports()
+    roll = Toolroll.from_tools([], observers=[reports])
+    harness = OpenAIClient(functions(), roll, max_tools=5)
+    messages = [harness.asked(message_for(first))]
+    turn = harness.page["selector"].turn(harness.tools, messages, conversation="c")
+    assert any(tool["function"]["name"] == first for tool in turn.tools)
+    hidden = next(one.__name__ for one in functions() if one.__name__ not in turn.names)
+    elsewhere = ToolSelector(roll, max_tools=5).resume(harness.tools, "c")  # which has seen nothing
+    assert elsewhere.refusal(first) is None and "was not offered" in elsewhere.refusal(hidden)
+    with elsewhere.call(first):
+        harness.page["run_tool"](first, {})
+    elsewhere.end()
+    assert reports.outcomes == [(first, "succeeded")] and reports.final == 1
 
 
 def test_the_page_defines_a_loop_for_each_client():

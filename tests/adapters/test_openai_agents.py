@@ -225,6 +225,19 @@ def test_a_sub_agent_with_the_same_words_has_a_turn_of_its_own(roll, reports):
     assert reports.outcomes == [(FIRST, "succeeded"), ("ask_the_specialist", "succeeded")]
 
 
+def test_an_agent_that_takes_over_has_a_catalog_and_a_turn_of_its_own(roll, reports):
+    name = TOOLS[60].name
+    specialist_model = script([name])
+    specialist = SelectingAgent(name="specialist", model=specialist_model, tools=TOOLS[50:], roll=roll, max_tools=3)
+    model = script(["transfer_to_specialist"])
+    first = SelectingAgent(
+        name="first", model=model, tools=TOOLS[:50], handoffs=[specialist], roll=roll, max_tools=3
+    )
+    run(first, message_for(name))
+    assert [name] == CALLED and reports.outcomes == [(name, "succeeded")] and len(set(reports.events)) == 2
+    assert len(sent_to(model)[0]) <= 3 and name in sent_to(specialist_model)[0]
+
+
 def test_two_runs_at_once_are_apart(roll, reports):
     async def both():
         agents = [

@@ -14,6 +14,7 @@ from tests.adapters.scenario import (
     Reports,
     Trace,
     dialog,
+    functions,
     message_for,
     run_page,
     tools_of,
@@ -157,6 +158,56 @@ def test_if_policy_allows_no_function_none_is_sent():
     roll = Toolroll.from_tools([])
     harness = SemanticKernel(tools_of(SemanticKernel), roll, max_tools=0)
     assert harness.say(message_for(dialog(1)[0])).sent == [[]]
+
+
+@pytest.mark.parametrize("is_approved", [True, False])
+def test_calls_that_the_program_runs_after_an_approval_are_checked_and_reported(is_approved):
+    reports = Reports("erp-")
+    harness = SemanticKernel(tools_of(SemanticKernel), Toolroll.from_tools([], observers=[reports]), max_tools=2)
+    name = dialog(1)[0]
+
+    async def run():
+        choice = await harness.selection.choice(message_for(name), conversation="c", auto_invoke=False)
+        harness.settings.function_choice_behavior = choice
+        harness.service.queue[:] = [(name,)]
+        history = ChatHistory()
+        history.add_user_message(message_for(name))
+        reply = await harness.service.get_chat_message_content(history, harness.settings, kernel=harness.kernel)
+        (call,) = [item for item in reply.items if isinstance(item, FunctionCallContent)]
+        turn = harness.selection.selector.find(**choice.key)
+        assert turn.refusal(call.name) is None and reports.outcomes == []
+        sent = harness.service.sent[0]
+        hidden = next(f"erp-{one.__name__}" for one in functions() if f"erp-{one.__name__}" not in sent)
+        assert "was not offered" in turn.refusal(hidden)
+        if is_approved:
+            with turn.call(call.name):
+                await harness.kernel.invoke(plugin_name="erp", function_name=name, target="x")
+        await harness.selection.end(choice)
+
+    asyncio.run(run())
+    assert reports.outcomes == [(name, "succeeded")][:is_approved] and reports.final == is_approved
+
+
+def test_an_agent_that_is_a_function_of_another_has_a_kernel_and_turns_of_its_own():
+    reports = Reports("erp-")
+    roll = Toolroll.from_tools([], observers=[reports])
+    tools = tools_of(SemanticKernel)
+    inner, name = SemanticKernel(tools[50:], roll, max_tools=3), tools[60].__name__
+
+    def specialist(target: str) -> str:
+        """Gives a task to the specialist."""
+
+    async def ask(target: str) -> str:
+        inner.service.queue[:] = [(name,), ()]
+        history = ChatHistory()
+        history.add_user_message(message_for(name))
+        return str(await inner.reply(history, "inner"))
+
+    outer = SemanticKernel(tools[:50], roll, max_tools=3, always_include=["erp-specialist"])
+    outer.kernel.add_function("erp", kernel_function(ask, name="specialist", description=specialist.__doc__))
+    trace = outer.say("Ask the specialist.", ["specialist"])
+    assert "specialist" in trace.sent[0] and len(trace.sent[0]) <= 4 and len(inner.service.sent[0]) <= 3
+    assert reports.outcomes == [(name, "succeeded"), ("specialist", "succeeded")]
 
 
 def test_an_ended_choice_closes_its_turn_and_no_other():

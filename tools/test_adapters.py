@@ -47,6 +47,7 @@ FRAMEWORKS = (
 # `clients` are the providers' own: an adapter without an extra, since it imports none of them.
 CLIENTS = ("openai>=3", "anthropic>=2", "google-genai>=3")
 TESTED_WITH = {"litellm": ("litellm[proxy]",)}  # what the tests need beside the extra
+WITH_STORE = ("langchain",)  # whose page opens a registry
 RUNNER = ("pytest>=8.2", "pytest-xdist>=3.6", "pytest-timeout>=2.3", "hypothesis>=6.100")
 
 
@@ -56,7 +57,8 @@ def requirements_of(name: str, lowest: bool) -> list[str]:
     own = list(CLIENTS) if name == "clients" else project["optional-dependencies"][name]
     if lowest:
         own = [requirement.replace(">=", "==") for requirement in own]
-    return [*own, *TESTED_WITH.get(name, ()), *project["dependencies"], *RUNNER]
+    store = project["optional-dependencies"]["store"] if name in WITH_STORE else ()
+    return [*own, *store, *TESTED_WITH.get(name, ()), *project["dependencies"], *RUNNER]
 
 
 def environment(name: str, folder: Path, lowest: bool) -> Path:

@@ -431,6 +431,7 @@ class Toolroll:
         cls,
         url: str,
         *,
+        create: bool = False,
         embedder: EmbedderChoice = "static",
         profile: str | Profile = "default",
         hnsw: bool | Literal["auto"] = "auto",
@@ -458,6 +459,8 @@ class Toolroll:
 
         Args:
             url: where the registry is; `toolroll import FOLDER --to URL` makes one.
+            create: makes an empty one where there is none: for adapters of agent frameworks and lists that
+                come with requests, whose rules, outcomes and conversations it keeps.
             embedder: see `from_tools`.
             profile: see `from_tools`.
             hnsw: see `from_tools`.
@@ -500,6 +503,7 @@ class Toolroll:
                 f"a registry needs {error.name}: pip install 'toolroll[store]', or 'toolroll[postgres]'"
             ) from error
         check_callable(progress, "progress", _PROGRESS)
+        check_flag(create, "create")
         builder = _builder(embedder, profile, hnsw, None)
         if published is not None:
             from toolroll.published.home import PublishedFor
@@ -514,6 +518,7 @@ class Toolroll:
             sessions_s=sessions_s,
             max_age_s=_checked_age(max_age_s),
             progress=progress,
+            create=create,
         )
         roll = cls(home, observers)
         # Its threads hold the home, so it would live on when nobody holds the Toolroll any more.

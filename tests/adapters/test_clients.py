@@ -170,7 +170,9 @@ class OpenAIAsyncClient(OpenAIClient):
                 if not reply.tool_calls:
                     await turn.aend()
                     return reply.content
-                texts = await asyncio.gather(*[self.called(turn, call.function.name) for call in reply.tool_calls])
+                texts = await asyncio.gather(
+                    *[self.called(turn, call.function.name) for call in reply.tool_calls]
+                )
                 messages += [
                     {"role": "tool", "tool_call_id": call.id, "content": text}
                     for call, text in zip(reply.tool_calls, texts, strict=True)

@@ -352,7 +352,15 @@ def test_the_answer_to_a_hidden_call_is_an_error_message_of_that_call(roll):
     assert answer.status == "error" and answer.name == SECOND and "was not offered" in answer.text
 
 
-def test_the_page_runs():
+def test_the_page_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     model = Model(queue=[], sent=[]).then()
     page = run_page("langchain", model=model, tools=TOOLS)
     assert len(model.sent[0]) <= 12 and page["state"]["messages"][-1].text == "done"
+    with page["roll"]:
+        model.then([FIRST])
+        page["agent"].invoke(
+            {"messages": [("user", message_for(FIRST))]}, {"configurable": {"thread_id": "c"}}
+        )
+    outcomes = page["roll"].health()["recording"]["outcomes"]
+    assert len(model.sent[0]) <= 12 and outcomes["counted"] == 2 and outcomes["waiting_bytes"] == 0

@@ -228,7 +228,9 @@ def test_a_sub_agent_with_the_same_words_has_a_turn_of_its_own(roll, reports):
 def test_an_agent_that_takes_over_has_a_catalog_and_a_turn_of_its_own(roll, reports):
     name = TOOLS[60].name
     specialist_model = script([name])
-    specialist = SelectingAgent(name="specialist", model=specialist_model, tools=TOOLS[50:], roll=roll, max_tools=3)
+    specialist = SelectingAgent(
+        name="specialist", model=specialist_model, tools=TOOLS[50:], roll=roll, max_tools=3
+    )
     model = script(["transfer_to_specialist"])
     first = SelectingAgent(
         name="first", model=model, tools=TOOLS[:50], handoffs=[specialist], roll=roll, max_tools=3

@@ -163,7 +163,9 @@ def test_if_policy_allows_no_function_none_is_sent():
 @pytest.mark.parametrize("is_approved", [True, False])
 def test_calls_that_the_program_runs_after_an_approval_are_checked_and_reported(is_approved):
     reports = Reports("erp-")
-    harness = SemanticKernel(tools_of(SemanticKernel), Toolroll.from_tools([], observers=[reports]), max_tools=2)
+    harness = SemanticKernel(
+        tools_of(SemanticKernel), Toolroll.from_tools([], observers=[reports]), max_tools=2
+    )
     name = dialog(1)[0]
 
     async def run():
@@ -172,7 +174,9 @@ def test_calls_that_the_program_runs_after_an_approval_are_checked_and_reported(
         harness.service.queue[:] = [(name,)]
         history = ChatHistory()
         history.add_user_message(message_for(name))
-        reply = await harness.service.get_chat_message_content(history, harness.settings, kernel=harness.kernel)
+        reply = await harness.service.get_chat_message_content(
+            history, harness.settings, kernel=harness.kernel
+        )
         (call,) = [item for item in reply.items if isinstance(item, FunctionCallContent)]
         turn = harness.selection.selector.find(**choice.key)
         assert turn.refusal(call.name) is None and reports.outcomes == []

@@ -375,3 +375,20 @@ def test_an_open_that_is_refused_leaves_nothing_open(url: str) -> None:
         with pytest.raises(InvalidInput, match="lifetime_s"):
             Toolroll.open(url, sessions_s=-1.0)
     assert toolroll_threads() == [] and descriptors() <= before
+
+
+def test_an_empty_registry_is_made_if_asked_and_keeps_what_lists_of_requests_teach(
+    database_url: str, tmp_path: Path
+) -> None:
+    """As an adapter of an agent framework uses it: the tools are the framework's."""
+    tools = [Tool(f"tool_{at}", f"does the thing of number {at}") for at in range(12)]
+    options = {"create": True, "poll_s": 0.1, "journal": tmp_path / "journal"}
+    with Toolroll.open(database_url, **options) as roll:
+        session = roll.with_tools(tools).session("c")
+        name = session.select("the thing of number 7", k=2).names[0]
+        session.used({name: True})
+        session.end_turn()
+    with Toolroll.open(database_url, **options) as again:
+        assert again.with_tools(tools).session("c").turn == 1
+        again.with_tools(tools).select("the thing of number 7")
+        eventually(lambda: again.health()["recording"]["learning"]["outcomes"] == 2)  # the call, and the end

@@ -74,6 +74,7 @@ class RegistryHome:
         sessions_s: float | None,
         max_age_s: float,
         progress: Progress | None,
+        create: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """Reads the registry, builds the shared catalog and begins to follow.
@@ -87,6 +88,7 @@ class RegistryHome:
             sessions_s: seconds after which an unused conversation is deleted; None for never.
             max_age_s: seconds for which this process believes what it has of a conversation.
             progress: called with (texts embedded, in all).
+            create: makes an empty registry where there is none.
             clock: see `Engine`.
 
         Raises:
@@ -97,7 +99,7 @@ class RegistryHome:
         self._closing, self._is_closed = threading.Lock(), False
         # Readers and lookups have pools of their own, which give up a store that hangs after seconds.
         self._calls = CallPool(_CALLS, "toolroll-calls", patience_s=_CALLS_PATIENCE_S)
-        self._database = Database.open(url, create=False, migrate=False, silence_s=_SILENCE_S)
+        self._database = Database.open(url, create=create, migrate=False, silence_s=_SILENCE_S)
         self._tool_lists = ToolLists(builder)
         try:
             self._assemble(url, builder, follow, recording, (sessions_s, max_age_s), progress)

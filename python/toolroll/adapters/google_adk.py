@@ -67,15 +67,14 @@ class ToolSelectionPlugin(BasePlugin):  # type: ignore[misc]
         declarations = [declaration for one in groups for declaration in one.function_declarations]
         if not declarations:
             return
-        known = llm_request.tools_dict
+        known, by_name = llm_request.tools_dict, {one.name: one for one in declarations}
         turn = await self.selector.aturn(
-            [known.get(one.name, one) for one in declarations],
+            [known.get(name, one) for name, one in by_name.items()],
             llm_request.contents,
             conversation=_conversation(callback_context),
             run=callback_context.invocation_id,
             context=self._asks(callback_context),
         )
-        by_name = {one.name: one for one in declarations}
         selected, first = [by_name[tool.name] for tool in turn.tools], True
         for group in groups:  # all in the first group, in the order of the selection
             group.function_declarations, first = (selected if first else None), False

@@ -136,19 +136,24 @@ def failed_by_text(content: object) -> bool:
     It does if it begins with "error", "traceback", "exception:" or "failed to", or if it is a JSON object
     with `isError` or `error`, or with a `status` or `success` that says so.
     """
+    if isinstance(content, Mapping):
+        return _says_failure(content)
     text = _text(content).lstrip()
     if text[:1] == "{":
         try:
-            found = json.loads(text)
+            return _says_failure(json.loads(text))
         except (ValueError, RecursionError):
             return False
-        status = found.get("status")
-        return (
-            bool(found.get("isError") or found.get("is_error") or found.get("error"))
-            or found.get("success") is False
-            or (isinstance(status, str) and status.lower() in _FAILED_STATUS)
-        )
     return text[:40].lower().startswith(_ERRORS)
+
+
+def _says_failure(result: Mapping[Any, Any]) -> bool:
+    status = result.get("status")
+    return (
+        bool(result.get("isError") or result.get("is_error") or result.get("error"))
+        or result.get("success") is False
+        or (isinstance(status, str) and status.lower() in _FAILED_STATUS)
+    )
 
 
 def _getter(message: object) -> Callable[[str], Any]:
@@ -211,11 +216,6 @@ def _failed(get: Callable[[str], Any]) -> bool:
 def _text(content: object) -> str:
     if isinstance(content, str):
         return content
-    if isinstance(content, Mapping):
-        try:
-            return json.dumps(content, default=str)
-        except (TypeError, ValueError, RecursionError):
-            return ""
     if _is_blocks(content):
         return next((text for block in content if (text := _text_in(block))), "")  # type: ignore[attr-defined]
     return ""

@@ -18,7 +18,7 @@ from tests.adapters.scenario import (
     message_for,
     run_page,
 )
-from toolroll import Rule, Toolroll
+from toolroll import Context, Rule, Toolroll
 
 pytest.importorskip("fastmcp")
 from fastmcp import Client, FastMCP
@@ -36,12 +36,12 @@ class FastMCPSearch(Harness):
     lines = 2
     make_tool = staticmethod(Tool.from_function)
 
-    def build(self, tools, roll, *, max_tools=12):
+    def build(self, tools, roll, *, max_tools=12, **options):
         self.server = FastMCP("tools")
         for tool in tools:
             self.server.add_tool(tool)
         # ---- what the user writes
-        self.server.add_transform(ToolSearchTransform(roll, max_results=max_tools))
+        self.server.add_transform(ToolSearchTransform(roll, max_results=max_tools, **options))
 
     def say(self, message, *steps, conversation="c"):
         return asyncio.run(self._say(message, steps))
@@ -123,6 +123,33 @@ def test_a_tool_that_policy_denies_is_neither_found_nor_run(reports):
 
     assert FIRST not in agent.say(message_for(FIRST)).sent[0]
     assert asyncio.run(call()).is_error and CALLED == []
+
+
+def test_calls_at_once_are_all_checked_and_reported(reports):
+    agent = agent_of(reports)
+
+    async def run():
+        async with Client(agent.server) as client:
+            found = await client.call_tool("search_tools", {"query": message_for(FIRST)})
+            first, second, *_ = [one["name"] for one in found.structured_content["result"]]
+            wanted = [first, second, "no_such_tool"]
+            given = [{"name": name, "arguments": {"target": "x"}} for name in wanted]
+            replies = [client.call_tool("call_tool", one, raise_on_error=False) for one in given]
+            return wanted[:2], [reply.is_error for reply in await asyncio.gather(*replies)]
+
+    names, errors = asyncio.run(run())
+    assert errors == [False, False, True] and sorted(CALLED) == sorted(names)
+    assert sorted(reports.outcomes) == sorted((name, "succeeded") for name in names)
+
+
+def test_each_user_has_what_the_rules_allow(reports):
+    asking = Context()
+    rules = [Rule("no", "deny", "user", {"user": "ann"}, tool=FIRST)]
+    agent = agent_of(reports, rules=rules, context=lambda _: asking)
+    for user in ("ann", "bob"):
+        asking = Context(user=user)
+        assert (FIRST in agent.say(message_for(FIRST), [FIRST]).sent[0]) is (user == "bob")
+    assert [FIRST] == CALLED and reports.outcomes == [(FIRST, "succeeded")]
 
 
 def test_the_page_runs():

@@ -99,7 +99,7 @@ def take(base: str, folder: Path, width: int, *, is_whole: bool) -> None:
             for name, (view, act) in VIEWS.items():
                 page.goto("about:blank")  # so that two pictures of one view begin alike
                 page.goto(f"{base}/admin/#/{view}")
-                _settle(page)
+                page.locator("h1").wait_for()
                 act(page)
                 _settle(page)
                 _save(page.screenshot(full_page=is_whole), folder / f"{name}-{theme}.png")
@@ -108,7 +108,6 @@ def take(base: str, folder: Path, width: int, *, is_whole: bool) -> None:
 
 def _settle(page: Page) -> None:
     """Waits until the view has all that it reads."""
-    page.locator("h1").wait_for()
     page.wait_for_load_state("networkidle")
     expect(page.get_by_text("Loading…")).to_have_count(0)
     page.mouse.move(0, 0)

@@ -73,7 +73,7 @@ REQUESTS: tuple[tuple[str, str, str, object], ...] = (
     ("Who sees what", "GET", "/pins?org=acme", None),
     ("Plugins", "GET", "/plugins", None),
     ("Analytics", "GET", "/analytics/accuracy?since={days}", None),
-    ("Analytics", "GET", "/analytics/arms?limit=200", None),
+    ("Analytics", "GET", "/analytics/arms?limit=100", None),
     ("Analytics", "GET", "/plugins/calls?since={days}", None),
     ("Analytics", "GET", "/analytics/experiments", None),
     ("Analytics", "GET", "/analytics/heatmap?of=called&since={days}", None),

@@ -12,7 +12,7 @@ import { Arms, BrokenCard, Days, FailingPlugins } from './analytics_success'
 import { DriftCard, Heat, UnusedCard } from './analytics_usage'
 
 const DAY_MS = 86_400_000
-const MOST_ARMS = 200
+const MOST_ARMS = 100
 
 export function Analytics({ org }: ViewProperties) {
   const [of, setOf] = useState('called')

@@ -750,9 +750,15 @@ def test_axe_finds_nothing_in_any_view(
         page.goto(f"{service.base}/admin/#/{view}")
         expect(page.locator("h1")).to_be_visible()
         if view == "playground":
+            if width < 600:
+                page.get_by_text("Context and limits").click()
             page.get_by_label("Compare with").select_option("learned")
             page.get_by_role("button", name="Select", exact=True).click()
             expect(page.get_by_role("region", name="Selection by default")).to_be_visible()
+            page.locator("summary", has_text="Stages").first.click()
+            page.get_by_text("What if…").click()
+        if view == "access":
+            page.get_by_role("button", name="New rule").click()
         if view == "catalog":
             page.get_by_label("Choose activate_scene").check()
         expect(page.get_by_text("Loading…")).to_have_count(0)

@@ -733,6 +733,18 @@ class Toolroll:
         state = await self._home.conversations.aopen(context, retention, max_age_s)
         return self._session(context, state, learns)
 
+    def release_session(self, session: str, context: Context | None = None) -> None:
+        """Drops what this process has in memory of a conversation that a registry has; waits for nothing.
+
+        For hosts that know that a conversation has ended, or goes on in another process. It can go on here,
+        too: it is then read from the registry. In memory nothing is dropped; `Session.delete` does it.
+
+        Raises:
+            InvalidInput: the name is empty or no text.
+        """
+        context = _session_context(session, context)
+        self._home.conversations.release(context.org, context.session)
+
     def _session(self, context: Context, state: ConversationState, learns: bool) -> Session:
         check_flag(learns, "learns")
         self._engine.check_open()  # `close` may have come while the store was read

@@ -46,6 +46,20 @@ def opened(url: str, tmp_path: Path, name: str = "") -> Toolroll:
     return Toolroll.open(url, journal=tmp_path / f"journal{name}", poll_s=0.05)
 
 
+def test_a_released_conversation_leaves_memory_and_goes_on_from_the_store(url, tmp_path):
+    with opened(url, tmp_path) as roll:
+        session = roll.session("talk", max_age_s=60)
+        session.load("get_forecast")
+        before = session.conversation
+        assert roll.health()["sessions"]["held"] == 1
+        roll.release_session("talk")
+        assert roll.health()["sessions"]["held"] == 0
+        assert roll.session("talk", max_age_s=60).conversation == before
+        roll.release_session("never opened")
+        with pytest.raises(InvalidInput):
+            roll.release_session("")
+
+
 def test_a_conversation_goes_on_after_a_restart(url, tmp_path):
     context = Context(user="ann", settings=("weather_key",))
     with opened(url, tmp_path) as roll:

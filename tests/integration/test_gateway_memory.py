@@ -61,7 +61,7 @@ def test_nothing_is_kept_of_a_session_that_has_ended(tmp_path, monkeypatch, says
             http_server(server) as url,
         ):
             await gateway.known(30)
-            before = callers()
+            before, roll = callers(), gateway.catalog.roll
             if says_goodbye:
                 async with http_client(url) as client:
                     await converse(client)
@@ -70,6 +70,7 @@ def test_nothing_is_kept_of_a_session_that_has_ended(tmp_path, monkeypatch, says
                 await post_and_vanish(url)
                 assert callers() > before
             await until(lambda: callers() == before)
+            await until(lambda: roll.health()["sessions"]["held"] == 0)
             assert not server._sessions and not gateway._searched
             assert gateway.results is not None and not gateway.results._kept and not gateway.results._size
 

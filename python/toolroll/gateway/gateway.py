@@ -350,11 +350,17 @@ class Gateway:
         is_next, found.is_answered = not found.is_answered, True
         return is_next or name in found.names
 
-    def forget(self, client_key: str) -> None:
+    def forget(self, client_key: str, context: Context) -> None:
         """Drops what is kept in memory of a conversation that has ended."""
         self._searched.pop(client_key, None)
         if self.results is not None:
             self.results.forget(client_key)
+        self.tasks.start_soon(self._release, client_key, context)
+
+    async def _release(self, client_key: str, context: Context) -> None:
+        """Drops the conversation's session, once the outcomes of its calls are written."""
+        await self._outcomes_written(client_key)
+        self.catalog.roll.release_session(client_key, context)
 
     async def _search(self, caller: Caller, arguments: Json) -> Json:
         await self.known(_SEARCH_START_S)

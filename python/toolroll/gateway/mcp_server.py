@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from functools import partial
 
-from toolroll import __version__
+from toolroll import Context, __version__
 from toolroll.errors import Denied, ToolrollError
 from toolroll.gateway import mcp_versions
 from toolroll.gateway.caller import Caller, CallerOf
@@ -74,12 +74,12 @@ class McpServer:
         key, incoming = caller.client_key, caller.incoming
         if incoming.session_id and incoming.has_connection and key not in self._sessions:
             self._sessions.add(key)
-            incoming.on_end(partial(self._ended, key))
+            incoming.on_end(partial(self._ended, key, caller.context))
 
-    def _ended(self, client_key: str) -> None:
+    def _ended(self, client_key: str, context: Context) -> None:
         self._sessions.discard(client_key)
         self._clients.pop(client_key, None)
-        self._gateway.forget(client_key)
+        self._gateway.forget(client_key, context)
         self._subscriptions.forget(client_key)
 
     async def _call_tool(self, incoming: Incoming) -> Json:

@@ -187,6 +187,9 @@ class Conversations(Protocol):
     async def aforget(self, org: str, session: str) -> bool:
         """`forget` for an event loop."""
 
+    def release(self, org: str, session: str) -> None:
+        """Drops what is in memory of a conversation that a store has."""
+
 
 class ConversationCache:
     """So many conversations, those that were asked for last. Safe to use from many threads."""
@@ -259,6 +262,9 @@ class ConversationsInMemory:
     async def aforget(self, org: str, session: str) -> bool:
         """`forget` for an event loop."""
         return self.forget(org, session)
+
+    def release(self, org: str, session: str) -> None:
+        """Does nothing: no store has the conversation."""
 
     def __len__(self) -> int:
         return len(self._live)

@@ -125,6 +125,10 @@ class StoredConversations:
         was_here = self._pop(org, session)
         return await self._writer.aforget(org, session) or was_here
 
+    def release(self, org: str, session: str) -> None:
+        """Drops what is in memory of a conversation; what waits for the store is still written."""
+        self._live.pop((org, session))
+
     def flush(self, timeout_s: float) -> bool:
         """Whether all conversations so far are in the store; waits that long for it."""
         return self._writer.flush(timeout_s)

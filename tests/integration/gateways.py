@@ -12,7 +12,12 @@ from typing import Any
 
 import anyio
 import uvicorn
+from mcp.server.sse import SseServerTransport
 from mcp.shared.memory import create_client_server_memory_streams
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Mount, Route
 
 from tests.ports import free_port
 from toolroll.gateway import mcp_versions
@@ -141,6 +146,21 @@ async def http_server(
     sign_ins = None if gateway is None else sign_ins_of(gateway, f"http://127.0.0.1:{port}")
     async with serving(http_app(server, identity, sign_ins), port) as url:
         yield f"{url}/mcp"
+
+
+@asynccontextmanager
+async def sse_server(server: McpServer) -> AsyncIterator[str]:
+    """The URL of a server by server-sent events."""
+    transport = SseServerTransport("/messages/")
+
+    async def connected(request: Request) -> Response:
+        async with transport.connect_sse(request.scope, request.receive, request._send) as streams:
+            await server.side.run(streams)
+        return Response()
+
+    routes = [Route("/sse", connected), Mount("/messages/", transport.handle_post_message)]
+    async with serving(Starlette(routes=routes), free_port()) as url:
+        yield f"{url}/sse"
 
 
 class _Server(uvicorn.Server):

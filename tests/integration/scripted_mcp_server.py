@@ -16,6 +16,8 @@ ANSWERED = threading.Condition()
 CANCELLED: list[Any] = []
 SUBSCRIBED: list[str] = []
 TOOLS: list[Any] = BEHAVIOUR.get("tools", [])
+RUNNING: list[Any] = []
+MOST_RUNNING = 0
 
 
 def send(message: dict[str, Any]) -> None:
@@ -43,8 +45,14 @@ def call(request_id: Any, params: dict[str, Any]) -> dict[str, Any] | None:
     if name == "hang":
         return None
     if name == "slow":
+        global MOST_RUNNING
+        RUNNING.append(request_id)
+        MOST_RUNNING = max(MOST_RUNNING, len(RUNNING))
         time.sleep(arguments["s"])
+        RUNNING.remove(request_id)
         return text("done")
+    if name == "most_running":
+        return text(str(MOST_RUNNING))
     if name == "fail":
         return text("it went wrong", True)
     if name == "long":
@@ -83,7 +91,8 @@ def call(request_id: Any, params: dict[str, Any]) -> dict[str, Any] | None:
         return text("touched")
     if name == "become":
         TOOLS[:] = arguments["tools"]
-        send({"method": "notifications/tools/list_changed"})
+        if not arguments.get("silently"):
+            send({"method": "notifications/tools/list_changed"})
         return text("changed")
     return text(f"{name} {json.dumps(arguments, sort_keys=True)}")
 

@@ -214,10 +214,12 @@ class Gateway:
             await self._changed("tools", "prompts", "resources")
 
     async def _compare(self) -> None:
-        """Compares the servers' lists from time to time, and notes which servers are away."""
-        compared = time.monotonic()
+        """Compares the servers' lists from time to time, and notes which servers are away.
+
+        What somebody changes in the registry (a rule, a pin, an approval) changes clients' lists, too.
+        """
+        compared, absent, revision = time.monotonic(), self._absent(), self.catalog.revision
         while True:
-            before = self._absent()
             await anyio.sleep(1.0)
             now = time.monotonic()
             for name, upstream in self.upstreams.items():
@@ -225,8 +227,12 @@ class Gateway:
                     self._away_since.pop(name, None)
                 else:
                     self._away_since.setdefault(name, now)
-            if self._absent() != before:
+            before, absent = (absent, revision), self._absent()
+            revision = self.catalog.revision
+            if absent != before[0]:
                 await self._changed("tools", "prompts", "resources")
+            elif revision != before[1]:
+                await self._changed("tools")
             if now - compared > self.options.refresh_s:
                 compared = now
                 for upstream in self.upstreams.values():

@@ -105,6 +105,12 @@ class ToolCatalog:
         except ToolrollError as error:
             _log.warning("the catalog cannot be read again: %s", error)
 
+    @property
+    def revision(self) -> int:
+        """The number of the registry's last change that is selected from."""
+        found: int = self.roll.health()["revision"]
+        return found
+
     def server_of(self, name: str) -> str | None:
         """The server whose prefix this name has; None for none."""
         return self._names.server_of(name)

@@ -20,6 +20,7 @@ from toolroll.gateway.hooks import PlannedCall
 _LARGEST = 10_000_000  # bytes of the file; then it becomes calls.1.jsonl
 _LONGEST_ERROR = 300
 _EVERY_S = 0.5
+_ENCODED = json.JSONEncoder(ensure_ascii=False, default=str).encode  # `json.dumps` makes an encoder for each
 
 # succeeded and failed are the tool's own word; unavailable: the server did not answer; refused: not made.
 Ending = Literal["succeeded", "failed", "unavailable", "refused", "cancelled"]
@@ -74,7 +75,7 @@ class CallLog:
         return entries
 
     def _append(self, entries: list[Mapping[str, Any]]) -> None:
-        text = "".join(json.dumps(entry, ensure_ascii=False, default=str) + "\n" for entry in entries)
+        text = "".join(_ENCODED(entry) + "\n" for entry in entries)
         with self._lock, suppress(OSError):
             if self._file is not None and os.fstat(self._file).st_size > _LARGEST:
                 self._close()

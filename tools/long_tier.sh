@@ -78,7 +78,7 @@ if wanted gateway; then
   servers=$(mktemp -d)
   "$python" -m venv "$servers/new" && "$servers/new/bin/pip" install -q mcp-server-time mcp-server-git mcp-server-fetch
   "$python" -m venv "$servers/old" && "$servers/old/bin/pip" install -q mcp-server-sqlite 'mcp<2'
-  npm install --silent --prefix "$servers" @modelcontextprotocol/server-{everything,filesystem,memory}
+  npm install --silent --prefix "$servers" @modelcontextprotocol/{inspector,server-{everything,filesystem,memory}}
   "$python" -m pip install -q fastmcp joserfc
   TOOLROLL_MCP_SERVERS=$servers "$python" -m pytest -m "" -n 0 tests/integration/real_mcp_servers.py
   TOOLROLL_GATEWAY_CALLS=1000 "$python" -m pytest -m "" -n 0 tests/integration/test_gateway*.py

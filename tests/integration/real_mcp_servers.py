@@ -175,6 +175,29 @@ def test_bad_calls_are_answered_cancelled_ones_end_and_a_killed_server_comes_bac
     anyio.run(main)
 
 
+def test_the_inspectors_command_line_lists_and_calls_tools(configuration, tmp_path):
+    content = json.loads(configuration.read_text())  # each command is a gateway of its own, and lists once
+    configuration.write_text(json.dumps({**content, "toolroll": {"first_list_s": 60}}))
+    server = {
+        "command": sys.executable,
+        "args": arguments(configuration, "--mode", "all"),
+        "env": environment(),
+    }
+    client = tmp_path / "client.json"
+    client.write_text(json.dumps({"mcpServers": {"toolroll": server}}))
+    program = [str(SERVERS / "node_modules" / ".bin" / "mcp-inspector"), "--cli"]
+
+    def asked(*words):
+        command = [*program, "--config", str(client), "--server", "toolroll", "--method", *words]
+        return json.loads(
+            subprocess.run(command, capture_output=True, check=True, text=True, timeout=120).stdout
+        )
+
+    assert {"read_result", "time_get_current_time"} <= {tool["name"] for tool in asked("tools/list")["tools"]}
+    words = ["tools/call", "--tool-name", "time_get_current_time", "--tool-arg", "timezone=Asia/Tokyo"]
+    assert "Asia/Tokyo" in asked(*words)["content"][0]["text"]
+
+
 def pids_with(value: str) -> list[int]:
     """The processes of which a variable has this value."""
     found = []

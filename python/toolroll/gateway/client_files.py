@@ -29,10 +29,24 @@ class ClientFile:
     Attributes:
         path: of the file.
         key: of the servers in it.
+        project: the folder whose own servers the file has, too, under `projects`; None where it has none.
     """
 
     path: Path
     key: str
+    project: Path | None = None
+
+    def places(self, content: Mapping[str, Any]) -> list[tuple[str, ...]]:
+        """Where in the file's content there are servers: those for all projects, and the project's own."""
+        found: list[tuple[str, ...]] = [(self.key,)]
+        projects, project = content.get("projects"), str(self.project)
+        if (
+            self.project is not None
+            and isinstance(projects, dict)
+            and isinstance(projects.get(project), dict)
+        ):
+            found.append(("projects", project, self.key))
+        return found
 
 
 def client_files(
@@ -48,7 +62,7 @@ def client_files(
         programs = Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
     return {
         "claude-desktop": ClientFile(programs / "Claude" / "claude_desktop_config.json", "mcpServers"),
-        "claude-code": ClientFile(home / ".claude.json", "mcpServers"),
+        "claude-code": ClientFile(home / ".claude.json", "mcpServers", Path.cwd()),
         "cursor": ClientFile(home / ".cursor" / "mcp.json", "mcpServers"),
         "vscode": ClientFile(programs / "Code" / "User" / "mcp.json", "servers"),
     }
@@ -66,11 +80,11 @@ def import_servers(client: ClientFile, target: Path) -> tuple[list[str], list[st
     """
     if not client.path.is_file():
         raise NotFound(f"{client.path}: no such file; name the client's file with --file")
-    servers = {
-        name: entry
-        for name, entry in Document.of(client.path).mapping((client.key,)).items()
-        if not _is_gateway(name, entry)
-    }
+    document = Document.of(client.path)
+    servers: dict[str, Any] = {}
+    for place in client.places(document.value):  # a project's own entry counts, as in the client
+        servers |= document.mapping(place)
+    servers = {name: entry for name, entry in servers.items() if not _is_gateway(name, entry)}
     if not servers:
         raise NotFound(f"{client.path}: has no servers under {client.key!r}")
     content = Document.of(target).value if target.is_file() else {}
@@ -109,9 +123,16 @@ def connect(client: ClientFile, configuration: Path, keep: bool) -> tuple[Path |
         raise Conflict(f"{client.path}: its server {OWN_NAME!r} is another program; rename that entry")
     ours = Document.of(configuration).value
     run = {name for key in ("mcpServers", "servers") for name in ours.get(key, {})}
-    out = [] if keep else [name for name in servers if name in run and name != OWN_NAME]
-    for name in out:
-        del servers[name]
+    out: list[str] = []
+    for *above, last in client.places(content) if not keep else ():
+        holder = content
+        for key in above:
+            holder = holder[key]
+        if isinstance(found := holder.get(last), dict):
+            gone = [name for name in found if name in run and name != OWN_NAME]
+            holder[last] = {name: entry for name, entry in found.items() if name not in gone}
+            out += [name for name in gone if name not in out]
+    servers = content[client.key]
     command, *arguments = _own_command()
     entry: dict[str, Any] = {
         "command": command,

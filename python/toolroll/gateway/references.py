@@ -43,6 +43,8 @@ def _value(reference: str, environ: Mapping[str, str], folder: Path) -> str:
         raise InvalidInput(_INPUT_ADVICE.format(name))
     if reference in ("workspaceFolder", "workspaceRoot"):
         return str(folder)
+    if reference == "workspaceFolderBasename":
+        return folder.name
     if reference == "userHome":
         return str(Path.home())
     if reference in ("pathSeparator", "/"):

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -65,6 +67,24 @@ def test_a_client_without_a_file_gets_one(tmp_path):
     one = ClientFile(tmp_path / "new" / "mcp.json", "servers")
     assert connect(one, target, keep=False) == (None, [])
     assert json.loads(one.path.read_text())["servers"]["toolroll"]["type"] == "stdio"
+
+
+def test_the_servers_of_a_claude_code_project_are_taken_over_with_those_of_all_projects(tmp_path):
+    own = {
+        "projects": {
+            "/here": {"mcpServers": {"web": {"command": "y"}}, "x": 1},
+            "/there": {"mcpServers": OWN},
+        }
+    }
+    one = client(tmp_path, {"mcpServers": {"git": OWN["git"]}, **own})
+    here, other = replace(one, project=Path("/here")), replace(one, project=Path("/elsewhere"))
+    assert import_servers(other, tmp_path / "other.json") == (["git"], [])
+    target = tmp_path / "mcp.json"
+    assert import_servers(here, target) == (["git", "web"], [])
+    assert connect(here, target, keep=False)[1] == ["git", "web"]
+    content = json.loads(one.path.read_text())
+    assert list(content["mcpServers"]) == ["toolroll"]
+    assert content["projects"] == {"/here": {"mcpServers": {}, "x": 1}, "/there": {"mcpServers": OWN}}
 
 
 def test_another_program_of_the_gateways_name_is_not_replaced(tmp_path):

@@ -17,6 +17,7 @@ HERE = Path("/here")
         ("a ${env:A}${A} b", "a 11 b"),
         ("${EMPTY:-other} ${NONE:-} ${A:-x}", "other  1"),
         ("${workspaceFolder}/data", "/here/data"),
+        ("${workspaceFolderBasename}", "here"),
         ("${userHome}", str(Path.home())),
     ],
 )

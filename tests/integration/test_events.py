@@ -438,6 +438,37 @@ def test_an_event_loop_makes_the_rows_of_its_selections_and_no_thread_competes_w
     assert recorder.flush(10) and len(rows_of(database, tables.selection_events)) == 31
 
 
+class CountingLoop(asyncio.SelectorEventLoop):
+    """Attributes: timers (how many were set)."""
+
+    timers = 0
+
+    def call_later(self, *arguments: Any, **options: Any) -> Any:
+        self.timers += 1
+        return super().call_later(*arguments, **options)
+
+
+def test_several_event_loops_have_one_timer_each(
+    database: Database, recorder: EventWriter, roll: Toolroll
+) -> None:
+    recorder.note(roll.select("play a song"))
+    assert recorder.flush(10)
+    loops = [CountingLoop(), CountingLoop()]
+    threads = [threading.Thread(target=loop.run_forever) for loop in loops]
+    picked = [roll.select(f"play song {at}") for at in range(60)]
+    for thread in threads:
+        thread.start()
+    for at, one in enumerate(picked):
+        loops[at % 2].call_soon_threadsafe(recorder.note, one)
+    for loop in loops:
+        loop.call_soon_threadsafe(loop.stop)  # before any row is made
+    for thread, loop in zip(threads, loops, strict=True):
+        thread.join()
+        assert loop.timers <= 5  # one, or some more if this took so long that the first was due
+        loop.close()
+    assert recorder.flush(10) and len(rows_of(database, tables.selection_events)) == 61
+
+
 def test_what_an_event_loop_has_left_is_written_by_the_thread_and_by_the_next_loop(
     database: Database, recorder: EventWriter, roll: Toolroll
 ) -> None:

@@ -26,6 +26,7 @@ from datetime import datetime, timedelta, timezone
 from itertools import chain
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 from toolroll._gil import GilYielder
 from toolroll._threads import CallPool, Full, Overdue, Worker, survive_forks
@@ -148,10 +149,9 @@ class EventWriter:
         # event → its reports in this process, and how many of them said something new
         self._settled: OrderedDict[str, tuple[EventState, int]] = OrderedDict()
         self._recording, self._making = threading.Lock(), threading.Lock()
-        self._loop: asyncio.AbstractEventLoop | None = None  # which is going to make rows
-        self._looped_at = self._flushed_by = (
-            0.0  # when it last did, and when a flush wants to be done; monotonic
-        )
+        self._loops: WeakSet[asyncio.AbstractEventLoop] = WeakSet()  # that are going to make rows
+        # When one of them last did, and when a flush wants to be done; monotonic.
+        self._looped_at = self._flushed_by = 0.0
         self._waiting_since: float | None = None  # monotonic
         self._pool = CallPool(2, "toolroll-lookup")
         self._adopted_at = self._closed_at = 0.0  # monotonic
@@ -193,8 +193,9 @@ class EventWriter:
         loop = _running_loop()
         if loop is None:
             self._preparer.wake()
-        elif self._loop is not loop:
-            self._loop, self._looped_at = loop, time.monotonic()
+        elif loop not in self._loops:
+            self._loops.add(loop)
+            self._looped_at = time.monotonic()
             loop.call_later(DELIVERED_WITHIN_S, self._make_in_loop, loop)
             self._writer.wake()  # which sees to it that rows are made, should the loop end before
 
@@ -211,7 +212,7 @@ class EventWriter:
         else:
             pause_s = self._make_rows(1 + len(self._queue) // _QUEUED_PER_ROW)
         if pause_s is None:
-            self._loop = None
+            self._loops.discard(loop)
         else:
             loop.call_later(pause_s, self._make_in_loop, loop)
 
@@ -219,7 +220,7 @@ class EventWriter:
         """Whether an event loop, which is alive, is going to make the next row, and nobody waits for it."""
         now = time.monotonic()
         return (
-            self._loop is not None
+            bool(self._loops)
             and now - self._looped_at < _LATE_S
             and not (self._is_closed or now < self._flushed_by)
             and not (self._queue and _is_slow(self._queue[0][1]))

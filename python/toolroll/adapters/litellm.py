@@ -201,7 +201,9 @@ def _take_out(response: Any, refused: Mapping[str, str]) -> None:
     """Removes these calls; a response with nothing else has the reasons as its text."""
     for choice in field_of(response, "choices") or ():
         message = choice.message
-        message.tool_calls = [one for one in message.tool_calls or () if one.id not in refused] or None
+        message.tool_calls = [
+            one for one in message.tool_calls or () if (one.id or "") not in refused
+        ] or None
         if message.tool_calls is None:
             choice.finish_reason = "stop"
             message.content = message.content or "\n".join(refused.values())

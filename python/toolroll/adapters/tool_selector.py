@@ -706,7 +706,9 @@ class _ListedTools:
 
 def _name_of(said: _Said) -> str:
     """The name of a function; "" for what is none."""
-    name = said[0] if isinstance(said, tuple) else None if said is None else name_in(said)
+    if said is None:
+        return ""
+    name = name_in(said) if isinstance(said, Mapping) else said[0]
     return name if isinstance(name, str) else ""
 
 

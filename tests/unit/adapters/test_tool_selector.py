@@ -525,6 +525,31 @@ def test_a_turn_goes_on_with_new_objects_after_many_lists_of_others(monkeypatch,
     assert len(set(reports.selected)) == 7
 
 
+@pytest.mark.parametrize("kind", [tuple, list])
+def test_a_reader_of_tools_may_return_any_sequence_and_none(kind):
+    def read(tool):
+        return None if tool == "hosted" else kind((tool, TEXTS[tool], SCHEMA))
+
+    selector = ToolSelector(max_tools=2, read_tool=read)
+    turn = selector.turn(["hosted", *TEXTS], [user("Play a song")], conversation="c")
+    assert turn.tools[0] == "hosted" and "play_song" in turn.tools and len(turn.tools) <= 3
+
+
+def test_a_tool_that_cannot_be_read_keeps_its_name_among_others(selector):
+    class Broken(OwnTool):
+        @property
+        def params_json_schema(self):
+            raise RuntimeError("no schema")
+
+        @params_json_schema.setter
+        def params_json_schema(self, schema):
+            pass
+
+    tools = [*own_tools(), Broken("close_account", "Closes the account of a customer.")]
+    turn = selector.turn(tools, [user("Close the account of this customer")])
+    assert tools[-1] in turn.tools and turn.refusal("close_account") is None
+
+
 def test_an_adapter_may_read_tools_and_messages_itself(reports):
     selector = ToolSelector(
         max_tools=1,

@@ -115,6 +115,16 @@ class Location:
             if entry["type"] == kind and name:
                 yield name
 
+    def storage(self) -> Any:
+        """The file system of fsspec, for a package that reads by itself."""
+        with self._connected("") as (files, _):
+            return files
+
+    def found(self, ending: str) -> tuple[str, list[str]]:
+        """The storage's own path of this folder or file, and those of all objects in it with this ending."""
+        with self._connected("") as (files, path):
+            return path, sorted(name for name in files.find(path) if name.endswith(ending))
+
     def modified(self, name: str) -> datetime | None:
         """When an object was written, by the storage's clock; None if there is none."""
         with self._connected(name) as (files, path):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_module
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,10 +15,10 @@ from toolroll.cli.options import (
     json_option,
     on_bad_tool_option,
     option,
+    storage_options_option,
 )
 from toolroll.cli.output import Progress, note, print_list, print_result, redacted
 from toolroll.cli.parameter_types import POSITIVE, names
-from toolroll.errors import InvalidInput
 
 if TYPE_CHECKING:
     from toolroll.formats.sources.bad_tools import OnBadTool
@@ -38,26 +36,6 @@ _TO = option(
     "--to location", "Folder or URL where they are: s3://bucket/catalogs.", required=True, metavar="LOCATION"
 )
 _NAME = option("--name", "Name of the catalog.", default="main", metavar="NAME")
-
-
-def _read_options(context: click.Context, parameter: click.Parameter, text: str | None) -> dict[str, Any]:
-    if text is None:
-        return {}
-    try:
-        found = json_module.loads(text)
-        if not isinstance(found, dict):
-            raise ValueError("is no JSON object")
-    except (ValueError, RecursionError) as error:
-        raise InvalidInput(f"--storage-options: {error}") from error
-    return found
-
-
-_OPTIONS: Callable[..., Any] = option(
-    "--storage-options storage_options",
-    "What the storage's package takes, as a JSON object.",
-    metavar="JSON",
-    callback=_read_options,
-)
 
 
 @command.command("key", example="toolroll catalogs key catalog.pem")
@@ -95,7 +73,7 @@ def key(file: str, json: bool) -> None:
 @option("--profile", "The profile that replicas use.", metavar="NAME", unset="default")
 @embedder_option()
 @flag("--hnsw", "Also build a graph over the vectors, which pays above some 50,000 tools.")
-@_OPTIONS
+@storage_options_option
 @json_option
 def build(
     source: str,
@@ -157,7 +135,7 @@ def build(
     multiple=True,
     metavar="KEY",
 )
-@_OPTIONS
+@storage_options_option
 @json_option
 def list_catalogs(
     location: str, name: str, trust: tuple[str, ...], storage_options: dict[str, Any], json: bool
@@ -188,7 +166,7 @@ def list_catalogs(
 @_NAME
 @option("--keep", "How many of the newest stay.", type=POSITIVE, default=3)
 @flag("--dry-run", "Say what would be deleted, and delete nothing.")
-@_OPTIONS
+@storage_options_option
 @json_option
 def prune(
     location: str, name: str, keep: int, dry_run: bool, storage_options: dict[str, Any], json: bool

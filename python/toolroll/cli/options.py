@@ -5,6 +5,7 @@ A decorator such as `org_options` declares a set of options and passes them to t
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -260,6 +261,43 @@ def expected_version_option(of: str) -> Decorator:
         type=POSITIVE,
         unset="any",
     )
+
+
+def _storage_options(context: click.Context, parameter: click.Parameter, text: str | None) -> dict[str, Any]:
+    if text is None:
+        return {}
+    try:
+        found = json.loads(text)
+        if not isinstance(found, dict):
+            raise ValueError("is no JSON object")
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(f"--storage-options: {error}") from error
+    return found
+
+
+storage_options_option = option(
+    "--storage-options storage_options",
+    "What the storage's package takes, as a JSON object.",
+    metavar="JSON",
+    callback=_storage_options,
+)
+
+
+on_option = option(
+    "--on",
+    "Where the work runs: here, or on a Ray cluster (RAY_ADDRESS, else one started here; extra: ray).",
+    choices=("here", "ray"),
+    default="here",
+)
+jobs_option = option(
+    "--jobs",
+    "Processes, or workers of a cluster that is started here; the result is the same.",
+    type=POSITIVE,
+    default=1,
+)
+keep_option = option(
+    "--keep", "Keep what is done in this folder, so that an interrupted run goes on.", metavar="FOLDER"
+)
 
 
 def split_option() -> Decorator:

@@ -1,4 +1,4 @@
-"""`toolroll events list, show, export, prune`: the log of selections and their outcomes."""
+"""`toolroll events list, show, prune`: the log of selections and their outcomes."""
 
 from __future__ import annotations
 
@@ -12,13 +12,11 @@ from toolroll.cli.options import (
     RegistryOptions,
     WindowOptions,
     any_org_options,
-    flag,
     option,
     registry_options,
     window_options,
 )
 from toolroll.cli.output import (
-    Progress,
     one_line,
     print_fields,
     print_json,
@@ -91,35 +89,6 @@ def _joined(value: Any) -> Any:
     return ", ".join(value) if isinstance(value, list) and all(isinstance(v, str) for v in value) else value
 
 
-@command("export", example="toolroll events export e.parquet --since 2026-03-01")
-@click.argument("file")
-@flag("--messages", "Include the messages, where they were kept.")
-@flag("--vectors", "Include the messages' vectors (float16).")
-@window_options(since=None)
-def export(options: WindowOptions, file: str, messages: bool, vectors: bool) -> None:
-    """Write events into a Parquet file, oldest first.
-
-    Users' messages are left out unless asked for. Needs the extra: pip install "toolroll[parquet]".
-    """
-    from toolroll._files import check_writable
-
-    check_writable(file)
-    with options.report() as (database, unreadable), Progress() as progress:
-        from toolroll.registry.analytics import parquet
-
-        written = parquet.export(
-            database,
-            options.window(),
-            file,
-            messages=messages,
-            vectors=vectors,
-            progress=lambda done: progress(f"{done:,} events"),
-            unreadable=unreadable,
-        )
-    result = {"file": file, "events": written, "unreadable": [*unreadable]}
-    print_result(options.json, result, f"{file}: {written:,} events")
-
-
 @command("prune", example="toolroll events prune --older-than 90d")
 @option("--older-than", "Such as 90d.", type=duration, required=True, metavar="AGE")
 @any_org_options
@@ -132,4 +101,4 @@ def prune(options: WindowOptions, older_than: timedelta) -> None:
     print_result(options.json, {"events": deleted}, f"{deleted:,} events were deleted")
 
 
-COMMANDS = (list_events, show, export, prune)
+COMMANDS = (list_events, show, prune)

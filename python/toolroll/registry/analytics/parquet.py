@@ -83,18 +83,24 @@ def export(
     Raises:
         InvalidInput: the file cannot be written.
     """
-    schema = _SCHEMA
-    for wanted in (_MESSAGE if messages else []) + ([_VECTOR] if vectors else []):
-        schema = schema.append(wanted)
+    schema = event_schema(messages, vectors)
     unreadable, written = UnreadableRows() if unreadable is None else unreadable, 0
     with replacing(file) as fresh, pq.ParquetWriter(fresh, schema, compression="zstd") as writer:
         for rows in _groups(database, window, unreadable):
-            for table in _tables(rows, schema, unreadable):
+            for table in tables_of(rows, schema, unreadable):
                 writer.write_table(table, row_group_size=GROUP)
                 written += len(table)
             if progress is not None:
                 progress(written)
     return written
+
+
+def event_schema(messages: bool, vectors: bool) -> Any:
+    """The columns of an event."""
+    schema = _SCHEMA
+    for wanted in (_MESSAGE if messages else []) + ([_VECTOR] if vectors else []):
+        schema = schema.append(wanted)
+    return schema
 
 
 def _groups(
@@ -105,7 +111,7 @@ def _groups(
         yield from read_events(connection, window.of(events), order, unreadable, GROUP)
 
 
-def _tables(rows: Sequence[SimpleNamespace], schema: Any, unreadable: UnreadableRows) -> Iterator[Any]:
+def tables_of(rows: Sequence[SimpleNamespace], schema: Any, unreadable: UnreadableRows) -> Iterator[Any]:
     """The rows as one table; as several, if some of them fit no column."""
     try:
         yield _table(rows, schema)
@@ -115,7 +121,7 @@ def _tables(rows: Sequence[SimpleNamespace], schema: Any, unreadable: Unreadable
             return
         middle = len(rows) // 2
         for part in (rows[:middle], rows[middle:]):
-            yield from _tables(part, schema, unreadable)
+            yield from tables_of(part, schema, unreadable)
 
 
 def _table(rows: Sequence[Any], schema: Any) -> Any:

@@ -121,9 +121,9 @@ def noisy_sums(
 ) -> dict[str, Counts]:
     """Tool → sums over the organisations, with noise; they may be below 0."""
     names = sorted(set(tools))
-    sums = [0] * (len(names) * len(Counts._fields))
+    places, sums = {name: at for at, name in enumerate(names)}, [0] * (len(names) * len(Counts._fields))
     for contribution in contributions:
-        for at, grains in enumerate(bounded(contribution, names, most)):
+        for at, grains in _bounded(contribution, places, most):
             sums[at] += grains
     scale, width = noise_scale(epsilon, most), len(Counts._fields)
     noisy = [(total + discrete_laplace(scale, below)) / _GRAIN for total in sums]
@@ -188,15 +188,33 @@ def bounded(contribution: Mapping[str, Counts], names: Sequence[str], most: int)
 
     So one organisation changes the sums by at most `most * _GRAIN`.
     """
-    counts = [count for name in names for count in contribution.get(name, Counts(0, 0, 0, 0))]
-    for count in counts:
+    found = [0] * (len(names) * len(Counts._fields))
+    for at, grains in _bounded(contribution, {name: at for at, name in enumerate(names)}, most):
+        found[at] = grains
+    return found
+
+
+def _bounded(
+    contribution: Mapping[str, Counts], places: Mapping[str, int], most: int
+) -> list[tuple[int, int]]:
+    """The same for the tools that it has, each with its place: most of ten thousand organisations use few."""
+    width = len(Counts._fields)
+    counts = [
+        (places[name] * width + at, count)
+        for name, mine in contribution.items()
+        if name in places
+        for at, count in enumerate(mine)
+    ]
+    for _, count in counts:
         if not (isinstance(count, (int, float)) and 0 <= count < math.inf):
             raise InvalidInput(f"sharing: a count is {quoted(count)}, must be a number of at least 0")
+    # `fsum` is off by far less than a grain, and whole grains exceed the bound by a grain or not at all.
+    if math.fsum(count for _, count in counts) <= most:
+        return [(at, math.floor(count * _GRAIN)) for at, count in counts if count]  # times 16 is exact
     # exact from here on: rounding must not lift a sum above the bound
-    exact = [Fraction(count) for count in counts]
-    total = sum(exact)
-    share = Fraction(most) / total if total > most else Fraction(1)
-    return [math.floor(count * share * _GRAIN) for count in exact]
+    total = sum(Fraction(count) for _, count in counts)
+    share = Fraction(most) / total
+    return [(at, math.floor(Fraction(count) * share * _GRAIN)) for at, count in counts]
 
 
 def noise_scale(epsilon: float, most: int) -> Fraction:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-import numpy as np
 import sqlalchemy as sa
 
 from toolroll.errors import Conflict, InvalidInput, NotFound
-from toolroll.learning.experiments import Experiment, VariantSums
+from toolroll.learning.experiment_counts import ANSWERED, ExperimentCounts, UnitRow
+from toolroll.learning.experiments import Experiment
 from toolroll.registry.analytics.window import events, json_value, weighted
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database, words
@@ -21,8 +20,6 @@ from toolroll.registry.store.unreadable_rows import UnreadableRows, over_readabl
 
 _TABLE = tables.experiments
 
-# The outcomes with a known reward: 0 if nothing was called.
-_ANSWERED = ("succeeded", "failed", "corrected", "wanted", "unused")
 # All of an event that counts here.
 _READ = ("event_id", "org", "at", "reporter", "session", "experiment", "variant", "share", "outcome")
 
@@ -149,24 +146,6 @@ def _trial(row: Row) -> StoredExperiment:
     return StoredExperiment(experiment, row["org"], row["active"], row["begun_at"], row["ended_at"])
 
 
-@dataclass(frozen=True, slots=True)
-class ExperimentCounts:
-    """The units and rewards of an experiment.
-
-    Attributes:
-        tallies: variant → the rewards of its units.
-        assigned: variant → the number of its units, with or without outcomes.
-        unknown: variant → events without a known outcome, with those that sampling left out. If their share
-            differs between variants, the rewards may be biased.
-        strays: units with events in several variants, which are left out.
-    """
-
-    tallies: Mapping[str, VariantSums]
-    assigned: Mapping[str, int]
-    unknown: Mapping[str, int]
-    strays: int
-
-
 def counts(
     database: Database, trial: StoredExperiment, unreadable: UnreadableRows | None = None
 ) -> ExperimentCounts:
@@ -184,33 +163,16 @@ def counts(
         columns.variant,
         whose.label("org"),
         unit.label("unit"),
-        weighted(sa.case((columns.outcome.in_(_ANSWERED), 0), else_=1)).label("unknown"),
-        sa.func.sum(sa.case((columns.outcome.in_(_ANSWERED), 1), else_=0)).label("answered"),
+        weighted(sa.case((columns.outcome.in_(ANSWERED), 0), else_=1)).label("unknown"),
+        sa.func.sum(sa.case((columns.outcome.in_(ANSWERED), 1), else_=0)).label("answered"),
         sa.func.sum(sa.case((columns.outcome == "succeeded", 1), else_=0)).label("reward"),
     ).group_by(columns.variant, whose, unit)
-    units: dict[tuple[str, str], list[tuple[str, int, int]]] = {}
-    unknown = dict.fromkeys(experiment.variants, 0)
     read = [columns[name] for name in _READ]  # few: the whole of each event would take twice as long
     with database.reading() as connection:
         rows = over_readable(
             connection, read, within, lambda where: connection.execute(query.where(*where)).all(), unreadable
         )
-    for row in rows:
-        if row.variant in unknown:
-            said = (row.variant, int(row.answered), int(row.reward))
-            units.setdefault((row.org, row.unit), []).append(said)
-            unknown[row.variant] += round(row.unknown)
-    mine: dict[str, list[tuple[int, int]]] = {name: [] for name in experiment.variants}
-    for of_unit in units.values():
-        if len(of_unit) == 1:
-            ((variant, answered, reward),) = of_unit
-            mine[variant].append((answered, reward))
-    tallies = {}
-    for name, each in mine.items():
-        known = [(n, r) for n, r in each if n]
-        tallies[name] = VariantSums.of(np.array([n for n, _ in known]), np.array([r for _, r in known]))
-    strays = sum(len(of_unit) > 1 for of_unit in units.values())
-    return ExperimentCounts(tallies, {name: len(each) for name, each in mine.items()}, unknown, strays)
+    return ExperimentCounts.of(experiment, (UnitRow(*row) for row in rows))
 
 
 def read_variants(pairs: list[tuple[str, float]]) -> dict[str, float]:

@@ -60,23 +60,20 @@ def share(
 ) -> PriorsRelease:
     """Replaces the shared priors, in one transaction.
 
+    It reads sums that are kept as outcomes arrive, one row for each organisation that agreed and each tool,
+    and no event. The noise is drawn before the transaction, which lasts milliseconds at any size.
+
     Raises:
         Denied: fewer than 20 organisations agreed, or it would spend more than `greatest_total` in all.
     """
+    with database.reading() as connection:
+        _check_budget(connection, epsilon, greatest_total)  # again below: another release may come between
+        shared = sa.select(_tools.c.name).where(_tools.c.org == "", _tools.c.deleted_at.is_(None))
+        tools = connection.execute(shared).scalars().all()
+        contributions = _contributions(connection)
+    released = release(contributions, tools, epsilon=epsilon, most=most)
     with database.writing(actor) as write:
-        spent = spent_so_far(write.connection) + epsilon
-        if spent > greatest_total:
-            raise Denied(
-                f"sharing: would bring the total to epsilon {spent:g}, must be at most {greatest_total:g}"
-            )
-        tools = (
-            write.connection.execute(
-                sa.select(_tools.c.name).where(_tools.c.org == "", _tools.c.deleted_at.is_(None))
-            )
-            .scalars()
-            .all()
-        )
-        released = release(_contributions(write.connection), tools, epsilon=epsilon, most=most)
+        spent = _check_budget(write.connection, epsilon, greatest_total)
         write.connection.execute(sa.delete(_priors))
         bulk_insert.insert(
             write.connection,
@@ -97,6 +94,20 @@ def share(
     return PriorsRelease(released, spent)
 
 
+def _check_budget(connection: sa.Connection, epsilon: float, greatest_total: float) -> float:
+    """Epsilon of all releases, with this one.
+
+    Raises:
+        Denied: it would be more than `greatest_total`.
+    """
+    spent = spent_so_far(connection) + epsilon
+    if spent > greatest_total:
+        raise Denied(
+            f"sharing: would bring the total to epsilon {spent:g}, must be at most {greatest_total:g}"
+        )
+    return spent
+
+
 def spent_so_far(connection: sa.Connection) -> float:
     """Epsilon of all releases."""
     log = tables.changes
@@ -106,18 +117,16 @@ def spent_so_far(connection: sa.Connection) -> float:
 
 def _contributions(connection: sa.Connection) -> list[dict[str, Counts]]:
     """The counts of each organisation that agreed, also of those without any."""
-    agreed = connection.execute(
-        sa.select(tables.settings.c.org).where(
-            tables.settings.c.key == AGREES, tables.settings.c.is_set, tables.settings.c.org != ""
-        )
-    ).scalars()
-    found: dict[str, dict[str, Counts]] = {org: {} for org in agreed}
+    agreed = sa.select(tables.settings.c.org).where(
+        tables.settings.c.key == AGREES, tables.settings.c.is_set, tables.settings.c.org != ""
+    )
+    found: dict[str, dict[str, Counts]] = {org: {} for org in connection.execute(agreed).scalars()}
     rows = connection.execute(
         sa.select(_arms.c.org, _arms.c.tool, *(_arms.c[name] for name in Counts._fields)).where(
-            _arms.c.level == EVERYWHERE
+            _arms.c.level == EVERYWHERE, _arms.c.org.in_(agreed)
         )
     )
     for org, tool, *counts in rows:
-        if org in found:
+        if org in found:  # one that has agreed since is in the next release
             found[org][tool] = Counts(*(max(0.0, count) for count in counts))
     return list(found.values())

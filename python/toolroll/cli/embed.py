@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 import click
 
 from toolroll.cli.commands import command as declare
-from toolroll.cli.options import RegistryOptions, embedder_option, flag, registry_options
+from toolroll.cli.options import (
+    RegistryOptions,
+    embedder_option,
+    flag,
+    jobs_option,
+    on_option,
+    registry_options,
+)
 from toolroll.cli.output import Progress, note, print_json, printable
 from toolroll.errors import InvalidInput
 
@@ -17,8 +27,12 @@ from toolroll.errors import InvalidInput
 )
 @flag("--dry-run", "Count the missing vectors, embed nothing.")
 @flag("--prune", "Delete vectors of texts that no tool has any more.")
+@on_option
+@jobs_option
 @registry_options
-def command(options: RegistryOptions, embedder: str | None, dry_run: bool, prune: bool) -> None:
+def command(
+    options: RegistryOptions, embedder: str | None, dry_run: bool, prune: bool, on: Any, jobs: int
+) -> None:
     """Embed the tools of a registry.
 
     Computes the missing vectors in batches and stores each batch before the next, so an interrupted run
@@ -47,7 +61,12 @@ def command(options: RegistryOptions, embedder: str | None, dry_run: bool, prune
             )
         texts = stored_texts(database)
         if not dry_run:
-            embedded = embed_missing(database, made, texts, progress.counter("embedding"))
+            elsewhere = None
+            if on != "here" or jobs > 1:
+                from toolroll.offline.embedding import embed_batches
+
+                elsewhere = partial(embed_batches, embedder, on=on, jobs=jobs)
+            embedded = embed_missing(database, made, texts, progress.counter("embedding"), elsewhere)
             if prune:
                 pruned = prune_vectors(database, made.identity, texts)
         state = embedding_state(database, made.identity, texts)

@@ -13,8 +13,11 @@ from toolroll.cli.commands import command as declare
 from toolroll.cli.options import (
     embedder_option,
     flag,
+    jobs_option,
     json_option,
+    keep_option,
     on_bad_tool_option,
+    on_option,
     option,
     set_option,
     split_option,
@@ -55,6 +58,9 @@ _BETWEEN_S = 0.1  # from one line of progress to the next: printing must not slo
 @option("--limit", "Ask only N queries, always the same.", type=POSITIVE, unset="all")
 @on_bad_tool_option
 @option("--by", "Also measure each value of this context key.", metavar="KEY")
+@on_option
+@jobs_option
+@keep_option
 @json_option
 @option("--run-file", "Write the ranked tools of each query to a file.", metavar="FILE")
 @option("--plot", "Draw recall over latency (extra: plot).", metavar="FILE.png")
@@ -67,6 +73,7 @@ def command(
     json: bool,
     run_file: str | None,
     plot: str | None,
+    keep: str | None,
     **options: Any,
 ) -> None:
     """Measure selection on labelled messages.
@@ -105,6 +112,7 @@ def command(
                 profile=profile,
                 embedder=each,
                 history=not no_history,
+                kept=keep,
                 progress=lambda *step, head=f"{dataset.name}, {profile}, {each}": show(head, *step),
                 **options,
             )

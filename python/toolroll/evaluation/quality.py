@@ -15,6 +15,7 @@ from typing import Any
 
 from toolroll.embedders.named import EmbedderChoice
 from toolroll.errors import InvalidInput, quoted
+from toolroll.evaluation.asking import AskedRoll, ask_elsewhere
 from toolroll.evaluation.dataset import (
     Dataset,
     Examples,
@@ -27,6 +28,7 @@ from toolroll.evaluation.dataset import (
 )
 from toolroll.evaluation.metrics import Answer, Figures, figures
 from toolroll.evaluation.runner import Latency, Progress, Times, answer, select, time_messages
+from toolroll.offline.work import On
 from toolroll.roll import Toolroll
 from toolroll.selection.profiles import Profile
 from toolroll.selection.profiles import profile as named
@@ -127,6 +129,9 @@ def evaluate(
     by: str | None = None,
     seed: int = 0,
     progress: Progress | None = None,
+    on: On = "here",
+    jobs: int = 1,
+    kept: str | None = None,
 ) -> Evaluation:
     """Builds a catalog from the folder and evaluates its selections.
 
@@ -145,6 +150,10 @@ def evaluate(
         by: a context key; each of its values is also evaluated separately.
         seed: of every draw: the sample, the intervals, the timed messages.
         progress: called with the current step, how much is done, and of how much.
+        on: where queries are asked, as for `toolroll.offline.work.run`; the answers are the same. Times are
+            measured here in any case.
+        jobs: likewise.
+        kept: likewise.
 
     Raises:
         NotFound: no such folder, profile or embedder.
@@ -176,13 +185,25 @@ def evaluate(
         progress=lambda done, of: report("embedding", done, of),
     )
     depth = max(*depths, DEPTH)
-    answers = []
+    answers: list[Answer] = []
     failure = ""
-    for done, query in enumerate(asked):
-        report("asking", done, len(asked))
-        picked = select(roll, query, depth, history)
-        answers.append(answer(picked, depth))
-        failure = failure or next(map(str, picked.failures), "")
+    if on == "here" and jobs == 1 and kept is None:
+        for done, query in enumerate(asked):
+            report("asking", done, len(asked))
+            picked = select(roll, query, depth, history)
+            answers.append(answer(picked, depth))
+            failure = failure or next(map(str, picked.failures), "")
+    else:
+        for some in ask_elsewhere(
+            AskedRoll(definitions, embedder, settings, depth, history),
+            asked,
+            on=on,
+            jobs=jobs,
+            kept=kept,
+            progress=lambda done, of: report("asking", done, of),
+        ):
+            answers += some.answers
+            failure = failure or some.failure
     latency = time_messages(roll, asked, depth, history, seed, report)
     return Evaluation(
         folder=dataset.name,

@@ -14,9 +14,10 @@ Joachims, NeurIPS 2015; doubly robust, Dudík, Langford & Li, ICML 2011.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -154,63 +155,149 @@ def judge(log: Log, clip: float = CLIP) -> Judgement:
     Raises:
         InvalidInput: there are no events, or `clip` is below 1.
     """
-    events = len(log.session)
-    if not events:
+    if not len(log.session):
         raise InvalidInput("judge: the log has no event with both what was shown and its outcome")
     if not clip >= 1:
         raise InvalidInput(f"clip: is {clip}, must be at least 1")
     _, session = np.unique(log.session, return_inverse=True)
-    shown, target = log.shown, log.target
-    weight = np.zeros(len(target))
-    np.divide(target, log.propensity, out=weight, where=shown)
+    expected = None if log.fit is None else _expected(log, session, clip)
+    return estimates(SessionSums.of(log, clip, expected))
 
-    def by_event(values: Floats) -> Floats:
-        return np.bincount(log.event, values, minlength=events).astype(np.float64)
 
-    logged = by_event(log.reward)
-    ips = by_event(weight * log.reward)
-    clipped = by_event(np.minimum(weight, clip) * log.reward)
-    # What the weights of an event come to, and what they do on average: the tools that could be shown.
-    came, should = by_event(weight), by_event(np.where(log.propensity > 0, target, 0.0))
-    wanted = float(target.sum())
-    robust = None
-    if log.fit is not None:
-        expected = _expected(log, session, clip)
-        robust = by_event(target * expected + weight * (log.reward - expected) * shown)
+@dataclass(frozen=True, slots=True, eq=False)
+class SessionSums:
+    """What the estimates need of a log: sums over the events of each conversation, and over all.
 
-    def estimate(of_event: Floats) -> Estimate:
-        return _estimate(of_event, logged, session)
+    Logs of different conversations are summed apart and joined; see `joined`.
 
-    total = float(came.sum())
+    Attributes:
+        session: int64[s], the conversations; one may be there several times.
+        sizes: float64[s], their events.
+        logged, ips, clipped, came, should: float64[s], sums of their events' rewards: as they were, weighted,
+            with clipped weights; and of the weights, and what these come to on average.
+        robust: float64[s], of the doubly robust rewards; NaN without an outcome model.
+        totals: float64[6]: the target selection's tools, those of them that were shown, those without a
+            chance, those with a rare one, the squares of the events' weights, and the greatest weight.
+    """
+
+    session: npt.NDArray[np.int64]
+    sizes: Floats
+    logged: Floats
+    ips: Floats
+    clipped: Floats
+    came: Floats
+    should: Floats
+    robust: Floats
+    totals: Floats
+
+    @classmethod
+    def of(cls, log: Log, clip: float, expected: Floats | None) -> SessionSums:
+        """Of one log. expected: what each row's tool brings when it is shown, by an outcome model."""
+        events = len(log.session)
+        known, session = np.unique(log.session, return_inverse=True)
+        shown, target = log.shown, log.target
+        weight = np.zeros(len(target))
+        np.divide(target, log.propensity, out=weight, where=shown)
+
+        def by_event(values: Floats) -> Floats:
+            return np.bincount(log.event, values, minlength=events).astype(np.float64)
+
+        def by_session(values: Floats) -> Floats:
+            return np.bincount(session, by_event(values), minlength=len(known)).astype(np.float64)
+
+        came = by_event(weight)
+        robust = np.full(len(known), np.nan)
+        if expected is not None:
+            robust = by_session(target * expected + weight * (log.reward - expected) * shown)
+        is_rare = (log.propensity > 0) & (target > clip * log.propensity)
+        return cls(
+            known,
+            np.bincount(session, minlength=len(known)).astype(np.float64),
+            by_session(log.reward),
+            by_session(weight * log.reward),
+            by_session(np.minimum(weight, clip) * log.reward),
+            np.bincount(session, came, minlength=len(known)).astype(np.float64),
+            # What the weights do on average: the tools that could be shown.
+            by_session(np.where(log.propensity > 0, target, 0.0)),
+            robust,
+            np.array(
+                [
+                    target.sum(),
+                    target[shown].sum(),
+                    target[log.propensity == 0].sum(),
+                    target[is_rare].sum(),
+                    (came**2).sum(),
+                    weight.max(initial=0.0),
+                ]
+            ),
+        )
+
+    @classmethod
+    def joined(cls, several: Sequence[SessionSums]) -> SessionSums:
+        """Of several logs, each conversation once, in ascending order."""
+        if not several:
+            none = np.zeros(0)
+            return cls(np.zeros(0, np.int64), none, none, none, none, none, none, none, np.zeros(6))
+        known, session = np.unique(np.concatenate([each.session for each in several]), return_inverse=True)
+
+        def summed(name: str) -> Floats:
+            column = np.concatenate([getattr(each, name) for each in several])
+            return np.bincount(session, column, minlength=len(known)).astype(np.float64)
+
+        totals = np.array([each.totals for each in several])
+        return cls(
+            session=known,
+            totals=np.r_[totals[:, :5].sum(0), totals[:, 5].max()],
+            **{name: summed(name) for name in cls.__slots__ if name not in ("session", "totals")},
+        )
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """By name."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+    @property
+    def events(self) -> int:
+        """How many events there are."""
+        return int(self.sizes.sum())
+
+
+def estimates(sums: SessionSums) -> Judgement:
+    """The estimates from the sums of at least one event."""
+    events, sizes, logged = sums.events, sums.sizes, sums.logged
+
+    def estimate(of_session: Floats) -> Estimate:
+        return _estimate(of_session, logged, sizes)
+
+    wanted, shown, unsupported, rare, squares, greatest = sums.totals.tolist()
+    total = float(sums.came.sum())
     return Judgement(
         events,
-        int(session.max()) + 1,
+        len(sizes),
         estimate(logged),
-        estimate(ips),
-        estimate(clipped),
-        estimate(_ratio(ips, came, should)),
-        None if robust is None else estimate(robust),
-        total**2 / float((came**2).sum()) if total else 0.0,
-        float(target[shown].sum()) / wanted if wanted else 0.0,
-        float(target[log.propensity == 0].sum()) / wanted if wanted else 0.0,
-        float(target[(log.propensity > 0) & (target > clip * log.propensity)].sum()) / wanted
-        if wanted
-        else 0.0,
-        float(weight.max(initial=0.0)),
+        estimate(sums.ips),
+        estimate(sums.clipped),
+        estimate(_ratio(sums)),
+        None if np.isnan(sums.robust).any() else estimate(sums.robust),
+        total**2 / squares if total else 0.0,
+        shown / wanted if wanted else 0.0,
+        unsupported / wanted if wanted else 0.0,
+        rare / wanted if wanted else 0.0,
+        greatest,
     )
 
 
-def _ratio(ips: Floats, came: Floats, should: Floats) -> Floats:
-    """What each event adds to mean(ips) · mean(should) / mean(came), to first order.
+def _ratio(sums: SessionSums) -> Floats:
+    """What each conversation adds to mean(ips) · mean(should) / mean(came), to first order.
 
     Their mean is the estimate itself. The usual form divides by the weights alone, as if everything had
     support: where a part has none, it gives that part the successes of the rest.
     """
-    top, bottom, level = float(ips.mean()), float(came.mean()), float(should.mean())
+    events = sums.events
+    top, bottom, level = (float(column.sum()) / events for column in (sums.ips, sums.came, sums.should))
     if not top or not bottom:
-        return np.zeros_like(ips)
+        return np.zeros_like(sums.ips)
     value = top * level / bottom
-    moves: Floats = value * (1 + ips / top - came / bottom + (should / level - 1))
+    moves: Floats = value * (sums.ips / top - sums.came / bottom + sums.should / level)
     return moves
 
 
@@ -237,10 +324,68 @@ def _expected(log: Log, session: npt.NDArray[np.int64], clip: float) -> Floats:
     return found
 
 
-def _estimate(of_event: Floats, logged: Floats, session: npt.NDArray[np.int64]) -> Estimate:
-    value, low, high = interval(of_event, session)
-    gain, gain_low, gain_high = interval(of_event - logged, session)
-    if of_event is logged:  # nothing was gained, and that is certain
+_GRID, _LEAST_FIT = 1_024, -16.0  # steps of fit, equal ones from the least to 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OutcomeModel:
+    """What a tool of some fit brings when it is shown, for logs that do not fit into memory.
+
+    As `_expected`, but that bins of fit end at steps of a grid: so logs are counted apart and added up.
+
+    Attributes:
+        bins: int64[_GRID]: the bin of each step of fit.
+        mean: float64[folds, bins, bins of propensity]: what a tool brings, learnt from the other folds.
+    """
+
+    bins: npt.NDArray[np.int64]
+    mean: Floats
+
+    @staticmethod
+    def nothing() -> Floats:
+        """Counts of no log: float64[folds, steps of fit, bins of propensity]."""
+        return np.zeros((_FOLDS, _GRID, len(_RARELY) + 1))
+
+    @staticmethod
+    def count(log: Log, clip: float, seen: Floats, brought: Floats) -> None:
+        """Adds a log's shown tools, and what they brought, to the counts."""
+        shown = log.shown
+        counts = np.minimum(1 / np.maximum(log.propensity[shown], 1e-9), clip)
+        fold, step, rarely = _cells(log)
+        at = np.ravel_multi_index((fold[shown], step[shown], rarely[shown]), seen.shape)
+        seen += np.bincount(at, counts, minlength=seen.size).reshape(seen.shape)
+        brought += np.bincount(at, counts * log.reward[shown], minlength=seen.size).reshape(seen.shape)
+
+    @classmethod
+    def of(cls, seen: Floats, brought: Floats) -> OutcomeModel:
+        """The model of these counts: bins of about equal counts."""
+        steps = seen.sum((0, 2))
+        before = np.cumsum(steps) - steps / 2
+        bins = np.minimum((before / max(steps.sum(), 1e-9) * _BINS).astype(np.int64), _BINS - 1)
+        of_bin = np.eye(_BINS)[bins].T  # float64[bins, steps]
+        seen, brought = (np.einsum("bs,fsr->fbr", of_bin, counts) for counts in (seen, brought))
+        seen, brought = seen.sum(0) - seen, brought.sum(0) - brought
+        return cls(bins, brought / (seen + _DOUBTFUL))
+
+    def expected(self, log: Log) -> Floats:
+        """float64[m]: what each row's tool brings when it is shown."""
+        fold, step, rarely = _cells(log)
+        found: Floats = self.mean[fold, self.bins[step], rarely]
+        return found
+
+
+def _cells(log: Log) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Each row's fold, step of fit and bin of propensity."""
+    assert log.fit is not None
+    step = np.clip((log.fit - _LEAST_FIT) * (_GRID / -_LEAST_FIT), 0, _GRID - 1).astype(np.int64)
+    return log.session[log.event] % _FOLDS, step, np.searchsorted(_RARELY, log.propensity)
+
+
+def _estimate(sums: Floats, logged: Floats, sizes: Floats) -> Estimate:
+    """The estimate from each conversation's sum. sizes: their events."""
+    value, low, high = _interval(sums, sizes, LEVEL)
+    gain, gain_low, gain_high = _interval(sums - logged, sizes, LEVEL)
+    if sums is logged:  # nothing was gained, and that is certain
         gain_low = gain_high = 0.0
     return Estimate(
         value,
@@ -262,13 +407,18 @@ def interval(
 
     Source: Hall, "On the Removal of Skewness by Transformation", JRSS B 54(1), 1992.
     """
-    sums = np.bincount(cluster, values)
-    sizes = np.bincount(cluster, minlength=len(sums))
-    groups = int((sizes > 0).sum())
-    mean = float(values.mean())
+    sums = np.bincount(cluster, values).astype(np.float64)
+    sizes = np.bincount(cluster, minlength=len(sums)).astype(np.float64)
+    return _interval(sums[sizes > 0], sizes[sizes > 0], level)
+
+
+def _interval(sums: Floats, sizes: Floats, level: float) -> tuple[float, float, float]:
+    """The same from each cluster's sum and number of values, at least 1."""
+    groups, total = len(sums), float(sizes.sum())
+    mean = float(sums.sum()) / total
     if groups < 2:
         return mean, -math.inf, math.inf
-    off = (sums - mean * sizes)[sizes > 0] * (groups / len(values))  # of mean 0, as the clusters' own means
+    off = (sums - mean * sizes) * (groups / total)  # of mean 0, as the clusters' own means
     spread = math.sqrt(float((off**2).sum()) / (groups - 1))
     if spread == 0.0:
         # Nothing ever differed: all that is known is that something else is rare (the "rule of three").

@@ -154,8 +154,11 @@ def embed_missing(
     embedder: Embedder,
     texts: dict[str, str],
     progress: Callable[[int, int], None] | None = None,
+    embed: Callable[[Sequence[Sequence[str]]], Iterable[tuple[int, Vectors]]] | None = None,
 ) -> int:
-    """Embeds the texts without a vector, and stores each batch before the next. Returns their number.
+    """Embeds the texts without a vector, and stores each batch as it is done. Returns their number.
+
+    embed: gives each batch's number and vectors, such as from other processes; None embeds here.
 
     Raises:
         EmbedderUnavailable: the embedder fails; stored batches stay.
@@ -163,11 +166,19 @@ def embed_missing(
     """
     there = _hashes(database, embedder.identity)
     missing = [key for key in texts if key not in there]
-    for at, some in enumerate(batches(missing, BATCH)):
-        vectors = vectors_of(embedder, [texts[key] for key in some])
-        keep_vectors(database, embedder.identity, dict(zip(some, vectors, strict=True)))
+    keys = [list(some) for some in batches(missing, BATCH)]
+    wanted = [[texts[key] for key in some] for some in keys]
+    made = (
+        ((at, vectors_of(embedder, some)) for at, some in enumerate(wanted))
+        if embed is None
+        else embed(wanted)
+    )
+    done = 0
+    for at, vectors in made:
+        keep_vectors(database, embedder.identity, dict(zip(keys[at], vectors, strict=True)))
+        done += len(keys[at])
         if progress is not None:
-            progress(min((at + 1) * BATCH, len(missing)), len(missing))
+            progress(done, len(missing))
     return len(missing)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from toolroll.cli.commands import Group
-from toolroll.cli.events import analytics, learning, log, sessions
+from toolroll.cli.events import analytics, export, learning, log, parquet, sessions
 
 command = Group(
     "events",
@@ -13,5 +13,12 @@ command = Group(
     example="toolroll events list --catalog sqlite:///tools.db --since 1d --outcome failed\n"
     "toolroll events analytics metrics --catalog sqlite:///tools.db --since 7d",
 )
-for _command in (*log.COMMANDS, analytics.analytics, learning.learning, sessions.sessions):
+for _command in (
+    *log.COMMANDS,
+    export.export,
+    parquet.parquet,
+    analytics.analytics,
+    learning.learning,
+    sessions.sessions,
+):
     command.add_command(_command)

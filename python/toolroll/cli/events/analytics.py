@@ -28,8 +28,13 @@ def metrics(options: WindowOptions) -> None:
         from toolroll.registry.analytics import metrics
 
         found = metrics.metrics(database, options.window(), unreadable)
-    if options.json:
-        print_json({**found, "unreadable": [*unreadable]})
+    print_metrics({**found, "unreadable": [*unreadable]}, options.json)
+
+
+def print_metrics(found: dict[str, Any], as_json: bool) -> None:
+    """Prints figures of `registry.analytics.metrics`."""
+    if as_json:
+        print_json(found)
         return
     latency, tokens = found["latency_us"], found["tokens"]
     print_fields(
@@ -106,15 +111,19 @@ def hits(options: WindowOptions, plot: str | None) -> None:
         from toolroll.evaluation.pictures.usage import draw_hits
 
         draw_hits(found, plot)
-    calls, hit = sum(day.calls for day in found), sum(day.hits for day in found)
-    if options.json:
-        days = [day.to_dict() for day in found]
-        rate = hit / calls if calls else None
-        print_json({"calls": calls, "hits": hit, "rate": rate, "days": days, "unreadable": [*unreadable]})
+    print_hits([day.to_dict() for day in found], options.json, {"unreadable": [*unreadable]})
+
+
+def print_hits(days: list[dict[str, Any]], as_json: bool, also: dict[str, Any] | None = None) -> None:
+    """Prints days of `registry.analytics.usage`."""
+    calls, hit = sum(day["calls"] for day in days), sum(day["hits"] for day in days)
+    rate = hit / calls if calls else None
+    if as_json:
+        print_json({"calls": calls, "hits": hit, "rate": rate, "days": days, **(also or {})})
         return
     print_table(
         ("DAY", "CALLS", "HITS", "RATE"),
-        ((day.day, f"{day.calls:,}", f"{day.hits:,}", f"{day.rate:.1%}") for day in found),
+        ((day["day"], f"{day['calls']:,}", f"{day['hits']:,}", f"{day['rate']:.1%}") for day in days),
     )
     if calls:
         note(f"{hit:,} of {calls:,} called tools had been selected: {hit / calls:.1%}")

@@ -14,14 +14,16 @@ from toolroll.cli.options import (
     option,
     platform_write_options,
     registry_options,
+    storage_options_option,
     write_options,
 )
 from toolroll.cli.output import note, one_line, print_json, print_list, print_result, print_table
 from toolroll.cli.parameter_types import SHARE, variant
 
 if TYPE_CHECKING:
+    from toolroll.learning.experiment_counts import ExperimentCounts
     from toolroll.learning.experiments import Verdict
-    from toolroll.registry.analytics.experiments import ExperimentCounts, StoredExperiment
+    from toolroll.registry.analytics.experiments import StoredExperiment
 
 _UNEQUAL = 0.05  # difference between variants in the share of events with a known outcome
 
@@ -90,8 +92,22 @@ def stop(options: WriteOptions, name: str) -> None:
 @click.argument("name", required=False)
 @option("--worth", "Least difference that matters to you.", type=SHARE, default=0.02, metavar="SHARE")
 @option("--error", "Chance of a false winner.", type=SHARE, default=0.05, metavar="SHARE")
+@option(
+    "--events",
+    "Count these exported events (Parquet) and not the registry's.",
+    metavar="LOCATION",
+    unset="the registry's",
+)
+@storage_options_option
 @registry_options
-def show(options: RegistryOptions, name: str | None, worth: float, error: float) -> None:
+def show(
+    options: RegistryOptions,
+    name: str | None,
+    worth: float,
+    error: float,
+    events: str | None,
+    storage_options: dict[str, Any],
+) -> None:
     """Print whether there is a winner.
 
     Without NAME, list the experiments.
@@ -106,7 +122,14 @@ def show(options: RegistryOptions, name: str | None, worth: float, error: float)
             _print_trials(trials, options.json, [*unreadable])
             return
         trial = find(database, name)
-        found = counts(database, trial, unreadable)
+        if events is None:
+            found = counts(database, trial, unreadable)
+        else:
+            from toolroll.offline import experiments
+            from toolroll.offline.lake import event_files
+
+            parts = event_files(events, storage_options, org=trial.org or None)
+            found = experiments.counts(parts, trial.experiment, trial.begun_at)
     verdict = compare(trial.experiment, found.tallies, found.assigned, error=error, worth=worth)
     if options.json:
         print_json(

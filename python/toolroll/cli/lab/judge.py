@@ -10,7 +10,7 @@ from toolroll.cli.output import Progress, note, print_json, print_table
 from toolroll.cli.parameter_types import POSITIVE
 
 if TYPE_CHECKING:
-    from toolroll.registry.analytics.off_policy_log import OffPolicyResult
+    from toolroll.learning.off_policy import Judgement
 
 
 @declare("judge", example="toolroll lab judge --profile learned --catalog sqlite:///tools.db --since 14d")
@@ -49,13 +49,13 @@ def command(options: WindowOptions, profile: str, embedder: str, most: int, clip
         result = {"profile": profile, **window.to_dict(), **found.to_dict()}
         print_json({**result, "unreadable": [*unreadable]})
     else:
-        _print(found, profile)
+        for reason, number in found.skipped.items():
+            note(f"{number:,} of {found.events:,} events are left out: {reason}")
+        print_judgement(found.judgement, profile)
 
 
-def _print(found: OffPolicyResult, profile: str) -> None:
-    for reason, number in found.skipped.items():
-        note(f"{number:,} of {found.events:,} events are left out: {reason}")
-    judged = found.judgement
+def print_judgement(judged: Judgement | None, profile: str) -> None:
+    """Prints the estimates as a table. profile: what was judged."""
     if judged is None:
         note("no event has enough information for an estimate")
         return

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from toolroll.cli.commands import command as declare
-from toolroll.cli.options import flag, json_option, option, set_option
+from toolroll.cli.options import flag, jobs_option, json_option, keep_option, on_option, option, set_option
 from toolroll.cli.output import Progress, print_json
 from toolroll.cli.parameter_types import COUNT, POSITIVE, names
 
@@ -44,7 +44,9 @@ from toolroll.cli.parameter_types import COUNT, POSITIVE, names
 @set_option("the policy default")
 @option("-k", "Tools shown.", type=POSITIVE, default=7)
 @option("--seed", "Seed of the first world.", type=COUNT, default=1)
-@option("--jobs", "Processes; the result is the same.", type=POSITIVE, default=1)
+@on_option
+@jobs_option
+@keep_option
 @json_option
 @option("--plot", "Draw the learning curves (extra: plot).", metavar="FILE.png")
 @flag(
@@ -56,7 +58,9 @@ def command(
     folder: str | None,
     scenarios: tuple[str, ...],
     parameters: dict[str, object],
+    on: Any,
     jobs: int,
+    keep: str | None,
     json: bool,
     plot: str | None,
     convergence: bool,
@@ -91,6 +95,8 @@ def command(
             ),
             jobs,
             lambda done, total: progress(f"worlds: {done} of {total} done"),
+            on=on,
+            kept=keep,
         )
     if plot:
         draw(result, plot)

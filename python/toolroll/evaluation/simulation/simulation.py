@@ -6,15 +6,17 @@ over worlds. Static selection is always played, as the baseline.
 
 from __future__ import annotations
 
+import hashlib
 import math
-import multiprocessing
+import pickle
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
+from toolroll._version import __version__
 from toolroll.errors import InvalidInput, quoted
 from toolroll.evaluation.simulation.convergence import t_quantile
 from toolroll.evaluation.simulation.player import POLICIES, RollPlayer, play
@@ -22,6 +24,8 @@ from toolroll.evaluation.simulation.simulated_model import oracle
 from toolroll.evaluation.simulation.source_data import HALVES, Half, SourceData, share_repeated
 from toolroll.evaluation.simulation.world_metrics import SurvivalTime, WorldMetrics, measure
 from toolroll.evaluation.simulation.worlds import SCENARIOS, World
+from toolroll.offline.task import Task
+from toolroll.offline.work import On, run
 
 STATIC = "static"
 
@@ -128,11 +132,21 @@ class Simulation:
         return [wait for one in self.played[scenario][policy] for wait in getattr(one, which)]
 
 
-def simulate(plan: Plan, jobs: int = 1, progress: Progress | None = None) -> Simulation:
-    """Plays every world of the plan. The result does not depend on `jobs`, the number of processes.
+def simulate(
+    plan: Plan,
+    jobs: int = 1,
+    progress: Progress | None = None,
+    *,
+    on: On = "here",
+    kept: str | None = None,
+) -> Simulation:
+    """Plays every world of the plan. The result does not depend on where they are played.
+
+    jobs, on, kept: as for `toolroll.offline.work.run`.
 
     Raises:
         NotFound, InvalidDefinition, InvalidInput: as `SourceData.read`.
+        Unavailable: as `work.run`.
     """
     start = time.perf_counter()
     source = SourceData.read(plan.folder, plan.half)
@@ -140,11 +154,17 @@ def simulate(plan: Plan, jobs: int = 1, progress: Progress | None = None) -> Sim
     tasks = [
         (scenario, seed) for scenario in plan.scenarios for seed in range(plan.seed, plan.seed + plan.worlds)
     ]
-    found: dict[tuple[str, int], dict[str, WorldMetrics]] = {}
-    report(0, len(tasks))
-    for task, measures in _played(plan, source, tasks, jobs):
-        found[task] = measures
-        report(len(found), len(tasks))
+    of = hashlib.sha256(repr((__version__, plan, source.definitions, source.messages)).encode()).hexdigest()
+    results = run(
+        [Task(f"{of} {scenario} {seed}", _played, (plan, scenario, seed)) for scenario, seed in tasks],
+        on=on,
+        jobs=min(jobs, len(tasks)),
+        kept=kept,
+        progress=report,
+    )
+    found: dict[tuple[str, int], dict[str, WorldMetrics]] = {
+        task: pickle.loads(result) for task, result in zip(tasks, results, strict=True)
+    }
     played = {
         scenario: {
             policy: [found[task][policy] for task in tasks if task[0] == scenario]
@@ -178,34 +198,12 @@ def play_world(plan: Plan, source: SourceData, scenario: str, seed: int) -> dict
     return measures
 
 
-Task = tuple[str, int]  # scenario, seed
-_shared: tuple[Plan, SourceData] | None = None  # of a process that plays worlds
+def _played(plan: Plan, scenario: str, seed: int) -> bytes:
+    """A world's metrics, as another process hands them over."""
+    return pickle.dumps(play_world(plan, _source_of(plan.folder, plan.half), scenario, seed))
 
 
-def _played(
-    plan: Plan, source: SourceData, tasks: Sequence[Task], jobs: int
-) -> Iterator[tuple[Task, dict[str, WorldMetrics]]]:
-    if jobs == 1:
-        for task in tasks:
-            yield task, play_world(plan, source, *task)
-        return
-    # Spawned, not forked: a fork would copy locks of other threads.
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(jobs, len(tasks)), context, _prepare, (plan,)) as pool:
-        waiting = {pool.submit(_task, task): task for task in tasks}
-        try:
-            for done in as_completed(waiting):
-                yield waiting[done], done.result()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-
-
-def _prepare(plan: Plan) -> None:
-    global _shared
-    _shared = plan, SourceData.read(plan.folder, plan.half)
-
-
-def _task(task: Task) -> dict[str, WorldMetrics]:
-    assert _shared is not None
-    return play_world(*_shared, *task)
+@lru_cache(maxsize=2)
+def _source_of(folder: str | None, half: Half) -> SourceData:
+    """The messages of worlds, read once a process."""
+    return SourceData.read(folder, half)

@@ -46,6 +46,7 @@ TOO_LARGE = (
         "litellm",
         "haystack",
         "google.adk",
+        "ray",
     ),
     *("strands", "agent_framework", "semantic_kernel", "crewai", "agno"),
 )

@@ -211,10 +211,12 @@ def _bounded(
     # `fsum` is off by far less than a grain, and whole grains exceed the bound by a grain or not at all.
     if math.fsum(count for _, count in counts) <= most:
         return [(at, math.floor(count * _GRAIN)) for at, count in counts if count]  # times 16 is exact
-    # exact from here on: rounding must not lift a sum above the bound
-    total = sum(Fraction(count) for _, count in counts)
-    share = Fraction(most) / total
-    return [(at, math.floor(Fraction(count) * share * _GRAIN)) for at, count in counts]
+    # Exact from here on, in whole numbers of one fraction: rounding must not lift a sum above the bound.
+    ratios = [(at, *count.as_integer_ratio()) for at, count in counts]
+    fraction = max(bottom for _, _, bottom in ratios)  # powers of two
+    whole = [(at, top * (fraction // bottom)) for at, top, bottom in ratios]
+    total = sum(count for _, count in whole)
+    return [(at, count * most * _GRAIN // total) for at, count in whole]
 
 
 def noise_scale(epsilon: float, most: int) -> Fraction:

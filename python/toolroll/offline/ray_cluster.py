@@ -48,7 +48,7 @@ def stream(tasks: Sequence[Task], workers: int) -> Iterator[tuple[int, bytes]]:
 
 def _done(tasks: Sequence[tuple[int, Task]]) -> Iterator[tuple[int, bytes]]:
     remote = ray.remote(num_cpus=1, max_retries=_RETRIES)(_run)
-    resources: Mapping[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+    resources: Mapping[str, float] = ray.cluster_resources()
     ahead = max(1, int(resources.get("CPU", 1))) * _AHEAD
     waiting, left = {}, iter(tasks)
     for at, task in left:

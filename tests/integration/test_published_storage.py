@@ -121,3 +121,35 @@ def test_the_command_line_says_what_is_wrong(
         printed = capsys.readouterr()
         assert said in printed.err and "Traceback" not in printed.err
     assert main(["catalogs", "list", "--to", str(tmp_path)]) == 0
+
+
+def test_a_service_maps_the_catalog_of_its_registry(
+    new_database_url: Any,
+    tools: Path,
+    key: tuple[Path, str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pytest.importorskip("fastapi")
+    from toolroll.embedders import named
+    from toolroll.server.resources import close, open_registry
+    from toolroll.server.settings import ServerSettings
+
+    monkeypatch.setenv("TOOLROLL_CACHE", str(tmp_path / "cache"))
+    private, public = key
+    url = new_database_url("sqlite")
+    assert main(["import", str(tools), "--to", url]) == 0
+    capsys.readouterr()
+    made = _say(capsys, "build", url, "--to", tmp_path / "shared", "--key", private)
+    settings = ServerSettings(
+        catalog=url,
+        published=str(tmp_path / "shared"),
+        published_trust=(public,),
+        journal=str(tmp_path / "journal"),
+    )
+    roll, registry = open_registry(settings, named.embedder("static"))
+    try:
+        assert roll.health()["published"]["in_use"]["sha256"] == made["sha256"]
+    finally:
+        close(roll, registry)

@@ -84,6 +84,8 @@ class PublishedCatalogs:
         poll_s: seconds between two looks for a newer catalog.
         timeout_s: how long a start waits for the location before it builds.
         options: what the storage's package takes, such as `key` and `client_kwargs` of s3fs.
+        shelf: the catalogs in the location.
+        folder: of this machine, with the copies of this name.
     """
 
     location: str | PathLike[str]
@@ -92,7 +94,16 @@ class PublishedCatalogs:
     cache: str | PathLike[str] | None = None
     poll_s: float = 30.0
     timeout_s: float = 60.0
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    shelf: Shelf = field(init=False, repr=False, compare=False)
+    folder: Path = field(init=False, repr=False, compare=False)
+    _bad: dict[Manifest, tuple[float, str]] = field(
+        init=False, repr=False, compare=False, default_factory=dict
+    )
+    # A storage that hangs must not stop a start.
+    _calls: CallPool = field(
+        init=False, repr=False, compare=False, default_factory=lambda: CallPool(2, "toolroll-published")
+    )
 
     def __post_init__(self) -> None:
         checked_name(self.name)
@@ -100,33 +111,10 @@ class PublishedCatalogs:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= 86_400:
                 raise InvalidInput(f"{name}: is {value!r:.80}, must be from {least} to 86400 seconds")
-        trusted = public_keys(self.trust)
+        location = Location(os.fspath(self.location), self.options)
         folder = default_folder().with_name("catalogs") if self.cache is None else Path(self.cache)
-        object.__setattr__(
-            self, "_shelf", Shelf(Location(os.fspath(self.location), self.options), self.name, trusted)
-        )
-        object.__setattr__(self, "_folder", folder.absolute() / self.name)
-        object.__setattr__(self, "_bad", {})
-        # A storage that hangs must not stop a start.
-        object.__setattr__(self, "_calls", CallPool(2, "toolroll-published"))
-
-    @property
-    def shelf(self) -> Shelf:
-        """The catalogs in the location."""
-        shelf: Shelf = self._shelf  # type: ignore[attr-defined]
-        return shelf
-
-    @property
-    def folder(self) -> Path:
-        """Where the copies of this name are."""
-        folder: Path = self._folder  # type: ignore[attr-defined]
-        return folder
-
-    @property
-    def _known_bad(self) -> dict[Manifest, tuple[float, str]]:
-        """Manifest → when its catalog was found to be another than was signed, and the message."""
-        bad: dict[Manifest, tuple[float, str]] = self._bad  # type: ignore[attr-defined]
-        return bad
+        object.__setattr__(self, "shelf", Shelf(location, self.name, public_keys(self.trust)))
+        object.__setattr__(self, "folder", folder.absolute() / self.name)
 
     def fetch(self, wanted: Wanted, newer_than: Manifest | None = None) -> Copy | None:
         """The newest published catalog that a process can use, as a file of this machine.
@@ -139,8 +127,7 @@ class PublishedCatalogs:
             Unavailable: the location does not answer in time.
         """
         try:
-            found: Copy | None = self._calls.run(lambda: self._fetch(wanted, newer_than), self.timeout_s)  # type: ignore[attr-defined]
-            return found
+            return self._calls.run(lambda: self._fetch(wanted, newer_than), self.timeout_s)
         except (Overdue, Full) as error:
             raise Unavailable(f"{self.shelf.folder}: {error}") from error
 
@@ -158,7 +145,7 @@ class PublishedCatalogs:
                     raise
                 continue
             except Denied as error:
-                self._known_bad[manifest] = time.monotonic(), str(error)
+                self._bad[manifest] = time.monotonic(), str(error)
                 raise
             _note_used(used, manifest)
             return Copy(manifest, path)
@@ -192,7 +179,7 @@ class PublishedCatalogs:
         raise NotFound(f"{self.shelf.folder}: no catalog for this process: {why}")
 
     def _refusal(self, wanted: Wanted, manifest: Manifest) -> str | None:
-        at, message = self._known_bad.get(manifest, (0.0, ""))
+        at, message = self._bad.get(manifest, (0.0, ""))
         if message and time.monotonic() - at < _BAD_S:
             return message
         return wanted.refusal(manifest)

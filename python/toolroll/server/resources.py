@@ -17,6 +17,7 @@ from toolroll.server.metrics import WorkerMetrics
 from toolroll.server.settings import CLOSING_SHARE, ServerSettings
 
 if TYPE_CHECKING:
+    from toolroll import PublishedCatalogs
     from toolroll.registry.analytics.break_watch import BreakWatch
     from toolroll.server.traces import Traces
 
@@ -34,12 +35,22 @@ def open_registry(settings: ServerSettings, embedder: Embedder | None) -> tuple[
         messages=settings.messages,
         sample=settings.sample,
         journal=settings.journal or None,
+        published=_published(settings),
     )
     try:
         return roll, Registry.open(settings.catalog, create=False)
     except BaseException:
         roll.close()
         raise
+
+
+def _published(settings: ServerSettings) -> PublishedCatalogs | None:
+    """Where the registry's catalog is published; None if the settings do not say."""
+    if not settings.published:
+        return None
+    from toolroll import PublishedCatalogs  # its packages are an extra
+
+    return PublishedCatalogs(settings.published, settings.published_name, settings.published_trust)
 
 
 def close(roll: Toolroll, registry: Registry | None) -> None:

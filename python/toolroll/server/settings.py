@@ -36,6 +36,9 @@ class ServerSettings(BaseSettings):
         embedder, profile: as `Toolroll.open` takes them.
         messages: how events keep messages: their text, a keyed digest, nothing, or no events at all.
         sample: the share of selections that are logged before anybody reports on them.
+        published: where `toolroll catalogs build` publishes the registry's catalog; empty to build it here.
+        published_name: under which it is published.
+        published_trust: public keys of publishers, or files of them.
         journal: the folder where outcomes wait for the database; empty as in `Toolroll.open`.
         authentication: whether callers need a service key; without keys, only this machine can call.
         hosts: names by which the service may be called; empty for those of this machine.
@@ -74,6 +77,9 @@ class ServerSettings(BaseSettings):
     profile: str = "default"
     messages: Literal["kept", "hashed", "dropped", "none"] = "hashed"
     sample: float = Field(default=1.0, gt=0, le=1)
+    published: str = ""
+    published_name: str = "main"
+    published_trust: tuple[str, ...] = ()
     journal: str = ""
     authentication: Literal["keys", "none"] = "keys"
     hosts: tuple[str, ...] = ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -153,3 +154,32 @@ def test_a_service_maps_the_catalog_of_its_registry(
         assert roll.health()["published"]["in_use"]["sha256"] == made["sha256"]
     finally:
         close(roll, registry)
+
+
+def test_a_location_that_hangs_delays_a_registrys_change_once(
+    new_database_url: Any, tools: Path, key: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from toolroll.published import home
+    from toolroll.published.replica import PublishedCatalogs as Catalogs
+
+    url = new_database_url("sqlite")
+    assert main(["import", str(tools), "--to", url]) == 0
+    waited: list[float] = []
+
+    def hang(self: Any, wanted: Any, newer_than: Any) -> None:
+        waited.append(1.0)
+        time.sleep(0.5)
+
+    monkeypatch.setattr(Catalogs, "_fetch", hang)
+    monkeypatch.setattr(home, "_LATER_S", 0.1)
+    catalogs = PublishedCatalogs(tmp_path / "shared", trust=[key[1]], cache=tmp_path / "cache", timeout_s=0.1)
+    with Toolroll.open(
+        url, published=catalogs, embedder="none", poll_s=0.1, journal=tmp_path / "journal"
+    ) as roll:
+        assert "no answer" in roll.health()["published"]["problem"] and len(roll) == 2
+        for name in ("umbrella", "tent"):
+            (tools / "tools.jsonl").write_text(json.dumps({"name": name, "description": "for rain"}) + "\n")
+            assert main(["import", str(tools), "--to", url]) == 0
+            roll.refresh()
+            assert name in roll.catalog.names
+    assert len(waited) == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -20,6 +21,9 @@ from toolroll.selection.pipeline_builder import PipelineBuilder, Progress
 from toolroll.tools import Definitions
 
 _log = logging.getLogger("toolroll")
+
+_LATER_S = 5.0  # how long a registry's change waits for a look, once the process has started
+_AWAY_S = 60.0  # without a look after the location did not answer
 
 
 class Origin:
@@ -209,17 +213,24 @@ class PublishedFor:
     def __init__(self, published: PublishedCatalogs) -> None:
         """Looks nowhere yet."""
         self._published, self._origin = published, Origin(published)
+        self._timeout_s = published.timeout_s  # of the next look
+        self._look_at = 0.0  # monotonic
 
     def __call__(self, definitions: Definitions, builder: PipelineBuilder) -> SavedCatalog | None:
         """The catalog of these definitions; None if this process has to build it."""
         space = "" if builder.embedder is None else builder.embedder.identity
+        timeout_s, self._timeout_s = self._timeout_s, min(_LATER_S, self._timeout_s)
         try:
+            if time.monotonic() < self._look_at:
+                raise Unavailable(f"{self._published.shelf.folder}: did not answer a moment ago")
             revision = revision_of_definitions(definitions, space, builder.options)
-            copy = self._published.fetch(Wanted(space, catalog_revision=revision))
+            copy = self._published.fetch(Wanted(space, catalog_revision=revision), timeout_s=timeout_s)
             assert copy is not None
             saved = SavedCatalog.open(copy.path)
             saved.check(builder.embedder, builder.options)
         except ToolrollError as error:
+            if isinstance(error, Unavailable) and time.monotonic() >= self._look_at:
+                self._look_at = time.monotonic() + _AWAY_S
             self._origin.builds(error)
             return None
         self._origin.takes(copy.manifest)

@@ -116,10 +116,13 @@ class PublishedCatalogs:
         object.__setattr__(self, "shelf", Shelf(location, self.name, public_keys(self.trust)))
         object.__setattr__(self, "folder", folder.absolute() / self.name)
 
-    def fetch(self, wanted: Wanted, newer_than: Manifest | None = None) -> Copy | None:
+    def fetch(
+        self, wanted: Wanted, newer_than: Manifest | None = None, timeout_s: float | None = None
+    ) -> Copy | None:
         """The newest published catalog that a process can use, as a file of this machine.
 
-        newer_than: the one in use; the result is None where no newer one fits.
+        newer_than: the one in use; the result is None where no newer one fits. timeout_s: in place of that of
+        a start.
 
         Raises:
             NotFound: none is published, or none fits; the message says why.
@@ -127,7 +130,7 @@ class PublishedCatalogs:
             Unavailable: the location does not answer in time.
         """
         try:
-            return self._calls.run(lambda: self._fetch(wanted, newer_than), self.timeout_s)
+            return self._calls.run(lambda: self._fetch(wanted, newer_than), timeout_s or self.timeout_s)
         except (Overdue, Full) as error:
             raise Unavailable(f"{self.shelf.folder}: {error}") from error
 

@@ -78,14 +78,15 @@ class Location:
         """Puts an object in place.
 
         Raises:
+            InvalidInput: there cannot be such a folder.
             Unavailable: the storage does not take it.
         """
-        with self._connected(name) as (files, path), _whole(files, path) as target:
+        with self._connected(name, writes=True) as (files, path), _whole(files, path) as target:
             files.pipe_file(target, content)
 
     def upload(self, source: str, name: str) -> None:
         """Puts a file of this machine in place; the errors are those of `write`."""
-        with self._connected(name) as (files, path), _whole(files, path) as target:
+        with self._connected(name, writes=True) as (files, path), _whole(files, path) as target:
             files.put_file(source, target)
 
     def size(self, name: str) -> int | None:
@@ -140,7 +141,7 @@ class Location:
             files.rm_file(path)
 
     @contextmanager
-    def _connected(self, name: str) -> Iterator[tuple[Any, str]]:
+    def _connected(self, name: str, *, writes: bool = False) -> Iterator[tuple[Any, str]]:
         """The file system and the path of an object in it.
 
         Raises:
@@ -152,6 +153,8 @@ class Location:
             files.invalidate_cache()  # of listings: others write here too
             yield files, path
         except FileNotFoundError as error:
+            if writes:
+                raise InvalidInput(f"{place}: cannot be written: {error}") from error
             raise NotFound(f"{place}: there is no such object") from error
         except ImportError as error:  # fsspec says which package a protocol needs
             raise InvalidInput(f"{place}: {error}") from error

@@ -100,11 +100,12 @@ class PublishedHome(MemoryHome):
         self._published, self._own, self._open_file = published, own, open_file
         self._source = source
         self._space = "" if builder.embedder is None else builder.embedder.identity
+        self._wanted = self._wants()
         self._origin = Origin(published)
         self._taking = threading.Lock()
         options: dict[str, Any] = {"read": self._reread, "experiment": experiment, "progress": progress}
         try:
-            copy = published.fetch(self._wanted())
+            copy = published.fetch(self._wanted)
             assert copy is not None
             super().__init__(open_file(str(copy.path)), builder, **options)
             self._origin.takes(copy.manifest)
@@ -140,6 +141,7 @@ class PublishedHome(MemoryHome):
         if tools is not None:
             raise InvalidInput("refresh: this catalog is a published one; publish another")
         with self._taking:
+            self._wanted = self._wants()
             self._look(progress)
 
     def close(self, timeout_s: float) -> None:
@@ -148,7 +150,8 @@ class PublishedHome(MemoryHome):
         super().close(timeout_s)
         self._worker.stop(timeout_s)
 
-    def _wanted(self) -> Wanted:
+    def _wants(self) -> Wanted:
+        """Which catalogs fit the folder as it is now; until `refresh`, others are not looked for."""
         return Wanted(self._space, None if self._source is None else self._source())
 
     def _built(self, error: Exception) -> Definitions:
@@ -160,7 +163,7 @@ class PublishedHome(MemoryHome):
 
     def _look(self, progress: Progress | None) -> None:
         """Takes the newest catalog that fits, if it is another than the one in use."""
-        wanted, now = self._wanted(), self._origin.manifest
+        wanted, now = self._wanted, self._origin.manifest
         if now is not None and wanted.refusal(now) is not None:
             now = None  # the folder has changed
         try:
@@ -192,7 +195,7 @@ class PublishedHome(MemoryHome):
     def _is_published(self) -> bool:
         """Whether there is one by now for a process that built its own: it must not build every time."""
         try:
-            return self._published.fetch(self._wanted()) is not None
+            return self._published.fetch(self._wanted) is not None
         except ToolrollError:
             return False
 

@@ -239,6 +239,19 @@ def test_a_replica_that_built_its_own_takes_the_catalog_when_it_comes(world: Wor
         assert roll.health()["degraded"] == []
 
 
+def test_a_folder_that_changes_is_read_when_the_caller_says_so(world: World) -> None:
+    world.publish()
+    with world.replica() as roll:
+        _folder(world.tools, "umbrella")
+        time.sleep(0.3)
+        assert _is_mapped(roll) and "umbrella" not in roll.catalog.names
+        roll.refresh()
+        assert "umbrella" in roll.catalog.names and roll.health()["degraded"] == ["published"]
+        made = world.publish()
+        _until(lambda: _is_mapped(roll))
+        assert roll.health()["published"]["in_use"] == made.to_dict()
+
+
 def test_a_bad_newer_catalog_leaves_the_present_one_and_says_so(world: World, tmp_path: Path) -> None:
     world.publish()
     with Toolroll.from_published(world.catalogs(poll_s=600), embedder="none") as roll:

@@ -69,8 +69,13 @@ def test_events_that_arrive_late_follow_once(database, tmp_path):
     assert (told.events, told.late) == (2, 2)
     assert export_stream(database, place, HASHED, now=now).events == 0
     assert _ids(tmp_path / "lake") == _once([*rows, *late])
+    empty = event(0.4)  # in a slice without any
+    write_events(database, empty)
+    assert export_stream(database, place, HASHED, now=now).late == 1
     write_events(database, event(0.02))
     assert export_stream(database, place, HASHED, now=at(9), late_s=60).late == 0  # too late
+    assert export_stream(database, place, HASHED, now=at(9), late_s=864_000).events == 0  # for good
+    assert _ids(tmp_path / "lake") == _once([*rows, *late, empty])
 
 
 def test_a_location_keeps_the_options_it_was_begun_with(database, tmp_path):

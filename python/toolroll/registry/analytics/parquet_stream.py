@@ -161,7 +161,7 @@ class _Export:
         self._state, self._slices = location.below(_STATE), location.below(_STATE, "slices")
         self._schema = event_schema(options.messages, options.vectors)
         self.written = self.late = self.files = 0
-        self.position = _BEGIN
+        self.position = self._watched_from = _BEGIN
 
     def recover(self) -> None:
         """Reads the cursor, and deletes the files of a slice that was not finished."""
@@ -185,6 +185,7 @@ class _Export:
                     "use the same, or another folder"
                 )
             self.position = datetime.fromisoformat(cursor["position"])
+            self._watched_from = datetime.fromisoformat(cursor["watched_from"])
         pending = _json(self._state, _PENDING)
         if pending is None:
             return
@@ -209,26 +210,36 @@ class _Export:
             self._write_cursor()
 
     def write_slice(self, begin: datetime) -> None:
-        """Writes a slice that was not written before."""
-        if _json(self._slices, f"{begin.strftime(_STAMP)}.json") is None:  # else only the cursor was lost
-            self._write(begin, 0, [], frozenset())
+        """Writes a slice, and moves the cursor behind it."""
+        self._complete(begin)  # it may be written: then only the cursor was lost
         self.move_to(begin + timedelta(seconds=self._options.slice_s))
 
     def check_late(self, oldest: datetime, renew: Callable[[], None]) -> None:
-        """Writes events that arrived in written slices since; forgets slices from before `oldest`."""
+        """Writes events that arrived since in slices from `oldest` on; earlier slices are forgotten."""
+        # A forgotten slice must never look like one that was not written.
+        self._watched_from = max(
+            self._watched_from, min(_floor(oldest, self._options.slice_s), self.position)
+        )
+        self._write_cursor()
         for name in self._slices.names():
-            begin = datetime.strptime(name.partition(".")[0], _STAMP).replace(tzinfo=timezone.utc)
-            if begin < oldest:
+            if name < self._watched_from.strftime(_STAMP):  # names sort as their times
                 self._slices.delete(name)
-                continue
-            record = _json(self._slices, name)
-            if record is None or self._count(begin) <= record["counted"]:
-                continue
-            known = {event_id for file in record["files"] for event_id in self._ids(file)}
+        at = self.next_slice(self._watched_from)
+        while at is not None and at < self.position:
             before = self.written
-            self._write(begin, record["generation"] + 1, record["files"], known)
+            self._complete(at)
             self.late += self.written - before
             renew()
+            at = self.next_slice(at + timedelta(seconds=self._options.slice_s))
+
+    def _complete(self, begin: datetime) -> None:
+        """Writes what is not written of a slice."""
+        record = _json(self._slices, f"{begin.strftime(_STAMP)}.json")
+        if record is None:
+            self._write(begin, 0, [], frozenset())
+        elif self._count(begin) > record["counted"]:
+            known = {event_id for file in record["files"] for event_id in self._ids(file)}
+            self._write(begin, record["generation"] + 1, record["files"], known)
 
     def _count(self, begin: datetime) -> int:
         query = sa.select(sa.func.count()).select_from(events).where(*self._within(begin))
@@ -301,6 +312,7 @@ class _Export:
         said = {
             "format": FORMAT,
             "position": self.position.isoformat(),
+            "watched_from": self._watched_from.isoformat(),
             "options": asdict(self._options),
         }
         self._state.write(_CURSOR, _encoded(said))

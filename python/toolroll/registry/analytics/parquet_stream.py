@@ -19,6 +19,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import sys
 import tempfile
 import time
 import uuid
@@ -386,7 +387,7 @@ class _Lease:
 def _has_ended(owner: str) -> bool:
     """Whether the owner was a process of this machine that is no more."""
     host, _, rest = owner.partition(":")
-    if host != socket.gethostname():
+    if host != socket.gethostname() or sys.platform == "win32":  # where asking for a process ends it
         return False
     try:
         os.kill(int(rest.partition(":")[0]), 0)

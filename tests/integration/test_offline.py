@@ -103,7 +103,8 @@ def test_figures_are_those_of_the_registry(database, lake):
         ours, theirs = analytics.metrics(parts), registry_metrics.metrics(database, window)
         ours_us, theirs_us = ours.pop("latency_us"), theirs.pop("latency_us")
         assert _rounded(ours) == _rounded(theirs)
-        assert ours_us == pytest.approx(theirs_us, rel=0.01)  # the registry may keep them in buckets
+        for name, value in theirs_us.items():  # the registry may keep them in buckets
+            assert ours_us[name] == (value if value is None else pytest.approx(value, rel=0.01))
         days = [day.to_dict() for day in usage.hits(database, window)]
         assert analytics.hits(parts) == days
         for of in usage.OF:

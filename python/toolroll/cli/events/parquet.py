@@ -129,10 +129,11 @@ def tools(source: _Source, of: str, most: int, json: bool) -> None:
 def judge(
     source: _Source, rule: Any, k: int | None, clip: int, on: Any, jobs: int, keep: str | None, json: bool
 ) -> None:
-    """Estimate how another choice among the logged candidates would have done.
+    """Estimate how another choice would have done.
 
-    It needs no registry and no message: each event has its candidates, their scores and how likely each was
-    to be shown. Partitions are judged apart, so the result does not depend on where they are.
+    The other choice is among the logged candidates, so it needs no registry and no message: each event has
+    its candidates, their scores and how likely each was to be shown. Partitions are judged apart, so the
+    result does not depend on where they are.
     """
     parts = source.parts()
     from toolroll.offline.judging import Target

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 from toolroll.identity import ToolKey
 from toolroll.learning.exposure import ShownTool
+from toolroll.registry.events import rollups
 from toolroll.registry.events.details import OutcomeEntry, packed_entries, packed_event
 from toolroll.registry.events.logged_tools import LoggedTool, ToolNumbers
 from toolroll.registry.store import tables
@@ -155,12 +156,16 @@ def _packed_outcome(row: dict[str, Any], number_of: Mapping[LoggedTool, int]) ->
 
 
 def write_events(database: Database, *rows: dict[str, Any]) -> None:
-    """Writes events."""
+    """Writes events, and adds them to the sums."""
     named = [{**row, "tools": _tools_of(row)} for row in rows]
     with database.recording() as connection:
         number_of = ToolNumbers().of(connection, [tool for row in named for tool in row["tools"]])
         packed = [packed_event(row, number_of) for row in named]
         connection.execute(sa.insert(tables.selection_events), packed)
+        added = rollups.Rollups()
+        for row in rows:
+            added.change(None, row)
+        added.write(connection)
 
 
 def _tools_of(row: Mapping[str, Any]) -> list[LoggedTool]:

@@ -23,26 +23,27 @@ from toolroll.registry.store import schema
 from toolroll.registry.store.database import Database
 
 ROOT = Path(__file__).parents[2]
-REVISIONS = ("0001", "0002")
-STEP = """
+NOW, NEXT = schema.REVISIONS[-1], f"{int(schema.REVISIONS[-1]) + 1:04}"
+REVISIONS = (*schema.REVISIONS, NEXT)
+STEP = f"""
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0002"
-down_revision = "0001"
+revision = "{NEXT}"
+down_revision = "{NOW}"
 
 
 def upgrade():
     op.create_table("notes", sa.Column("note", sa.Text, nullable=False))
     op.add_column("tools", sa.Column("owner", sa.Text, nullable=False, server_default="nobody"))
-    {then}
+    {{then}}
 """
 
 
 def add_step(folder: Path, then: str = "") -> Path:
     """Makes a folder of migrations with one more step; `then` is what the step does at its end."""
     shutil.copytree(schema.MIGRATIONS, folder, dirs_exist_ok=True)
-    (folder / "versions" / "0002_owner.py").write_text(STEP.format(then=then))
+    (folder / "versions" / f"{NEXT}_owner.py").write_text(STEP.format(then=then))
     return folder
 
 

@@ -58,9 +58,8 @@ def test_metrics_are_the_counts_and_quantiles_of_the_events(database):
     found = metrics(database, ALL)
     ordered = sorted(latencies)
     assert found["total"] == 237 and found["organisations"] == 6
-    assert found["latency_us"]["p50"] == ordered[118]
-    assert found["latency_us"]["p95"] == ordered[225]
-    assert found["latency_us"]["p99"] == ordered[234]
+    for name, place in (("p50", 118), ("p95", 225), ("p99", 234)):
+        assert found["latency_us"][name] == pytest.approx(ordered[place], rel=0.008)
     assert found["latency_us"]["mean"] == pytest.approx(np.mean(latencies))
     assert [(m["profile"], m["events"]) for m in found["methods"]] == [("default", 158), ("learned", 79)]
     assert found["outcomes"] == {
@@ -80,8 +79,9 @@ def test_events_that_sampling_left_out_are_counted_by_those_that_it_kept(databas
     found = metrics(database, ALL)
     assert (found["logged"], found["total"]) == (60, 180)
     assert (found["outcomes"]["succeeded"], found["outcomes"]["unknown"]) == (20, 160)
-    assert found["latency_us"]["p50"] == 100.0 + 22  # the 90th of 180; each of the first 40 stands for four
-    assert found["latency_us"]["p95"] == 1_000.0
+    # the 90th of 180; each of the first 40 stands for four
+    assert found["latency_us"]["p50"] == pytest.approx(100.0 + 22, rel=0.008)
+    assert found["latency_us"]["p95"] == pytest.approx(1_000.0, rel=0.008)
     assert found["latency_us"]["mean"] == pytest.approx((4 * sum(range(100, 140)) + 20 * 1_000) / 180)
     assert found["tokens"]["saved"] == 180 * 800 and found["tools_per_event"] == 2
     assert heatmap(database, ALL, "selected").counts == ((180,), (180,))

@@ -673,6 +673,7 @@ def test_old_events_are_pruned_in_the_background_and_what_was_learnt_stays(
     with database.recording() as connection:
         month_ago = datetime.now(timezone.utc) - timedelta(days=31)
         connection.execute(sa.update(table).where(table.c.event_id.in_(old)).values(at=month_ago))
+    assert rebuild(database, ["acme"])["acme"] > 0  # their sums move with them
     before = dump(database, "acme"), dump(database, "acme", tables.outcomes)
     others = [new_recorder(database, tmp_path / f"{at}", events_s=30 * 86_400.0) for at in range(3)]
     for one in others:  # each with something to write, which waits for none of this

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from tests.integration.next_schema import REVISIONS, add_step
+from tests.integration.next_schema import NEXT, NOW, REVISIONS, add_step
 from toolroll.errors import StoreUnavailable
 from toolroll.registry.registry import Registry
 from toolroll.registry.store import schema, tables
@@ -41,11 +41,11 @@ def test_an_upgraded_registry_keeps_what_was_in_it(
     old_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     next_version(tmp_path / "migrations", monkeypatch)
-    with pytest.raises(StoreUnavailable, match="has schema 0001, this toolroll needs 0002"):
+    with pytest.raises(StoreUnavailable, match=f"has schema {NOW}, this toolroll needs {NEXT}"):
         Database.open(old_url, create=False, migrate=False)
     database = Database.open(old_url, create=False, migrate=True)
     with database.reading() as connection:
-        assert schema.revision_of(connection, database._address) == "0002"
+        assert schema.revision_of(connection, database._address) == NEXT
         assert connection.scalars(sa.text("SELECT owner FROM tools")).all() == ["nobody"]
     assert "notes" in names_of(database)
     database.close()
@@ -61,7 +61,7 @@ def test_an_upgrade_that_fails_changes_nothing(
     next_version(tmp_path / "fails", monkeypatch, then='op.execute("INSERT INTO nowhere VALUES (1)")')
     with pytest.raises(StoreUnavailable):
         Database.open(old_url, create=False, migrate=True)
-    with pytest.raises(StoreUnavailable, match="has schema 0001"):
+    with pytest.raises(StoreUnavailable, match=f"has schema {NOW}"):
         Database.open(old_url, create=False, migrate=False)
     monkeypatch.undo()
     database = Database.open(old_url, create=False, migrate=False)
@@ -96,6 +96,6 @@ def test_the_tables_change_only_with_a_step() -> None:
         tables.metadata.create_all(sa.create_mock_engine(url, note), checkfirst=False)
     digest = hashlib.sha256(" ".join(" ".join(sorted(statements)).split()).encode()).hexdigest()[:16]
     # Released databases have the tables of the last step. If this fails, add a step, as
-    # migrations/versions/0001_baseline.py says, then put the new digest here. Before the first release, only the digest.
-    assert {schema.REVISIONS[-1]: digest} == {"0001": "622e8c5b4ee297b0"}
+    # migrations/versions/0001_baseline.py says, then put the new digest here.
+    assert {schema.REVISIONS[-1]: digest} == {"0002": "40ea8598dab83c1f"}
     assert len([statement for statement in statements if "TRIGGER" in statement]) == 8

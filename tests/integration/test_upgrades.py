@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from tests.integration.next_schema import REVISIONS, Next, add_step
+from tests.integration.next_schema import NEXT, NOW, REVISIONS, Next, add_step
 from tests.integration.outcomes import eventually
 from toolroll import Context, Tool, Toolroll
 from toolroll.errors import NotFound, StoreUnavailable
@@ -102,7 +102,7 @@ def test_a_killed_upgrade_is_there_whole_or_not_at_all(
         try:
             database = Database.open(database_url, create=False, migrate=False)
         except StoreUnavailable as error:
-            assert "was made by a newer toolroll (schema 0002; this one knows up to 0001)" in str(error)
+            assert f"was made by a newer toolroll (schema {NEXT}; this one knows up to {NOW})" in str(error)
         else:  # nothing of the step is there, and this version works as before
             assert not done
             assert names_of(database) == {*tables.metadata.tables, schema.VERSION_TABLE}
@@ -168,7 +168,7 @@ def test_a_process_that_is_open_during_an_upgrade_goes_on_beside_the_next_versio
     old = Toolroll.open(database_url, embedder="none", poll_s=0.1, journal=tmp_path / "old")
     writer = Registry.open(database_url, actor="old")
     with old, writer, Next(database_url, folder, tmp_path / "next") as following:
-        assert "has schema 0001, this toolroll needs 0002" in following("open")
+        assert f"has schema {NOW}, this toolroll needs {NEXT}" in following("open")
         assert isinstance(following("upgrade"), int)
 
         # The version before selects, reports, talks and writes.

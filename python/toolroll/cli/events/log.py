@@ -90,14 +90,28 @@ def _joined(value: Any) -> Any:
 
 
 @command("prune", example="toolroll events prune --older-than 90d")
-@option("--older-than", "Such as 90d.", type=duration, required=True, metavar="AGE")
+@option("--older-than", "Events of this age: 90d.", type=duration, metavar="AGE", unset="none")
+@option(
+    "--figures-older-than",
+    "Also figures of whole days of this age, which `events analytics` prints: 400d.",
+    type=duration,
+    metavar="AGE",
+    unset="none",
+)
 @any_org_options
-def prune(options: WindowOptions, older_than: timedelta) -> None:
-    """Delete old events; the statistics of their outcomes stay."""
+def prune(options: WindowOptions, older_than: timedelta | None, figures_older_than: timedelta | None) -> None:
+    """Delete old events. The statistics of their outcomes and the figures of analytics stay."""
+    if older_than is None and figures_older_than is None:
+        raise click.UsageError("say what to delete: --older-than AGE, --figures-older-than AGE")
     with options.database() as database:
         from toolroll.registry.events import maintenance
 
-        deleted = maintenance.prune(database, events_s=older_than.total_seconds(), org=options.org)
+        deleted = maintenance.prune(
+            database,
+            events_s=None if older_than is None else older_than.total_seconds(),
+            rollups_s=None if figures_older_than is None else figures_older_than.total_seconds(),
+            org=options.org,
+        )
     print_result(options.json, {"events": deleted}, f"{deleted:,} events were deleted")
 
 

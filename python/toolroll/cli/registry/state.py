@@ -164,11 +164,17 @@ def upgrade(options: RegistryOptions) -> None:
     """Upgrade the registry's tables to this version of toolroll.
 
     It runs in one transaction. Make a backup first: older versions of toolroll then refuse the registry, so
-    upgrade them all.
+    upgrade them all. Afterwards it makes the statistics and figures that the new version has, organisation by
+    organisation; `toolroll events learning rebuild` does that again.
     """
     from toolroll.registry import status
 
     before, after = status.upgrade(options.catalog)
+    if before != after:
+        from toolroll.registry.events import maintenance
+
+        with options.database() as database:
+            maintenance.rebuild(database)
     result = "nothing to do" if before == after else f"upgraded from {before}"
     print_result(options.json, {"before": before, "after": after}, f"schema {after}: {result}")
 

@@ -8,17 +8,16 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from toolroll.registry.analytics.window import Window, events, json_fields, over_events, pairs, weighted
-from toolroll.registry.events.statistics import CALLED, SUCCEEDED
+from toolroll.registry.analytics.rollup_reader import over_rollups, total
+from toolroll.registry.analytics.window import Window, json_fields
 from toolroll.registry.store import tables
 from toolroll.registry.store.column_kinds import are_readable
 from toolroll.registry.store.database import Database
 from toolroll.registry.store.unreadable_rows import Conditions, UnreadableRows
 
-_FAILED = frozenset({"failed", "wanted_failed"})
 _MOST_FAILING = 5  # tools of a plugin in one answer
 
-_tools = tables.tools
+_tools, _calls = tables.tools, tables.tool_rollups
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,39 +56,32 @@ def plugin_calls(
     """The plugins with calls in the window, those with the most failures first.
 
     An organisation's plugin has the calls of that organisation, one of the platform those of all in the
-    window. unreadable: gets events that cannot be read.
+    window, whose first and last hour count as a whole. unreadable: gets sums that cannot be read.
     """
-    pair = pairs(database.dialect, events.c.called)
-    kind = pair.c.value
-
-    def sum_of(kinds: frozenset[Any]) -> sa.ColumnElement[float]:
-        return weighted(sa.case((kind.in_(sorted(kinds)), 1), else_=0))
-
+    columns = _calls.c
     # Several tools of a plugin may be called in one event, and each call counts.
     query = (
         sa.select(
-            events.c.org,
-            pair.c.key.label("tool"),
-            sum_of(CALLED).label("calls"),
-            sum_of(SUCCEEDED).label("succeeded"),
-            sum_of(_FAILED).label("failed"),
+            columns.org,
+            columns.tool,
+            *(total(columns[name]).label(name) for name in ("called", "succeeded", "failed")),
         )
-        .select_from(events, pair)
-        .where(kind.in_(sorted(CALLED)))
-        .group_by(events.c.org, pair.c.key)
+        .where(columns.called > 0)
+        .group_by(columns.org, columns.tool)
     )
 
     def read(connection: sa.Connection, where: Conditions) -> Sequence[Any]:
         return connection.execute(query.where(*where)).all()
 
-    rows = over_events(database, window.of(events), read, unreadable)
+    with database.reading() as connection:
+        rows = over_rollups(connection, _calls, window, read, unreadable)
     owners = _owners(database, window)
     found: dict[tuple[str, str], list[_ToolCalls]] = {}
     for row in rows:
         own = (row.org, row.tool)
         owner = own if own in owners else ("", row.tool)
         if owner in owners:
-            calls = _ToolCalls(row.tool, row.calls, row.succeeded, row.failed)
+            calls = _ToolCalls(row.tool, row.called, row.succeeded, row.failed)
             found.setdefault((owner[0], owners[owner]), []).append(calls)
     counted = (_of_plugin(org, plugin, tools) for (org, plugin), tools in found.items())
     return tuple(sorted(counted, key=lambda each: (-each.failed, -each.calls, each.org, each.plugin)))

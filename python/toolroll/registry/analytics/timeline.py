@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Literal
 
 import sqlalchemy as sa
 
-from toolroll.registry.analytics.window import Window, day, elements, events, hour, over_events, weighted
+from toolroll.registry.analytics.rollup_reader import over_rollups, total, whole_hours
+from toolroll.registry.analytics.window import Window, day, hour
+from toolroll.registry.events.rollups import OUTCOMES
+from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
 from toolroll.registry.store.unreadable_rows import Conditions, UnreadableRows
 
 Per = Literal["day", "hour"]
+
+_selections, _degraded = tables.selection_rollups, tables.degraded_rollups
 
 
 def timeline(
@@ -18,57 +24,72 @@ def timeline(
 ) -> dict[str, Any]:
     """The days or hours with selections, oldest first, and the parts that failed in some of them.
 
-    Times are in UTC. unreadable: gets events that cannot be read.
+    Times are in UTC; the window's first and last hour count as a whole. unreadable: gets sums that cannot be
+    read.
     """
-    columns, dialect = events.c, database.dialect
-    at = (day if per == "day" else hour)(dialect, columns.at).label("at")
-    points = (
+    with database.reading() as connection:
+        found = {
+            "points": over_rollups(
+                connection,
+                _selections,
+                window,
+                partial(_points, per),
+                unreadable,
+                by_hour=per == "hour",
+            ),
+            "degraded": over_rollups(connection, _degraded, window, _failures, unreadable),
+        }
+    return {**whole_hours(window).to_dict(), "per": per, **found}
+
+
+def _points(per: Per, connection: sa.Connection, where: Conditions) -> list[dict[str, Any]]:
+    columns = _selections.c
+    at = (day if per == "day" else hour)(connection.dialect.name, columns.at).label("at")
+    query = (
         sa.select(
             at,
-            weighted().label("events"),
-            weighted(sa.case((columns.outcome.is_not(None), 1), else_=0)).label("answered"),
-            weighted(sa.case((columns.outcome == "succeeded", 1), else_=0)).label("succeeded"),
-            weighted(columns.latency_us).label("latency_us"),
-            weighted(columns.tokens_total - columns.tokens_selected).label("saved"),
+            total(columns.selections).label("selections"),
+            total(sum((columns[name] for name in OUTCOMES[1:]), columns[OUTCOMES[0]])).label("answered"),
+            total(columns.succeeded).label("succeeded"),
+            total(columns.latency_us).label("latency_us"),
+            total(columns.tokens_total - columns.tokens_selected).label("saved"),
         )
+        .where(*where)
         .group_by(at)
         .order_by(at)
     )
-    failed = elements(dialect, columns.degraded)
-    failures = (
-        sa.select(
-            failed.c.value.label("part"),
-            weighted().label("events"),
-            sa.func.min(columns.at).label("first"),
-            sa.func.max(columns.at).label("last"),
-        )
-        .select_from(events, failed)
-        .group_by(failed.c.value)
-        .order_by(sa.desc("events"), failed.c.value)
-    )
-
-    def read(connection: sa.Connection, where: Conditions) -> dict[str, Any]:
-        return {
-            "points": [
-                {
-                    "at": row.at,
-                    "selections": round(row.events),
-                    "success": row.succeeded / row.answered if row.answered else None,
-                    "latency_us": row.latency_us / row.events,
-                    "saved": round(row.saved),
-                }
-                for row in connection.execute(points.where(*where))
-            ],
-            "degraded": [
-                {
-                    "part": row.part,
-                    "selections": round(row.events),
-                    "first": row.first.isoformat(),
-                    "last": row.last.isoformat(),
-                }
-                for row in connection.execute(failures.where(*where))
-            ],
+    return [
+        {
+            "at": row.at,
+            "selections": round(row.selections),
+            "success": row.succeeded / row.answered if row.answered else None,
+            "latency_us": row.latency_us / row.selections,
+            "saved": round(row.saved),
         }
+        for row in connection.execute(query)
+        if row.selections
+    ]
 
-    found = over_events(database, window.of(events), read, unreadable)
-    return {**window.to_dict(), "per": per, **found}
+
+def _failures(connection: sa.Connection, where: Conditions) -> list[dict[str, Any]]:
+    columns = _degraded.c
+    query = (
+        sa.select(
+            columns.part,
+            total(columns.selections).label("selections"),
+            sa.func.min(columns.first_at).label("first"),
+            sa.func.max(columns.last_at).label("last"),
+        )
+        .where(*where)
+        .group_by(columns.part)
+        .order_by(sa.desc("selections"), columns.part)
+    )
+    return [
+        {
+            "part": row.part,
+            "selections": round(row.selections),
+            "first": row.first.isoformat(),
+            "last": row.last.isoformat(),
+        }
+        for row in connection.execute(query)
+    ]

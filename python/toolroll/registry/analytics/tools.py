@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -16,15 +15,8 @@ from toolroll._core import Learned
 from toolroll.errors import InvalidInput
 from toolroll.learning.beta import quantile
 from toolroll.learning.effects import deltas
-from toolroll.registry.analytics.window import (
-    EVENT_COLUMNS,
-    Window,
-    elements,
-    events,
-    json_fields,
-    pairs,
-    weighted,
-)
+from toolroll.registry.analytics.rollup_reader import over_rollups, total, whole_hours
+from toolroll.registry.analytics.window import Window, json_fields
 from toolroll.registry.events.fold import DamagedOutcome, outcomes_of
 from toolroll.registry.events.rows import OutcomeRow, instant
 from toolroll.registry.events.statistics import LEVELS, RATES, SEED
@@ -36,6 +28,7 @@ from toolroll.registry.store.unreadable_rows import Conditions, UnreadableRows, 
 _CHUNK = 2_000  # outcomes in one fold
 
 _arms, _outcomes, _tools = tables.arm_statistics, tables.outcomes, tables.tools
+_calls, _selections = tables.tool_rollups, tables.selection_rollups
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +131,8 @@ def unused(
     """Active tools that were never selected, and those that were shown often and never called.
 
     An organisation's tool counts in that organisation's events only, a platform tool in all events.
-    shown_often: how many events without a call make a tool appear in the result. unreadable: gets events and
-    tools that cannot be read.
+    The window's first and last hour count as a whole. shown_often: how many events without a call make a
+    tool appear in the result. unreadable: gets sums and tools that cannot be read.
     """
     there = [
         _tools.c.deleted_at.is_(None),
@@ -150,14 +143,13 @@ def unused(
         there.append(_tools.c.org.in_({"", window.org}))
     of_tools = (_tools.c.org, _tools.c.name, _tools.c.toolkit, _tools.c.pinned, _tools.c.created_at)
     with database.reading() as connection:
-        shown, called, asked = over_readable(
-            connection, EVENT_COLUMNS, window.of(events), partial(_shown_and_called, connection), unreadable
-        )
+        shown, called = over_rollups(connection, _calls, window, _shown_and_called, unreadable)
+        asked = over_rollups(connection, _selections, window, _asked, unreadable)
         sound = readable(connection, of_tools, there, unreadable)
         order = (_tools.c.org, _tools.c.name)
         known = connection.execute(sa.select(*of_tools).where(*sound).order_by(*order)).all()
     return {
-        **window.to_dict(),
+        **whole_hours(window).to_dict(),
         "events": round(asked),
         "tools": len(known),
         "never_selected": [
@@ -183,26 +175,33 @@ def unused(
 
 def _shown_and_called(
     connection: sa.Connection, where: Conditions
-) -> tuple[dict[tuple[str, str], float], set[tuple[str, str]], float]:
-    """(organisation, tool) → in how many events it was shown, those that were called, and all events."""
-    dialect, columns = connection.dialect.name, events.c
-    element, pair = elements(dialect, columns.selected), pairs(dialect, columns.called)
-    shown_query = (
-        sa.select(columns.org, element.c.value.label("tool"), weighted().label("events"))
-        .select_from(events, element)
+) -> tuple[dict[tuple[str, str], float], set[tuple[str, str]]]:
+    """(organisation, tool) → in how many events it was shown; and those that were called."""
+    columns = _calls.c
+    query = (
+        sa.select(
+            columns.org,
+            columns.tool,
+            total(columns.selected).label("selected"),
+            sa.func.max(columns.reported).label("reported"),
+        )
         .where(*where)
-        .group_by(columns.org, element.c.value)
-    )
-    called_query = (
-        sa.select(columns.org, pair.c.key.label("tool")).select_from(events, pair).where(*where).distinct()
+        .group_by(columns.org, columns.tool)
     )
     shown: dict[tuple[str, str], float] = {}
-    for row in connection.execute(shown_query):
-        for org in {row.org, ""}:
-            shown[org, row.tool] = shown.get((org, row.tool), 0) + row.events
-    called = {(org, row.tool) for row in connection.execute(called_query) for org in (row.org, "")}
-    asked = connection.execute(sa.select(weighted()).where(*where)).scalar()
-    return shown, called, asked or 0.0
+    called: set[tuple[str, str]] = set()
+    for row in connection.execute(query):
+        for key in {(row.org, row.tool), ("", row.tool)}:
+            if row.selected:
+                shown[key] = shown.get(key, 0) + row.selected
+            if row.reported:
+                called.add(key)
+    return shown, called
+
+
+def _asked(connection: sa.Connection, where: Conditions) -> float:
+    """The number of selections."""
+    return connection.execute(sa.select(total(_selections.c.selections)).where(*where)).scalar() or 0.0
 
 
 @dataclass(frozen=True, slots=True)

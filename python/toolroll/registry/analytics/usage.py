@@ -8,13 +8,16 @@ from typing import Any, Literal
 import sqlalchemy as sa
 
 from toolroll.errors import InvalidInput
-from toolroll.registry.analytics.window import Window, day, elements, events, over_events, pairs, weighted
-from toolroll.registry.events.statistics import CALLED, SUCCEEDED
+from toolroll.registry.analytics.rollup_reader import over_rollups, total
+from toolroll.registry.analytics.window import Window, day
+from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
 from toolroll.registry.store.unreadable_rows import Conditions, UnreadableRows
 
 Of = Literal["selected", "called", "succeeded"]
 OF: tuple[Of, ...] = ("called", "selected", "succeeded")
+
+_tools = tables.tool_rollups
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,35 +56,26 @@ def heatmap(
     most_pages: int = 20,
     unreadable: UnreadableRows | None = None,
 ) -> Heatmap:
-    """Counts the events of each tool and page. unreadable: gets events that cannot be read."""
+    """Counts the events of each tool and page. unreadable: gets sums that cannot be read.
+
+    The window's first and last hour count as a whole.
+    """
     if of not in OF:
         raise InvalidInput(f"of: is {of!r:.80}, must be one of {', '.join(OF)}")
-    source = _source(database, of)
-    tool = source.c.value if of == "selected" else source.c.key
-    query = (
-        sa.select(tool.label("tool"), events.c.page, weighted().label("events"))
-        .select_from(events, source)
-        .group_by(tool, events.c.page)
+    number = total(_tools.c[of])
+    query = sa.select(_tools.c.tool, _tools.c.page, number.label("events")).group_by(
+        _tools.c.tool, _tools.c.page
     )
-    if of == "called":
-        query = query.where(source.c.value.in_(sorted(CALLED)))
-    elif of == "succeeded":
-        query = query.where(source.c.value.in_(sorted(SUCCEEDED)))
 
     def count(connection: sa.Connection, where: Conditions) -> dict[tuple[str, str], int]:
-        rows = connection.execute(query.where(*where))
+        rows = connection.execute(query.where(*where, _tools.c[of] > 0))
         return {(row.tool, row.page): round(row.events) for row in rows}
 
-    cells = over_events(database, window.of(events), count, unreadable)
+    with database.reading() as connection:
+        cells = over_rollups(connection, _tools, window, count, unreadable)
     tools, pages = _most(cells, 0)[:most_tools], _most(cells, 1)[:most_pages]
     counts = tuple(tuple(cells.get((tool, page), 0) for page in pages) for tool in tools)
     return Heatmap(of, tools, pages, counts, sum(cells.values()) - sum(map(sum, counts)))
-
-
-def _source(database: Database, of: Of) -> Any:
-    if of == "selected":
-        return elements(database.dialect, events.c.selected)
-    return pairs(database.dialect, events.c.called)
 
 
 def _most(cells: dict[tuple[str, str], int], axis: int) -> tuple[str, ...]:
@@ -116,30 +110,21 @@ class Hits:
 
 
 def hits(database: Database, window: Window, unreadable: UnreadableRows | None = None) -> tuple[Hits, ...]:
-    """The days with calls, oldest first. unreadable: gets events that cannot be read.
+    """The days with calls, oldest first. unreadable: gets sums that cannot be read.
 
-    A call by mistake (corrected) was not needed and does not count.
+    A call by mistake (corrected) was not needed and does not count. The window's first and last hour count
+    as a whole.
     """
-    dialect = database.dialect
-    pair, shown = pairs(dialect, events.c.called), elements(dialect, events.c.selected, "shown")
-    kind = pair.c.value
-    was_shown = sa.exists(sa.select(1).select_from(shown).where(shown.c.value == pair.c.key)).correlate(
-        events, pair
-    )
-    is_hit = sa.case(
-        (kind.in_(("succeeded", "failed", "called")), 1), (sa.and_(kind == "meant", was_shown), 1), else_=0
-    )
-    on = day(dialect, events.c.at).label("day")
+    on = day(database.dialect, _tools.c.at).label("day")
     query = (
-        sa.select(on, weighted().label("calls"), weighted(is_hit).label("hits"))
-        .select_from(events, pair)
-        .where(kind != "corrected")
+        sa.select(on, total(_tools.c.needed).label("calls"), total(_tools.c.hits).label("hits"))
         .group_by(on)
         .order_by(on)
     )
 
     def count(connection: sa.Connection, where: Conditions) -> tuple[Hits, ...]:
-        rows = connection.execute(query.where(*where))
+        rows = connection.execute(query.where(*where, _tools.c.needed > 0))
         return tuple(Hits(row.day, round(row.calls), round(row.hits)) for row in rows)
 
-    return over_events(database, window.of(events), count, unreadable)
+    with database.reading() as connection:
+        return over_rollups(connection, _tools, window, count, unreadable)

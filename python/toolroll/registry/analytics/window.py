@@ -93,14 +93,8 @@ def over_events(
         return over_readable(connection, EVENT_COLUMNS, where, partial(report, connection), unreadable)
 
 
-def elements(dialect: str, column: sa.ColumnElement[Any], name: str = "element") -> Any:
-    """A JSON list as rows with a text column `value`, joined to the row with the list."""
-    function = sa.func.json_array_elements_text if dialect == "postgresql" else sa.func.json_each
-    return function(column).table_valued(sa.column("value", sa.Text), name=name, joins_implicitly=True)
-
-
 def pairs(dialect: str, column: sa.ColumnElement[Any], name: str = "pair") -> Any:
-    """A JSON object as rows with text columns `key` and `value`, joined likewise."""
+    """A JSON object as rows with text columns `key` and `value`, joined to the row with the object."""
     function = sa.func.json_each_text if dialect == "postgresql" else sa.func.json_each
     return function(column).table_valued(
         sa.column("key", sa.Text), sa.column("value", sa.Text), name=name, joins_implicitly=True
@@ -119,8 +113,3 @@ def hour(dialect: str, column: sa.ColumnElement[datetime]) -> sa.ColumnElement[s
     if dialect == "postgresql":
         return sa.func.to_char(sa.func.timezone("UTC", column), 'YYYY-MM-DD"T"HH24:00"Z"')
     return sa.func.strftime("%Y-%m-%dT%H:00Z", column)
-
-
-def length(column: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
-    """The length of a JSON list."""
-    return sa.func.json_array_length(column)

@@ -1,6 +1,7 @@
 """Writes events and outcomes to the store, each outcome exactly once.
 
-A batch is one transaction: events, outcomes, the statistics, and the summary in each event's row. Writers of
+A batch is one transaction: events, outcomes, the statistics, the sums of events, and the summary in each
+event's row. Writers of
 one organisation wait for each other at its row in `learning_state`. So its outcomes have consecutive numbers
 that commit in order. What is new in a report is decided under that lock, against all earlier reports on its
 event: writing a batch again, when nobody knows whether it was committed, adds nothing.
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta, timezone
 from typing import Any, TypeAlias
@@ -24,7 +25,7 @@ from toolroll.learning.deduplication import EventState, closing_weight, deduplic
 from toolroll.learning.effects import EFFECTS
 from toolroll.learning.exposure import Exposure
 from toolroll.learning.outcomes import Report
-from toolroll.registry.events import statistics
+from toolroll.registry.events import rollups, statistics
 from toolroll.registry.events.details import EntryReader, event_vector, is_packed_with, packed_event
 from toolroll.registry.events.logged_tools import LoggedTool, ToolNumbers
 from toolroll.registry.events.receipts import LIFETIME_S
@@ -191,10 +192,11 @@ class _Batch:
         first = lock(self._connection, orgs)
         self._seqs = dict(first)
         numbers = self._cache.tools.of(self._connection, _tools_in(events, reports, self._cache.tools))
+        ids = {event["event_id"] for event in events} | {report.exposure.event_id for report in reports}
+        stored = rollups.stored(self._connection, ids)
         packed = (packed_event(event, numbers) for event in events)
         add_missing(self._connection, tables.selection_events, packed)
         self._result.events = len(events)
-        ids = {event["event_id"] for event in events} | {report.exposure.event_id for report in reports}
         before = self._outcomes_of(ids)
         for event_id, rows in before.items():
             self._settled[event_id] = settled_after(rows)
@@ -216,8 +218,10 @@ class _Batch:
         for event in events:  # a report may come before its event
             if event["event_id"] in before:
                 changed.setdefault(event["event_id"], before[event["event_id"]][-1].received_at)
-        self._summarise(changed)
-        self._mark_logged({one.exposure.event_id for one in reports if one.is_logged})
+        said = self._summarise(changed)
+        logged = {one.exposure.event_id for one in reports if one.is_logged}
+        self._mark_logged(logged)
+        self._roll_up(events, stored, said, logged)
         self._advance()
         self._result.seqs = {org: seq for org, (seq, _) in self._seqs.items()}
         return self._result
@@ -325,13 +329,37 @@ class _Batch:
         ]
         add_missing(self._connection, table, rows)
 
-    def _summarise(self, changed: Mapping[str, float]) -> None:
-        def rows() -> Iterator[dict[str, Any]]:
-            for event_id, at in changed.items():
-                called, outcome = summary(self._settled[event_id])
-                yield {"event_id": event_id, "called": called, "outcome": outcome, "recorded_at": instant(at)}
+    def _summarise(self, changed: Mapping[str, float]) -> dict[str, dict[str, Any]]:
+        """Writes the summaries of events. Returns event → its columns `called` and `outcome`."""
+        said = {
+            event_id: dict(zip(("called", "outcome"), summary(self._settled[event_id]), strict=True))
+            for event_id in changed
+        }
+        rows = (
+            {"event_id": event_id, **said[event_id], "recorded_at": instant(at)}
+            for event_id, at in changed.items()
+        )
+        update(self._connection, tables.selection_events, rows)
+        return said
 
-        update(self._connection, tables.selection_events, rows())
+    def _roll_up(
+        self,
+        events: Sequence[Mapping[str, Any]],
+        stored: Mapping[str, rollups.Row],
+        said: Mapping[str, Mapping[str, Any]],
+        logged: Collection[str],
+    ) -> None:
+        """Adds what this batch changed to the sums of events.
+
+        stored: the events of this batch that the store had. said: what `_summarise` wrote. logged: what
+        `_mark_logged` marked.
+        """
+        added, yielder = rollups.Rollups(), GilYielder()
+        for event_id, event in {**{event["event_id"]: event for event in events}, **stored}.items():
+            yielder()
+            share = {"share": 1.0} if event_id in logged else {}
+            added.change(stored.get(event_id), {**event, **said.get(event_id, {}), **share})
+        added.write(self._connection)
 
     def _mark_logged(self, event_ids: Iterable[str]) -> None:
         """Notes that events like these are all logged, so that each counts once and stands for no other."""
@@ -356,7 +384,8 @@ def lock(connection: sa.Connection, orgs: Iterable[str]) -> dict[str, State]:
     table = tables.learning_state
     wanted = sorted(set(orgs))
     add_missing(connection, table, [{"org": org, "seq": 0, "epoch": 0} for org in wanted])
-    query = sa.select(table).where(table.c.org.in_(wanted)).order_by(table.c.org).with_for_update()
+    columns = (table.c.org, table.c.seq, table.c.epoch)
+    query = sa.select(*columns).where(table.c.org.in_(wanted)).order_by(table.c.org).with_for_update()
     return {row.org: (row.seq, row.epoch) for row in connection.execute(query)}
 
 

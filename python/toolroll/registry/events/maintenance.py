@@ -12,7 +12,7 @@ from sqlalchemy.dialects.postgresql import REGCLASS
 
 from toolroll._gil import batches
 from toolroll.errors import InvalidInput, quoted
-from toolroll.registry.events import statistics
+from toolroll.registry.events import rollups, statistics
 from toolroll.registry.events.details import EntryReader
 from toolroll.registry.events.fold import DamagedOutcome, outcomes_of
 from toolroll.registry.events.ingest import lock
@@ -26,6 +26,7 @@ from toolroll.registry.store.unreadable_rows import UnreadableRows
 _READ = 500  # outcomes that are decoded at once
 _SOME = 5_000  # events that one transaction deletes
 _LOGS = (tables.selection_events, tables.outcomes, tables.logged_tools)
+ROLLUPS_S = 400 * 86_400.0  # how long the sums of events are kept, if events are pruned at all
 _DAYS_COUNTED = 3  # how long the counts of reporters are kept
 
 
@@ -164,14 +165,15 @@ def _tools_of(reader: EntryReader, rows: Sequence[Row]) -> list[Row]:
 def rebuild(
     database: Database, orgs: Iterable[str] | None = None, unreadable: UnreadableRows | None = None
 ) -> dict[str, int]:
-    """Rebuilds the statistics from the outcomes, organisation by organisation.
+    """Rebuilds the statistics from the outcomes and the sums from the events, organisation by organisation.
 
-    unreadable: gets outcomes that cannot be read, and so do not count. It also gets organisations whose
-    number of outcomes cannot be read; their statistics stay as they are.
+    The sums of days of which events were deleted stay.
+
+    unreadable: gets outcomes and events that cannot be read, and so do not count. It also gets organisations
+    whose number of outcomes cannot be read; their statistics stay as they are.
 
     Returns:
-        Organisation → how many rows of the table differed from the outcomes; only damage makes it more than
-        0.
+        Organisation → how many rows differed from the outcomes and events; only damage makes it more than 0.
     """
     unreadable, state = UnreadableRows() if unreadable is None else unreadable, tables.learning_state
     with database.reading() as connection:
@@ -186,17 +188,27 @@ def rebuild(
             outcomes = outcomes_of(connection, org, damaged=damaged)
             after = statistics.rebuild(connection, org, outcomes)
             wrong[org] = sum(before.get(key) != after.get(key) for key in before.keys() | after.keys())
+            try:
+                wrong[org] += rollups.rebuild(connection, org, unreadable)
+            except DamagedRow:
+                unreadable.add(state, org)
         for lost in damaged:
             unreadable.add(tables.outcomes, org, *(() if lost.seq is None else (lost.seq,)))
     return wrong
 
 
 def prune(
-    database: Database, *, events_s: float | None = None, org: str | None = None, now: datetime | None = None
+    database: Database,
+    *,
+    events_s: float | None = None,
+    rollups_s: float | None = None,
+    org: str | None = None,
+    now: datetime | None = None,
 ) -> int:
-    """Deletes old events, and counts of reporters that no longer matter. Outcomes stay.
+    """Deletes old events, old sums of events, and counts of reporters that no longer matter. Outcomes stay.
 
-    events_s: how old an event may be, in seconds; None keeps all. org: only this organisation's events.
+    events_s, rollups_s: how old an event, and the day of a sum, may be, in seconds; None keeps all. org: only
+    those of this organisation.
 
     Returns:
         The number of deleted events.
@@ -204,8 +216,9 @@ def prune(
     Raises:
         StoreUnavailable: some of them may be deleted.
     """
-    if events_s is not None and not events_s >= 0:
-        raise InvalidInput(f"prune: the age is {quoted(events_s)}, must be seconds of at least 0")
+    for age in (events_s, rollups_s):
+        if age is not None and not age >= 0:
+            raise InvalidInput(f"prune: the age is {quoted(age)}, must be seconds of at least 0")
     now = now or datetime.now(timezone.utc)
     gone = 0
     while events_s is not None:
@@ -213,6 +226,8 @@ def prune(
         gone += some
         if some < _SOME:
             break
+    if rollups_s is not None:
+        delete_old_rollups(database, now - timedelta(seconds=rollups_s), org)
     delete_old_counts(database, now)
     return gone
 
@@ -230,12 +245,22 @@ def delete_old_events(database: Database, before: datetime, most: int, org: str 
         if connection.execute(old.limit(1)).first() is None:
             return 0
     with database.recording() as connection:
+        rollups.note_deletion(connection, before, org)
         # a locked event is being deleted by another process, or a late report changes it
         query = old.order_by(table.c.at).limit(most).with_for_update(skip_locked=True)
         ids = connection.execute(query).scalars().all()
         for some in batches(ids, 500):
             connection.execute(sa.delete(table).where(table.c.event_id.in_(some)))
     return len(ids)
+
+
+def delete_old_rollups(database: Database, before: datetime, org: str | None = None) -> None:
+    """Deletes the sums of days that ended before this time."""
+    with database.reading() as connection:
+        if not rollups.are_older(connection, before, org):
+            return
+    with database.recording() as connection:
+        rollups.delete_old(connection, before, org)
 
 
 def delete_old_counts(database: Database, now: datetime) -> None:

@@ -39,7 +39,13 @@ from toolroll.registry.events.event_row import SelectionOrigin, event_row
 from toolroll.registry.events.ingest import IngestCache, IngestResult, ingest, is_due
 from toolroll.registry.events.inspection import Inspection
 from toolroll.registry.events.journal import SYNC_EVERY_S, Journal
-from toolroll.registry.events.maintenance import delete_old_counts, delete_old_events, stored_bytes
+from toolroll.registry.events.maintenance import (
+    ROLLUPS_S,
+    delete_old_counts,
+    delete_old_events,
+    delete_old_rollups,
+    stored_bytes,
+)
 from toolroll.registry.events.receipts import LIFETIME_S
 from toolroll.registry.events.rows import Messages, ReceivedReport, check_steps, exposure_of_event, normal
 from toolroll.registry.store.database import Database, words
@@ -499,6 +505,7 @@ class EventWriter:
         if gone == _PRUNED:
             return True
         delete_old_counts(self._database, now)
+        delete_old_rollups(self._database, now - timedelta(seconds=ROLLUPS_S))
         self._pruned_at = time.monotonic()
         return False
 

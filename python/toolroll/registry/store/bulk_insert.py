@@ -58,6 +58,25 @@ def upsert(connection: sa.Connection, table: sa.Table, rows: Iterable[Row]) -> N
     _write(connection, table, rows, f" ON CONFLICT ({keys}) DO UPDATE SET ")
 
 
+def accumulate(connection: sa.Connection, table: sa.Table, rows: Iterable[Row]) -> None:
+    """Inserts rows, and yields the GIL in between; adds a row's numbers to those of the row with its key.
+
+    Of columns with these names, `first_at` becomes the earlier time, and `last_at` the later one.
+    """
+    quote, dialect = connection.dialect.identifier_preparer.quote, connection.dialect
+    into = quote(table.name)
+    least, most = ("LEAST", "GREATEST") if dialect.name == "postgresql" else ("MIN", "MAX")
+    sums = []
+    for column in table.c:
+        if not column.primary_key:
+            name = quote(column.name)
+            old, new = f"{into}.{name}", f"excluded.{name}"
+            chosen = {"first_at": f"{least}({old}, {new})", "last_at": f"{most}({old}, {new})"}
+            sums.append(f"{name} = {chosen.get(column.name, f'{old} + {new}')}")
+    keys = ", ".join(quote(column.name) for column in table.primary_key)
+    _write(connection, table, rows, f" ON CONFLICT ({keys}) DO UPDATE SET {', '.join(sums)}", at_once=True)
+
+
 def update(connection: sa.Connection, table: sa.Table, rows: Iterable[Row]) -> None:
     """Sets columns of the rows with these keys, and yields the GIL in between; skips a key without a row.
 
@@ -82,7 +101,15 @@ def update(connection: sa.Connection, table: sa.Table, rows: Iterable[Row]) -> N
         )
 
 
-def _write(connection: sa.Connection, table: sa.Table, rows: Iterable[Row], on_conflict: str) -> None:
+def _write(
+    connection: sa.Connection,
+    table: sa.Table,
+    rows: Iterable[Row],
+    on_conflict: str,
+    *,
+    at_once: bool = False,
+) -> None:
+    """Inserts rows. at_once: several in a statement on PostgreSQL, too."""
     rest = iter(rows)
     if (first := next(rest, None)) is None:
         return
@@ -94,7 +121,7 @@ def _write(connection: sa.Connection, table: sa.Table, rows: Iterable[Row], on_c
     is_postgresql = connection.dialect.name == "postgresql"
     marks = ["%s" if is_postgresql else "?"] * len(first)
     for values in _converted(chain((first,), rest), _converter(connection, table, first)):
-        if is_postgresql:
+        if is_postgresql and not at_once:
             statement = f"INSERT INTO {into} VALUES {_row_marks(marks, 1)}{on_conflict}"
             connection.exec_driver_sql(statement, values)
         else:  # One statement: with one for each row, SQLite's driver waits for the GIL after each row.

@@ -10,7 +10,7 @@ from toolroll.errors import NotFound, StoreUnavailable
 from toolroll.registry.store import tables
 from toolroll.registry.store.url import Address
 
-REVISIONS = ("0001",)  # the steps under migrations/versions, oldest first
+REVISIONS = ("0001", "0002")  # the steps under migrations/versions, oldest first
 MIGRATIONS = Path(__file__).parent / "migrations"
 VERSION_TABLE = "toolroll_version"
 OLDEST_POSTGRESQL = 15

@@ -399,6 +399,48 @@ selection_events = sa.Table(
     sa.Index(None, "at"),
 )
 
+
+def _rollup(table: str, key: tuple[str, ...], numbers: tuple[str, ...], *, has_times: bool) -> sa.Table:
+    """Sums of events by hour and by day, as `events.rollups` makes them: thousandths, but `logged`.
+
+    key: what an organisation's cells of one hour differ by. has_times: whether a cell has the times of its
+    first and its last event.
+    """
+    bucket = {"bucket": sa.Integer}
+    return sa.Table(
+        table,
+        metadata,
+        sa.Column("org", Words, nullable=False),
+        sa.Column("hours", sa.Integer, nullable=False, autoincrement=False),  # of the cell: 1 or 24
+        sa.Column("at", Instant, nullable=False),  # when it begins, in UTC
+        *(sa.Column(name, bucket.get(name, Words), nullable=False, autoincrement=False) for name in key),
+        *(sa.Column(name, Number, nullable=False) for name in numbers),
+        *(sa.Column(name, Instant, nullable=False) for name in ("first_at", "last_at") if has_times),
+        sa.PrimaryKeyConstraint("org", "hours", "at", *key),
+        sa.Index(None, "hours", "at"),
+    )
+
+
+selection_rollups = _rollup(
+    "selection_rollups",
+    ("page", "profile", "experiment", "variant"),
+    (
+        *("logged", "selections", "succeeded", "failed", "corrected", "wanted", "called", "unused"),
+        *("latency_us", "tokens_selected", "tokens_total", "tools"),
+    ),
+    has_times=True,
+)
+tool_rollups = _rollup(
+    "tool_rollups",
+    ("page", "tool"),
+    # Events that showed the tool, that have an outcome of it, with calls of it, with successful and failed
+    # calls, that needed it, and those of them that showed it.
+    ("selected", "reported", "called", "succeeded", "failed", "needed", "hits"),
+    has_times=False,
+)
+latency_rollups = _rollup("latency_rollups", ("bucket",), ("selections",), has_times=False)
+degraded_rollups = _rollup("degraded_rollups", ("part",), ("selections",), has_times=True)
+
 # One row for each report that changed something, in the order in which reports count. Rows are only added; a
 # voided row no longer counts.
 outcomes = sa.Table(
@@ -444,6 +486,7 @@ learning_state = sa.Table(
     sa.Column("org", Words, primary_key=True),
     sa.Column("seq", Number, nullable=False),
     sa.Column("epoch", Number, nullable=False),  # raised when outcomes are voided: followers then fold again
+    sa.Column("events_since", Instant),  # the first day of which no event was deleted; NULL: all are there
 )
 
 # Results of the fold over the outcomes, so that a new process need not read all of them.
@@ -602,5 +645,6 @@ registry_state = sa.Table(
     sa.Column("tiers", Json, nullable=False),
     sa.Column("tiers_checksum", Words, nullable=False),  # see checksums.py
     sa.Column("created_at", Instant, nullable=False),
+    sa.Column("events_since", Instant),  # as in `learning_state`, for all organisations
     sa.CheckConstraint("id = 1", name="one_row"),
 )

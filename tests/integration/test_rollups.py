@@ -1,0 +1,240 @@
+"""The sums of events are those of the events, whatever came in which order, and stay when events go."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from tests.integration.logged import event
+from tests.integration.outcomes import exposure, said
+from toolroll.registry.analytics.metrics import metrics
+from toolroll.registry.analytics.plugin_calls import plugin_calls
+from toolroll.registry.analytics.timeline import timeline
+from toolroll.registry.analytics.tools import unused
+from toolroll.registry.analytics.usage import heatmap, hits
+from toolroll.registry.analytics.window import Window
+from toolroll.registry.events import rollups
+from toolroll.registry.events.ingest import ingest
+from toolroll.registry.events.maintenance import prune, rebuild
+from toolroll.registry.events.rows import ReceivedReport
+from toolroll.registry.registry import Registry
+from toolroll.registry.store import tables
+from toolroll.registry.store.database import Database
+from toolroll.registry.store.unreadable_rows import UnreadableRows
+from toolroll.tools import Tool
+
+ALL = Window()
+ORGS = ("", "acme", "globex")
+BEGIN = datetime(2026, 3, 1, tzinfo=timezone.utc)
+TOOLS = [f"tool_{at}" for at in range(9)]
+CALLED = ("succeeded", "failed", "called", "corrected")
+
+
+def some_batches(seed: int, count: int = 120) -> Iterator[tuple[list[dict[str, Any]], list[ReceivedReport]]]:
+    """Events and reports on them: late, partial, revised, before their events, and batches that come twice."""
+    draws = random.Random(seed)
+    reports: list[ReceivedReport] = []
+    events = []
+    for at in range(count):
+        shown = draws.sample(TOOLS, 4)
+        when = BEGIN + timedelta(minutes=draws.randrange(3 * 24 * 60))
+        org = draws.choice(ORGS)
+        one = exposure(f"{seed:08x}{at:08x}", *shown, org=org, at=when.timestamp())
+        events.append(
+            {
+                **event(event_id=one.event_id, org=org, at=when, selected=shown, tools=[]),
+                "page": draws.choice(["home", "crm", ""]),
+                "profile": draws.choice(["default", "learned"]),
+                "latency_us": draws.lognormvariate(5, 1),
+                "degraded": draws.choice([[], [], ["embedder"], ["embedder", "routes"]]),
+                "share": draws.choice([1.0, 1.0, 0.3, 0.01]),
+            }
+        )
+        for _ in range(draws.choice([0, 0, 1, 1, 2, 3])):
+            kinds = {name: draws.choice(CALLED) for name in draws.sample(shown, draws.randrange(3))}
+            report = said(
+                one, kinds, final=draws.random() < 0.7, after=draws.choice([1.0, 50.0, 40 * 86_400.0])
+            )
+            reports.append(
+                ReceivedReport(report.exposure, report.report, report.at, is_logged=draws.random() < 0.5)
+            )
+    draws.shuffle(events)
+    draws.shuffle(reports)
+    while events or reports:
+        some, few = draws.randrange(12), draws.randrange(12)
+        batch = events[:some], reports[:few]
+        del events[:some], reports[:few]
+        yield batch
+        if draws.random() < 0.2:  # nobody knew whether it was written
+            yield batch
+
+
+def fill(database: Database, seed: int, count: int = 120) -> None:
+    for events, reports in some_batches(seed, count):
+        ingest(database, events, reports)
+
+
+def rows_of_events(database: Database) -> list[Mapping[str, Any]]:
+    with database.reading() as connection:
+        return [dict(row._mapping) for row in connection.execute(sa.select(tables.selection_events))]
+
+
+def cells(database: Database) -> dict[str, list[tuple[Any, ...]]]:
+    with database.reading() as connection:
+        return {
+            table.name: sorted(
+                tuple(row)
+                for row in connection.execute(sa.select(table))
+                if any(value for column, value in zip(table.c, row, strict=True) if not column.primary_key)
+            )
+            for table in rollups.TABLES
+        }
+
+
+def weight(row: Mapping[str, Any]) -> float:
+    return round(1_000 / row["share"]) / 1_000
+
+
+def by_hand(rows: Sequence[Mapping[str, Any]]) -> dict[str, Counter[Any]]:
+    """The plainest counts over events."""
+    found: dict[str, Counter[Any]] = {
+        name: Counter() for name in ("days", "outcomes", "selected", "called", "hits")
+    }
+    for row in rows:
+        found["days"][f"{row['at']:%Y-%m-%d}"] += weight(row)
+        found["outcomes"][row["outcome"]] += weight(row)
+        for name in row["selected"]:
+            found["selected"][name, row["page"]] += weight(row)
+        for name, kind in (row["called"] or {}).items():
+            found["called"][name, row["page"]] += weight(row)
+            found["hits"][f"{row['at']:%Y-%m-%d}"] += (kind != "corrected") * weight(row)
+    return found
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_reports_by_sums_are_the_counts_of_the_events_that_are_there(database: Database, seed: int) -> None:
+    fill(database, seed)
+    rows = rows_of_events(database)
+    assert len(rows) == 120 and any(row["called"] for row in rows)
+    for org in (None, *ORGS):
+        expected = by_hand([row for row in rows if org in (None, row["org"])])
+        window = Window(org)
+        found = metrics(database, window)
+        assert found["total"] == round(sum(expected["days"].values()))
+        assert found["logged"] == sum(org in (None, row["org"]) for row in rows)
+        for outcome in ("succeeded", "failed", "corrected", "unused"):
+            assert found["outcomes"][outcome] == round(expected["outcomes"][outcome])
+        days = {point["at"]: point["selections"] for point in timeline(database, window)["points"]}
+        assert days == {at: round(number) for at, number in expected["days"].items()}
+        for of in ("selected", "called"):
+            table = heatmap(database, window, of)  # type: ignore[arg-type]
+            pairs = {
+                (tool, page): count
+                for tool, row in zip(table.tools, table.counts, strict=True)
+                for page, count in zip(table.pages, row, strict=True)
+                if count
+            }
+            assert pairs == {pair: round(number) for pair, number in expected[of].items() if number}
+        needed = {day.day: day.calls for day in hits(database, window)}
+        assert needed == {at: round(number) for at, number in expected["hits"].items() if number}
+
+
+@pytest.mark.parametrize("seed", range(3, 7))
+def test_sums_kept_as_events_arrive_are_those_made_of_the_events(database: Database, seed: int) -> None:
+    fill(database, seed)
+    before = cells(database)
+    assert set(rebuild(database).values()) == {0}
+    with database.recording() as connection:
+        for table in rollups.TABLES:
+            connection.execute(sa.delete(table))
+    assert sum(rebuild(database).values()) > 0
+    assert cells(database) == before
+    assert set(rebuild(database).values()) == {0}
+
+
+def test_a_window_reads_days_and_the_hours_before_and_after_them(database: Database) -> None:
+    fill(database, 8)
+    rows = rows_of_events(database)
+    draws = random.Random(8)
+    for _ in range(40):
+        begin, end = sorted(draws.sample(range(-5, 3 * 24 + 5), 2))
+        since, until = BEGIN + timedelta(hours=begin), BEGIN + timedelta(hours=end)
+        for window in (Window("acme", since, until), Window(None, since), Window(None, None, until)):
+            mine = [
+                row
+                for row in rows
+                if (window.org in (None, row["org"]))
+                and (window.since is None or row["at"] >= window.since)
+                and (window.until is None or row["at"] < window.until)
+            ]
+            assert metrics(database, window)["logged"] == len(mine)
+            for per in ("day", "hour"):
+                points = timeline(database, window, per)["points"]  # type: ignore[arg-type]
+                assert sum(point["selections"] for point in points) == pytest.approx(
+                    sum(map(weight, mine)), abs=len(points) / 2 + 1
+                )
+
+
+def test_a_window_begins_and_ends_with_whole_hours_and_says_so(database: Database) -> None:
+    at = BEGIN + timedelta(hours=5, minutes=10)
+    ingest(database, [{**event(at=at), "tools": []}], [])
+    found = metrics(database, Window(None, at + timedelta(minutes=10), at + timedelta(minutes=20)))
+    assert found["total"] == 1
+    assert (found["since"], found["until"]) == ("2026-03-01T05:00:00+00:00", "2026-03-01T06:00:00+00:00")
+
+
+def test_sums_stay_when_events_are_deleted_and_go_when_they_are_old_themselves(database: Database) -> None:
+    fill(database, 9)
+    before, total = cells(database), metrics(database, ALL)["total"]
+    now = BEGIN + timedelta(days=2, hours=7)
+    assert prune(database, events_s=86_400.0, now=now) > 0
+    assert prune(database, events_s=43_200.0, org="acme", now=now) > 0
+    assert metrics(database, ALL)["total"] == total
+    assert set(rebuild(database).values()) == {0}  # the days that lost events stay as they are
+    assert cells(database) == before
+    (row, *_) = [row for row in rows_of_events(database) if row["org"] == "globex" and row["at"] > now]
+    late = exposure(row["event_id"], *row["selected"], org="globex", at=row["at"].timestamp())
+    ingest(database, [], [said(late, dict.fromkeys(row["selected"], "failed"), after=2.0)])
+    assert set(rebuild(database).values()) == {0}
+    prune(database, rollups_s=3_600.0, now=now)
+    assert min(row[2] for row in cells(database)["selection_rollups"]) == BEGIN + timedelta(days=2)
+    assert set(rebuild(database).values()) == {0}
+
+
+def test_damaged_sums_are_left_out_and_named_until_they_are_made_again(database: Database) -> None:
+    if database.dialect != "sqlite":
+        pytest.skip("PostgreSQL stores no text in a number")
+    fill(database, 10)
+    sound = heatmap(database, ALL).counts
+    with database.recording() as connection:
+        connection.exec_driver_sql(
+            "UPDATE tool_rollups SET called = 'many' WHERE org = 'acme' AND page = 'crm'"
+        )
+    unreadable = UnreadableRows()
+    heatmap(database, ALL, unreadable=unreadable)
+    assert len(unreadable) > 0 and "of 'acme' cannot be read" in next(iter(unreadable))
+    assert rebuild(database)["acme"] > 0
+    assert heatmap(database, ALL).counts == sound
+
+
+def test_plugins_and_tools_of_an_organisation_are_told_by_sums(database: Database, database_url: str) -> None:
+    with Registry.open(database_url, actor="test", create=False) as registry:
+        registry.sync([Tool(name, f"What {name} does.") for name in TOOLS], plugin="mail", plugin_version="1")
+    fill(database, 11)
+    rows = [row for row in rows_of_events(database) if row["org"] == "acme"]
+    (found,) = plugin_calls(database, Window("acme"))
+    calls = [(kind, weight(row)) for row in rows for kind in (row["called"] or {}).values()]
+    assert found.calls == round(sum(number for _, number in calls))
+    assert found.failed == round(sum(number for kind, number in calls if kind == "failed"))
+    assert unused(database, Window("acme"))["events"] == round(sum(map(weight, rows)))
+
+
+@pytest.mark.parametrize("latency", [0.0, 1e-9, 0.5, 1.0, 67.3, 1e3, 123_456.7, 1e12])
+def test_a_bucket_is_within_a_hundredth_of_its_latencies(latency: float) -> None:
+    assert rollups.latency_of(rollups.bucket_of(latency)) == pytest.approx(max(latency, 1e-3), rel=0.008)

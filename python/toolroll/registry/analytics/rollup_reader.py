@@ -63,6 +63,6 @@ def _cells(table: sa.Table, window: Window, by_hour: bool) -> Conditions:
     return [*mine, sa.or_(sa.and_(hours == DAY, *days), *edges)]
 
 
-def total(column: sa.ColumnElement[Any]) -> sa.ColumnElement[float]:
+def total(column: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
     """The sum of a column, in selections, calls or whatever it counts."""
     return sa.func.sum(sa.cast(column, sa.Double)) / UNIT

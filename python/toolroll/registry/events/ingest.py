@@ -46,7 +46,7 @@ from toolroll.registry.store import tables
 from toolroll.registry.store.bulk_insert import add_missing, insert_in_batches, update, upsert
 from toolroll.registry.store.database import CHANNEL, Database
 from toolroll.registry.store.errors import is_damage
-from toolroll.registry.store.row_reader import UnreadableRow, read_rows
+from toolroll.registry.store.row_reader import Row, UnreadableRow, read_rows
 
 CLOSES_AFTER_S = 600.0  # an event that has only partial reports
 _MOST_DUE = 200
@@ -345,7 +345,7 @@ class _Batch:
     def _roll_up(
         self,
         events: Sequence[Mapping[str, Any]],
-        stored: Mapping[str, rollups.Row],
+        stored: Mapping[str, Row],
         said: Mapping[str, Mapping[str, Any]],
         logged: Collection[str],
     ) -> None:

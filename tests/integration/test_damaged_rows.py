@@ -74,7 +74,7 @@ def fill(url: str, tmp_path: Path) -> None:
             talk(roll, context)
         assert roll.flush(20)
         failed = {"degraded": ["routes"], "selected": [], "at": datetime.now(timezone.utc)}
-        write_events(roll._home.database, *(event(org=org, **failed) for org in ("", "acme", "globex")))
+        write_events(roll._home._database, *(event(org=org, **failed) for org in ("", "acme", "globex")))
 
 
 def talk(roll: Toolroll, context: Context) -> None:

@@ -155,15 +155,15 @@ def _packed_outcome(row: dict[str, Any], number_of: Mapping[LoggedTool, int]) ->
     return {**rest, "details": packed_entries(row["entries"], row["vector"], number_of)}
 
 
-def write_events(database: Database, *rows: dict[str, Any]) -> None:
-    """Writes events, and adds them to the sums."""
+def write_events(database: Database, *rows: dict[str, Any], is_added: bool = True) -> None:
+    """Writes events, and adds them to the sums unless told otherwise."""
     named = [{**row, "tools": _tools_of(row)} for row in rows]
     with database.recording() as connection:
         number_of = ToolNumbers().of(connection, [tool for row in named for tool in row["tools"]])
         packed = [packed_event(row, number_of) for row in named]
         connection.execute(sa.insert(tables.selection_events), packed)
         added = rollups.Rollups()
-        for row in rows:
+        for row in rows if is_added else ():
             added.change(None, row)
         added.write(connection)
 

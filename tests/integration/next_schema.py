@@ -47,6 +47,16 @@ def add_step(folder: Path, then: str = "") -> Path:
     return folder
 
 
+def names_of(database: Database) -> set[str]:
+    """The tables, without the partitions of PostgreSQL."""
+    with database.reading() as connection:
+        names = set(sa.inspect(connection).get_table_names())
+        if database.dialect == "postgresql":
+            parts = "SELECT relname FROM pg_class WHERE relispartition"
+            names -= set(connection.execute(sa.text(parts)).scalars())
+        return names
+
+
 class Next:
     """A process of the next version."""
 

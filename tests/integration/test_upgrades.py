@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from tests.integration.next_schema import NEXT, NOW, REVISIONS, Next, add_step
+from tests.integration.next_schema import NEXT, NOW, REVISIONS, Next, add_step, names_of
 from tests.integration.outcomes import eventually
 from toolroll import Context, Tool, Toolroll
 from toolroll.errors import NotFound, StoreUnavailable
@@ -75,11 +75,6 @@ def cycles(url: str, work: Callable[[Callable[[], None]], None], again: Callable
         again(done)
     print(f"{in_the_middle} killed before the end, which takes {took_s * 1e3:.0f} ms")
     assert in_the_middle
-
-
-def names_of(database: Database) -> set[str]:
-    with database.reading() as connection:
-        return set(sa.inspect(connection).get_table_names())
 
 
 @pytest.mark.timeout(1_200)

@@ -73,7 +73,7 @@ def find_event(
     unreadable = UnreadableRows() if unreadable is None else unreadable
     table = tables.outcomes
     with database.reading() as connection:
-        found = read_event(connection, event_id)
+        found = read_event(connection, event_id, org)
         if found is None or (org is not None and found.org != org):
             raise NotFound(
                 f"event {event_id!r:.80}: is not in the store; it may have been pruned, left out by "
@@ -82,7 +82,8 @@ def find_event(
         event = vars(found)
         event["shown"] = [tool.to_record() for tool in event["shown"]]
         columns = [table.c.org, *(table.c[name] for name in _REPORT), table.c.details]
-        rows = read_rows(connection, columns, table.c.event_id == event_id, order_by=(table.c.step,))
+        where = (table.c.org == found.org, table.c.event_id == event_id)
+        rows = read_rows(connection, columns, *where, order_by=(table.c.step,))
         sound = unreadable.without(table, rows)
         outcomes = unreadable.made(table, partial(_outcomes, EntryReader(connection)), sound)
     return {**_plain(event), "outcomes": outcomes}

@@ -175,10 +175,11 @@ def read_events(
         yield unreadable.made(table, reader, list(map(dict, rows)))
 
 
-def read_event(connection: sa.Connection, event_id: str) -> SimpleNamespace | None:
-    """One event; None if the store does not have it. Raises DamagedRow."""
+def read_event(connection: sa.Connection, event_id: str, org: str | None = None) -> SimpleNamespace | None:
+    """One event; None if the store does not have it. Raises DamagedRow. org: its organisation, if known."""
     table = tables.selection_events
-    for row in read_rows(connection, list(table.c), table.c.event_id == event_id):
+    mine = [] if org is None else [table.c.org == org]
+    for row in read_rows(connection, list(table.c), table.c.event_id == event_id, *mine):
         if isinstance(row, UnreadableRow):
             raise DamagedRow(f"event {event_id}: {row.problem}")
         try:

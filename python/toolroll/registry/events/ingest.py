@@ -51,6 +51,7 @@ from toolroll.registry.store.row_reader import Row, UnreadableRow, read_rows
 CLOSES_AFTER_S = 600.0  # an event that has only partial reports
 _MOST_DUE = 200
 _KEYS = 128  # keys in one query
+_MARGIN = timedelta(seconds=1)  # around the times of a batch
 
 _log = logging.getLogger("toolroll")
 
@@ -185,6 +186,7 @@ class _Batch:
         self._steps: Counter[str] = Counter()  # event → rows of outcomes
         self._added: dict[str, list[OutcomeRow]] = defaultdict(list)
         self._open: dict[str, ReceivedReport] = {}
+        self._within: tuple[Collection[str], datetime, datetime]  # organisations and times of the events
 
     def run(self, events: Sequence[Mapping[str, Any]], reports: Sequence[ReceivedReport]) -> IngestResult:
         reports = list(map(self._normal, reports))
@@ -193,7 +195,9 @@ class _Batch:
         self._seqs = dict(first)
         numbers = self._cache.tools.of(self._connection, _tools_in(events, reports, self._cache.tools))
         ids = {event["event_id"] for event in events} | {report.exposure.event_id for report in reports}
-        stored = rollups.stored(self._connection, ids)
+        times = [event["at"] for event in events] + [instant(report.exposure.at) for report in reports]
+        self._within = orgs, min(times) - _MARGIN, max(times) + _MARGIN
+        stored = rollups.stored(self._connection, ids, self._here(tables.selection_events))
         packed = (packed_event(event, numbers) for event in events)
         add_missing(self._connection, tables.selection_events, packed)
         self._result.events = len(events)
@@ -225,6 +229,11 @@ class _Batch:
         self._advance()
         self._result.seqs = {org: seq for org, (seq, _) in self._seqs.items()}
         return self._result
+
+    def _here(self, table: sa.Table) -> list[sa.ColumnElement[bool]]:
+        """True of rows of the organisations and the time of this batch: PostgreSQL skips other partitions."""
+        orgs, begin, end = self._within
+        return [table.c.org.in_(sorted(orgs)), table.c.at >= begin, table.c.at <= end]
 
     def _normal(self, report: ReceivedReport) -> ReceivedReport:
         self._yield_gil()
@@ -270,7 +279,7 @@ class _Batch:
         table, read = tables.outcomes, EntryReader(self._connection)
         found: list[OutcomeRow] = []
         for some in batches(sorted(event_ids), _KEYS):
-            query = sa.select(table).where(table.c.event_id.in_(some))
+            query = sa.select(table).where(table.c.event_id.in_(some), *self._here(table))
             found += outcome_rows(read, self._connection.execute(query).all())
         return by_event(found)
 
@@ -287,7 +296,7 @@ class _Batch:
         table = tables.selection_events
         for some in batches(lacking, _KEYS):
             query = sa.select(table.c.event_id, table.c.details, table.c.space).where(
-                table.c.event_id.in_(some)
+                table.c.event_id.in_(some), *self._here(table)
             )
             for row in self._connection.execute(query):
                 vector = event_vector(row.details)
@@ -316,7 +325,9 @@ class _Batch:
         table = tables.open_events
         closed = [event_id for event_id in self._open if self._settled[event_id].closed]
         for some in batches(sorted(closed), _KEYS):
-            self._connection.execute(sa.delete(table).where(table.c.event_id.in_(some)))
+            self._connection.execute(
+                sa.delete(table).where(table.c.org.in_(sorted(self._within[0])), table.c.event_id.in_(some))
+            )
         rows = [
             {
                 "event_id": event_id,
@@ -336,7 +347,12 @@ class _Batch:
             for event_id in changed
         }
         rows = (
-            {"event_id": event_id, **said[event_id], "recorded_at": instant(at)}
+            {
+                "org": self._orgs[event_id],
+                "event_id": event_id,
+                **said[event_id],
+                "recorded_at": instant(at),
+            }
             for event_id, at in changed.items()
         )
         update(self._connection, tables.selection_events, rows)
@@ -365,8 +381,8 @@ class _Batch:
         """Notes that events like these are all logged, so that each counts once and stands for no other."""
         table = tables.selection_events
         for some in batches(sorted(event_ids), _KEYS):
-            sampled = table.c.event_id.in_(some) & (table.c.share < 1)
-            self._connection.execute(sa.update(table).where(sampled).values(share=1.0))
+            sampled = [table.c.event_id.in_(some), table.c.share < 1, *self._here(table)]
+            self._connection.execute(sa.update(table).where(*sampled).values(share=1.0))
 
     def _advance(self) -> None:
         if not self._added:

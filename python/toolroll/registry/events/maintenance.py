@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from functools import partial
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import REGCLASS
@@ -16,7 +17,7 @@ from toolroll.registry.events import rollups, statistics
 from toolroll.registry.events.details import EntryReader
 from toolroll.registry.events.fold import DamagedOutcome, outcomes_of
 from toolroll.registry.events.ingest import lock
-from toolroll.registry.store import bulk_insert, tables
+from toolroll.registry.store import bulk_insert, partitions, tables
 from toolroll.registry.store.database import CHANNEL, Database, words
 from toolroll.registry.store.errors import DamagedRow
 from toolroll.registry.store.revision import revision_in
@@ -221,6 +222,8 @@ def prune(
             raise InvalidInput(f"prune: the age is {quoted(age)}, must be seconds of at least 0")
     now = now or datetime.now(timezone.utc)
     gone = 0
+    if events_s is not None and org is None and database.dialect == "postgresql":
+        gone += drop_old_months(database, now - timedelta(seconds=events_s))
     while events_s is not None:
         some = delete_old_events(database, now - timedelta(seconds=events_s), _SOME, org)
         gone += some
@@ -237,8 +240,11 @@ def delete_old_events(database: Database, before: datetime, most: int, org: str 
 
     One short transaction, which waits for no other writer's rows: any number of processes may do it at once.
     """
-    table = tables.selection_events
-    old = sa.select(table.c.event_id).where(table.c.at < before)
+    return _delete_old(database, tables.selection_events, before, most, org)
+
+
+def _delete_old(database: Database, table: Any, before: datetime, most: int, org: str | None = None) -> int:
+    old = sa.select(table.c.org, table.c.event_id).where(table.c.at < before)
     if org is not None:
         old = old.where(table.c.org == org)
     with database.reading() as connection:  # most often there are none, and writers need not be held up
@@ -248,10 +254,39 @@ def delete_old_events(database: Database, before: datetime, most: int, org: str 
         rollups.note_deletion(connection, before, org)
         # a locked event is being deleted by another process, or a late report changes it
         query = old.order_by(table.c.at).limit(most).with_for_update(skip_locked=True)
-        ids = connection.execute(query).scalars().all()
-        for some in batches(ids, 500):
-            connection.execute(sa.delete(table).where(table.c.event_id.in_(some)))
-    return len(ids)
+        keys = [tuple(row) for row in connection.execute(query)]
+        for some in batches(keys, 500):
+            place = sa.tuple_(table.c.org, table.c.event_id)
+            connection.execute(sa.delete(table).where(place.in_(some), table.c.at < before))
+    return len(keys)
+
+
+def drop_old_months(database: Database, before: datetime) -> int:
+    """Drops PostgreSQL's tables of months that ended before this time, and makes those of the next months.
+
+    Returns the number of events that went. One transaction, which waits half a second for others at most.
+
+    Raises:
+        StoreUnavailable: others use the tables; try again later.
+    """
+    table = tables.selection_events
+    with database.reading() as connection:
+        is_old = any(end <= before for _, end in partitions.months(connection, table))
+        ends = [partitions.covered_until(connection, each) for each in partitions.BY_MONTH]
+    ahead = datetime.now(timezone.utc) + timedelta(days=28 * partitions.AHEAD)
+    if any(end is None or end < ahead for end in ends):
+        with database.recording() as connection:
+            partitions.make_ahead(connection, datetime.now(timezone.utc))
+    if not is_old:
+        return 0
+    with database.recording() as connection:
+        rollups.note_deletion(connection, before, None)
+        return partitions.drop_before(connection, table, before)
+
+
+def delete_stray_events(database: Database, before: datetime, most: int) -> int:
+    """Deletes at most so many older events that no month has: those of PostgreSQL's default partition."""
+    return _delete_old(database, partitions.default_of(tables.selection_events), before, most)
 
 
 def delete_old_rollups(database: Database, before: datetime, org: str | None = None) -> None:
@@ -284,5 +319,10 @@ def stored_bytes(database: Database) -> int:
         if database.dialect == "sqlite":
             pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
             return int(pages) * int(connection.exec_driver_sql("PRAGMA page_size").scalar_one())
-        sizes = [sa.func.pg_total_relation_size(sa.cast(sa.literal(table.name), REGCLASS)) for table in _LOGS]
-        return sum(map(int, connection.execute(sa.select(*sizes)).one()))
+        names = [sa.cast(sa.literal(table.name), REGCLASS) for table in _LOGS]
+        parts = sa.union(
+            *(sa.select(sa.func.pg_partition_tree(name).table_valued("relid").c.relid) for name in names),
+            *(sa.select(name) for name in names),
+        ).subquery()
+        size = sa.func.sum(sa.func.pg_total_relation_size(parts.c[0]))
+        return int(connection.execute(sa.select(size)).scalar_one())

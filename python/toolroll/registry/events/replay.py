@@ -137,7 +137,7 @@ def replay(
 
 def _event(database: Database, event_id: str, org: str | None) -> SimpleNamespace:
     with database.reading() as connection:
-        event = read_event(connection, words(event_id, "event"))
+        event = read_event(connection, words(event_id, "event"), org)
     if event is None or (org is not None and event.org != org):
         raise NotFound(
             f"event {event_id!r:.80}: is not in the store; it was never there, or it has been pruned"

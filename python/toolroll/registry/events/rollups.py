@@ -23,7 +23,7 @@ from toolroll.registry.store import tables
 from toolroll.registry.store.bulk_insert import accumulate
 from toolroll.registry.store.errors import DamagedRow
 from toolroll.registry.store.row_reader import Row, UnreadableRow, read_rows
-from toolroll.registry.store.unreadable_rows import UnreadableRows
+from toolroll.registry.store.unreadable_rows import Conditions, UnreadableRows
 
 UNIT = 1_000  # numbers are thousandths: an event that sampling kept stands for a fraction of selections
 HOUR, DAY = 1, 24  # `hours` of a cell
@@ -212,11 +212,11 @@ def latency_of(bucket: int) -> float:
     return math.ldexp(0.5 + (step + 0.5) / (2 * _STEPS), exponent)
 
 
-def stored(connection: sa.Connection, event_ids: Iterable[str]) -> dict[str, Row]:
-    """Event → its `COLUMNS`, of those that the store has and that can be read."""
+def stored(connection: sa.Connection, event_ids: Iterable[str], where: Conditions) -> dict[str, Row]:
+    """Event → its `COLUMNS`, of those that meet the conditions and that can be read."""
     found: dict[str, Row] = {}
     for some in batches(sorted(event_ids), _SOME):
-        for row in read_rows(connection, COLUMNS, _events.c.event_id.in_(some)):
+        for row in read_rows(connection, COLUMNS, _events.c.event_id.in_(some), *where):
             if not isinstance(row, UnreadableRow):
                 found[row["event_id"]] = row
     return found

@@ -361,12 +361,12 @@ def by_event(rows: Sequence[OutcomeRow]) -> Mapping[str, list[OutcomeRow]]:
     return found
 
 
-def exposure_of_event(database: Database, event_id: str) -> Exposure | None:
-    """The exposure of an event; None if the store does not have it.
+def exposure_of_event(database: Database, event_id: str, org: str | None = None) -> Exposure | None:
+    """The exposure of an event; None if the store does not have it. org: its organisation, if known.
 
     Raises:
         StoreUnavailable: the store cannot be read.
     """
     with database.reading() as connection:
-        event = read_event(connection, event_id)
+        event = read_event(connection, event_id, org)
         return None if event is None else exposure_in(event)

@@ -44,6 +44,8 @@ from toolroll.registry.events.maintenance import (
     delete_old_counts,
     delete_old_events,
     delete_old_rollups,
+    delete_stray_events,
+    drop_old_months,
     stored_bytes,
 )
 from toolroll.registry.events.receipts import LIFETIME_S
@@ -307,7 +309,7 @@ class EventWriter:
         if found is None:
             words(event_id, "event")
             try:
-                found = self._pool.run(lambda: exposure_of_event(self._database, event_id), _LOOK_UP_S)
+                found = self._pool.run(lambda: exposure_of_event(self._database, event_id, org), _LOOK_UP_S)
             except (Overdue, Full) as error:
                 raise StoreUnavailable(f"event {event_id}: {error}", retry_after_s=1.0) from error
         if found is None or (org is not None and found.org != org):
@@ -500,7 +502,12 @@ class EventWriter:
         if self._events_s is None or time.monotonic() - self._pruned_at < _PRUNE_EVERY_S:
             return False
         now = datetime.now(timezone.utc)
-        gone = delete_old_events(self._database, now - timedelta(seconds=self._events_s), _PRUNED)
+        before = now - timedelta(seconds=self._events_s)
+        if self._database.dialect == "postgresql":  # a month at a time
+            self.counts.pruned += drop_old_months(self._database, before)
+            gone = delete_stray_events(self._database, before, _PRUNED)
+        else:
+            gone = delete_old_events(self._database, before, _PRUNED)
         self.counts.pruned += gone
         if gone == _PRUNED:
             return True

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
 from pathlib import Path
 
 import sqlalchemy as sa
 
 from toolroll.errors import NotFound, StoreUnavailable
-from toolroll.registry.store import tables
+from toolroll.registry.store import partitions, tables
 from toolroll.registry.store.url import Address
 
-REVISIONS = ("0001", "0002")  # the steps under migrations/versions, oldest first
+REVISIONS = ("0001", "0002", "0003")  # the steps under migrations/versions, oldest first
 MIGRATIONS = Path(__file__).parent / "migrations"
 VERSION_TABLE = "toolroll_version"
 OLDEST_POSTGRESQL = 15
@@ -101,6 +102,7 @@ def upgrade(connection: sa.Connection, address: Address) -> None:
         if address.dialect == "postgresql":
             _add_pgvector(connection, address)
         tables.metadata.create_all(connection, checkfirst=False)
+        partitions.make_ahead(connection, datetime.now(timezone.utc))
         command.stamp(config, "head")
     else:
         command.upgrade(config, "head")

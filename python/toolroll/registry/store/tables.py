@@ -25,6 +25,7 @@ Id = sa.String(32).with_variant(sa.String(32, collation="C"), "postgresql")  # u
 Json = sa.JSON(none_as_null=True)  # json, not jsonb, which sorts keys
 # SQLite numbers rows automatically only if the key is an INTEGER.
 Number = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+SESSION_PARTS = 8  # tables of sessions on PostgreSQL, so that autovacuum cleans them side by side
 
 
 def json_text(value: Any) -> str:
@@ -362,8 +363,8 @@ logged_tools = sa.Table(
 selection_events = sa.Table(
     "selection_events",
     metadata,
-    sa.Column("event_id", Id, primary_key=True),
     sa.Column("org", Words, nullable=False),
+    sa.Column("event_id", Id, nullable=False),
     sa.Column("at", Instant, nullable=False),
     sa.Column("reporter", Words, nullable=False),
     sa.Column("session", Words, nullable=False),
@@ -395,8 +396,17 @@ selection_events = sa.Table(
     sa.Column("called", NameMap(none_as_null=True)),  # tool → outcome
     sa.Column("outcome", Words),
     sa.Column("recorded_at", Instant),
+    sa.PrimaryKeyConstraint("org", "event_id", "at"),  # a key has the column of its partitions
     sa.Index(None, "org", "at"),
     sa.Index(None, "at"),
+    sa.Index(None, "event_id"),  # for people who know no organisation
+    postgresql_partition_by="RANGE (at)",
+)
+_also_run(
+    "CREATE TABLE selection_events_default PARTITION OF selection_events DEFAULT",
+    selection_events,
+    "after_create",
+    "postgresql",
 )
 
 
@@ -463,19 +473,24 @@ outcomes = sa.Table(
     sa.Column("closing_weight", sa.Double, nullable=False),  # the weight of the whole event
     sa.Column("space", Words, nullable=False),
     sa.Column("voided_at", Instant),
-    sa.PrimaryKeyConstraint("org", "seq"),
-    sa.UniqueConstraint("event_id", "step"),
+    sa.PrimaryKeyConstraint("org", "seq", "at"),
+    sa.UniqueConstraint("org", "event_id", "step", "at"),
     sa.Index(None, "org", "reporter"),
+    postgresql_partition_by="RANGE (at)",
+)
+_also_run(
+    "CREATE TABLE outcomes_default PARTITION OF outcomes DEFAULT", outcomes, "after_create", "postgresql"
 )
 
 # Events that have partial reports and are not closed yet.
 open_events = sa.Table(
     "open_events",
     metadata,
-    sa.Column("event_id", Id, primary_key=True),
     sa.Column("org", Words, nullable=False),
+    sa.Column("event_id", Id, nullable=False),
     sa.Column("closes_at", Instant, nullable=False),
     sa.Column("exposure", Json, nullable=False),
+    sa.PrimaryKeyConstraint("org", "event_id"),
     sa.Index(None, "closes_at"),
 )
 
@@ -616,7 +631,17 @@ sessions = sa.Table(
     sa.PrimaryKeyConstraint("org", "session"),
     sa.Index(None, "updated_at"),
     sa.Index(None, "expires_at"),
+    # Not by month: a session is written again and again, and its key must stay unique.
+    postgresql_partition_by="HASH (org)",
 )
+for _part in range(SESSION_PARTS):
+    _also_run(
+        f"CREATE TABLE sessions_{_part} PARTITION OF sessions "
+        f"FOR VALUES WITH (MODULUS {SESSION_PARTS}, REMAINDER {_part})",
+        sessions,
+        "after_create",
+        "postgresql",
+    )
 
 # The audit log. Append-only, by triggers.
 changes = sa.Table(

@@ -191,4 +191,4 @@ def _if_readable(column: sa.Column[Any], dialect: str) -> sa.ColumnElement[Any]:
 
 def _keys(table: sa.Table) -> list[sa.Column[Any]]:
     """The columns that name a row within its organisation."""
-    return [column for column in table.primary_key if column.name != "org"]
+    return [column for column in table.primary_key if column.name not in ("org", "at")]

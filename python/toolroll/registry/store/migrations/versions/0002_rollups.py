@@ -21,5 +21,5 @@ def upgrade() -> None:
     """Adds four tables and two columns."""
     for table in ("registry_state", "learning_state"):
         op.add_column(table, sa.Column("events_since", tables.Instant))
-    added = [tables.metadata.tables[name] for name in _ADDED]
-    tables.metadata.create_all(op.get_bind(), tables=added, checkfirst=False)
+    for name in _ADDED:
+        tables.metadata.tables[name].create(op.get_bind(), checkfirst=False)

@@ -1,0 +1,223 @@
+"""Tables that a large platform can split: partitions by month, keys that begin with the organisation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+
+from tests.integration.logged import event, outcome, write, write_events
+from toolroll import Context, Toolroll
+from toolroll.errors import StoreUnavailable
+from toolroll.registry.analytics.metrics import metrics
+from toolroll.registry.analytics.window import Window
+from toolroll.registry.events import writer
+from toolroll.registry.events.ingest import ingest
+from toolroll.registry.events.maintenance import drop_old_months, rebuild
+from toolroll.registry.registry import Registry
+from toolroll.registry.store import partitions, schema, tables
+from toolroll.registry.store.database import Database
+from toolroll.tools import Tool
+
+DATA = Path(__file__).parents[1] / "data"
+# Tables of which each organisation has its rows: what a cluster distributes by organisation.
+DISTRIBUTED = {
+    *("selection_events", "outcomes", "open_events", "sessions", "learning_state", "learned_checkpoints"),
+    *("arm_statistics", "reporter_counts"),
+    *("selection_rollups", "tool_rollups", "latency_rollups", "degraded_rollups"),
+}
+# Tables that every node of a cluster has whole: the registry, which all organisations share and few write,
+# and what belongs to no organisation.
+REFERENCE = {
+    *(
+        "tools",
+        "tool_versions",
+        "toolkits",
+        "page_mappings",
+        "visibility_rules",
+        "pins",
+        "plugins",
+        "settings",
+    ),
+    *(
+        "embeddings",
+        "logged_tools",
+        "shared_priors",
+        "experiments",
+        "receipt_keys",
+        "service_keys",
+        "accounts",
+    ),
+    *("changes", "registry_state"),
+}
+
+
+@pytest.fixture
+def postgresql_database(new_database_url: Callable[[str], str]) -> Iterator[Database]:
+    database = Database.open(new_database_url("postgresql"), create=False, migrate=False)
+    yield database
+    database.close()
+
+
+def test_each_table_is_of_one_of_the_two_kinds() -> None:
+    assert set(tables.metadata.tables) == DISTRIBUTED | REFERENCE
+    assert not DISTRIBUTED & REFERENCE
+
+
+@pytest.mark.db
+def test_each_key_of_an_organisations_rows_begins_with_the_organisation(postgresql_database) -> None:
+    """On the live schema: unique indexes, those of partitions too; and no key refers to another table."""
+    keys = sa.text(
+        """SELECT coalesce(parent.relname, child.relname) AS name, index.relname AS key, attname AS first
+        FROM pg_index JOIN pg_class AS child ON child.oid = indrelid JOIN pg_class AS index ON index.oid = indexrelid
+        LEFT JOIN pg_inherits ON inhrelid = child.oid LEFT JOIN pg_class AS parent ON parent.oid = inhparent
+        JOIN pg_attribute ON attrelid = child.oid AND attnum = indkey[0]
+        JOIN pg_namespace ON pg_namespace.oid = child.relnamespace
+        WHERE indisunique AND nspname = current_schema()"""
+    )
+    foreign = sa.text(
+        "SELECT conrelid::regclass::text, confrelid::regclass::text FROM pg_constraint WHERE contype = 'f'"
+    )
+    with postgresql_database.reading() as connection:
+        found = connection.execute(keys).all()
+        assert {row.name for row in found} >= DISTRIBUTED
+        assert [row for row in found if row.name in DISTRIBUTED and row.first != "org"] == []
+        assert all(not DISTRIBUTED & {one, other} for one, other in connection.execute(foreign))
+        kinds = dict(connection.execute(sa.text("SELECT relname, relkind FROM pg_class")).all())
+    for name in ("selection_events", "outcomes", "sessions"):
+        assert kinds[name] == "p"
+
+
+@pytest.mark.db
+def test_selecting_recording_and_conversing_ask_for_the_rows_of_named_organisations(
+    new_database_url: Callable[[str], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "_INSPECT_EVERY_S", 1e9)  # it looks for damage in the rows of all
+    url, asked = new_database_url("postgresql"), list[str]()
+    with Registry.open(url, actor="ann") as registry:
+        for org in ("", "acme"):
+            registry.create(Tool(f"{org}send", "sends a mail"), org=org)
+
+    def note(*arguments: object) -> None:
+        asked.append(" ".join(str(arguments[2]).split()))
+
+    sa.event.listen(sa.Engine, "before_cursor_execute", note)
+    try:
+        with Toolroll.open(url, journal=tmp_path / "journal", poll_s=0.05) as roll:
+            context = Context(org="acme", user="ann")
+            roll.warm_up()
+            for final in (True, False):
+                roll.record(roll.select("send a mail", context), {"acmesend": True}, final=final)
+            session = roll.session("talk", context)
+            session.select("send a mail")
+            session.end_turn()
+            assert roll.flush(20)
+    finally:
+        sa.event.remove(sa.Engine, "before_cursor_execute", note)
+    touched = [one for one in asked if set(re.findall(r"[a-z_]+", one)) & DISTRIBUTED]
+    assert {name for one in touched for name in DISTRIBUTED if name in one} >= {
+        "selection_events",
+        "sessions",
+    }
+    names_org = re.compile(r"\borg = |\borg IN |\(org, session\) IN |\.org, .*\) IN |^INSERT INTO|^COPY")
+    across = [one for one in touched if not names_org.search(one)]
+    # What a process does now and then for all: events left open too long, the age and the size of the tables.
+    maintenance = re.compile(
+        r"closes_at|pg_inherits|pg_total_relation_size|\.at <|expires_at|reporter_counts\.day"
+    )
+    assert [one for one in across if not maintenance.search(one)] == []
+
+
+@pytest.mark.db
+def test_months_are_made_ahead_take_their_rows_and_are_dropped_whole(postgresql_database) -> None:
+    database, table = postgresql_database, tables.selection_events
+    now = datetime.now(timezone.utc)
+    with database.reading() as connection:
+        ends = [end for _, end in partitions.months(connection, table)]
+    assert len(ends) == 1 + partitions.AHEAD and ends[0] == partitions.after(partitions.month_of(now))
+    far = ends[-1] + timedelta(days=40)  # the month after the next one without a table
+    rows = [{**event(at=when), "tools": []} for when in (now, far, now - timedelta(days=800))]
+    ingest(database, rows, [])
+
+    def places() -> list[str]:
+        with database.reading() as connection:
+            query = sa.text("SELECT tableoid::regclass::text FROM selection_events ORDER BY at")
+            return list(connection.execute(query).scalars())
+
+    assert places()[0] == places()[2] == "selection_events_default"
+    with database.recording() as connection:
+        assert partitions.make_ahead(connection, far) == 2 * (1 + partitions.AHEAD)
+        assert partitions.make_ahead(connection, far) == 0
+    assert places()[2] == f"selection_events_{far:%Y_%m}"
+    assert drop_old_months(database, partitions.month_of(now)) == 0
+    assert drop_old_months(database, partitions.month_of(far)) == 1  # the month of now, and empty ones
+    assert places() == ["selection_events_default", f"selection_events_{far:%Y_%m}"]
+    assert set(rebuild(database).values()) == {0} and metrics(database, Window())["logged"] == 3
+
+
+def test_the_month_after_december_is_january() -> None:
+    assert partitions.after(datetime(2026, 12, 1)) == datetime(2027, 1, 1)
+    assert partitions.after(datetime(2026, 1, 1)) == datetime(2026, 2, 1)
+
+
+def old_database(url: str) -> Database:
+    """A database of the first schema."""
+    dialect = "sqlite" if url.startswith("sqlite") else "postgresql"
+    engine = sa.create_engine(url.replace("postgresql://", "postgresql+psycopg://"))
+    with engine.begin() as connection:
+        if dialect == "postgresql":
+            connection.exec_driver_sql("CREATE EXTENSION IF NOT EXISTS vector")
+        for statement in (DATA / f"schema_0001_{dialect}.sql").read_text("utf-8").split("-- next\n"):
+            connection.exec_driver_sql(statement.replace("%", "%%") if dialect == "postgresql" else statement)
+    engine.dispose()
+    return Database(schema.Address.of(url))
+
+
+@pytest.mark.filterwarnings("ignore:Did not recognize type 'vector'")
+def test_a_database_of_the_first_schema_keeps_all_its_rows(empty_url: str) -> None:
+    database, now = old_database(empty_url), datetime.now(timezone.utc)
+    state = {"id": 1, "revision": 0, "tiers": [], "tiers_checksum": "", "created_at": now}
+    session = {"org": "acme", "session": "s", "turn": 1, "record": {"a": 1}, "version": 7}
+    opened = {"event_id": "e", "org": "acme", "closes_at": now, "exposure": {}}
+    rows = [event(days, called={"find": "succeeded"}, outcome="succeeded") for days in (0, 40, 80)]
+    rows.append(event(at=now))
+    with database.recording() as connection:
+        connection.execute(sa.insert(tables.registry_state), state)
+        for org in ("acme",):
+            connection.execute(sa.insert(tables.learning_state), {"org": org, "seq": 0, "epoch": 0})
+        dates = {"created_at": now, "updated_at": now, "expires_at": None}
+        connection.execute(sa.insert(tables.sessions), {**session, **dates})
+        connection.execute(sa.insert(tables.open_events), opened)
+    write_events(database, *rows, is_added=False)
+    write(database, tables.outcomes, *(outcome(n, n, True) for n in range(1, 6)))
+    with pytest.raises(StoreUnavailable, match="has schema 0001"):
+        Database.open(empty_url, create=False, migrate=False)
+    database.close()
+    database = Database.open(empty_url, create=False, migrate=True)
+    counts = {"selection_events": 4, "outcomes": 5, "open_events": 1, "sessions": 1}
+    with database.reading() as connection:
+        for name, count in counts.items():
+            table = tables.metadata.tables[name]
+            assert connection.execute(sa.select(sa.func.count()).select_from(table)).scalar() == count, name
+        context = MigrationContext.configure(
+            connection,
+            opts={
+                "version_table": schema.VERSION_TABLE,
+                "include_name": lambda name, kind, _: kind != "table" or name in tables.metadata.tables,
+            },
+        )
+        assert compare_metadata(context, tables.metadata) == []
+        if database.dialect == "postgresql":
+            first, *_ = partitions.months(connection, tables.selection_events)
+            assert first == ("selection_events_before", partitions.after(partitions.month_of(now)))
+    assert rebuild(database)["acme"] > 0  # as the command does after an upgrade
+    assert metrics(database, Window())["logged"] == 4
+    ingest(database, [{**event(), "tools": []}], [])
+    assert set(rebuild(database).values()) == {0}
+    database.close()

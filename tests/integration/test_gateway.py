@@ -453,6 +453,8 @@ def test_a_list_with_broken_duplicate_and_deceptive_tools_costs_those_tools_only
         "rubbish",
         tool("hinted", annotations={"destructiveHint": "maybe"}),
         tool("hidden", "Ad\u200bd num\u202ebers"),
+        tool("tagged", inputSchema={"type": "object", "properties": {"a": {"description": "\U000e0041"}}}),
+        tool("emoji", "Adds a \U0001f469\u200d\U0001f52c and \u0645\u06cc\u200c\u0634\u0648\u062f"),
         tool("x" * 100),
     ]
 
@@ -461,13 +463,19 @@ def test_a_list_with_broken_duplicate_and_deceptive_tools_costs_those_tools_only
             tmp_path, {"a": scripted(tools=tools), "b": scripted(tools=[tool("fine")])}, mode="all"
         ) as (gateway, client):
             names = await client.names()
-            assert {"a_good", "b_fine"} <= set(names) and "a_no_schema" not in names
+            assert {"a_good", "a_emoji", "b_fine"} <= set(names)
+            assert not {"a_no_schema", "a_hidden", "a_tagged"} & set(names)
             assert (
                 all(len(name) <= 64 for name in names)
                 and sum(name.startswith("a_xxx") for name in names) == 1
             )
             problems = " ".join(gateway.upstreams["a"].listing.problems)
             assert "'good' is there twice" in problems and "no_schema" in problems
+            assert (
+                "'hidden' is left out: characters that no reader sees: U+200B in tool.description at 2"
+                in problems
+            )
+            assert "'tagged' is left out: characters that no reader sees: U+E0041 in" in problems
 
     run(go)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from toolroll.errors import InvalidDefinition
 from toolroll.gateway.mcp_versions import METHOD_NOT_FOUND, Client, Json, ProtocolError, error_of
+from toolroll.registry.flags import hidden_characters
 
 MOST_PAGES = 200
 MOST_ITEMS = 5_000  # of one kind
@@ -98,7 +99,9 @@ def _by_name(items: list[Any], kind: str, problems: list[str]) -> dict[str, Json
         if not isinstance(name, str) or not name:
             problems.append(f"{kind}: an item has no {key}")
         elif name in named:
-            problems.append(f"{kind}: {name[:80]!r} is there twice; the first one counts")
+            problems.append(f"{kind}: {name[:80]!a} is there twice; the first one counts")
+        elif hidden := hidden_characters(kind[:-1], item):
+            problems.append(f"{kind}: {name[:80]!a} is left out: {hidden}")
         else:
             named[name] = item
     return named

@@ -74,6 +74,12 @@ def flags_of(tool: Tool, others: Lookalikes | None = None) -> tuple[Flag, ...]:
     return tuple(flags)
 
 
+def hidden_characters(name: str, value: Any) -> str:
+    """What no reader of a JSON value of this name sees: code points with their places; "" for nothing."""
+    found = _text_flags(_texts_in(name, value))
+    return next((flag.message for flag in found if flag.code == HIDDEN), "")
+
+
 def flags_of_toolkit(
     name: str, content: Mapping[str, Any], others: Lookalikes | None = None
 ) -> tuple[Flag, ...]:
@@ -217,25 +223,28 @@ def _texts(tool: Tool) -> Iterator[tuple[str, str]]:
     for name, texts in (("tags", tool.tags), ("examples", tool.examples)):
         yield from ((f"{name}[{at}]", text) for at, text in enumerate(texts))
     for name in ("parameters", "returns", "annotations", "icons", "meta", "execution"):
-        # Not recursive: another check refuses schemas that are too deep or contain themselves.
-        waiting: list[tuple[str, Any]] = [(name, getattr(tool, name))]
-        seen: set[int] = set()
-        while waiting:
-            place, value = waiting.pop()
-            place = place[-_LONGEST_PLACE:]
-            if isinstance(value, str):
-                yield place, value
-            elif isinstance(value, (Mapping, list, tuple)):
-                if id(value) in seen:
-                    continue
-                seen.add(id(value))
-                if isinstance(value, Mapping):
-                    waiting += (
-                        (f"{place}.{_escaped(key)}", item) for key, item in reversed(list(value.items()))
-                    )
-                    waiting += ((f"a key of {place}", key) for key in value if isinstance(key, str))
-                else:
-                    waiting += ((f"{place}[{at}]", item) for at, item in reversed(list(enumerate(value))))
+        yield from _texts_in(name, getattr(tool, name))
+
+
+def _texts_in(name: str, value: Any) -> Iterator[tuple[str, str]]:
+    """Each text of a JSON value of this name with its place, keys included."""
+    # Not recursive: another check refuses schemas that are too deep or contain themselves.
+    waiting: list[tuple[str, Any]] = [(name, value)]
+    seen: set[int] = set()
+    while waiting:
+        place, value = waiting.pop()
+        place = place[-_LONGEST_PLACE:]
+        if isinstance(value, str):
+            yield place, value
+        elif isinstance(value, (Mapping, list, tuple)):
+            if id(value) in seen:
+                continue
+            seen.add(id(value))
+            if isinstance(value, Mapping):
+                waiting += ((f"{place}.{_escaped(key)}", item) for key, item in reversed(list(value.items())))
+                waiting += ((f"a key of {place}", key) for key in value if isinstance(key, str))
+            else:
+                waiting += ((f"{place}[{at}]", item) for at, item in reversed(list(enumerate(value))))
 
 
 def _hidden_at(text: str, is_name: bool) -> Iterator[int]:

@@ -9,6 +9,9 @@
 #include <stdexcept>
 #include <utility>
 
+#include "prefetch.hpp"
+#include "toolroll/dot.hpp"
+
 namespace toolroll {
 namespace {
 
@@ -25,12 +28,16 @@ constexpr std::size_t kLeastSkipped = 64;  // postings of a term that gets skips
 constexpr std::size_t kSeeds = 8;          // blocks, and a quarter of k, that give a threshold
 constexpr std::size_t kMostSeeds = 64;
 constexpr std::size_t kTile = 2048;  // blocks whose bounds are computed at a time
-// A search computes bounds if the index has so many rows, or if the rarest term of its message has
-// so large a share of them. Otherwise walking the postings of the rare terms is faster.
-constexpr std::size_t kBoundedRows = 1 << 18;
-constexpr std::size_t kCommonShare = 16;
+// A search computes bounds if the terms of its message have so many times the postings of the
+// blocks that give a threshold. Otherwise walking the postings of the rare terms is faster.
+constexpr std::size_t kBoundedPostings = 96;
 constexpr std::size_t kCrowdShare = 4;   // all sums are scanned instead of a list of n / 4 rows
 constexpr std::size_t kLookUpCost = 32;  // postings walked in the time that one is looked up
+constexpr std::size_t kBlockCost = 12;   // ... that one term is added to a block's rows
+// With so many times the blocks that could be summed while the postings are walked, none is.
+constexpr std::size_t kHopeless = 4;
+constexpr std::size_t kTogether = 8;         // blocks whose postings are asked for together
+constexpr std::size_t kLineOfPostings = 16;  // postings in a cache line
 // More than the error of a sum of kMostTerms float32 numbers. Bounds are increased by it before
 // they exclude a row.
 constexpr float kSlack = 1 + 1e-4F;
@@ -109,8 +116,9 @@ struct Bm25Index::Scratch {
   Terms terms;
   std::vector<std::string_view> unknown;
   Message message;
-  std::vector<float> sums;    // by row; all 0 between searches
-  std::vector<float> bounds;  // by block
+  std::vector<float> sums;           // by row; all 0 between searches
+  std::vector<float> bounds;         // by block
+  std::vector<std::uint64_t> ranks;  // of blocks
   std::vector<std::int32_t> rows;
   std::vector<std::int32_t> kept;  // those of rows that may be among the best
 };
@@ -289,8 +297,9 @@ double Bm25Index::expected_ns(std::size_t text_bytes) const {
   const double words =
       std::min(static_cast<double>(text_bytes) / kBytesPerTerm, static_cast<double>(kMostTerms));
   double word_ns = kPostingNs * postings_per_term_;
-  if (size_ > kSmall) word_ns = kPrunedNs * postings_per_term_;
-  if (size_ >= kBoundedRows) word_ns = kBlockNs * static_cast<double>(blocks());
+  if (size_ > kSmall) {
+    word_ns = std::min(kPrunedNs * postings_per_term_, kBlockNs * static_cast<double>(blocks()));
+  }
   const double scanned = size_ <= kSmall ? static_cast<double>(size_) : 0;
   return kReadNsPerByte * static_cast<double>(text_bytes) + words * word_ns + kScanNs * scanned;
 }
@@ -414,22 +423,22 @@ Bm25Index::Message Bm25Index::read(std::string_view text) const {
   return message;
 }
 
+Bm25Index::Range Bm25Index::range_of(std::uint32_t term, std::size_t row) const {
+  if (shift_[term] == kNoSkips) return {begins_[term], df(term)};
+  const std::uint32_t* const skips = skips_.data() + skips_begin_[term] + (row >> shift_[term]);
+  return {begins_[term] + skips[0], skips[1] - skips[0]};
+}
+
 std::uint64_t Bm25Index::first_from(std::uint32_t term, std::size_t row) const {
-  std::size_t first = 0;
-  std::size_t n = df(term);
-  if (shift_[term] != kNoSkips) {
-    const std::uint32_t* const skips = skips_.data() + skips_begin_[term] + (row >> shift_[term]);
-    first = skips[0];
-    n = skips[1] - first;
-  }
-  const std::int32_t* const rows = postings_.data() + begins_[term];
+  auto [first, n] = range_of(term, row);
+  const std::int32_t* const rows = postings_.data();
   while (n > 0) {  // halves the range without a branch that depends on a row
     const std::size_t half = n / 2;
     const bool is_below = static_cast<std::size_t>(rows[first + half]) < row;
     first += is_below ? half + 1 : 0;
     n = is_below ? n - half - 1 : half;
   }
-  return begins_[term] + first;
+  return first;
 }
 
 float Bm25Index::impact(std::uint32_t term, std::int32_t row) const {
@@ -479,6 +488,7 @@ class Bm25Index::LargeSearch {
               Lease& scratch)
       : index_(index),
         terms_(message.terms),
+        postings_(message.postings),
         k_(k),
         allowed_(allowed),
         scratch_(scratch),
@@ -486,14 +496,14 @@ class Bm25Index::LargeSearch {
         best_(k) {}
 
   Hits run() {
-    const bool has_bounds =
-        index_.size_ >= kBoundedRows || index_.df(terms_.front()) * kCommonShare > index_.size_;
+    const bool has_bounds = postings_ > kBoundedPostings * terms_.size() * seeds();
     bounds_.clear();
+    find_rest();
     if (has_bounds) {
       find_bounds();
       sum_promising_blocks();
+      if (sum_other_blocks()) return taken(best_);
     }
-    find_rest();
     const std::size_t walked = has_bounds ? walk<true>() : walk<false>();
     if (is_crowded_) {
       scan(walked);
@@ -507,6 +517,12 @@ class Bm25Index::LargeSearch {
   /// Whether a row with at most this sum may be among the k best.
   bool may_be_kept(float bound) const { return bound > 0 && bound * kSlack >= least_; }
 
+  /// The number of blocks that give a threshold.
+  std::size_t seeds() const { return std::min(kSeeds + k_ / 4, kMostSeeds); }
+
+  /// The least bound of a block that may have one of the k best.
+  float least_bound() const { return std::max(least_ / kSlack, kLeastSum); }
+
   bool is_allowed(std::int32_t row) const {
     return allowed_ == nullptr || allowed_->contains(static_cast<std::size_t>(row));
   }
@@ -517,6 +533,7 @@ class Bm25Index::LargeSearch {
 
   /// bounds_[block] = at least the sum of each of its allowed rows, but for kSlack.
   void find_bounds() {
+    const DotKernels& dot = dot_kernels();
     bounds_.resize(index_.blocks());
     std::ranges::fill(bounds_, 0.0F);
     for (std::size_t first = 0; first < bounds_.size(); first += kTile) {
@@ -525,11 +542,7 @@ class Bm25Index::LargeSearch {
       for (const std::uint32_t term : terms_) {
         const std::uint8_t* maxima = index_.maxima_of(term);
         if (maxima == nullptr) continue;
-        maxima += first;
-        const float step = index_.step_[term];
-        for (std::size_t b = 0; b < count; ++b) {
-          bounds[b] += step * static_cast<float>(static_cast<int>(maxima[b]));
-        }
+        dot.add_bytes(maxima + first, index_.step_[term], count, bounds);
       }
     }
     for (const std::uint32_t term : terms_) {
@@ -558,15 +571,77 @@ class Bm25Index::LargeSearch {
     return static_cast<std::uint32_t>(allowed_->words()[first / 64] >> (first % 64)) & kAll;
   }
 
-  /// Offers the rows of the blocks with the greatest bounds. Their bounds become 0.
+  /// Offers the rows of the blocks with the greatest bounds.
   void sum_promising_blocks() {
-    Best seeds(std::min(kSeeds + k_ / 4, kMostSeeds));
-    seeds.offer(bounds_, 0);
-    for (const std::int32_t block : taken(seeds).rows) {
-      float& bound = bounds_[static_cast<std::size_t>(block)];
-      if (may_be_kept(bound)) sum_block(static_cast<std::size_t>(block));
-      bound = 0;
+    const DotKernels& dot = dot_kernels();
+    Best best(seeds());
+    std::array<std::int32_t, kTile + 16> blocks;
+    for (std::size_t first = 0; first < bounds_.size(); first += kTile) {
+      const std::size_t count = std::min(kTile, bounds_.size() - first);
+      const std::size_t found =
+          dot.above(bounds_.data() + first, count, std::max(best.threshold(), kLeastSum),
+                    static_cast<std::int32_t>(first), blocks.data());
+      for (std::size_t i = 0; i < found; ++i) {
+        best.offer(bounds_[static_cast<std::size_t>(blocks[i])], blocks[i]);
+      }
+    }
+    sum_blocks(taken(best).rows);
+  }
+
+  /// Offers the rows of all other blocks that may have one of the best, in the order of their
+  /// bounds. False if walking postings is likely to be faster: then some blocks are left.
+  bool sum_other_blocks() {
+    std::size_t walked = 0;
+    for (std::size_t j = 0; j < terms_.size() && may_be_kept(rest_[j]); ++j) {
+      walked += index_.df(terms_[j]);
+    }
+    const std::size_t most = walked / (kBlockCost * terms_.size());
+    std::vector<std::int32_t>& blocks = scratch_->rows;
+    if (blocks.size() < bounds_.size() + 16) blocks.resize(bounds_.size() + 16);
+    const std::size_t count =
+        dot_kernels().above(bounds_.data(), bounds_.size(), least_bound(), 0, blocks.data());
+    if (count > kHopeless * most) return false;
+    std::vector<std::uint64_t>& heap = scratch_->ranks;
+    heap.clear();
+    for (std::size_t i = 0; i < count; ++i) {
+      heap.push_back(rank(bounds_[static_cast<std::size_t>(blocks[i])], blocks[i]));
+    }
+    std::ranges::make_heap(heap);
+    std::array<std::int32_t, kTogether> next;
+    for (std::size_t summed = 0; !heap.empty() && may_be_kept(ranked_score(heap.front()));
+         summed += kTogether) {
+      if (summed >= most) return false;
+      std::size_t taken = 0;
+      for (; taken < kTogether && !heap.empty(); ++taken) {
+        next[taken] = ranked_row(heap.front());
+        std::ranges::pop_heap(heap);
+        heap.pop_back();
+      }
+      sum_blocks({next.data(), taken});
+    }
+    return true;
+  }
+
+  /// Offers the rows of these blocks, as far as they may be kept. Their bounds become 0.
+  void sum_blocks(std::span<const std::int32_t> blocks) {
+    for (const std::int32_t block : blocks) prefetch_block(static_cast<std::size_t>(block));
+    for (const std::int32_t at : blocks) {
+      const auto block = static_cast<std::size_t>(at);
+      if (may_be_kept(bounds_[block])) sum_block(block);
+      bounds_[block] = 0;
       least_ = std::max(least_, best_.threshold());
+    }
+  }
+
+  /// Asks for the postings among which those of the block are.
+  void prefetch_block(std::size_t block) const {
+    for (const std::uint32_t term : terms_) {
+      if (index_.most_in(term, block) == 0) continue;
+      const auto [first, count] = index_.range_of(term, block * kBlock);
+      for (std::size_t i = first; i < first + count; i += kLineOfPostings) {
+        prefetch(index_.postings_.data() + i);
+        prefetch(index_.impacts_.data() + i);
+      }
     }
   }
 
@@ -611,7 +686,7 @@ class Bm25Index::LargeSearch {
       if (!may_be_kept(rest_[j])) break;
       is_crowded_ = !kHasBounds && (count_ + index_.df(term)) * kCrowdShare > index_.size_;
       if (is_crowded_) break;
-      const float least = std::max(least_ / kSlack, kLeastSum);
+      const float least = least_bound();
       const std::int32_t* const postings = index_.postings_.data() + index_.begins_[term];
       const float* const impacts = index_.impacts_.data() + index_.begins_[term];
       const float* const bounds = bounds_.data();
@@ -692,6 +767,7 @@ class Bm25Index::LargeSearch {
 
   const Bm25Index& index_;
   std::span<const std::uint32_t> terms_;
+  std::size_t postings_;  // of all terms
   std::size_t k_;
   const Bitset* allowed_;
   Lease& scratch_;

@@ -192,9 +192,14 @@ std::size_t ones(const std::uint64_t* words, std::size_t n) {
   return count;
 }
 
-constexpr DotKernels kBaseline{Isa::kBaseline, each,      each_at,  each,     each_at,     squares,
-                               scale,          quantise,  bounds,   i8_upper, i8_upper_at, kForm,
-                               round_halves,   quantise4, i4_upper, above,    ones};
+void add_bytes(const std::uint8_t* bytes, float step, std::size_t n, float* sums) {
+  loops::add_bytes(bytes, step, n, sums);
+}
+
+constexpr DotKernels kBaseline{Isa::kBaseline, each,  each_at,      each,      each_at,
+                               squares,        scale, quantise,     bounds,    i8_upper,
+                               i8_upper_at,    kForm, round_halves, quantise4, i4_upper,
+                               above,          ones,  add_bytes};
 
 }  // namespace
 

@@ -202,10 +202,14 @@ struct X86Kernels {
     return count;
   }
 
+  static void add_bytes(const std::uint8_t* bytes, float step, std::size_t n, float* sums) {
+    loops::add_bytes(bytes, step, n, sums);
+  }
+
   static constexpr DotKernels table(Isa isa) {
     return {isa,          each,      each_at,  each,     each_at,     squares,
             scale,        quantise,  bounds,   i8_upper, i8_upper_at, X::kForm,
-            round_halves, quantise4, i4_upper, above,    ones};
+            round_halves, quantise4, i4_upper, above,    ones,        add_bytes};
   }
 };
 

@@ -244,4 +244,9 @@ TOOLROLL_INLINE std::size_t above(const float* scores, std::size_t n, float leas
   return count;
 }
 
+TOOLROLL_INLINE void add_bytes(const std::uint8_t* bytes, float step, std::size_t n, float* sums) {
+  for (std::size_t i = 0; i < n; ++i)
+    sums[i] += step * static_cast<float>(static_cast<int>(bytes[i]));
+}
+
 }  // namespace toolroll::loops

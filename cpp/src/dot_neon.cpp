@@ -197,9 +197,13 @@ std::size_t ones(const std::uint64_t* words, std::size_t n) {
   return count;
 }
 
+void add_bytes(const std::uint8_t* bytes, float step, std::size_t n, float* sums) {
+  loops::add_bytes(bytes, step, n, sums);
+}
+
 constexpr DotKernels kNeon{Isa::kNeon,   each,      each_at,  each,     each_at,     squares,
                            scale,        quantise,  bounds,   i8_upper, i8_upper_at, kForm,
-                           round_halves, quantise4, i4_upper, above,    ones};
+                           round_halves, quantise4, i4_upper, above,    ones,        add_bytes};
 
 }  // namespace
 

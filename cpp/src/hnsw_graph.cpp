@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <string>
 
+#include "prefetch.hpp"
+
 namespace toolroll {
 namespace {
 
 constexpr std::size_t kMaxLevel = 32;
+constexpr std::size_t kLine = 64;       // bytes of a cache line
 constexpr std::size_t kMaxLinks = 256;  // of a row on the lowest level
 
 /// What a walk needs besides the graph; one for each thread, kept from walk to walk.
@@ -28,6 +31,14 @@ bool mark(std::vector<std::uint64_t>& seen, std::int32_t row) {
 class Products {
  public:
   Products(const VectorRows& rows, const Query& query) : rows_(rows), query_(query) {}
+
+  /// Asks for what the product with a row reads.
+  void prefetch(std::int32_t at) const {
+    const auto row = static_cast<std::size_t>(at);
+    const std::int8_t* const values = rows_.small.row(row);
+    for (std::size_t i = 0; i < rows_.width(); i += kLine) toolroll::prefetch(values + i);
+    toolroll::prefetch(&rows_.step[row]);
+  }
 
   const float* operator()(const std::int32_t* at, std::size_t count) {
     dot_.i8_at(query_.small(), rows_.small.data(), at, count, rows_.width(), exact_);
@@ -90,16 +101,23 @@ HnswGraph::Walk HnswGraph::walk(const VectorRows& rows, const Query& query, cons
   mark(seen, here);
   queue.push_back(rank(score, here));
   if (is_allowed(here)) found.offer(score, here);
+  const auto prefetch_list = [&](std::int32_t row) {
+    const std::int32_t* const list = this->list(row, 0);
+    for (std::size_t i = 0; i < 2 * m_; i += kLine / sizeof *list) prefetch(list + i);
+  };
   std::int32_t fresh[kMaxLinks];
   while (!queue.empty() && ranked_score(queue.front()) >= found.threshold()) {
     if (visited > budget) return {false, visited};
     here = ranked_row(queue.front());
     std::ranges::pop_heap(queue);
     queue.pop_back();
+    if (!queue.empty()) prefetch_list(ranked_row(queue.front()));
     const std::int32_t* const list = this->list(here, 0);
     std::size_t count = 0;
     for (std::size_t i = 0; i < 2 * m_ && list[i] != kNone; ++i) {
-      if (mark(seen, list[i])) fresh[count++] = list[i];
+      if (!mark(seen, list[i])) continue;
+      products.prefetch(list[i]);
+      fresh[count++] = list[i];
     }
     const float* const scores = products(fresh, count);
     visited += count;

@@ -156,6 +156,13 @@ class Bm25Index {
   void derive();
   void find_maxima(std::uint32_t term);
   void find_skips(std::uint32_t term);
+  /// Places in the postings.
+  struct Range {
+    std::uint64_t first;
+    std::size_t count;
+  };
+  /// The postings of the term among which those of the row and of the rows close behind it begin.
+  Range range_of(std::uint32_t term, std::size_t row) const;
   /// The first posting of the term whose row is not below this one, or one past its last.
   std::uint64_t first_from(std::uint32_t term, std::size_t row) const;
   void read(std::string_view text, Scratch& scratch, Message& message) const;

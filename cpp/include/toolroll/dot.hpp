@@ -195,6 +195,8 @@ struct DotKernels {
                        std::int32_t* rows);
   /// Number of bits set in n words.
   std::size_t (*ones)(const std::uint64_t* words, std::size_t n);
+  /// sums[i] += step * bytes[i], each rounded twice: the same number on every instruction set.
+  void (*add_bytes)(const std::uint8_t* bytes, float step, std::size_t n, float* sums);
 };
 
 /// The table for isa().

@@ -105,7 +105,7 @@ def _ours(n: int) -> tuple[Call | None, Callable[[Any], Any], str]:
         return None, hash_embed, f"toolroll cannot be imported: {error}"
     embedder = StaticEmbedder()
     # The graph that a process gets in the background, some time after its start.
-    roll = Toolroll.from_tools(_definitions(n), embedder=embedder, hnsw=n >= _GRAPH_FROM)
+    roll = Toolroll.from_tools(definitions(n), embedder=embedder, hnsw=n >= _GRAPH_FROM)
     asked, context = workloads.messages(MESSAGES, n), Context()
 
     def select(i: int) -> tuple[str, ...]:
@@ -114,7 +114,7 @@ def _ours(n: int) -> tuple[Call | None, Callable[[Any], Any], str]:
     return select, embedder.embed, ""
 
 
-def _definitions(n: int) -> list[dict[str, Any]]:
+def definitions(n: int) -> list[dict[str, Any]]:
     """The tools in the form that from_tools takes: the server's name is no part of a plain definition."""
     return [{key: tool[key] for key in ("name", "description", "parameters")} for tool in workloads.tools(n)]
 
@@ -160,7 +160,7 @@ def _beside_its_kernels(n: int) -> Iterator[Case]:
     ours, _, _ = _ours(n)
     assert ours is not None
     embedder = StaticEmbedder()
-    catalog = Toolroll.from_tools(_definitions(n), embedder=embedder).catalog
+    catalog = Toolroll.from_tools(definitions(n), embedder=embedder).catalog
     pipeline = compose(catalog, PROFILES["default"])
     (retrieval,) = (stage for stage in pipeline.soft if isinstance(stage, Retrieval))
     (marks,) = (stage for stage in pipeline.soft if isinstance(stage, Marks))
@@ -217,7 +217,7 @@ def _with_routes(n: int) -> Case:
     from toolroll.formats.sources.dicts import read_tools
 
     catalog = workloads.tools(n)
-    given = read_tools(_definitions(n)).tools
+    given = read_tools(definitions(n)).tools
     apps = {tool["name"]: tool["server"] for tool in catalog}
     kept = [replace(tool, toolkit=apps[tool.name]) for tool in given]
     stock = workloads.keywords(2_000)[500:]  # behind the single words, which would be in every message

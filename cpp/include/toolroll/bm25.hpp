@@ -52,12 +52,12 @@ struct Field {
 /// not depend on the way that the search took.
 ///
 /// A large index keeps the greatest impact of a term in each block of 16 rows. A search adds these
-/// up to a bound for each block, sums the most promising blocks first, and leaves out the blocks
-/// whose bound is below the k-th best sum so far. Rows ascend with names, so the rows of one app or
-/// topic share blocks, and a search sums a few of thousands of blocks. Where many blocks are left
-/// but few postings of the rare terms, it walks these postings and looks the common terms up for
-/// the rows that it finds. A row that is left out is never among the best: rows and scores are
-/// those of summing all rows.
+/// up to a bound for each block, sums the blocks in the order of their bounds, and ends at the
+/// first whose bound is below the k-th best sum so far. Rows ascend with names, so the rows of one
+/// app or topic share blocks, and a search sums a few of thousands of blocks. Where many blocks are
+/// left but few postings of the rare terms, it walks these postings and looks the common terms up
+/// for the rows that it finds. So does a search for a message with few postings, without bounds. A
+/// row that is left out is never among the best: rows and scores are those of summing all rows.
 ///
 /// Source: Robertson & Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond", 2009
 /// (with its simple form of fields, BM25F); Ding & Suel, "Faster top-k document retrieval using

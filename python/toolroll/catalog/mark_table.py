@@ -16,7 +16,7 @@ from toolroll.arrays import Rows
 from toolroll.catalog.deferred import Deferred
 from toolroll.catalog.marks import ENDINGS, MEANINGS
 from toolroll.catalog.services import SERVICES, Service
-from toolroll.catalog.tool_text import ToolText, words
+from toolroll.catalog.tool_text import ToolText, words, words_of_tool
 from toolroll.catalog.toolkits import frozen_rows, moved_rows
 
 _MOST_ROWS = 512  # of a meaning: each is scored for the message, and so many say little
@@ -158,7 +158,7 @@ def _rows_for(texts: Sequence[ToolText]) -> Callable[[], Mapping[str | Service, 
         meanings_of = _vocabulary().meanings
         rows: defaultdict[str | Service, list[int]] = defaultdict(list)
         for row, (toolkit, name) in enumerate(names):
-            for meaning in meanings_of(f"{words(toolkit)} {words(name)}"):
+            for meaning in meanings_of(f"{words(toolkit)} {words_of_tool(name)}"):
                 rows[meaning].append(row)
         return {meaning: frozen_rows(found) for meaning, found in rows.items()}
 

@@ -33,12 +33,17 @@ _DEEPEST = 4
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
-@lru_cache(16_384)  # parameters and toolkits have the same few names all over a catalog
-def words(name: str) -> str:
-    """An identifier as words: "gmail_listEmails" → "gmail list Emails"."""
+def words_of_tool(name: str) -> str:
+    """`words` of a name that stands once in a catalog."""
     if not name.islower():
         name = _CAMEL.sub(" ", name)
     return " ".join(name.replace("_", " ").replace("-", " ").replace(".", " ").split())
+
+
+@lru_cache(4_096)  # parameters and toolkits have the same few names all over a catalog
+def words(name: str) -> str:
+    """An identifier as words: "gmail_listEmails" → "gmail list Emails"."""
+    return words_of_tool(name)
 
 
 class ToolText(NamedTuple):  # made three times as fast as a frozen dataclass
@@ -72,7 +77,7 @@ class ToolText(NamedTuple):  # made three times as fast as a frozen dataclass
             example_texts(tool),
             _description(tool, prose),
             _parameter_names(schema) if schema else "",
-            verb_text(words(tool.name)),
+            verb_text(words_of_tool(tool.name)),
         )
 
     @property
@@ -114,7 +119,7 @@ def embedded_texts(tool: Tool) -> tuple[str, ...]:
 
     Its description, the names of its parameters, its verb in other words, its examples.
     """
-    own = (description_text(tool), parameter_text(tool), verb_text(words(tool.name)))
+    own = (description_text(tool), parameter_text(tool), verb_text(words_of_tool(tool.name)))
     return tuple(filter(None, (*own, *example_texts(tool))))
 
 
@@ -135,7 +140,7 @@ def parameter_text(tool: Tool) -> str:
 
 
 def _description(tool: Tool, prose: str) -> str:
-    name, toolkit = words(tool.name), words(tool.toolkit)
+    name, toolkit = words_of_tool(tool.name), words(tool.toolkit)
     named = not toolkit or f" {toolkit.casefold()} " in f" {name.casefold()} "
     head = name if named else f"{toolkit}: {name}"
     return f"{head}: {prose[:_LONGEST_EMBEDDED]}"[:_LONGEST]

@@ -47,7 +47,7 @@ export function Overview({ org }: ViewProperties) {
       {metrics.value?.value.total === 0 && <div class="card"><Empty title={texts.noEvents}><p>{texts.noEventsHint}</p></Empty></div>}
       {metrics.value && metrics.value.value.total > 0 && (
         <>
-          {timeline.value && <OverTime timeline={timeline.value.value} />}
+          {timeline.value && timeline.value.value.points.length > 0 && <OverTime timeline={timeline.value.value} />}
           <Breakdown metrics={metrics.value.value} failures={timeline.value?.value.degraded ?? []} />
         </>
       )}

@@ -33,6 +33,7 @@ WAIT_S = 10.0  # the longest wait for another writer
 IDLE_S = 60.0  # after which PostgreSQL ends a transaction whose process is silent between two statements
 BATCH_S, CHANGE_S = 300.0, 3_600.0  # the longest transaction of `recording` and of `writing`
 CHECKED_BYTES = 64 * 2**20  # up to this size, opening a file checks it for damage
+MOST_CONNECTIONS = 2 * engines.MOST_CONNECTIONS + 1  # of a process: two engines, and one that listens
 CHANNEL = "toolroll"  # of PostgreSQL's notifications: one for each revision
 LONGEST_WORDS = 4_096  # characters of an actor, an organisation or a reason
 

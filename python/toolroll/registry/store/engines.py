@@ -105,7 +105,9 @@ def _is_worth_logging(record: logging.LogRecord) -> bool:
     return not str(record.msg).startswith("error ignored")
 
 
-_POOL: dict[str, Any] = {"pool_size": 5, "max_overflow": 10, "pool_timeout": 10}
+_IDLE, _BUSY = 5, 10  # connections that a pool keeps, and those that it opens beyond them
+_POOL: dict[str, Any] = {"pool_size": _IDLE, "max_overflow": _BUSY, "pool_timeout": 10}
+MOST_CONNECTIONS = _IDLE + _BUSY  # of one engine
 
 
 def sqlite_module() -> ModuleType:

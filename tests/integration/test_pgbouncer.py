@@ -1,0 +1,169 @@
+"""Behind PgBouncer, which gives each transaction another connection; and how many connections a process has."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+import sqlalchemy as sa
+
+from tests.integration.outcomes import eventually
+from tests.integration.tcp_proxy import Proxy
+from toolroll import Context, Tool, Toolroll
+from toolroll.registry.analytics.metrics import metrics
+from toolroll.registry.analytics.window import Window
+from toolroll.registry.registry import Registry
+from toolroll.registry.store.database import MOST_CONNECTIONS, Database
+
+pytestmark = [pytest.mark.db, pytest.mark.slow]
+
+PGBOUNCER = shutil.which("pgbouncer", path=os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin"]))
+CONFIGURATION = """
+[databases]
+{database} = host=127.0.0.1 port={port} dbname={database} user={user}
+
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = {own}
+unix_socket_dir =
+auth_type = any
+pool_mode = transaction
+max_client_conn = 200
+default_pool_size = 4
+ignore_startup_parameters = options, extra_float_digits
+"""
+ANN = Context(org="acme", user="ann")
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+@pytest.fixture
+def direct(new_database_url: Callable[[str], str]) -> str:
+    """The URL of a registry without a pooler."""
+    url = new_database_url("postgresql")
+    with Registry.open(url, actor="ada") as registry:
+        registry.create(Tool("send_mail", "sends a mail"))
+    return url
+
+
+@pytest.fixture
+def pooled(direct: str, tmp_path: Path) -> Iterator[str]:
+    """The URL of the same through PgBouncer in transaction mode, with four connections to the server."""
+    if PGBOUNCER is None:
+        pytest.skip("pgbouncer is not installed")
+    proxy, own, parsed = Proxy(direct), free_port(), sa.make_url(direct)
+    path = tmp_path / "pgbouncer.ini"
+    names = {"database": parsed.database, "port": proxy.port, "own": own, "user": parsed.username}
+    path.write_text(CONFIGURATION.format(**names))
+    is_root = os.geteuid() == 0  # which it refuses to run as
+    if is_root:
+        path.chmod(0o644)
+        for folder in path.parents:
+            if folder.stat().st_uid == 0 and folder != Path("/"):
+                folder.chmod(folder.stat().st_mode | 0o011)
+    process = subprocess.Popen(
+        [PGBOUNCER, "-q", str(path)],
+        user="nobody" if is_root else None,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    url = parsed.set(host="127.0.0.1", port=own, query={}).render_as_string(hide_password=False)
+    try:
+        deadline = time.monotonic() + 10
+        while True:
+            try:
+                psycopg.connect(url, connect_timeout=2).close()
+                break
+            except psycopg.OperationalError:
+                assert process.poll() is None and time.monotonic() < deadline, "pgbouncer does not answer"
+                time.sleep(0.05)
+        yield url
+    finally:
+        process.terminate()
+        process.wait(10)
+        proxy.close()
+
+
+def test_behind_a_pooler_changes_outcomes_and_conversations_arrive(
+    direct: str, pooled: str, tmp_path: Path
+) -> None:
+    with Toolroll.open(pooled, listens=False, poll_s=0.1, journal=tmp_path / "journal") as roll:
+        for _ in range(20):
+            picked = roll.select("send a mail", ANN)
+            roll.record(picked, {"send_mail": True})
+        session = roll.session("talk", ANN)
+        session.select("send a mail")
+        session.end_turn()
+        with Registry.open(direct, actor="ada") as registry:
+            registry.create(Tool("send_fax", "sends a fax"))
+        eventually(lambda: "send_fax" in roll.select("send a fax", ANN).names)
+        assert roll.flush(20) and roll.health()["degraded"] == []
+    database = Database.open(direct, create=False, migrate=False)
+    found = metrics(database, Window("acme"))
+    assert found["outcomes"]["succeeded"] == 20
+    database.close()
+
+
+def test_notifications_that_a_pooler_loses_only_cost_the_wait_for_the_next_poll(
+    direct: str, pooled: str, tmp_path: Path
+) -> None:
+    with Toolroll.open(
+        pooled, poll_s=0.2, journal=tmp_path / "journal"
+    ) as roll:  # listens, and hears nothing
+        roll.warm_up()
+        with Registry.open(direct, actor="ada") as registry:
+            registry.create(Tool("send_fax", "sends a fax"))
+        eventually(lambda: "send_fax" in roll.select("send a fax", ANN).names)
+
+
+def test_a_process_has_no_more_connections_than_stated_whatever_its_threads_do(
+    direct: str, tmp_path: Path
+) -> None:
+    most, stop = [0], threading.Event()
+
+    def watch() -> None:
+        query = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+        with psycopg.connect(direct, autocommit=True) as connection:
+            while not stop.is_set():
+                (count,) = connection.execute(query).fetchone() or (0,)
+                most[0] = max(most[0], count - 1)
+                time.sleep(0.01)
+
+    watching = threading.Thread(target=watch)
+    watching.start()
+    try:
+        with Toolroll.open(direct, journal=tmp_path / "journal") as roll:
+            database = roll._home._database  # type: ignore[attr-defined]
+
+            def work(at: int) -> None:
+                for turn in range(5):
+                    context = Context(org=f"org-{at % 7}", user=f"u{at}")
+                    roll.record(roll.select("send a mail", context), {"send_mail": True})
+                    session = roll.session(f"talk {at}", context)
+                    session.select(f"send {turn}")
+                    session.end_turn()
+                    with database.reading() as connection:
+                        connection.execute(sa.text("SELECT pg_sleep(0.02)"))
+
+            threads = [threading.Thread(target=work, args=(at,)) for at in range(60)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert roll.flush(20)
+    finally:
+        stop.set()
+        watching.join()
+    assert 2 <= most[0] <= MOST_CONNECTIONS

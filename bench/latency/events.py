@@ -94,6 +94,10 @@ def _sizes(url: str) -> dict[str, float]:
 
     with psycopg.connect(url) as postgresql:
         return {
-            name: postgresql.execute("SELECT pg_total_relation_size(%s::regclass)", (name,)).fetchone()[0]  # type: ignore[index]
+            name: float(
+                postgresql.execute(
+                    "SELECT sum(pg_total_relation_size(relid)) FROM pg_partition_tree(%s::regclass)", (name,)
+                ).fetchone()[0]  # type: ignore[index]
+            )
             for name in _TABLES
         }

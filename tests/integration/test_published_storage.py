@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from toolroll import PublishedCatalogs, Toolroll
-from toolroll.cli import main
-
 pytest.importorskip("fsspec")
 pytest.importorskip("cryptography")
+
+from toolroll import PublishedCatalogs, Toolroll
+from toolroll.cli import main
 
 
 @pytest.fixture

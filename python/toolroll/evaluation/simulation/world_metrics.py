@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +38,8 @@ class SurvivalTime(NamedTuple):
 
 
 Times = tuple[SurvivalTime, ...]
+_TIMES = ("out", "back")
+_CURVES = ("curves", "regret", "after_break", "after_repair")
 
 
 def median_time(times: Sequence[SurvivalTime]) -> float:
@@ -77,6 +79,21 @@ class WorldMetrics:
     regret: Reals
     after_break: Reals
     after_repair: Reals
+
+    def to_json(self) -> dict[str, Any]:
+        """For JSON, every bit of it."""
+        return {
+            "values": {name: float(value) for name, value in self.values.items()},
+            **{name: getattr(self, name) for name in _TIMES},
+            **{name: getattr(self, name).tolist() for name in _CURVES},
+        }
+
+    @classmethod
+    def from_json(cls, written: Mapping[str, Any]) -> WorldMetrics:
+        """The metrics that `to_json` wrote."""
+        out, back = (tuple(SurvivalTime(*time) for time in written[name]) for name in _TIMES)
+        curves = (np.array(written[name], np.float64) for name in _CURVES)
+        return cls(written["values"], out, back, *curves)
 
 
 def measure(world: World, trajectory: Trajectory, static: Trajectory, best: Reals) -> WorldMetrics:

@@ -81,7 +81,8 @@ def _rows(n: int = 300) -> list[dict]:
         }
         make = called if said or draw.random() < 0.5 else event
         if make is called:
-            changes |= {"called": said, "outcome": next(iter(said.values()), "unused")}
+            first = next(iter(said.values()), "unused")
+            changes |= {"called": said, "outcome": "corrected" if first == "meant" else first}
         rows.append(make(number / 24, **changes))
     return rows
 

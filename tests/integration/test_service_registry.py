@@ -129,6 +129,21 @@ def test_8_1_versions_say_what_changed_and_a_tool_goes_back_to_one(ask: Ask) -> 
     ask("POST", "/tools/get_forecast/rollback", {"version": 9}, 404, if_match='"3"')
 
 
+def test_where_an_organisation_has_no_tool_of_a_name_its_readers_of_all_get_the_platforms(ask: Ask) -> None:
+    made, _ = ask("POST", "/tools", FORECAST, 201)
+    for path in ("", "/versions", "/change"):
+        shared, _ = ask("GET", f"/tools/get_forecast{path}?org=neworg")
+        assert shared == ask("GET", f"/tools/get_forecast{path}")[0]
+        ask("GET", f"/tools/get_forecast{path}", status=404, key="acme")  # names who changed it
+        refused, _ = ask("GET", f"/tools/get_forecats{path}?org=neworg", status=404)
+        assert "is not in the registry of 'neworg'" in refused["detail"]
+        assert ask("GET", f"/tools/acme_report{path}?org=acme") == ask(
+            "GET", f"/tools/acme_report{path}", key="acme"
+        )
+    changed = {"tags": ["sales", "money"]}
+    ask("PUT", "/tools/get_forecast?org=neworg", changed, 404, if_match=f'"{made["version"]}"')
+
+
 def test_8_2_categories_are_a_tree_and_pages_are_mapped_to_them(ask: Ask) -> None:
     (crm,) = ask("GET", "/categories")[0]["categories"]
     assert (crm["name"], crm["keywords"], [child["name"] for child in crm["children"]]) == (

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TypeVar
 
 from fastapi import Request
 
 from toolroll import Registry
+from toolroll.errors import NotFound
 from toolroll.registry.analytics.window import Window
 from toolroll.registry.store.database import Database
 from toolroll.server.callers import Identify
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +40,28 @@ class RegistryAccess:
         caller = self.identify(request)
         caller.require("read")
         return self.registry, caller.org_of(org)
+
+    def read_shared(self, request: Request, org: str | None, read: Callable[[str], T]) -> T:
+        """What `read` finds of the organisation, else of the platform, whose tools all organisations share.
+
+        A caller that is bound to an organisation gets its own rows only: the platform's name people.
+
+        Raises:
+            Denied: as `reader`.
+            NotFound: neither has it.
+        """
+        caller = self.identify(request)
+        _, owner = self.reader(request, org)
+        try:
+            return read(owner)
+        except NotFound:
+            if not owner or caller.org is not None:
+                raise
+            try:
+                return read("")
+            except NotFound:
+                pass  # the organisation's error suggests names
+            raise
 
     def window(
         self,

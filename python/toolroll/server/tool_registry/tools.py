@@ -76,9 +76,13 @@ def tool_router(access: RegistryAccess) -> APIRouter:
 
     @router.get("/{id}", responses={304: {"description": "As in If-None-Match."}})
     def read_tool(request: Request, id: str, org: str | None = None, deleted: bool = False) -> Response:
-        """A tool with all that the registry knows of it. deleted: also the last deleted one of this id."""
-        registry, org = access.reader(request, org)
-        record = registry.tool(id, org=org, deleted=deleted)
+        """A tool with all that the registry knows of it; its `org` says whose it is.
+
+        Where the organisation has no such tool, it is the platform's: readers of all organisations get that.
+        deleted: also the last deleted one of this id.
+        """
+        registry = access.registry
+        record = access.read_shared(request, org, lambda owner: registry.tool(id, org=owner, deleted=deleted))
         return unless_known(request, record.to_dict, record.version)
 
     @router.post("", status_code=201)
@@ -138,8 +142,10 @@ def tool_router(access: RegistryAccess) -> APIRouter:
 
         before: only lower versions. `next` is the `before` of the next page; null on the last one.
         """
-        registry, org = access.reader(request, org)
-        found = registry.history(id, org=org, before=before, limit=limit + 1)
+        registry = access.registry
+        found = access.read_shared(
+            request, org, lambda owner: registry.history(id, org=owner, before=before, limit=limit + 1)
+        )
         older: tuple[Version | None, ...] = (*found[1:], None)
         return {
             "versions": [
@@ -195,8 +201,8 @@ def tool_router(access: RegistryAccess) -> APIRouter:
 
         `approved_version` is null for a tool that was never approved: then `before` is always null.
         """
-        registry, org = access.reader(request, org)
-        record = registry.tool(id, org=org)
+        registry = access.registry
+        record = access.read_shared(request, org, lambda owner: registry.tool(id, org=owner))
         if record.approved_version is None:
             content = record.to_dict()
             differences = [
@@ -207,7 +213,9 @@ def tool_router(access: RegistryAccess) -> APIRouter:
         else:
             differences = [
                 each.to_dict()
-                for each in registry.differences(id, record.approved_version, record.version, org=org)
+                for each in registry.differences(
+                    record.tool.tool_id, record.approved_version, record.version, org=record.org
+                )
                 if each.field not in _STATES
             ]
         return {

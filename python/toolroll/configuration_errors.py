@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from typing import Any, get_args
 
-from pydantic import BaseModel
-from pydantic_core import ErrorDetails
+from pydantic import AfterValidator, BaseModel
+from pydantic_core import ErrorDetails, PydanticCustomError
 
 from toolroll.errors import InvalidDefinition
 
@@ -32,6 +32,7 @@ _BOUNDS = {
     "less_than_equal": "<= {le:g}",
     "string_too_short": "at least {min_length} characters long",
     "string_too_long": "at most {max_length} characters long",
+    "worded": "{wanted}",
     "string_pattern_mismatch": "a text that matches {pattern}",
     "literal_error": "{expected}",
 }
@@ -61,6 +62,18 @@ def nearest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str:
     folded = {each.lower(): each for each in names}
     near = get_close_matches(name.lower(), folded, 1, cutoff)
     return f"; did you mean {folded[near[0]]!r}?" if near else ""
+
+
+def matching(pattern: str, wanted: str) -> AfterValidator:
+    """The validator of a text that is empty or matches the whole pattern. wanted: the pattern in words."""
+    compiled = re.compile(pattern)
+
+    def check(text: str) -> str:
+        if text and not compiled.fullmatch(text):
+            raise PydanticCustomError("worded", "must be {wanted}", {"wanted": wanted})
+        return text
+
+    return AfterValidator(check)
 
 
 def written(value: Any, problem: ErrorDetails) -> Iterator[str | int]:

@@ -61,7 +61,7 @@ Progress = Callable[[int, int], None]
 _PROGRESS = "(texts embedded, in all)"
 _LONGEST_REPORTER = 4_096
 _TASKS = 4  # refreshes, flushes and the like of event loops at the same time
-_LONGEST_SESSION = 1_024
+LONGEST_SESSION = 1_024
 _LONGEST_TIMEOUT_S = 86_400 * 365
 
 
@@ -1234,9 +1234,9 @@ def _session_context(session: object, context: Context | None) -> Context:
     Raises:
         InvalidInput: its name is empty or no text.
     """
-    if not isinstance(session, str) or not 0 < len(session) <= _LONGEST_SESSION:
+    if not isinstance(session, str) or not 0 < len(session) <= LONGEST_SESSION:
         raise InvalidInput(
-            f"session: is {quoted(session)}, must be a name of at most {_LONGEST_SESSION:,} characters"
+            f"session: is {quoted(session)}, must be a name of at most {LONGEST_SESSION:,} characters"
         )
     context = _checked_context(context)
     return context if context.session == session else replace(context, session=session)

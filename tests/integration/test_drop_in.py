@@ -595,6 +595,17 @@ def test_a_provider_that_is_away_is_an_error_in_its_own_form():
             status, headers, answer = ask(port, chat(), path)
             assert (status, headers["content-type"]) == (502, "application/json")
             assert kind_of(json.loads(answer)) == kind
+            assert "the provider (127.0.0.1) cannot be reached" in answer.decode()
+
+
+def test_a_provider_that_drops_the_connection_is_told_from_one_that_is_away(upstream, port):
+    def drop(handler: _Handler) -> None:
+        handler.connection.shutdown(socket.SHUT_RDWR)
+        handler.close_connection = True
+
+    upstream.then(drop)
+    status, _, answer = ask(port, chat())
+    assert status == 502 and b"the provider (127.0.0.1) dropped the connection" in answer
 
 
 def test_a_provider_that_says_nothing_is_given_up(upstream):
@@ -670,6 +681,12 @@ def test_if_our_selection_raises_the_request_goes_on_unchanged(upstream, port, m
     status, headers, _ = ask(port, body)
     assert status == 200 and upstream.requests[-1]["body"] == body
     assert headers[HEADER].startswith("200->200 tools, selection failed")
+
+
+def test_a_conversation_whose_name_is_too_long_is_refused_without_naming_it(upstream, port, caplog):
+    status, _, answer = ask(port, chat(), x_toolroll_conversation="nnn" * 400)
+    assert status == 400 and b"x-toolroll-conversation: is too long" in answer
+    assert not upstream.requests and "nnn" not in caplog.text + answer.decode()
 
 
 # Who may.

@@ -111,6 +111,7 @@ def _fail(where: str, text: str, status: int = FAILED) -> int:
     """Prints an error on one line, without the password of a URL and without control characters."""
     first, *rest = text.splitlines() or [""]
     text = " ".join([first, "; ".join(line.strip() for line in rest)]).rstrip()
+    text = text.replace(",; ", ", ")  # of a list of click's, whose lines end so
     print(f"{where}: {remark(redacted(text))}", file=sys.stderr)
     return status
 

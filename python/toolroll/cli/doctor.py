@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import platform
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import metadata
@@ -150,14 +149,14 @@ def _version(extra: str) -> str:
 
 
 def _settings(config: Path | None, catalog: str | None) -> tuple[ServerSettings, list[ToolrollError]]:
-    """The settings, and what is wrong with them. Others check the registry and the embedder."""
+    """The settings, and what is wrong with them. Others check the registry, the embedder and the journal."""
     from toolroll.server.serving import problems_with
     from toolroll.server.setting_sources import SettingSources
 
     sources = SettingSources.read(config, catalog=catalog)
     settings = sources.settings()
     # The service itself may listen on the port.
-    return settings, [*problems_with(settings, sources, without=("catalog", "embedder", "port"))]
+    return settings, [*problems_with(settings, sources, without=("catalog", "embedder", "journal", "port"))]
 
 
 def _select() -> str:
@@ -191,9 +190,8 @@ def _embedder(name: str) -> str:
 
 def _journal(url: str, folder: str) -> str:
     """Whether outcomes can be written where the service would write them."""
-    from toolroll.registry.events.recording import usual_journal
+    from toolroll.registry.events.recording import check_journal, usual_journal
 
     journal = Path(folder) if folder else usual_journal(url)
-    existing = next(path for path in (journal.absolute(), *journal.absolute().parents) if path.exists())
-    with tempfile.TemporaryFile(dir=existing):
-        return f"{journal}: can be written"
+    check_journal(journal)
+    return f"{journal}: can be written"

@@ -17,7 +17,7 @@ class Caller:
     """Who makes a request.
 
     Attributes:
-        name: of the key, or of whatever the host's application knows.
+        name: of the key, or of whatever the host's application knows; "anyone" where nobody is asked.
         roles: names in `toolroll.registry.service_keys.ROLES`.
         org: the organisation to which the caller is bound; "" is the platform, None means any organisation.
         plugin: the plugin that the role "sync" registers.
@@ -43,6 +43,11 @@ class Caller:
     def of_account(cls, account: Account, address: str) -> Caller:
         """The person with this account."""
         return cls(account.name, frozenset(account.roles), account.org, sign_in="account", address=address)
+
+    @classmethod
+    def anyone(cls, address: str) -> Caller:
+        """Whoever calls from there, for everything."""
+        return cls("anyone", frozenset(ROLES), None, address=address)
 
     @property
     def credential(self) -> str:
@@ -92,7 +97,7 @@ def caller_of(request: Request) -> Caller:
 
 def trusted(request: Request) -> Caller:
     """Anybody, for everything. For applications that check their callers themselves, before our routes."""
-    return Caller("", frozenset(ROLES), None, address=address_of(request.scope.get("client")))
+    return Caller.anyone(address_of(request.scope.get("client")))
 
 
 def address_of(client: object) -> str:

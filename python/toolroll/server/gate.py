@@ -9,7 +9,6 @@ from datetime import datetime, timezone
 from fastapi import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from toolroll.registry.service_keys import ROLES
 from toolroll.server.callers import Caller, address_of
 from toolroll.server.grants import Grant, caller_of_person
 from toolroll.server.hosts import is_allowed
@@ -86,7 +85,6 @@ class Gate:
         if isinstance(caller, Response):
             await caller(scope, receive, send)
             return
-        scope.setdefault("state", {})["caller"] = caller
         try:
             await self.application(scope, limited(receive, self.max_body_bytes), send)
         finally:
@@ -102,6 +100,7 @@ class Gate:
         if caller is None:
             detail = f"a valid service key is needed, as {self.key_place}"
             return self._refused(scope, 401, "Not authenticated", detail, {"WWW-Authenticate": "Bearer"})
+        scope.setdefault("state", {})["caller"] = caller  # the log names the key of a refused request too
         length = headers.get(b"content-length", b"0")
         if not length.isdigit() or int(length[:20]) > self.max_body_bytes:
             return self.refusal(
@@ -125,9 +124,7 @@ class Gate:
         Without keys, everybody on this machine may call, but not a page of another site in a browser on it.
         """
         if self.keys is None:
-            return (
-                None if is_of_another_site(headers) else Caller("", frozenset(ROLES), None, address=address)
-            )
+            return None if is_of_another_site(headers) else Caller.anyone(address)
         text = self.key_of(headers)
         now = datetime.now(timezone.utc)
         if text:

@@ -9,11 +9,13 @@ import socket
 import tempfile
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import uvicorn
 
 from toolroll.embedders import named
 from toolroll.errors import InvalidDefinition, InvalidInput, ToolrollError
+from toolroll.registry.events.recording import check_journal, usual_journal
 from toolroll.registry.store.database import Database
 from toolroll.selection.profiles import profile
 from toolroll.server.application import identity_provider
@@ -150,6 +152,16 @@ def _check_registry(settings: ServerSettings) -> None:
         )
 
 
+def _check_journal(settings: ServerSettings) -> None:
+    if not settings.catalog:
+        return
+    try:
+        journal = Path(settings.journal) if settings.journal else usual_journal(settings.catalog)
+    except InvalidInput:  # the registry's own check says what is wrong with its URL
+        return
+    check_journal(journal)
+
+
 def _check_upstream(settings: ServerSettings) -> None:
     if settings.upstream:
         check_upstream(settings.upstream)
@@ -178,6 +190,7 @@ def _check_sign_in(settings: ServerSettings) -> None:
 # Each with the setting that it is about.
 _CHECKS: tuple[tuple[str, Callable[[ServerSettings], None]], ...] = (
     ("catalog", _check_registry),
+    ("journal", _check_journal),
     ("upstream", _check_upstream),
     ("embedder", _check_embedder),
     ("profile", _check_profile),

@@ -30,6 +30,10 @@ else:
 # Their values are in no message: what is not in the representation, and URLs that may have a password.
 _SECRET = {name for name, field in ServerSettings.model_fields.items() if not field.repr}
 _URLS = ("catalog", "upstream", "public_url", "oidc_issuer", "traces_url")
+_MISSING = (
+    "is missing: name a registry (--catalog URL) or a provider (--upstream URL), or try "
+    "`toolroll serve --demo`, which needs none"
+)
 _PLACE_IN_TOML = re.compile(r" \(at line (\d+), column (\d+)\)$")
 
 
@@ -93,7 +97,7 @@ class SettingSources:
                         self.problem((name,), f'is not JSON, must be such as ["a", "b"]: {error}')
                     )
         if not values.get("catalog") and not values.get("upstream"):
-            problems.append(self.problem(("catalog",), "is missing"))
+            problems.append(self.problem(("catalog",), _MISSING))
         try:
             settings = ServerSettings(**values)
         except ValidationError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 from pydantic_settings import (
@@ -12,9 +12,11 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
+from toolroll.configuration_errors import matching
 from toolroll.environment_names import SERVER_PREFIX
 from toolroll.server.grants import Grant
 
+_Url = Annotated[str, matching(r"https?://[^?#\s]+", "a URL with http:// or https://, without ? and #")]
 CLOSING_SHARE = 0.3  # of the grace period: for writing outcomes, once all requests have finished
 
 
@@ -86,10 +88,14 @@ class ServerSettings(BaseSettings):
     key_rate: str = "5000/second"
     key_concurrency: int = Field(default=64, ge=1, le=100_000)
     max_body_bytes: int = Field(default=4 * 2**20, ge=1_024, le=2**30)
-    session_secret: str = Field(default="", repr=False, pattern=r"^$|^.{32,}$")
+    session_secret: Annotated[str, matching(r"(?s).{32,}", "at least 32 characters long")] = Field(
+        default="", repr=False
+    )
     sign_in_rate: str = "10/minute"
-    public_url: str = Field(default="", pattern=r"^$|^https?://[^/?#\s]+$")
-    oidc_issuer: str = Field(default="", pattern=r"^$|^https?://[^?#\s]+$")
+    public_url: Annotated[
+        str, matching(r"https?://[^/?#\s]+", "a URL without a path, such as https://tools.example.com")
+    ] = ""
+    oidc_issuer: _Url = ""
     oidc_client_id: str = ""
     oidc_client_secret: str = Field(default="", repr=False)
     oidc_label: str = ""
@@ -97,7 +103,7 @@ class ServerSettings(BaseSettings):
     oidc_groups_claim: str = "groups"
     oidc_grants: tuple[Grant, ...] = ()
     metrics_folder: str = ""
-    traces_url: str = Field(default="", pattern=r"^$|^https?://[^?#\s]+$")
+    traces_url: _Url = ""
     log: Literal["text", "json"] = "text"
     log_requests: bool = False
 

@@ -395,6 +395,13 @@ def test_headers_say_who_asks_and_refuse_what_they_do_not_know():
     for wrong in (b"[]", b"{", b'{"organisation": "x"}', b'{"settings": ["x"]}'):
         with pytest.raises(InvalidInput, match="x-toolroll-context"):
             RequestHeaders.of([(b"x-toolroll-context", wrong)])
+    at_most = RequestHeaders.of([(b"x-toolroll-conversation", b"n" * 1_015)])
+    assert len(at_most.conversation_of(context) or "") == 1_024
+    with pytest.raises(
+        InvalidInput, match=r"x-toolroll-conversation: is too long: 1,025 .* at most 1,024"
+    ) as error:
+        RequestHeaders.of([(b"x-toolroll-conversation", b"n" * 1_016)]).conversation_of(context)
+    assert "nnn" not in str(error.value)
 
 
 @pytest.mark.parametrize("form", [None, *FORMS])

@@ -180,6 +180,10 @@ def test_what_fails_says_what_and_exits_with_1(capsys, arguments, status, what):
         (("bench", "--seconds", "-1"), "is not in the range 0<x<=600"),
         (("bench", "--seconds", "nan"), "is not a number"),
         (("choose", "x"), "choose"),
+        (
+            ("registry", "keys", "add", "x", "--catalog", "sqlite:///x"),
+            "Choose from: select, report, sync, read, administer",
+        ),
         (("eval",), "FOLDER"),
         (("eval", "x", "-k", "5,1"), "must be ascending"),
         (("eval", "x", "-k", "0"), "0 is not in the range x>=1"),

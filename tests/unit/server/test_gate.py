@@ -86,6 +86,7 @@ def test_probes_need_no_key_and_no_host_name(registry):
 def test_without_keys_anybody_may_do_everything():
     body = request(gate(None), "POST", "/who", {})[2]
     assert (body["org"], "administer" in body["roles"]) == (None, True)
+    assert body["actor"] == "anyone from 10.0.0.7"  # the author of changes
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8080", "[::1]", "[::1]:80"])
@@ -124,6 +125,13 @@ def test_a_key_that_has_used_up_its_requests_is_told_when_to_come_again_and_othe
     found = [request(behind, "POST", "/who", {}, headers=bearer(one)) for _ in range(5)]
     assert [status for status, _, _ in found] == [200, 200, 200, 429, 429]
     assert 1 <= int(found[-1][1]["retry-after"]) <= 3_600
+    scope = {
+        "type": "http",
+        "path": "/who",
+        "headers": [(b"host", b"localhost"), (b"x-service-key", one.encode())],
+    }
+    assert asyncio.run(behind._admit(scope, dict(scope["headers"]))).status_code == 429
+    assert scope["state"]["caller"].name == "one"  # for the log
     assert request(behind, "POST", "/who", {}, headers=bearer(other))[0] == 200
 
 
@@ -247,4 +255,4 @@ def test_routes_without_a_gate_know_nobody():
     scope = {"type": "http", "headers": [], "client": None}
     with pytest.raises(Denied, match="pass `identify`"):
         caller_of(Request(scope))
-    assert trusted(Request(scope)).actor == ""
+    assert trusted(Request(scope)).actor == "anyone"

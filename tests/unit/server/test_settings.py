@@ -95,8 +95,27 @@ def test_a_misspelt_variable_is_refused(monkeypatch):
 
 
 def test_without_a_catalog_the_settings_are_refused():
-    with pytest.raises(InvalidDefinition, match="setting catalog: is missing"):
+    with pytest.raises(InvalidDefinition, match="setting catalog: is missing") as error:
         read_settings()
+    assert all(way in str(error.value) for way in ("--catalog URL", "--upstream URL", "--demo"))
+
+
+def test_wrong_texts_are_told_in_words_and_not_by_their_patterns(tmp_path):
+    file = write(
+        tmp_path,
+        'catalog = "sqlite:///file.db"\nsession_secret = "short"\npublic_url = "https://a.example/path"\n'
+        'traces_url = "collector"',
+    )
+    with pytest.raises(InvalidDefinition) as error:
+        read_settings(file)
+    assert str(error.value).splitlines() == [
+        f"{file}:2: session_secret: is a text, must be at least 32 characters long",
+        f'{file}:3: public_url: is "https://a.example/path", must be a URL without a path, such as '
+        "https://tools.example.com",
+        f'{file}:4: traces_url: is "collector", must be a URL with http:// or https://, without ? and #',
+    ]
+    right = {"session_secret": "s" * 32, "public_url": "https://a.example", "traces_url": "http://b:1/v1"}
+    assert read_settings(catalog="sqlite:///file.db", **right).public_url == "https://a.example"
 
 
 def test_a_file_that_is_absent_or_no_toml_is_refused(tmp_path):
@@ -149,6 +168,25 @@ def test_check_names_all_that_is_wrong_and_makes_nothing(tmp_path, capsys, monke
         assert part in line
     assert len(lines) == 5
     assert not (tmp_path / "absent.db").exists()
+
+
+@pytest.mark.parametrize("words", [["--check"], []])
+def test_a_journal_that_cannot_be_written_stops_the_start(tmp_path, capsys, words):
+    url = f"sqlite:///{tmp_path}/tools.db"
+    Registry.open(url).close()
+    (tmp_path / "taken").write_text("")
+    file = write(tmp_path, f'catalog = "{url}"\njournal = "{tmp_path}/taken/journal"\nport = {free_port()}')
+    assert main(["serve", "--config", str(file), *words]) == 1
+    printed = capsys.readouterr().err
+    assert f"{tmp_path}/taken/journal: {tmp_path}/taken: outcomes cannot be written there" in printed
+    assert "set `journal` to a folder" in printed
+    assert (f"{file}:2: journal" in printed) == bool(words)
+
+
+def test_a_wrong_url_of_the_registry_is_told_once(capsys):
+    assert check("--catalog", "nowhere", "--port", str(free_port())) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("option --catalog: registry URL")
 
 
 OTHERS = ["0.0.0.0", "::", "10.0.0.7", "example.org", ""]

@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from toolroll.context import Context
 from toolroll.errors import InvalidInput
+from toolroll.roll import LONGEST_SESSION
 
 HEADER = "x-toolroll"  # of an answer: what came, and what was sent on
 PREFIX = b"x-toolroll-"
@@ -51,10 +52,20 @@ class RequestHeaders:
         return Context(**{**self.context, "org": org}) if self.context or org else Context()
 
     def conversation_of(self, context: Context) -> str | None:
-        """The conversation's name, apart from those of other users; None where none is stated."""
+        """The conversation's name, apart from those of other users; None where none is stated.
+
+        Raises:
+            InvalidInput: it is too long.
+        """
         if not self.conversation:
             return None
-        return "/".join([quote(part, safe="") for part in (context.org, context.user, self.conversation)])
+        name = "/".join([quote(part, safe="") for part in (context.org, context.user, self.conversation)])
+        if len(name) > LONGEST_SESSION:
+            raise InvalidInput(
+                f"header x-toolroll-conversation: is too long: {len(name):,} characters with organisation, "
+                f"user and percent-encoding, must be at most {LONGEST_SESSION:,}"
+            )
+        return name
 
 
 def _read_context(value: bytes) -> dict[str, Any]:

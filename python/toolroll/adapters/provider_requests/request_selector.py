@@ -72,13 +72,13 @@ class _Asked:
 
     Attributes:
         body, request: as it came, and as it is read.
-        headers: ours, in the request.
+        conversation: its name; None where none is stated.
         begun: of `time.perf_counter`.
     """
 
     body: bytes
     request: ProviderRequest
-    headers: RequestHeaders
+    conversation: str | None
     context: Context
     begun: float
 
@@ -87,7 +87,7 @@ class _Asked:
         return {
             "tools": self.request.tools.items,
             "messages": self.request.messages,
-            "conversation": self.headers.conversation_of(self.context),
+            "conversation": self.conversation,
             "context": self.context,
             "always_include": (*self.request.chosen, *self.request.tools.repeated),
         }
@@ -165,7 +165,8 @@ class RequestSelector:
             context: who asks; None for that of the headers, else the selector's.
 
         Raises:
-            InvalidInput: the body cannot be read, and there are rules that it might break.
+            InvalidInput: the body cannot be read, and there are rules that it might break; or the name of
+                the conversation is too long.
             Unavailable: the rules cannot be applied.
         """
         asked = self._asked(body, form, headers, context)
@@ -228,7 +229,7 @@ class RequestSelector:
             return None
         if request is None:
             return None
-        return _Asked(body, request, headers, context, begun)
+        return _Asked(body, request, headers.conversation_of(context), context, begun)
 
     def _context_of(self, form: RequestForm, headers: RequestHeaders, context: Context | None) -> Context:
         if context is None and (headers.context or self._context is None):

@@ -104,6 +104,25 @@ def usual_journal(url: str) -> Path:
     return base / "toolroll" / hashlib.sha256(address.text.encode()).hexdigest()[:16]
 
 
+def check_journal(journal: Path) -> None:
+    """Tries whether outcomes can be written to this folder. Leaves nothing behind.
+
+    Raises:
+        InvalidInput: names the folder, and the one that cannot be written if that is above it.
+    """
+    existing = journal
+    try:
+        existing = next(path for path in (journal.absolute(), *journal.absolute().parents) if path.exists())
+        with tempfile.TemporaryFile(dir=existing):
+            pass
+    except OSError as error:
+        below = "" if existing == journal.absolute() else f": {existing}"
+        raise InvalidInput(
+            f"journal {journal}{below}: outcomes cannot be written there: {error.strerror}; set `journal` to "
+            "a folder that can be written, on a volume where containers are replaced"
+        ) from error
+
+
 class Recording(Generic[L]):
     """Events and outcomes of one process and one store. Safe to share between threads and forks."""
 

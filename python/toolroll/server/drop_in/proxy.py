@@ -32,6 +32,8 @@ from toolroll.server.problems import STATUSES
 
 _log = logging.getLogger(__name__)
 
+# Errors of a connection that was open.
+_DROPPED = (httpx.ReadError, httpx.WriteError, httpx.CloseError, httpx.RemoteProtocolError)
 PASSED_ON = "/{path}"  # the route, in logs and metrics, of requests that have no tools to select from
 
 
@@ -106,11 +108,12 @@ class Proxy:
             await exchange.refuse(error.status_code, str(error.detail))
             return
         except httpx.TimeoutException:
-            await exchange.refuse(504, "the provider did not answer in time", said)
+            await exchange.refuse(504, f"the provider ({request.url.host}) did not answer in time", said)
             return
         except (httpx.HTTPError, httpx.StreamError) as error:
-            _log.warning("the provider cannot be reached: %s", type(error).__name__)
-            await exchange.refuse(502, "the provider cannot be reached", said)
+            fault = "dropped the connection" if isinstance(error, _DROPPED) else "cannot be reached"
+            _log.warning("the provider %s: %s", fault, type(error).__name__)
+            await exchange.refuse(502, f"the provider ({request.url.host}) {fault}", said)
             return
         try:
             await exchange.begin(response.status_code, [*headers_for_client(response.headers.raw), *said])

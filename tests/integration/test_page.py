@@ -151,6 +151,14 @@ def test_the_playground_says_why_and_compares_profiles(service: PageService, ope
     expect(mine.get_by_role("link", name="get_current_weather", exact=True)).to_be_visible()
     expect(other.get_by_role("table", name="Selected")).to_be_visible()
     assert mine.get_by_role("row").count() > 1
+    page.get_by_label("Compare with").select_option("domains")
+    page.get_by_role("button", name="Select", exact=True).click()
+    difference = page.get_by_role("region", name="Difference")
+    expect(difference).to_contain_text("“domains”")
+    chips = difference.locator(".badge")
+    expect(chips).to_have_count(12)
+    difference.get_by_role("button", name=re.compile("and .* more")).click()
+    assert chips.count() > 100
 
     mine.get_by_role("button", name=re.compile("Left out")).click()
     expect(mine.get_by_role("table", name="Left out").get_by_role("row").nth(1)).to_contain_text(
@@ -251,6 +259,7 @@ def test_a_tool_without_vectors_has_a_badge(service: PageService, open_page: Ope
 
 def test_the_catalog_is_searched_and_shows_a_tool(service: PageService, open_page: Open) -> None:
     page = open_page(service, "catalog")
+    expect(page.get_by_role("status").filter(has_text=re.compile(r"^2\d\d tools$"))).to_be_visible()
     page.get_by_label("Search names").fill("umbrella, or nothing")
     expect(page.get_by_text("No tool meets these conditions")).to_be_visible()
     page.get_by_label("Search names").fill("get_current_weather")
@@ -304,6 +313,8 @@ def test_an_edit_is_reviewed_saved_and_taken_back(service: PageService, open_pag
     dialog.get_by_label("Reason").fill("shorter")
     dialog.get_by_role("button", name="Save").click()
     expect(page.get_by_text("saved as version 2")).to_be_visible()
+    details = page.locator("section", has=page.get_by_role("heading", name="Details"))
+    expect(details).to_contain_text("Says whether it rains⟨U+202E⟩")
     (newest, _) = service.registry.history("get_current_weather")
     assert (newest.version, newest.reason) == (2, "shorter")
 
@@ -321,13 +332,13 @@ def test_the_second_of_two_people_who_edit_a_tool_is_informed_and_loses_nothing(
     page.get_by_role("button", name="Edit").click()
     page.get_by_label("Description").fill("Mine")
     service.registry.with_actor("bob").update(
-        "get_current_weather", {"description": "Theirs", "summary": "Their summary"}, version=1
+        "get_current_weather", {"description": "Theirs\u202e", "summary": "Their summary"}, version=1
     )
     page.get_by_role("button", name="Review the change").click()
     page.get_by_role("dialog").get_by_role("button", name="Save").click()
     conflict = page.get_by_role("alert")
     expect(conflict).to_contain_text("Version 2 by bob")
-    expect(conflict).to_contain_text("Theirs")
+    expect(conflict).to_contain_text("Theirs⟨U+202E⟩")
     expect(page.get_by_label("Description")).to_have_value("Mine")
     expect(page.get_by_label("Summary")).to_have_value("Their summary")
 
@@ -369,6 +380,7 @@ def test_a_rule_is_previewed_before_it_is_saved_and_then_decides(
     preview = page.get_by_role("region", name="Callers who gain or lose tools")
     intern = preview.get_by_role("row").filter(has_text="Role intern")
     expect(intern).to_contain_text("loses 1")
+    expect(page.get_by_text("also counts for callers of whom the role")).to_be_visible()
     intern.get_by_text("loses 1").click()
     expect(intern.get_by_text("get_current_weather")).to_be_visible()
     assert service.registry.rules.list() == ()
@@ -719,8 +731,80 @@ def test_an_organisation_with_nothing_sees_nothing_of_others(service: PageServic
     expect(page.get_by_text("No selections in this period")).to_be_visible()
     expect(page.get_by_label("Organisation")).to_have_count(0)
     page.get_by_role("link", name="Catalog").click()
-    expect(page.get_by_text("The registry has no tools yet")).to_be_visible()
+    expect(page.get_by_text("acme has no tools of its own")).to_be_visible()
+    expect(page.get_by_text("--org acme")).to_be_visible()
     go_through_views(page, service)
+
+
+def test_a_tool_of_the_platform_is_read_and_not_edited_where_an_organisation_is_chosen(
+    service: PageService, open_page: Open
+) -> None:
+    page = open_page(service)
+    page.get_by_label("Organisation").fill("neworg")
+    page.keyboard.press("Enter")
+    page.evaluate("location.hash = '#/catalog/get_current_weather'")
+    expect(page.get_by_text("a tool of the platform")).to_be_visible()
+    expect(page.get_by_role("heading", name="Versions")).to_be_visible()
+    assert page.get_by_role("button", name="Edit").count() == 0
+    assert page.get_by_role("alert").count() == 0
+
+
+def test_a_key_of_an_organisation_hears_whose_tool_it_may_not_read(
+    service: PageService, open_page: Open
+) -> None:
+    page = open_page(service, "catalog/get_current_weather", "acme")
+    expect(page.get_by_text("acme has no tool of this name")).to_be_visible()
+    assert page.get_by_role("alert").count() == 0
+
+
+def test_a_box_fades_at_the_edges_beyond_which_there_is_more(service: PageService, open_page: Open) -> None:
+    service.registry.pages.add(PageMapping("greenhouse*", ("weather",)))
+    page = open_page(service, "access/pages")
+    matrix = page.get_by_role("region", name="Toolkits by page")
+    expect(matrix).to_have_attribute("data-more", "below")
+    matrix.evaluate("element => element.scrollTo(0, element.scrollHeight)")
+    expect(matrix).to_have_attribute("data-more", "")
+    page.set_viewport_size({"width": 390, "height": 800})
+    views = page.get_by_role("navigation", name="Views")
+    expect(views).to_have_attribute("data-more", re.compile("right|left"))
+
+
+def test_a_phone_shows_all_of_a_rule_a_score_and_a_past_selection(
+    service: PageService, open_page: Open
+) -> None:
+    service.registry.rules.add(Rule("no weather", "deny", "role", {"role": "intern"}, toolkit="weather"))
+    page = open_page(service, "access")
+    page.set_viewport_size({"width": 390, "height": 800})
+    rules = page.get_by_role("region", name="Rules")
+    expect(rules.get_by_role("button", name="Edit no weather")).to_be_in_viewport(ratio=1)
+    expect(rules).to_have_attribute("data-more", "")
+    page.evaluate("location.hash = '#/playground'")
+    page.get_by_role("button", name="Select", exact=True).click()
+    expect(page.get_by_role("columnheader", name="Score")).to_be_visible()
+    past = page.get_by_role("region", name="Past selections")
+    past.scroll_into_view_if_needed()
+    expect(past.get_by_role("button", name=re.compile("Replay")).first).to_be_in_viewport(ratio=1)
+    expect(past).to_have_attribute("data-more", "below")
+
+
+def test_charts_begin_with_a_whole_day_or_hour(service: PageService, open_page: Open) -> None:
+    page = open_page(service, "catalog")
+    for period, start in (("7 days", r"T00%3A00%3A00\.000Z"), ("24 hours", r"T\d\d%3A00%3A00\.000Z")):
+        with page.expect_request(re.compile("/analytics/timeline")) as request:
+            if period == "7 days":
+                page.get_by_role("link", name="Overview").click()
+            else:
+                page.get_by_role("button", name=period).click()
+        assert re.search(start, request.value.url)
+
+
+def test_an_author_without_a_name_is_known_by_the_address(service: PageService, open_page: Open) -> None:
+    author = service.registry.with_actor(" from 127.0.0.1")
+    author.update("get_current_weather", {"summary": "Rain or not"}, version=1)
+    page = open_page(service, "catalog/get_current_weather")
+    newest = page.locator("summary", has_text="Version 2")
+    expect(newest).to_contain_text("from 127.0.0.1")
+    expect(newest).not_to_contain_text("by")
 
 
 def test_ten_thousand_tools_are_drawn_by_the_rows_in_sight(service: PageService, open_page: Open) -> None:

@@ -6,6 +6,7 @@ import { ask, Problem, readSession, registryPath, type Session, signOut } from '
 import { useLoaded } from './loading'
 import { Failure, TextField } from './parts/elements'
 import { useMedia } from './parts/media'
+import { useFade } from './parts/scroller'
 import { linkTo, useRoute } from './route'
 import { t } from './texts'
 import { Access } from './views/access'
@@ -92,6 +93,7 @@ function Frame({ session, onSignOut }: { session: Session; onSignOut: () => void
 /** The links to the views. Where they do not fit, the current one is scrolled into sight. */
 function Views({ current }: { current: string }) {
   const nav = useRef<HTMLElement>(null)
+  useFade(nav)
   useEffect(() => {
     const link = nav.current?.querySelector<HTMLElement>('[aria-current]')
     if (link) nav.current!.scrollLeft = link.offsetLeft - nav.current!.offsetLeft - 16

@@ -14,6 +14,7 @@ const hour = new Intl.DateTimeFormat('en', { hour: '2-digit', minute: '2-digit',
 
 const NONE = '–'
 const MOST_COUNTED = 100
+const tools = (count: number) => `${number.format(count)} ${count === 1 ? 'tool' : 'tools'}`
 const many = (count: number) => (count >= MOST_COUNTED ? `${MOST_COUNTED} or more` : number.format(count))
 
 export const format = {
@@ -37,6 +38,9 @@ export const format = {
   microseconds: (value: number | null | undefined) =>
     value == null ? NONE : value < 1_000 ? `${Math.round(value)} µs` : `${decimal.format(value / 1_000)} ms`,
 }
+
+/** An author as the registry keeps it: a name, an address (` from 127.0.0.1`), both, or nothing. */
+const byWhom = (actor: string) => (/^\s+from /.test(actor) ? actor.trim() : `by ${actor.trim() || 'unknown'}`)
 
 export const t = {
   product: 'toolroll',
@@ -71,7 +75,7 @@ export const t = {
   notFound: 'There is no such view.',
 
   problems: {
-    lost: 'The service does not answer. What you see was read before; the page tries again by itself.',
+    lost: 'The service does not answer. The page tries again by itself; whatever it still shows was read before.',
     denied: 'Your key does not allow this.',
     missing: 'Not found.',
     unavailable: 'The service cannot do this now. The page tries again by itself.',
@@ -96,7 +100,7 @@ export const t = {
     wrong: 'This is no valid key. It may have expired, or been revoked.',
     noRead: 'This key lacks the role read, which this page needs.',
     how: 'A key is made by this command:',
-    command: 'toolroll registry keys add me --any-org --role read --role administer',
+    command: 'toolroll registry keys add me --any-org --role read --role administer --catalog sqlite:///tools.db',
   },
 
   overview: {
@@ -128,7 +132,7 @@ export const t = {
     perSelection: 'Tools per selection',
     perSelectionHint: 'on average',
     overTime: 'Selections over time',
-    overTimeHint: (per: string) => `By ${per}, in UTC`,
+    overTimeHint: (per: string) => `By ${per}, in UTC; this ${per} is not over yet`,
     successOverTime: 'Success over time',
     savedOverTime: 'Tokens kept out over time',
     latencyOverTime: 'Mean latency over time',
@@ -168,7 +172,7 @@ export const t = {
     budget: 'Token budget',
     rolesExample: 'admin, sales',
     settingsExample: 'mail_url',
-    byProfile: 'as the profile says',
+    byProfile: 'by the profile',
     noLimit: 'no limit',
     contextAndLimits: 'Context and limits',
     whatIf: 'What if…',
@@ -185,7 +189,8 @@ export const t = {
     difference: 'Difference',
     sameTools: 'The same tools in the same order.',
     sameInOtherOrder: 'The same tools in another order.',
-    differs: (gained: number, lost: number, side: string) => `“${side}” has ${number.format(gained)} ${gained === 1 ? 'tool' : 'tools'} more and ${number.format(lost)} less:`,
+    differs: (gained: number, lost: number, side: string) => `“${side}” ${[lost > 0 && `lacks ${tools(lost)}`, gained > 0 && `has ${tools(gained)} more`].filter(Boolean).join(' and ')}:`,
+    andMore: (count: number) => `and ${number.format(count)} more`,
     moved: 'Scores that moved most',
     profile: 'Profile',
     served: (name: string) => `${name} (in use)`,
@@ -247,7 +252,7 @@ export const t = {
     hitRate: 'Hit rate over time',
     hitRateHint: 'How often a called tool had been selected, by day',
     calls: 'Calls over time',
-    callsHint: (count: string) => `${count} in all, by day`,
+    callsHint: (count: string) => `${count} in all, by day in UTC; this day is not over yet`,
     noCalls: 'No calls have been reported in this period.',
     broken: 'Tools that stopped working',
     brokenHint: 'Selections leave out a tool that broke, until a probe of it works',
@@ -258,7 +263,7 @@ export const t = {
     since: (time: string) => `left out since ${time}`,
     back: (time: string) => `back since ${time}`,
     arms: 'Reliability of tools',
-    armsHint: 'Success of their calls with its 95 % interval, the least reliable first',
+    armsHint: 'Success of their calls with its 95 % interval; the tool whose interval ends lowest comes first',
     called: 'Calls',
     success: 'Success',
     interval: (low: string, high: string) => `${low} to ${high}`,
@@ -339,7 +344,7 @@ export const t = {
     noneHint: 'A plugin or an MCP server registers its tools by a request, with a key of its own:',
     command: 'POST /internal/tool-registry/plugins/sync',
     tools: 'Tools',
-    syncedAt: (time: string, actor: string) => `Last sync ${time} by ${actor || 'unknown'}`,
+    syncedAt: (time: string, actor: string) => `Last sync ${time} ${byWhom(actor)}`,
     ofCalls: (count: number, calls: number) => `${number.format(count)} of ${number.format(calls)} calls`,
     shown: 'Times selected',
     called: 'Calls',
@@ -404,6 +409,7 @@ export const t = {
     gainsAndLosses: 'Callers who gain or lose tools',
     noEffect: (callers: number) => `None of ${number.format(callers)} typical callers gains or loses a tool.`,
     effectOn: (touched: number, same: number) => `${number.format(touched)} typical callers see other tools; ${number.format(same)} see the same.`,
+    unknownCounts: 'A rule that hides also counts for callers of whom the role, tier or page it asks for is not known.',
     caller: 'Caller',
     before: 'Sees now',
     after: 'Would see',
@@ -444,7 +450,7 @@ export const t = {
     isNotSet: 'no value',
     pins: 'Pins',
     pinsHint: 'Tools of the platform that this organisation always gets, or no longer always',
-    pinsOfPlatform: 'Pins belong to an organisation: choose one on the left. For all organisations, edit a tool.',
+    pinsOfPlatform: 'Pins belong to an organisation: choose one where this page says “Platform”. For all organisations, edit a tool.',
     noPins: 'No pins.',
     newPin: 'Always select this tool',
     pinned: 'always selected',
@@ -477,9 +483,13 @@ export const t = {
     version: 'Version',
     tools: 'Tools',
     loaded: (count: number, hasMore: boolean) => `${number.format(count)}${hasMore ? '+' : ''} tools`,
-    empty: 'The registry has no tools yet',
-    emptyHint: 'Import a folder of definitions, or let a plugin register its tools:',
-    emptyCommand: 'toolroll import toolkits/ --to sqlite:///tools.db',
+    empty: (org: string) => (org ? `${org} has no tools of its own` : 'The registry has no tools yet'),
+    emptyHint: (org: string) => (org ? 'Its callers see the tools of the platform. This adds some for it alone:' : 'Import a folder of definitions, or let a plugin register its tools:'),
+    emptyCommand: (org: string) => `toolroll import toolkits/ --to sqlite:///tools.db${org && ` --org ${org}`}`,
+    notOwn: (org: string) => `${org} has no tool of this name`,
+    notOwnHint: 'If it is a tool of the platform, its callers may get it all the same. Its texts are read with a key of the platform.',
+    ofPlatform: 'a tool of the platform',
+    ofPlatformHint: 'All organisations share it. Only the platform edits it.',
     nothingFound: 'No tool meets these conditions.',
     back: 'All tools',
     edit: 'Edit',
@@ -499,7 +509,7 @@ export const t = {
     rollback: 'Go back to this version',
     rollbackTitle: (version: number) => `Go back to version ${version}?`,
     rollbackText: 'This makes a new version with the content of that one.',
-    by: (actor: string) => `by ${actor || 'unknown'}`,
+    by: byWhom,
     details: 'Details',
     flags: 'To review',
     before: 'Before',
@@ -509,7 +519,7 @@ export const t = {
     saved: (name: string, version: number) => `${name} is saved as version ${version}.`,
     conflictTitle: 'Somebody else has changed this tool',
     conflict: (version: number, actor: string) =>
-      `Version ${version} by ${actor || 'unknown'} was saved while you edited. Your text is kept. ` +
+      `Version ${version} ${byWhom(actor)} was saved while you edited. Your text is kept. ` +
       'Fields that only they changed have been taken over.',
     conflictFields: 'Both of you changed these fields. Yours is in the form; saving it replaces theirs:',
     theirs: 'Theirs',

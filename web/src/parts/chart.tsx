@@ -16,6 +16,7 @@ interface Properties {
   scale?: (value: number | null | undefined) => string
   /** The range of the scale; from 0 up to the data without it. */
   range?: [number, number]
+  /** Bars are of counts. */
   kind?: 'line' | 'bars'
 }
 
@@ -24,6 +25,7 @@ const X_AXIS_PX = 28
 const Y_AXIS_PX = 52
 const DAY_S = 86_400
 const HOUR_S = 3_600
+const WHOLE = [1, 10, 100, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11].flatMap((power) => [power, 2 * power, 5 * power]) // steps of counts
 
 export function Chart({ label, times: instants, values, format, scale = format, range, kind = 'line' }: Properties) {
   const box = useRef<HTMLDivElement>(null)
@@ -48,7 +50,7 @@ export function Chart({ label, times: instants, values, format, scale = format, 
           x: { time: true, range: [first - step / 2, last + step / 2] },
           y: { range: range ?? ((_, __, most) => [0, Math.max(1, most * 1.1)]) },
         },
-        axes: [{ ...axis, grid: { show: false }, size: X_AXIS_PX, incrs: isHours ? [3 * HOUR_S, 6 * HOUR_S, 12 * HOUR_S, DAY_S] : [DAY_S, 2 * DAY_S, 7 * DAY_S, 14 * DAY_S], values: (_, marks) => marks.map((mark) => (isHours ? hourOf(mark) : dayOf(mark))) }, { ...axis, size: Y_AXIS_PX,  values: (_, marks) => marks.map((mark) => scale(mark)) }],
+        axes: [{ ...axis, grid: { show: false }, size: X_AXIS_PX, incrs: isHours ? [3 * HOUR_S, 6 * HOUR_S, 12 * HOUR_S, DAY_S] : [DAY_S, 2 * DAY_S, 7 * DAY_S, 14 * DAY_S], values: (_, marks) => marks.map((mark) => (isHours ? hourOf(mark) : dayOf(mark))) }, { ...axis, size: Y_AXIS_PX, ...(kind === 'bars' ? { incrs: WHOLE } : {}), values: (_, marks) => marks.map((mark) => scale(mark)) }],
         series: [
           {},
           {

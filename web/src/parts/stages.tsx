@@ -4,6 +4,7 @@ import { useState } from 'preact/hooks'
 import type { Trial, TrialTool } from '../api'
 import { linkTo } from '../route'
 import { format, t } from '../texts'
+import { Scroller } from './scroller'
 
 const FIRST = 15 // tools without a click
 
@@ -16,7 +17,7 @@ export function StageTable({ tools, stages }: { tools: TrialTool[]; stages: Tria
   return (
     <div class="stack">
       <small>{texts.stagesHint}</small>
-      <div class="scroll tall" tabIndex={0} role="region" aria-label={texts.stages}>
+      <Scroller label={texts.stages} class="tall">
         <table class="stages">
           <thead>
             <tr>
@@ -39,7 +40,7 @@ export function StageTable({ tools, stages }: { tools: TrialTool[]; stages: Tria
             ))}
           </tbody>
         </table>
-      </div>
+      </Scroller>
       {told.length > FIRST && <div><button type="button" class="quiet" aria-expanded={isWhole} onClick={() => setIsWhole(!isWhole)}>{isWhole ? t.analytics.fewer : t.analytics.more(told.length - FIRST)}</button></div>}
     </div>
   )

@@ -4,6 +4,7 @@ import { elementScroll, observeElementOffset, observeElementRect, Virtualizer } 
 import type { ComponentChildren } from 'preact'
 import { useLayoutEffect, useReducer, useRef, useState } from 'preact/hooks'
 import { useMedia } from './media'
+import { useFade } from './scroller'
 
 export interface Column<T> {
   key: string
@@ -33,6 +34,7 @@ const ROWS_AHEAD = 80 // of the end, where more are read: before one gets there
 
 export function Table<T>({ label, rows, columns, rowKey, hasMore = false, onEnd }: Properties<T>) {
   const box = useRef<HTMLDivElement>(null)
+  useFade(box)
   const isPhone = useMedia('(max-width: 44rem)')
   const shown = isPhone ? columns.filter((column) => !column.isExtra) : columns
   const [, redraw] = useReducer((n: number) => n + 1, 0)

@@ -6,6 +6,7 @@ import { ask, namesOf, registryPath, type Toolkit } from '../api'
 import type { ViewProperties } from '../app'
 import { useLoaded } from '../loading'
 import { Empty, Failure, Notice, TextField } from '../parts/elements'
+import { Scroller } from '../parts/scroller'
 import { t } from '../texts'
 
 interface Mapping {
@@ -28,7 +29,7 @@ export function PagesPart({ org, mayEdit }: ViewProperties) {
   const problem = mappings.problem ?? toolkits.problem
   const rows = mappings.value?.value.page_mappings
   const named = new Set(rows?.flatMap((row) => row.categories))
-  const toolkitNames = [...new Set([...namesOf(toolkits.value?.value.categories ?? []), ...named])]
+  const toolkitRows = inOrder(toolkits.value?.value.categories ?? [], named)
 
   const change = async (row: Mapping, toolkit: string, isOn: boolean) => {
     const categories = isOn ? [...row.categories, toolkit] : row.categories.filter((each) => each !== toolkit)
@@ -57,14 +58,14 @@ export function PagesPart({ org, mayEdit }: ViewProperties) {
       {acting.problem && <Failure problem={acting.problem} />}
       {acting.done && <Notice tone="good">{acting.done}</Notice>}
       {!rows && !problem && <p role="status">{t.loading}</p>}
-      {rows && (toolkitNames.length === 0 || (rows.length === 0 && !draft)) && (
-        <div class="card"><Empty title={toolkitNames.length ? texts.noPages : texts.noToolkits}><p>{texts.noPagesHint}</p></Empty>{toolkitNames.length > 0 && newPage}</div>
+      {rows && (toolkitRows.length === 0 || (rows.length === 0 && !draft)) && (
+        <div class="card"><Empty title={toolkitRows.length ? texts.noPages : texts.noToolkits}><p>{texts.noPagesHint}</p></Empty>{toolkitRows.length > 0 && newPage}</div>
       )}
-      {rows && toolkitNames.length > 0 && (rows.length > 0 || draft) && (
+      {rows && toolkitRows.length > 0 && (rows.length > 0 || draft) && (
         <section class="card">
           <div><h2>{texts.matrix}</h2><small>{mayEdit ? texts.matrixHint : texts.matrixReadHint}</small></div>
           {newPage}
-          <div class="scroll tall" tabIndex={0} role="region" aria-label={texts.matrix}>
+          <Scroller label={texts.matrix} class="tall">
             <table class="matrix">
               <thead>
                 <tr>
@@ -75,9 +76,9 @@ export function PagesPart({ org, mayEdit }: ViewProperties) {
                 </tr>
               </thead>
               <tbody>
-                {toolkitNames.map((toolkit) => (
+                {toolkitRows.map(([toolkit, depth]) => (
                   <tr key={toolkit}>
-                    <th scope="row">{toolkit}</th>
+                    <th scope="row" style={{ paddingLeft: `${1.25 * depth}rem` }}>{toolkit}</th>
                     {draft && <td><input type="checkbox" aria-label={texts.cell(toolkit, draft)} checked={false} disabled={acting.isBusy} onChange={() => void add(toolkit)} /></td>}
                     {rows.map((row) => {
                       const isOn = row.categories.includes(toolkit)
@@ -94,9 +95,18 @@ export function PagesPart({ org, mayEdit }: ViewProperties) {
                 ))}
               </tbody>
             </table>
-          </div>
+          </Scroller>
         </section>
       )}
     </>
   )
+}
+
+/** Toolkits by name, each followed by those below it, with their depths; and those that only mappings name. */
+function inOrder(toolkits: Toolkit[], named: Iterable<string>): [string, number][] {
+  const known = new Set(namesOf(toolkits))
+  const others = [...named].filter((name) => !known.has(name)).map((name): Toolkit => ({ name, children: [] }))
+  const walk = (level: Toolkit[], depth: number): [string, number][] =>
+    level.toSorted((a, b) => a.name.localeCompare(b.name)).flatMap((toolkit) => [[toolkit.name, depth], ...walk(toolkit.children, depth + 1)])
+  return walk([...toolkits, ...others], 0)
 }

@@ -7,11 +7,13 @@ import type { ViewProperties } from '../app'
 import { useLoaded } from '../loading'
 import { Badge, Empty, Failure, Notice, TextField } from '../parts/elements'
 import { RuleFields } from '../parts/rule_fields'
+import { Scroller } from '../parts/scroller'
 import { type Draft, draftOf, NEW, type Preview, readBody, type Rule, whoInWords, whomInWords } from '../rules'
 import { format, t } from '../texts'
 
 const MOST = 1_000
 const TYPING_MS = 300
+const EVERYBODY = JSON.stringify({ all: [] })
 
 export function RulesPart({ org, mayEdit }: ViewProperties) {
   const rules = useLoaded(
@@ -33,8 +35,8 @@ export function RulesPart({ org, mayEdit }: ViewProperties) {
       {found && found.length > 0 && (
         <section class="card">
           <div class="row spread center"><div><h2>{texts.rules}</h2><small>{texts.rulesHint}</small></div>{newRule}</div>
-          <div class="scroll" tabIndex={0} role="region" aria-label={texts.rules}>
-            <table>
+          <Scroller label={texts.rules}>
+            <table class="cards">
               <thead>
                 <tr>
                   <th scope="col" class="number">{texts.priority}</th><th scope="col">{texts.name}</th><th scope="col">{texts.effect}</th>
@@ -45,17 +47,17 @@ export function RulesPart({ org, mayEdit }: ViewProperties) {
               <tbody>
                 {found.map((rule) => (
                   <tr key={rule.rule_id} class={rule.active ? undefined : 'off'}>
-                    <td class="number">{rule.priority}</td>
+                    <td class="number" data-label={texts.priority}>{rule.priority}</td>
                     <th scope="row">{rule.name} {!rule.active && <Badge>{texts.off}</Badge>}{Boolean(rule.damage) && <Badge tone="bad">{t.catalog.damaged}</Badge>}</th>
                     <td><Badge tone={rule.effect === 'deny' ? 'bad' : 'good'}>{texts.effects[rule.effect]}</Badge></td>
                     <td><span class="name">{rule.tool || (rule.toolkit === '*' ? texts.everything : rule.toolkit)}</span>{!rule.tool && rule.toolkit !== '*' && <small> {texts.toolkit}</small>}</td>
-                    <td>{whomInWords(rule.condition)}</td>
+                    <td data-label={texts.whom}>{whomInWords(rule.condition)}</td>
                     {mayEdit && <td class="number"><button type="button" class="quiet" disabled={rules.isLoading} aria-label={texts.editRule(rule.name)} onClick={() => { setSaved(''); setEdited(rule) }}>{t.catalog.edit}</button></td>}
                   </tr>
                 ))}
               </tbody>
             </table>
-          </div>
+          </Scroller>
         </section>
       )}
     </>
@@ -160,12 +162,14 @@ function RulePreview({ body, replaces, org }: { body: Record<string, unknown> | 
   if (!preview) return <p role="status"><small>{t.loading}</small></p>
   const touched = preview.contexts.filter((each) => each.gained + each.lost > 0)
   const same = preview.contexts.length - touched.length
+  const countsUnknown = body.effect === 'deny' && touched.some((each) => each.lost > 0) && JSON.stringify(body.condition) !== EVERYBODY
   return (
     <section class="stack" aria-label={texts.preview}>
       <h3>{texts.preview}</h3>
       <p role="status">{touched.length === 0 ? texts.noEffect(preview.contexts.length) : texts.effectOn(touched.length, same)}</p>
+      {countsUnknown && <small>{texts.unknownCounts}</small>}
       {touched.length > 0 && (
-        <div class="scroll" tabIndex={0} role="region" aria-label={texts.gainsAndLosses}>
+        <Scroller label={texts.gainsAndLosses}>
           <table>
             <thead><tr><th scope="col">{texts.caller}</th><th scope="col" class="number">{texts.before}</th><th scope="col" class="number">{texts.after}</th><th scope="col">{texts.change}</th></tr></thead>
             <tbody>
@@ -179,7 +183,7 @@ function RulePreview({ body, replaces, org }: { body: Record<string, unknown> | 
               ))}
             </tbody>
           </table>
-        </div>
+        </Scroller>
       )}
     </section>
   )

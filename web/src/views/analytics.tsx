@@ -6,22 +6,23 @@ import type { ViewProperties } from '../app'
 import { useBroken } from '../broken'
 import { useLoaded } from '../loading'
 import { Failure } from '../parts/elements'
+import { daysAgo, firstWhole } from '../periods'
 import { t } from '../texts'
 import { Experiments } from './analytics_experiments'
 import { Arms, BrokenCard, Days, FailingPlugins } from './analytics_success'
 import { DriftCard, Heat, UnusedCard } from './analytics_usage'
 
-const DAY_MS = 86_400_000
 const MOST_ARMS = 100
 
 export function Analytics({ org }: ViewProperties) {
   const [of, setOf] = useState('called')
   const [days, setDays] = useState('30')
-  const since = new Date(Date.now() - Number(days) * DAY_MS).toISOString()
+  const start = daysAgo(days)
+  const since = start.toISOString()
   const read = <T,>(path: string, parameters: Record<string, string | number>, key: unknown[]) =>
     useLoaded((signal) => ask<T>('GET', registryPath(path, { org, ...parameters }), { signal }), [org, ...key])
   const broken = useBroken(org, since, days)
-  const accuracy = read<Accuracy>('/analytics/accuracy', { since }, [days])
+  const accuracy = read<Accuracy>('/analytics/accuracy', { since: firstWhole(start, 'day').toISOString() }, [days])
   const arms = read<{ arms: Arm[] }>('/analytics/arms', { limit: MOST_ARMS }, [])
   const plugins = read<{ plugins: PluginCalls[] }>('/plugins/calls', { since }, [days])
   const experiments = read<{ experiments: Experiment[] }>('/analytics/experiments', {}, [])

@@ -2,6 +2,7 @@
 
 import type { Experiment } from '../api'
 import { Badge } from '../parts/elements'
+import { Scroller } from '../parts/scroller'
 import { format, t } from '../texts'
 import { Interval } from './analytics_success'
 
@@ -29,7 +30,7 @@ function One({ experiment }: { experiment: Experiment }) {
         <h3>{experiment.name} <small>{experiment.org} {experiment.active ? texts.runs(format.time(experiment.begun_at)) : texts.ended(format.time(experiment.begun_at), format.time(experiment.ended_at))}</small></h3>
         <Badge tone={TONES[experiment.state]}>{texts.states[experiment.state]!(experiment.winner ?? '')}</Badge>
       </div>
-      <div class="scroll" tabIndex={0} role="region" aria-label={experiment.name}>
+      <Scroller label={experiment.name}>
         <table>
           <thead>
             <tr>
@@ -46,7 +47,7 @@ function One({ experiment }: { experiment: Experiment }) {
             ))}
           </tbody>
         </table>
-      </div>
+      </Scroller>
       {contrasts.map(({ variant, against, value, low, high }) => (
         <div key={`${variant}/${against}`} class="contrast">
           <span>{texts.against(variant, against)}</span>

@@ -5,10 +5,11 @@ import type { Accuracy, Arm, PluginCalls } from '../api'
 import type { BrokenTools } from '../broken'
 import { Chart } from '../parts/chart'
 import { Badge, Empty } from '../parts/elements'
+import { Scroller } from '../parts/scroller'
 import { linkTo } from '../route'
 import { format, t } from '../texts'
 
-const FIRST = 8 // tools without a click
+const FIRST = 12 // tools without a click
 
 export function Days({ accuracy }: { accuracy: Accuracy }) {
   const texts = t.analytics
@@ -34,9 +35,9 @@ function DayTable({ label, rows }: { label: string; rows: [string, string][] }) 
   return (
     <details>
       <summary>{t.overview.asTable}</summary>
-      <div class="scroll" tabIndex={0} role="region" aria-label={label}>
+      <Scroller label={label}>
         <table><tbody>{rows.map(([day, value]) => <tr key={day}><th scope="row">{format.day(day)}</th><td class="number">{value}</td></tr>)}</tbody></table>
-      </div>
+      </Scroller>
     </details>
   )
 }
@@ -111,7 +112,7 @@ export function FailingPlugins({ plugins }: { plugins: PluginCalls[] }) {
     <section class="card" aria-label={texts.plugins}>
       <div><h2>{texts.plugins}</h2><small>{texts.pluginsHint}</small></div>
       {plugins.length === 0 ? <p>{texts.noPlugins}</p> : (
-        <div class="scroll" tabIndex={0} role="region" aria-label={texts.plugins}>
+        <Scroller label={texts.plugins}>
           <table>
             <thead><tr><th scope="col">{texts.plugin}</th><th scope="col" class="number">{texts.called}</th><th scope="col" class="number">{texts.failures}</th><th scope="col">{texts.failing}</th></tr></thead>
             <tbody>
@@ -125,7 +126,7 @@ export function FailingPlugins({ plugins }: { plugins: PluginCalls[] }) {
               ))}
             </tbody>
           </table>
-        </div>
+        </Scroller>
       )}
     </section>
   )

@@ -3,6 +3,7 @@
 import { useState } from 'preact/hooks'
 import type { Drift, Heatmap, Unused } from '../api'
 import { Empty } from '../parts/elements'
+import { Scroller } from '../parts/scroller'
 import { linkTo } from '../route'
 import { format, t } from '../texts'
 
@@ -25,7 +26,7 @@ export function Heat({ heatmap, of, onChoose }: { heatmap: Heatmap; of: string; 
         </div>
       </div>
       {tools.length === 0 ? <Empty title={texts.noCounts} /> : (
-      <div class="scroll" tabIndex={0} role="region" aria-label={texts.heatmap}>
+      <Scroller label={texts.heatmap}>
         <table class="heat">
           <thead>
             <tr><th scope="col">{t.playground.tool}</th>{pages.map((page) => <th key={page} scope="col" class="number">{page || texts.noPage}</th>)}</tr>
@@ -47,7 +48,7 @@ export function Heat({ heatmap, of, onChoose }: { heatmap: Heatmap; of: string; 
             ))}
           </tbody>
         </table>
-      </div>
+      </Scroller>
       )}
       {tools.length > FIRST && <div><button type="button" class="quiet" aria-expanded={isWhole} onClick={() => setIsWhole(!isWhole)}>{isWhole ? texts.fewer : texts.more(tools.length - FIRST)}</button></div>}
     </section>

@@ -5,6 +5,7 @@ import { useActing } from '../acting'
 import { ask, type Drift, namesOf, Problem, registryPath, type Tool, type Toolkit } from '../api'
 import type { ViewProperties } from '../app'
 import { useLoaded } from '../loading'
+import { visible } from '../parts/difference'
 import { Badge, Empty, Failure, Notice, Select, TextField } from '../parts/elements'
 import { Table } from '../parts/table'
 import { linkTo } from '../route'
@@ -36,7 +37,8 @@ export function StatusBadges({ tool, drift }: { tool: Tool; drift?: string | und
   )
 }
 
-export function Catalog({ org, mayEdit }: ViewProperties) {
+export function Catalog({ session, org, mayEdit }: ViewProperties) {
+  const owner = session.org ?? org ?? ''
   const [filters, setFilters] = useState<Filters>({ text: '', status: '', review: '', category: '', flagged: false })
   const { tools, hasMore, problem, readMore, reload } = useTools(filters, org)
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set())
@@ -63,7 +65,7 @@ export function Catalog({ org, mayEdit }: ViewProperties) {
       {problem && <Failure problem={problem} onRetry={reload} />}
       {!tools && !problem && <p role="status">{t.loading}</p>}
       {tools?.length === 0 && !isFiltered && (
-        <div class="card"><Empty title={texts.empty}><p>{texts.emptyHint}</p><pre>{texts.emptyCommand}</pre></Empty></div>
+        <div class="card"><Empty title={texts.empty(owner)}><p>{texts.emptyHint(owner)}</p><pre>{texts.emptyCommand(owner)}</pre></Empty></div>
       )}
       {tools?.length === 0 && isFiltered && <div class="card"><Empty title={texts.nothingFound} /></div>}
       {tools && tools.length > 0 && (
@@ -76,7 +78,7 @@ export function Catalog({ org, mayEdit }: ViewProperties) {
               cell: (tool: Tool) => <input type="checkbox" aria-label={t.approval.choose(tool.name)} checked={chosen.has(tool.tool_id)} onChange={(event) => toggle(tool.tool_id, event.currentTarget.checked)} />,
             }] : []),
             { key: 'name', title: texts.name, width: '2fr', cell: (tool) => <a class="name" href={linkTo('catalog', tool.name)}>{tool.name}</a> },
-            { key: 'description', title: texts.description, width: '4fr', isExtra: true, cell: (tool) => <span class="one-line">{tool.description}</span> },
+            { key: 'description', title: texts.description, width: '4fr', isExtra: true, cell: (tool) => <span class="one-line">{visible(tool.description)}</span> },
             { key: 'toolkit', title: texts.toolkit, width: '1.8fr', isExtra: true, cell: (tool) => <span class="one-line" title={tool.toolkit}>{tool.toolkit}</span> },
             { key: 'status', title: texts.status, width: '1.4fr', cell: (tool) => <StatusBadges tool={tool} drift={drifting.get(`${tool.org}/${tool.name}`)} /> },
             { key: 'changed', title: texts.changed, width: '6.5rem', isExtra: true, cell: (tool) => <small class="one-line">{format.time(tool.updated_at)}</small> },
@@ -165,6 +167,7 @@ function useTools(filters: Filters, org: string | undefined) {
     const timer = window.setTimeout(() => void read('', []), round || filters.text ? TYPING_MS : 0)
     return () => window.clearTimeout(timer)
   }, [filters.text, filters.status, filters.review, filters.category, filters.flagged, org, round])
+  useEffect(() => { if (tools && tools.length <= PART) readMore() }, [tools, next]) // at once: a catalog of few parts shows how many it has
   const readMore = () => { if (next && !reading.current) void read(next, tools ?? []) }
   return { tools, hasMore: next !== '', problem, readMore, reload: () => setRound((n) => n + 1) }
 }

@@ -7,6 +7,8 @@ import { useBroken } from '../broken'
 import { type Loaded, useLoaded } from '../loading'
 import { Chart } from '../parts/chart'
 import { Empty, Failure } from '../parts/elements'
+import { Scroller } from '../parts/scroller'
+import { daysAgo, firstWhole } from '../periods'
 import { linkTo } from '../route'
 import { format, t } from '../texts'
 
@@ -16,12 +18,14 @@ const MOST = 100 // tools that are counted for what is to do
 
 export function Overview({ org }: ViewProperties) {
   const [days, setDays] = useState('7')
-  const since = new Date(Date.now() - Number(days) * DAY_MS).toISOString()
+  const start = daysAgo(days)
+  const since = start.toISOString()
+  const per = days === '1' ? 'hour' : 'day'
   const health = useLoaded(readHealth, [])
   const metrics = useLoaded((signal) => ask<Metrics>('GET', registryPath('/analytics/metrics', { org, since }), { signal }), [org, days])
   const before = useLoaded((signal) => ask<Metrics>('GET', registryPath('/analytics/metrics', { org, since: daysBefore(since, days), until: since }), { signal }), [org, days])
   const timeline = useLoaded(
-    (signal) => ask<Timeline>('GET', registryPath('/analytics/timeline', { org, since, per: days === '1' ? 'hour' : 'day' }), { signal }), [org, days],
+    (signal) => ask<Timeline>('GET', registryPath('/analytics/timeline', { org, since: firstWhole(start, per).toISOString(), per }), { signal }), [org, days],
   )
   useEffect(() => {
     const timer = window.setInterval(() => { if (!document.hidden) health.reload() }, AGAIN_MS)
@@ -133,9 +137,9 @@ function OverTime({ timeline }: { timeline: Timeline }) {
           <Chart label={title} kind={kind} times={times} values={values} format={shape} {...(range ? { range } : {})} {...(scale ? { scale } : {})} />
           <details>
             <summary>{texts.asTable}</summary>
-            <div class="scroll" tabIndex={0} role="region" aria-label={title}>
+            <Scroller label={title}>
               <table><tbody>{timeline.points.map((point, place) => <tr key={place}><th scope="row">{per === 'day' ? format.day(point.at) : format.time(point.at)}</th><td class="number">{shape(values[times.indexOf(point.at)])}</td></tr>)}</tbody></table>
-            </div>
+            </Scroller>
           </details>
         </section>
       ))}

@@ -5,6 +5,7 @@ import { useActing } from '../acting'
 import { ask, type PastSelection, registryPath, type Replay } from '../api'
 import { useLoaded } from '../loading'
 import { Failure, Notice } from '../parts/elements'
+import { Scroller } from '../parts/scroller'
 import { format, t } from '../texts'
 import { Result } from './selection_result'
 
@@ -33,22 +34,22 @@ export function PastSelections({ org }: { org: string | undefined }) {
       {acting.problem && <Failure problem={acting.problem} />}
       {replayed && <Again {...replayed} />}
       {events && events.length > 0 && (
-        <div class="scroll past" tabIndex={0} role="region" aria-label={texts.past}>
-          <table>
+        <Scroller label={texts.past} class="past">
+          <table class="cards">
             <thead>
               <tr>{[texts.time, texts.page, texts.tier, texts.profile, texts.selected, texts.outcome].map((title) => <th key={title} scope="col">{title}</th>)}<th scope="col"><span class="hidden">{texts.replay}</span></th></tr>
             </thead>
             <tbody>
               {events.map((event) => (
                 <tr key={event.event_id}>
-                  <th scope="row">{format.time(event.at)}</th><td>{event.page}</td><td>{event.tier}</td><td>{event.profile}</td>
-                  <td>{format.count(event.selected.length)}</td><td>{t.overview.outcomeNames[event.outcome ?? 'unknown'] ?? event.outcome}</td>
+                  <th scope="row">{format.time(event.at)}</th><td data-label={texts.page}>{event.page}</td><td data-label={texts.tier}>{event.tier}</td><td data-label={texts.profile}>{event.profile}</td>
+                  <td data-label={texts.selected}>{format.count(event.selected.length)}</td><td data-label={texts.outcome}>{t.overview.outcomeNames[event.outcome ?? 'unknown'] ?? event.outcome}</td>
                   <td class="number"><button type="button" class="quiet" disabled={acting.isBusy} aria-label={texts.replayOf(format.time(event.at))} onClick={() => void run(event)}>{texts.replay}</button></td>
                 </tr>
               ))}
             </tbody>
           </table>
-        </div>
+        </Scroller>
       )}
     </section>
   )

@@ -112,15 +112,17 @@ function Changes({ from, to }: { from: Run; to: Run }) {
   const [old, now] = [from.trial.names, to.trial.names]
   const gained = now.filter((name) => !old.includes(name))
   const lost = old.filter((name) => !now.includes(name))
-  const isSame = gained.length + lost.length === 0
+  const [isWhole, setIsWhole] = useState(false)
+  const differing = [...lost.map((name): [string, boolean] => [name, false]), ...gained.map((name): [string, boolean] => [name, true])]
+  const isSame = differing.length === 0
   const moved = movedScores(from.trial, to.trial)
   return (
     <section class="card" aria-label={texts.difference}>
       <div><h2>{texts.difference}</h2><p role="status">{isSame ? (String(old) === String(now) ? texts.sameTools : texts.sameInOtherOrder) : texts.differs(gained.length, lost.length, to.title)}</p></div>
       {!isSame && (
         <ul class="plain row badges">
-          {gained.map((name) => <li key={name}><Badge tone="good">+ {name}</Badge></li>)}
-          {lost.map((name) => <li key={name}><Badge tone="bad">− {name}</Badge></li>)}
+          {(isWhole ? differing : differing.slice(0, FIRST)).map(([name, isGained]) => <li key={name}><Badge tone={isGained ? 'good' : 'bad'}>{isGained ? '+' : '−'} {name}</Badge></li>)}
+          {differing.length > FIRST && <li><button type="button" class="chip" aria-expanded={isWhole} onClick={() => setIsWhole(!isWhole)}>{isWhole ? t.analytics.fewer : texts.andMore(differing.length - FIRST)}</button></li>}
         </ul>
       )}
       {moved.length > 0 && (
@@ -138,6 +140,7 @@ function Changes({ from, to }: { from: Run; to: Run }) {
   )
 }
 
+const FIRST = 12 // differing tools without a click
 const MOST_MOVED = 5
 const LEAST_MOVE = 0.005
 

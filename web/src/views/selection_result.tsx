@@ -57,9 +57,9 @@ export function Result({ profile, title = profile, names, tools, stages, confide
         <Table
           label={texts[shown]} rows={rows} rowKey={(tool) => tool.name}
           columns={[
-            { key: 'name', title: texts.tool, width: '2.5fr', cell: (tool) => <ToolName tool={tool} isOnlyHere={tool.selected && !!elsewhere && !elsewhere.has(tool.name)} /> },
-            { key: 'why', title: texts.why, width: '2.5fr', cell: (tool) => <ul class="reasons">{tool.reasons.map((reason) => <li key={reason}>{reason}</li>)}</ul> },
-            { key: 'score', title: texts.score, width: '7rem', isExtra: true, isNumber: true, cell: (tool) => <Score score={tool.score} best={best} /> },
+            { key: 'name', title: texts.tool, width: '3fr', cell: (tool) => <ToolName tool={tool} isOnlyHere={tool.selected && !!elsewhere && !elsewhere.has(tool.name)} /> },
+            { key: 'why', title: texts.why, width: '2fr', cell: (tool) => <ul class="reasons">{tool.reasons.map((reason) => <li key={reason}>{reason}</li>)}</ul> },
+            { key: 'score', title: texts.score, width: 'clamp(3.25rem, 12vw, 7rem)', isNumber: true, cell: (tool) => <Score score={tool.score} best={best} /> },
           ]}
         />
       )}

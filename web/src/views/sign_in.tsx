@@ -51,7 +51,7 @@ function WithPassword({ isBusy, onSubmit }: { isBusy: boolean; onSubmit: (name: 
   const [name, setName] = useState('')
   const [password, setPassword] = useState('')
   return (
-    <form onSubmit={(event) => { event.preventDefault(); onSubmit(name, password) }}>
+    <form class="pile" onSubmit={(event) => { event.preventDefault(); onSubmit(name, password) }}>
       <TextField label={t.signIn.name} value={name} onInput={setName} autocomplete="username" required />
       <TextField label={t.signIn.password} value={password} onInput={setPassword} type="password" autocomplete="current-password" required />
       <button type="submit" disabled={isBusy || !name || !password}>{t.signIn.passwordButton}</button>
@@ -62,7 +62,7 @@ function WithPassword({ isBusy, onSubmit }: { isBusy: boolean; onSubmit: (name: 
 function WithKey({ isBusy, onSubmit }: { isBusy: boolean; onSubmit: (key: string) => void }) {
   const [key, setKey] = useState('')
   return (
-    <form onSubmit={(event) => { event.preventDefault(); onSubmit(key.trim()) }}>
+    <form class="pile" onSubmit={(event) => { event.preventDefault(); onSubmit(key.trim()) }}>
       <p>{t.signIn.explanation}</p>
       <TextField label={t.signIn.key} value={key} onInput={setKey} type="password" autocomplete="off" required autofocus />
       <button type="submit" disabled={isBusy || !key.trim()}>{t.signIn.button}</button>

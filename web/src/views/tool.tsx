@@ -5,13 +5,14 @@ import { ask, Problem, registryPath, type Tool, type Version } from '../api'
 import type { ViewProperties } from '../app'
 import { bodyOf, changedFields, type Draft, draftOf, type FieldName, merged } from '../edit'
 import { useLoaded } from '../loading'
-import { Difference } from '../parts/difference'
-import { Dialog, Empty, Failure, Notice, Select, TextArea, TextField } from '../parts/elements'
+import { Difference, visible } from '../parts/difference'
+import { Badge, Dialog, Empty, Failure, Notice, Select, TextArea, TextField } from '../parts/elements'
+import { Scroller } from '../parts/scroller'
 import { linkTo } from '../route'
 import { format, t } from '../texts'
 import { StatusBadges, useDrift } from './catalog'
 
-export function ToolView({ name, org, mayEdit }: ViewProperties) {
+export function ToolView({ name, org, session, mayEdit: mayAdminister }: ViewProperties) {
   const path = `/tools/${encodeURIComponent(name)}`
   const tool = useLoaded((signal) => ask<Tool>('GET', registryPath(path, { org }), { signal }), [path, org])
   const versions = useLoaded(
@@ -28,6 +29,8 @@ export function ToolView({ name, org, mayEdit }: ViewProperties) {
     versions.reload()
   }
   const record = tool.value?.value
+  const isShared = record?.org === '' && Boolean(session.org ?? org) // the organisation reads it; the platform edits it
+  const mayEdit = mayAdminister && !isShared
   return (
     <>
       <div class="title">
@@ -39,8 +42,11 @@ export function ToolView({ name, org, mayEdit }: ViewProperties) {
           <button type="button" onClick={() => { setSaved(''); setIsEditing(true) }}>{texts.edit}</button>
         )}
       </div>
-      {tool.problem && <Failure problem={tool.problem} onRetry={tool.reload} />}
+      {tool.problem && (session.org && tool.problem.status === 404
+        ? <div class="card"><Empty title={texts.notOwn(session.org)}><p>{texts.notOwnHint}</p></Empty></div>
+        : <Failure problem={tool.problem} onRetry={tool.reload} />)}
       {saved && <Notice tone="good">{saved}</Notice>}
+      {isShared && <p><Badge>{texts.ofPlatform}</Badge> <small>{texts.ofPlatformHint}</small></p>}
       {!tool.value && !tool.problem && <p role="status">{t.loading}</p>}
       {record && isEditing && (
         <Editor tool={record} etag={tool.value!.etag} path={path} org={org} onSaved={done} onDiscard={() => setIsEditing(false)} />
@@ -67,8 +73,8 @@ function Details({ tool }: { tool: Tool }) {
     <div class="columns">
       <section class="card">
         <h2>{texts.details}</h2>
-        <p>{tool.description}</p>
-        <dl class="facts">{facts.filter(([, value]) => value.length).map(([label, value]) => [<dt key={label}>{label}</dt>, <dd key={`${label} value`}>{typeof value === 'string' ? value : <ul class="plain">{value.map((each) => <li key={each}>{each}</li>)}</ul>}</dd>])}</dl>
+        <p>{visible(tool.description)}</p>
+        <dl class="facts">{facts.filter(([, value]) => value.length).map(([label, value]) => [<dt key={label}>{label}</dt>, <dd key={`${label} value`}>{typeof value === 'string' ? visible(value) : <ul class="plain">{value.map((each) => <li key={each}>{visible(each)}</li>)}</ul>}</dd>])}</dl>
         {tool.flags.length > 0 && (
           <Notice tone="warning"><div><strong>{texts.flags}</strong><ul>{tool.flags.map((flag) => <li key={flag.message}>{flag.message}</li>)}</ul></div></Notice>
         )}
@@ -88,23 +94,23 @@ function Schema({ parameters }: { parameters: Record<string, unknown> | null }) 
     <section class="card">
       <h2>{texts.schema}</h2>
       {properties.length === 0 ? <p>{texts.noSchema}</p> : (
-        <div class="scroll" tabIndex={0} role="region" aria-label={texts.schema}>
+        <Scroller label={texts.schema}>
           <table>
             <thead><tr>{[texts.parameter, texts.type, texts.required, texts.meaning].map((title) => <th key={title} scope="col">{title}</th>)}</tr></thead>
             <tbody>
               {properties.map(([name, property]) => (
                 <tr key={name}>
-                  <td class="name">{name}</td>
+                  <td class="name">{visible(name)}</td>
                   <td>{[property.type ?? ''].flat().join(' | ')}</td>
                   <td>{required.has(name) ? t.yes : t.no}</td>
-                  <td>{property.description}{property.enum && <small> {property.enum.map(String).join(', ')}</small>}</td>
+                  <td>{visible(property.description ?? '')}{property.enum && <small> {visible(property.enum.map(String).join(', '))}</small>}</td>
                 </tr>
               ))}
             </tbody>
           </table>
-        </div>
+        </Scroller>
       )}
-      {parameters && <details><summary>{texts.asJson}</summary><pre tabIndex={0}>{JSON.stringify(parameters, null, 2)}</pre></details>}
+      {parameters && <details><summary>{texts.asJson}</summary><pre tabIndex={0}>{visible(JSON.stringify(parameters, null, 2))}</pre></details>}
     </section>
   )
 }
@@ -184,8 +190,8 @@ function Editor({ tool, etag, path, org, onSaved, onDiscard }: EditorProperties)
               <div key={field} class="stack">
                 <h3>{texts.fields[field]}</h3>
                 <div class="difference">
-                  <div><h4>{texts.theirs}</h4><pre>{conflict.draft[field]}</pre></div>
-                  <div><h4>{texts.yours}</h4><pre>{draft[field]}</pre></div>
+                  <div><h4>{texts.theirs}</h4><pre>{visible(conflict.draft[field])}</pre></div>
+                  <div><h4>{texts.yours}</h4><pre>{visible(draft[field])}</pre></div>
                 </div>
                 <div><button type="button" class="quiet" onClick={() => {
                   setDraft({ ...draft, [field]: conflict.draft[field] })

@@ -76,6 +76,21 @@ def test_events_are_listed_shown_exported_and_cleared_away(used, tmp_path):
     assert used.json("events", "export", str(file), "--since", "1d", "--org", "acme")["events"] == 4
     assert pq.read_metadata(file).num_rows == 4
 
+    assert used.json("events", "export", str(file))["events"] == 41  # an earlier export may be replaced
+    notes = tmp_path / "notes.txt"
+    notes.write_text("my notes")
+    assert "no Parquet file" in used("events", "export", str(notes), status=1).err
+    assert notes.read_text() == "my notes"
+    for wrong in (
+        ["--by", "org"],
+        *(["--buckets", "16"], ["--slice", "1h"], ["--settle", "1h"], ["--late", "1d"], ["--every", "1m"]),
+        ["--storage-options", "{}"],
+    ):
+        said = used("events", "export", str(tmp_path / "e2.parquet"), *wrong, status=2).err
+        assert f"{wrong[0]}: needs --partitioned" in said
+    assert "needs --partitioned" in used("events", "export", f"{tmp_path}/lake/", status=2).err
+    assert not (tmp_path / "lake").exists() and not (tmp_path / "e2.parquet").exists()
+
     assert used.json("events", "prune", "--older-than", "5d") == {"events": 20}
     assert len(used.json("events", "list")["events"]) == 21
     assert used.json("events", "prune", "--older-than", "0m", "--org", "other") == {"events": 1}

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import time
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from toolroll.cli.commands import command
 from toolroll.cli.options import WindowOptions, flag, option, storage_options_option, window_options
 from toolroll.cli.output import Progress, note, print_result, redacted
 from toolroll.cli.parameter_types import POSITIVE, duration
+from toolroll.errors import InvalidInput
 
 if TYPE_CHECKING:
     from toolroll.registry.analytics.parquet_stream import StreamResult
+
+_OF_PARTITIONS = ("by", "buckets", "slice_", "settle", "late", "every", "storage_options")
+_MAGIC = b"PAR1"  # a Parquet file begins with it
 
 
 @command(
@@ -65,8 +71,13 @@ def export(
     "toolroll[parquet]".
     """
     if not partitioned:
-        if every is not None:
-            raise click.UsageError("--every: needs --partitioned")
+        context = click.get_current_context()
+        for each in context.command.params:
+            is_given = context.get_parameter_source(each.name or "") is not ParameterSource.DEFAULT
+            if each.name in _OF_PARTITIONS and is_given:
+                raise click.UsageError(f"{each.opts[0]}: needs --partitioned")
+        if target.endswith(("/", os.sep)):
+            raise click.UsageError(f"{target!r:.300}: is a folder, which needs --partitioned")
         _one_file(options, target, messages, vectors)
         return
     if options.org is not None or options.since is not None or options.until is not None:
@@ -109,6 +120,7 @@ def _one_file(options: WindowOptions, file: str, messages: bool, vectors: bool) 
     from toolroll._files import check_writable
 
     check_writable(file)
+    _check_replaceable(file)
     with options.report() as (database, unreadable), Progress() as progress:
         from toolroll.registry.analytics import parquet
 
@@ -123,3 +135,18 @@ def _one_file(options: WindowOptions, file: str, messages: bool, vectors: bool) 
         )
     result = {"file": file, "events": written, "unreadable": [*unreadable]}
     print_result(options.json, result, f"{file}: {written:,} events")
+
+
+def _check_replaceable(file: str) -> None:
+    """Refuses to overwrite a file of the user's that is no earlier export; an empty one loses nothing."""
+    if not os.path.isfile(file):  # new, or a pipe or device
+        return
+    try:
+        with open(file, "rb") as stream:
+            start = stream.read(len(_MAGIC))
+    except OSError as error:
+        raise InvalidInput(f"{file!r:.300}: cannot be read: {error.strerror or error}") from error
+    if start not in (b"", _MAGIC):
+        raise InvalidInput(
+            f"{file!r:.300}: is there and is no Parquet file, so it is not overwritten; name another file"
+        )

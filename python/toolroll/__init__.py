@@ -89,7 +89,9 @@ _HOMES = {
 
 _OF_EXTRA_STORE = ("sqlalchemy", "alembic")
 
-__all__ = ["__version__", *_HOMES]
+# What `from toolroll import *` brings: all that needs no extra. The others are imported by name.
+_OF_EXTRAS = ("PublishedCatalogs", "Registry")
+__all__ = ["__version__", *(name for name in _HOMES if name not in _OF_EXTRAS)]
 
 
 def __getattr__(name: str) -> Any:

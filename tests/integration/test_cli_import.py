@@ -335,3 +335,9 @@ def test_a_plugin_brings_tiers_and_page_mappings_only_if_it_is_trusted(typed, ti
     assert typed.json("registry", "pages", "for", "sales")["toolkits"] == ["crm"]
     (tiered / "catalog.json").write_text('{"tiers": ["free", "pro"]}', encoding="utf-8")
     assert [page["action"] for page in typed.json(*words, "--trusted")["pages"]] == ["delete"]
+
+
+def test_a_tool_with_hidden_characters_is_not_told_as_a_hidden_tool(on_sqlite, tmp_path):
+    (tmp_path / "tools.jsonl").write_text(json.dumps({"name": "copy_it", "description": "Cop\u200by ab"}))
+    said = on_sqlite("import", str(tmp_path / "tools.jsonl"), catalog="--to").out
+    assert "copy_it (flagged: hidden characters)" in said

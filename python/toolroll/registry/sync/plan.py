@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, get_args
 
 from toolroll.errors import Conflict, InvalidDefinition
-from toolroll.registry.flags import Flag
+from toolroll.registry.flags import HIDDEN, Flag
 from toolroll.registry.records import Review
 from toolroll.registry.review import WhileWaiting
 from toolroll.registry.sync.payload import Problem
@@ -320,7 +320,8 @@ class SyncPlan:
 
 
 def _described(step: ToolStep) -> str:
-    parts = [", ".join(step.fields), step.why, ", ".join(flag.code for flag in step.flags)]
+    codes = ["hidden characters" if flag.code == HIDDEN else flag.code for flag in step.flags]
+    parts = [", ".join(step.fields), step.why, f"flagged: {', '.join(codes)}" if codes else ""]
     parts = [part for part in parts if part]
     return f"{step.name} ({'; '.join(parts)})" if parts else step.name
 

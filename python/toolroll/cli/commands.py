@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
@@ -48,6 +49,15 @@ class Group(Command, click.Group):
             click.echo(ctx.get_help(), err=True)
             ctx.exit(WRONG_USE)
         return super().parse_args(ctx, args)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Finds the command, or says which name is like the one that was typed."""
+        name, known = args[0], self.list_commands(ctx)
+        if name not in known and (close := get_close_matches(name, known)) and not ctx.resilient_parsing:
+            raise click.UsageError(f"No such command {name!r}. Did you mean {' or '.join(close)}?", ctx)
+        return super().resolve_command(ctx, args)
 
 
 class ListGroup(Group):

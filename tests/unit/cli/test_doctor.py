@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 import sys
 import types
@@ -15,6 +16,8 @@ import pytest
 from toolroll import Registry
 from toolroll.cli import main
 from toolroll.registry.store.schema import VERSION_TABLE
+
+FOR_DEVELOPERS = {"test", "test-all", "lint"}
 
 
 @pytest.fixture
@@ -43,6 +46,16 @@ def test_a_sound_installation_is_right(capsys, url):
     }
     assert main(["doctor", "--catalog", url]) == 0
     assert "works" in capsys.readouterr().out
+
+
+def test_all_extras_are_told_there_or_missing(capsys):
+    tomllib = pytest.importorskip("tomllib")  # since Python 3.11
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text("utf-8"))["project"]
+    *_, printed = doctor(capsys)
+    (told,) = [each["text"] for each in json.loads(printed)["checks"] if each["what"] == "extras"]
+    there, _, missing = told.partition("without ")
+    named = [*re.findall(r"([\w-]+) \(", there), *filter(None, missing.split(", "))]
+    assert sorted(named) == sorted({*project["optional-dependencies"]} - FOR_DEVELOPERS)
 
 
 def test_without_a_registry_the_installation_alone_is_checked(capsys):

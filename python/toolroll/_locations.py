@@ -9,6 +9,7 @@ caller's choice.
 from __future__ import annotations
 
 import os
+import re
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -20,6 +21,7 @@ from toolroll.errors import InvalidInput, NotFound, ToolrollError, Unavailable
 
 try:
     from fsspec.core import url_to_fs
+    from fsspec.registry import known_implementations
 except ImportError as missing:
     raise Unavailable(
         f'locations: fsspec is missing ({missing}): pip install "toolroll[published]", or "toolroll[offline]"'
@@ -27,6 +29,8 @@ except ImportError as missing:
 
 # Protocols under which an object appears whole: neither folders nor a rename are needed.
 _OBJECT_STORES = frozenset({"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "oss", "memory"})
+# s3:bucket, which would be a folder of that name on this machine; not a chain such as simplecache::s3://…
+_ALMOST_URL = re.compile(r"([a-z][a-z0-9+]+):(?!//|:)")
 _PART = ".part"  # the end of the name of a file that is being written
 
 
@@ -45,7 +49,20 @@ class Location:
     def __post_init__(self) -> None:
         if not isinstance(self.url, (str, os.PathLike)) or not os.fspath(self.url):
             raise InvalidInput(f"location: is {self.url!r:.80}, must be a folder or a URL such as s3://…")
-        object.__setattr__(self, "url", os.fspath(self.url).rstrip("/") or "/")
+        url = os.fspath(self.url)
+        almost = _ALMOST_URL.match(url)
+        if almost and almost[1] in known_implementations and almost[1] not in ("file", "local"):
+            raise InvalidInput(f"location: is {url!r:.300}, must begin with {almost[1]}:// to be a URL")
+        object.__setattr__(self, "url", url.rstrip("/") or "/")
+
+    @classmethod
+    def of(cls, place: str | os.PathLike[str], options: Mapping[str, Any] | None = None) -> Location:
+        """The location that a caller names.
+
+        Raises:
+            InvalidInput: it is neither a path nor a URL.
+        """
+        return cls(os.fspath(place) if isinstance(place, os.PathLike) else place, options or {})
 
     def __str__(self) -> str:
         return self.url

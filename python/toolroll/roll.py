@@ -343,7 +343,9 @@ class Toolroll:
             return source_digest(otherwise, on_bad_tool)
 
         if otherwise is not None and not os.path.exists(otherwise):
-            raise NotFound(f"otherwise {str(otherwise)!r:.300}: no such file or folder")
+            raise NotFound(
+                f"{str(otherwise)!r:.300}: no such file or folder; `otherwise` names the tools to build from"
+            )
         check_callable(progress, "progress", _PROGRESS)
         home = PublishedHome(
             published,
@@ -415,7 +417,7 @@ class Toolroll:
         if policy.unreadable or policy.problems:
             raise InvalidInput("publish: rules or pages of the registry cannot be read; repair them first")
         signing = SigningKey.read(key)
-        shelf = Shelf(Location(os.fspath(location), options or {}), checked_name(name), (signing.public,))
+        shelf = Shelf(Location.of(location, options), checked_name(name), (signing.public,))
         manifest, _ = publish(
             shelf,
             signing,

@@ -15,6 +15,8 @@ pytest.importorskip("cryptography")
 
 from toolroll import PublishedCatalogs, Toolroll
 from toolroll.cli import main
+from toolroll.published.keys import PublicKey, SigningKey
+from toolroll.published.shelf import NEWEST
 
 
 @pytest.fixture
@@ -121,7 +123,59 @@ def test_the_command_line_says_what_is_wrong(
         assert main(["catalogs", *map(str, arguments)]) != 0
         printed = capsys.readouterr()
         assert said in printed.err and "Traceback" not in printed.err
-    assert main(["catalogs", "list", "--to", str(tmp_path)]) == 0
+    for command in ("list", "prune"):
+        for place in (tmp_path, tmp_path / "none"):
+            assert main(["catalogs", command, "--to", str(place)]) == 1
+            assert f"nothing is published at {place}/main" in capsys.readouterr().err
+
+
+def test_people_are_told_what_a_build_and_a_prune_did_not_do(
+    tools: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["catalogs", "key", str(tmp_path / "k.pem")]) == 0
+    public, said = capsys.readouterr()
+    key_id = PublicKey(public.strip()).key_id
+    assert key_id in said
+    at = ["--to", str(tmp_path / "shared")]
+    build = ["catalogs", "build", str(tools), *at, "--key", str(tmp_path / "k.pem"), "--embedder", "none"]
+    assert main(build) == 0
+    assert "already" not in capsys.readouterr().out
+    assert main(build) == 0
+    assert "already the newest" in capsys.readouterr().out
+    (tools / "catalog.json").write_text("{}")
+    assert main(build) == 0
+    assert "already" not in capsys.readouterr().out
+    assert main(["catalogs", "prune", *at, "--keep", "1"]) == 0
+    assert "2 are kept (1 of them younger than an hour)" in capsys.readouterr().out
+    assert main(["catalogs", "prune", *at, "--keep", "2"]) == 0
+    assert "2 are kept\n" in capsys.readouterr().out
+    SigningKey.generate(tmp_path / "other.pem")
+    trust = SigningKey.read(tmp_path / "other.pem").public.text
+    assert main(["catalogs", "list", *at, "--trust", trust]) == 0
+    assert key_id in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("damage", ["broken", "old", "missing"])
+def test_a_list_tells_what_is_wrong_with_the_pointer_that_replicas_read(
+    tools: Path, key: tuple[Path, str], tmp_path: Path, capsys: pytest.CaptureFixture[str], damage: str
+) -> None:
+    at = ("--to", tmp_path / "shared")
+    build = ("build", tools, *at, "--key", key[0], "--embedder", "none")
+    _say(capsys, *build)
+    pointer = tmp_path / "shared" / "main" / NEWEST
+    old = pointer.read_bytes()
+    (tools / "catalog.json").write_text("{}")
+    _say(capsys, *build)
+    assert _say(capsys, "list", *at)["problems"] == []
+    if damage == "missing":
+        pointer.unlink()
+    else:
+        pointer.write_bytes(old if damage == "old" else b"{")
+    told = _say(capsys, "list", *at)
+    (problem,) = told["problems"]
+    assert NEWEST in problem and len(told["catalogs"]) == 2
+    _say(capsys, *build)
+    assert _say(capsys, "list", *at)["problems"] == []
 
 
 def test_a_service_maps_the_catalog_of_its_registry(

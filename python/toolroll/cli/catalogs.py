@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,9 +20,11 @@ from toolroll.cli.options import (
 )
 from toolroll.cli.output import Progress, note, print_list, print_result, redacted
 from toolroll.cli.parameter_types import POSITIVE, names
+from toolroll.errors import Denied, InvalidInput, NotFound
 
 if TYPE_CHECKING:
     from toolroll.formats.sources.bad_tools import OnBadTool
+    from toolroll.published.manifest import Manifest
     from toolroll.published.shelf import Shelf
 
 command = Group(
@@ -45,11 +48,14 @@ def key(file: str, json: bool) -> None:
     """Make a key that signs catalogs.
 
     FILE gets the private key, which only the builder needs. The public key is printed: replicas trust it.
+    Its id, beside it on standard error, is how errors name the key.
     """
     from toolroll.published.keys import SigningKey
 
     public = SigningKey.generate(file).public
     print_result(json, {"file": file, "public_key": public.text, "key_id": public.key_id}, public.text)
+    if not json:
+        note(f"its id: {public.key_id}")
 
 
 @command.command(
@@ -98,7 +104,8 @@ def build(
     from toolroll.published.keys import SigningKey
     from toolroll.roll import Toolroll
 
-    SigningKey.read(key)  # before the work
+    trusted = (SigningKey.read(key).public.text,)  # before the work
+    before = next(_shelf(location, name, trusted, storage_options).every(), None)
     settings: dict[str, Any] = {
         "embedder": embedder,
         "profile": from_environment(profile),
@@ -119,10 +126,12 @@ def build(
             on_bad_tool=on_bad_tool,
             options=storage_options,
         )
+    already = ", already the newest" if made == before else ""
     print_result(
         json,
         {"location": location, **made.to_dict()},
-        f"{redacted(location)}/{name}: {made.tools:,} tools, {made.size / 1e6:.1f} MB, {made.sha256[:16]}",
+        f"{redacted(location)}/{name}: {made.tools:,} tools, {made.size / 1e6:.1f} MB, "
+        f"{made.sha256[:16]}{already}",
     )
 
 
@@ -146,6 +155,9 @@ def list_catalogs(
     """
     shelf, problems = _shelf(location, name, trust, storage_options), list[str]()
     found = list(shelf.every(problems))
+    problems += _problems_of_pointer(shelf, found[0] if found else None)
+    if not found and not problems:
+        raise _nothing(shelf)
     newest = found[0].sequence if found else None
     print_list(
         json,
@@ -177,14 +189,36 @@ def prune(
     """
     from toolroll.published.publisher import prune
 
-    gone = prune(_shelf(location, name, (), storage_options), keep=keep, dry_run=dry_run)
+    shelf = _shelf(location, name, (), storage_options)
+    gone = prune(shelf, keep=keep, dry_run=dry_run)
+    if not (gone.kept or gone.manifests or gone.catalogs):
+        raise _nothing(shelf)
     verb = "would be" if dry_run else "were"
+    young = f" ({gone.kept - keep:,} of them younger than an hour)" if gone.kept > keep else ""
     print_result(
         json,
         {"location": location, "name": name, "dry_run": dry_run, **gone.to_dict()},
         f"{len(gone.catalogs):,} catalogs and {len(gone.manifests):,} manifests {verb} deleted; "
-        f"{gone.kept:,} are kept",
+        f"{gone.kept:,} are kept{young}",
     )
+
+
+def _problems_of_pointer(shelf: Shelf, newest: Manifest | None) -> Iterator[str]:
+    """What is wrong with `newest.json`, which replicas read first. newest: of the manifests, read before."""
+    from toolroll.published.shelf import NEWEST
+
+    mends = "`toolroll catalogs build` writes it again"
+    try:
+        named = shelf.newest()
+    except (InvalidInput, Denied) as error:
+        yield f"{error}; {mends}"
+        return
+    if named != newest and (named is None or newest is None or named.order < newest.order):
+        yield f"{shelf.folder}/{NEWEST}: does not name the newest catalog; {mends}"
+
+
+def _nothing(shelf: Shelf) -> NotFound:
+    return NotFound(f"nothing is published at {redacted(str(shelf.folder))}")
 
 
 def _shelf(location: str, name: str, trust: tuple[str, ...], options: dict[str, Any]) -> Shelf:

@@ -103,7 +103,7 @@ def event_files(
         NotFound: there is no such file, or no Parquet file in the folder.
         Unavailable: the location does not answer.
     """
-    place = Location(os.fspath(path), options or {})
+    place = Location.of(path, options)
     files, found = place.found(".parquet")
     if not found:
         raise NotFound(f"{place}: has no Parquet file; `toolroll events export` writes some")

@@ -11,7 +11,7 @@ from typing import Any
 from toolroll._threads import Worker, survive_forks
 from toolroll.catalog.catalog import revision_of_definitions
 from toolroll.catalog.saved import SavedCatalog
-from toolroll.errors import Failure, InvalidInput, ToolrollError, Unavailable
+from toolroll.errors import Failure, InvalidInput, ToolrollError, Unavailable, quoted
 from toolroll.home import MemoryHome
 from toolroll.learning.experiments import Experiment
 from toolroll.published.manifest import Manifest
@@ -36,6 +36,10 @@ class Origin:
 
     def __init__(self, published: PublishedCatalogs) -> None:
         """Nothing is in use yet."""
+        if not isinstance(published, PublishedCatalogs):
+            raise InvalidInput(
+                f"published: is {quoted(published)}, must be PublishedCatalogs(location, trust=[…])"
+            )
         self._published = published
         self.manifest: Manifest | None = None
         self.problem: str | None = None
@@ -100,8 +104,8 @@ class PublishedHome(MemoryHome):
         self._published, self._own, self._open_file = published, own, open_file
         self._source = source
         self._space = "" if builder.embedder is None else builder.embedder.identity
-        self._wanted = self._wants()
         self._origin = Origin(published)
+        self._wanted = self._wants()
         self._taking = threading.Lock()
         options: dict[str, Any] = {"read": self._reread, "experiment": experiment, "progress": progress}
         try:

@@ -136,6 +136,8 @@ def public_keys(trust: Iterable[str | PathLike[str]]) -> tuple[PublicKey, ...]:
     """
     if isinstance(trust, (str, os.PathLike)):
         trust = (trust,)
+    if not isinstance(trust, Iterable):
+        raise InvalidInput(f"trust: is {quoted(trust)}, must be a list of public keys or of files of them")
     found: list[PublicKey] = []
     for each in trust:
         if isinstance(each, str) and each.startswith(_PREFIX):

@@ -111,7 +111,9 @@ class PublishedCatalogs:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= 86_400:
                 raise InvalidInput(f"{name}: is {value!r:.80}, must be from {least} to 86400 seconds")
-        location = Location(os.fspath(self.location), self.options)
+        if self.cache is not None and not isinstance(self.cache, (str, PathLike)):
+            raise InvalidInput(f"cache: is {self.cache!r:.80}, must be a folder of this machine, or None")
+        location = Location.of(self.location, self.options)
         folder = default_folder().with_name("catalogs") if self.cache is None else Path(self.cache)
         object.__setattr__(self, "shelf", Shelf(location, self.name, public_keys(self.trust)))
         object.__setattr__(self, "folder", folder.absolute() / self.name)
@@ -179,7 +181,8 @@ class PublishedCatalogs:
         if is_poll and not problems:
             return None
         why = "; ".join(problems[:3]) or "nothing is published there"
-        raise NotFound(f"{self.shelf.folder}: no catalog for this process: {why}")
+        which = "no newer catalog" if is_poll else "no catalog"  # the present one may stay in use
+        raise NotFound(f"{self.shelf.folder}: {which} for this process: {why}")
 
     def _refusal(self, wanted: Wanted, manifest: Manifest) -> str | None:
         at, message = self._bad.get(manifest, (0.0, ""))

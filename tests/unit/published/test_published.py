@@ -262,6 +262,15 @@ def test_a_bad_newer_catalog_leaves_the_present_one_and_says_so(world: World, tm
         assert "stays in use" in roll.health()["why"][0]
 
 
+def test_a_replica_that_has_a_catalog_does_not_say_that_it_has_none(world: World) -> None:
+    world.publish()
+    with Toolroll.from_published(world.catalogs(poll_s=600), embedder="none") as roll:
+        world.pointer().write_bytes(b"{")
+        roll.refresh()
+        (why,) = roll.health()["why"]
+        assert "no newer catalog for this process" in why and "stays in use" in why
+
+
 def test_an_older_catalog_that_somebody_puts_back_is_not_taken(world: World, tmp_path: Path) -> None:
     world.publish()
     old = world.pointer().read_bytes()
@@ -438,7 +447,16 @@ def test_what_the_caller_of_published_catalogs_gets_wrong_is_said(world: World) 
         world.catalogs(poll_s=0)
     with pytest.raises(InvalidInput, match="trust"):
         world.catalogs(trust=())
-    with pytest.raises(NotFound, match="otherwise"):
+    for wrong in ({"location": 5}, {"cache": 5}, {"trust": 5}):
+        with pytest.raises(InvalidInput, match=f"{next(iter(wrong))}: is 5, must be"):
+            PublishedCatalogs(**{"location": "x", "trust": [world.public], **wrong})  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="begin with s3://"):
+        PublishedCatalogs("s3:bucket/x", trust=[world.public])
+    with pytest.raises(InvalidInput, match=r"PublishedCatalogs\(location"):
+        Toolroll.from_published("./cats", world.tools)  # type: ignore[arg-type]
+    with Toolroll.demo() as demo, pytest.raises(InvalidInput, match="location: is 5"):
+        demo.publish(5, key=world.key)  # type: ignore[arg-type]
+    with pytest.raises(NotFound, match="^'nowhere': no such file or folder"):
         Toolroll.from_published(world.catalogs(), "nowhere")
     with pytest.raises(InvalidInput, match="published one"), world.replica() as roll:
         roll.refresh([Tool("x", "y")])

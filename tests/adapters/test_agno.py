@@ -20,7 +20,7 @@ from tests.adapters.scenario import (
     run_page,
     tools_of,
 )
-from toolroll import Toolroll
+from toolroll import InvalidInput, Toolroll
 
 agno = pytest.importorskip("agno")
 from agno.exceptions import RetryAgentRun, RunCancelledException  # noqa: E402
@@ -240,3 +240,9 @@ def test_the_page_runs():
     model.queue[:] = [()]
     page = run_page("agno", model=model, tools=list(tools_of(Agno)))
     assert len(model.sent[0]) <= 12 and page["result"].content == "done"
+
+
+@pytest.mark.parametrize("wrong", [{}, "ann"])
+def test_a_context_that_is_none_is_refused(wrong):
+    with pytest.raises(InvalidInput, match="selection_context"):
+        SelectingAgent(selection_context=wrong)

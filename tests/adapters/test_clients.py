@@ -213,3 +213,28 @@ def test_the_page_defines_a_loop_for_each_client():
     CALLED.clear()
     page = run_page("clients", run_tool=None)
     assert {"openai_answer", "anthropic_answer", "gemini_answer"} <= set(page)
+
+
+def test_the_loops_answer_an_invented_name_and_do_not_run_it():
+    ran = []
+    for make in (OpenAIClient, AnthropicClient, GeminiClient):
+        harness = make(functions(), Toolroll.from_tools([]), max_tools=5)
+        harness.page["run_tool"] = lambda name, arguments: ran.append(name)
+        trace = harness.say(message_for(dialog(1)[0]), ("no_such_tool",))
+        assert "was not offered" in trace.answers[0] and ran == []
+
+
+@pytest.mark.parametrize(
+    "content, text",
+    [
+        (
+            [{"type": "thinking", "thinking": "Hm.", "signature": "x"}, {"type": "text", "text": "done"}],
+            "done",
+        ),
+        ([], ""),
+    ],
+)
+def test_the_answer_of_anthropic_is_its_text_wherever_it_is(content, text):
+    harness = AnthropicClient(functions(), Toolroll.from_tools([]), max_tools=5)
+    harness.reply = lambda *names, step: anthropic_reply(step=step) | {"content": content}
+    assert harness.say("Hello.").reply == text

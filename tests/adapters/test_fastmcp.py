@@ -18,7 +18,7 @@ from tests.adapters.scenario import (
     message_for,
     run_page,
 )
-from toolroll import Context, Rule, Toolroll
+from toolroll import Context, InvalidInput, Rule, Toolroll
 
 pytest.importorskip("fastmcp")
 from fastmcp import Client, FastMCP
@@ -163,3 +163,9 @@ def test_the_page_runs():
             return [tool.name for tool in await client.list_tools()]
 
     assert asyncio.run(listed()) == ["search_tools", "call_tool"]
+
+
+@pytest.mark.parametrize("wrong", [{}, "ann"])
+def test_a_context_that_is_none_is_refused(wrong):
+    with pytest.raises(InvalidInput, match="context"):
+        ToolSearchTransform(context=wrong)

@@ -19,7 +19,7 @@ from tests.adapters.scenario import (
     run_page,
     tools_of,
 )
-from toolroll import Toolroll
+from toolroll import InvalidInput, Toolroll
 
 pytest.importorskip("google.adk")
 from google.adk.agents import LlmAgent
@@ -207,3 +207,20 @@ def test_the_page_runs():
     agent = LlmAgent(name="a", model=harness.model, tools=list(tools_of(GoogleADK)))
     harness.runner = run_page("google-adk", agent=agent)["runner"]
     assert len(harness.say("Could you copy the message in Gcp for me?").sent[0]) <= 12
+
+
+@pytest.mark.parametrize("wrong", [{}, "ann"])
+def test_a_context_that_is_none_is_refused(wrong):
+    with pytest.raises(InvalidInput, match="context"):
+        ToolSelectionPlugin(context=wrong)
+
+
+def test_an_unknown_name_is_answered_with_the_names_that_were_sent_and_no_others():
+    harness = GoogleADK(list(tools_of(GoogleADK)), Toolroll.from_tools([]), max_tools=3)
+    trace = harness.say(message_for(dialog(1)[0]), ("no_such_tool",))
+    (answer,) = trace.answers
+    offered = answer.split("offered:")[-1]
+    assert "was not offered" in answer and all(name in offered for name in trace.sent[0])
+    assert not [
+        one.name for one in tools_of(GoogleADK) if one.name not in trace.sent[0] and one.name in offered
+    ]

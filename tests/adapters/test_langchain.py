@@ -20,7 +20,7 @@ from tests.adapters.scenario import (
     run_page,
     tools_of,
 )
-from toolroll import Context, Rule, Toolroll
+from toolroll import Context, InvalidInput, Rule, Toolroll
 
 pytest.importorskip("langchain.agents.middleware")
 from langchain.agents import create_agent
@@ -364,3 +364,25 @@ def test_the_page_runs(tmp_path, monkeypatch):
         )
     outcomes = page["roll"].health()["recording"]["outcomes"]
     assert len(model.sent[0]) <= 12 and outcomes["counted"] == 2 and outcomes["waiting_bytes"] == 0
+
+
+@pytest.mark.parametrize("wrong", [{}, {"user": "ann"}, "ann"])
+def test_a_context_that_is_none_is_refused(wrong):
+    with pytest.raises(InvalidInput, match="context"):
+        ToolSelectorMiddleware(context=wrong)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_an_unknown_name_is_answered_with_the_names_that_were_sent_and_no_others(reports, is_async):
+    roll = Toolroll.from_tools([], rules=[Rule("no", "deny", "user", {"user": "ann"}, tool=SECOND)])
+    selects = ToolSelectorMiddleware(roll, max_tools=3, context=Context(user="ann"))
+    model = Model(queue=[], sent=[]).then(["no_such_tool"])
+    agent = create_agent(model, tools=TOOLS, middleware=[selects])
+    asked = {"messages": [("user", message_for(FIRST))]}
+    state = asyncio.run(agent.ainvoke(asked)) if is_async else agent.invoke(asked)
+    (answer,) = [one for one in state["messages"] if isinstance(one, ToolMessage)]
+    sent = names_of(model.sent[0])
+    assert answer.status == "error" and all(name in answer.text for name in sent)
+    assert not [
+        one.name for one in TOOLS if one.name not in sent and one.name in answer.text.split("offered")[-1]
+    ]

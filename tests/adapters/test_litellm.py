@@ -31,7 +31,7 @@ from tests.adapters.scenario import (
     run_page,
     tools_of,
 )
-from toolroll import Rule, Toolroll
+from toolroll import InvalidInput, Rule, Toolroll
 
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
 litellm = pytest.importorskip("litellm")
@@ -442,3 +442,9 @@ def test_the_page_runs():
     page = run_page("litellm")
     assert isinstance(litellm.callbacks[0], ToolSelectionCallback)
     assert isinstance(page["select_tools"], ToolSelectionHook)
+
+
+@pytest.mark.parametrize("wrong", [{}, "ann"])
+def test_a_context_that_is_none_is_refused(wrong):
+    with pytest.raises(InvalidInput, match="context"):
+        ToolSelectionHook(context=wrong)

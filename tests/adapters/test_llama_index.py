@@ -8,7 +8,7 @@ import contextlib
 import pytest
 
 from tests.adapters.scenario import Harness, Laws, Reports, Trace, dialog, message_for, run_page, tools_of
-from toolroll import Toolroll
+from toolroll import InvalidInput, Toolroll
 
 pytest.importorskip("llama_index.core")
 from llama_index.core.agent.workflow import AgentWorkflow
@@ -186,3 +186,9 @@ def test_the_page_runs():
     harness.agent = run_page("llama-index", llm=llm, tools=list(tools_of(LlamaIndex)))["agent"]
     harness.agent.streaming = False
     assert len(harness.say("Could you copy the message in Gcp for me?").sent[0]) <= 12
+
+
+@pytest.mark.parametrize("wrong", [{}, "ann"])
+def test_a_context_that_is_none_is_refused(wrong):
+    with pytest.raises(InvalidInput, match="selection_context"):
+        SelectingAgent(llm=MockFunctionCallingLLM(), selection_context=wrong)

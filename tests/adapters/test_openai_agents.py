@@ -20,7 +20,7 @@ from tests.adapters.scenario import (
     run_page,
     tools_of,
 )
-from toolroll import Context, Rule, Toolroll
+from toolroll import Context, InvalidInput, Rule, Toolroll
 
 pytest.importorskip("agents")
 from agents import (
@@ -347,3 +347,9 @@ def test_the_page_runs():
     model = script()
     page = run_page("openai-agents", model=model, tools=TOOLS)
     assert len(sent_to(model)[0]) <= 12 and page["result"].final_output == "done"
+
+
+@pytest.mark.parametrize("wrong", [{}, "ann"])
+def test_a_context_that_is_none_is_refused(wrong):
+    with pytest.raises(InvalidInput, match="selection_context"):
+        SelectingAgent(name="a", selection_context=wrong)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from itertools import count
 
 import pytest
@@ -19,7 +20,7 @@ from tests.adapters.scenario import (
     run_page,
     tools_of,
 )
-from toolroll import Context, Rule, Toolroll
+from toolroll import Context, InvalidInput, Rule, Toolroll
 
 pytest.importorskip("pydantic_ai.capabilities")
 from pydantic_ai import Agent, DeferredToolRequests, DeferredToolResults, ModelRetry, Tool
@@ -299,3 +300,35 @@ def test_the_page_runs():
     script.then()
     assert page["searching"].run_sync("Copy a message.").output == "done"
     assert "search_tools" in script.sent[0]
+
+
+@pytest.mark.parametrize("wrong", [{}, {"user": "ann"}, "ann"])
+def test_a_context_that_is_none_is_refused(wrong):
+    with pytest.raises(InvalidInput, match="context"):
+        ToolSelection(context=wrong)
+    with pytest.raises(InvalidInput, match="context"):
+        SearchStrategy(context=wrong)
+
+
+@pytest.mark.parametrize("wrong", [0, 21, "5", True, None])
+def test_a_number_of_results_that_no_search_has_is_refused(wrong):
+    with pytest.raises(InvalidInput, match="max_results: is .*, must be a whole number from 1 to 20"):
+        SearchStrategy(max_results=wrong)
+
+
+def test_the_search_of_the_page_takes_functions_and_keeps_the_names_of_tools():
+    def copy_it(target: str) -> str:
+        """Copies a message."""
+        return target
+
+    script = Script().then()
+    named = Tool(copy_it, name="copy_message", description="Copies a message in Gcp.")
+    page = run_page("pydantic-ai", model=script.model, tools=[copy_it, named])
+    script.queue[:] = [
+        ModelResponse([ToolCallPart("search_tools", {"queries": ["copy a message"]}, tool_call_id="1")]),
+        ModelResponse([TextPart("done")]),
+    ]
+    result = page["searching"].run_sync("Copy a message.")
+    assert {"copy_it", "copy_message"} <= set(
+        re.findall(r"\w+", str(result.new_messages()[2].parts[0].content))
+    )

@@ -15,7 +15,7 @@ from tests.adapters.scenario import (
     run_page,
     tools_of,
 )
-from toolroll import Toolroll
+from toolroll import InvalidInput, Toolroll
 
 pytest.importorskip("smolagents")
 from smolagents import Tool
@@ -155,3 +155,19 @@ def test_the_page_runs():
     model.queue = [()]
     page = run_page("smolagents", model=model, tools=list(tools_of(SmolAgents)))
     assert page["answer"] == "done" and len(model.sent[0]) <= 13
+
+
+@pytest.mark.parametrize("wrong", [{}, "ann"])
+def test_a_context_that_is_none_is_refused(wrong):
+    with pytest.raises(InvalidInput, match="selection_context"):
+        SelectingAgent(tools=[], model=Script(), selection_context=wrong)
+
+
+def test_an_unknown_name_is_answered_with_the_names_that_were_sent_and_no_others():
+    model = Script()
+    agent = SelectingAgent(tools=list(tools_of(SmolAgents)), model=model, max_tools=3, verbosity_level=0)
+    model.queue[:] = [("no_such_tool",), ()]
+    agent.run(message_for(dialog(1)[0]))
+    text = str(next(step.error for step in agent.memory.steps if getattr(step, "error", None)))
+    assert "was not offered" in text and any(name in text for name in model.sent[0])
+    assert not [name for name in agent.tools if name not in model.sent[0] and name in text]

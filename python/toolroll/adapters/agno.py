@@ -18,6 +18,7 @@ from agno.agent import Agent
 from agno.exceptions import AgentRunException, RunCancelledException
 from agno.tools import Function, Toolkit
 
+from toolroll.adapters.asked_by import checked_context
 from toolroll.adapters.messages import failed_by_text
 from toolroll.adapters.tool_selector import AgentTurn, ToolSelector
 from toolroll.context import Context
@@ -54,7 +55,7 @@ class SelectingAgent(Agent):  # type: ignore[misc]
             selection_context: who asks; None takes the user of the run.
             options: of `Agent`.
         """
-        self._selection_context = selection_context
+        self._selection_context = checked_context(selection_context, "selection_context")
         self._selector = ToolSelector(
             roll, k=k, max_tools=max_tools, always_include=always_include, read_tool=_described
         )

@@ -21,6 +21,7 @@ from crewai.tools.tool_failure import ToolFailure
 from crewai.utilities.string_utils import sanitize_tool_name
 from pydantic import PrivateAttr
 
+from toolroll.adapters.asked_by import checked_context
 from toolroll.adapters.messages import failed_by_text
 from toolroll.adapters.tool_selector import AgentTurn, ToolSelector
 
@@ -98,7 +99,7 @@ class SelectingAgent(Agent):  # type: ignore[misc]
                 k=self.k,
                 max_tools=self.max_tools,
                 always_include=[sanitize_tool_name(name) for name in self.always_include],
-                context=self.selection_context,
+                context=checked_context(self.selection_context, "selection_context"),
                 read_tool=_described,
             )
         turn = self._selector.turn(tools, messages, conversation=self.conversation, run=run)

@@ -19,6 +19,7 @@ from fastmcp.server.context import Context as RequestContext
 from fastmcp.server.transforms.search.base import BaseSearchTransform
 from fastmcp.tools.base import Tool, ToolResult
 
+from toolroll.adapters.asked_by import context_reader
 from toolroll.adapters.tool_selector import AgentTurn, ToolSelector
 from toolroll.context import Context
 from toolroll.roll import Toolroll
@@ -52,7 +53,7 @@ class ToolSearchTransform(BaseSearchTransform):  # type: ignore[misc]
             options: of FastMCP's `BaseSearchTransform`.
         """
         super().__init__(max_results=max_results, always_visible=always_visible, **options)
-        self._context_of = context
+        self._context_of = context_reader(context, "FastMCP's context")
         self.selector = ToolSelector(roll, read_tool=_described)
 
     async def get_tool(self, name: str, call_next: Any, *, version: Any = None) -> Tool | None:
@@ -106,7 +107,7 @@ class ToolSearchTransform(BaseSearchTransform):  # type: ignore[misc]
         return tool.name not in self._always_visible
 
     async def _turn(self, tools: Sequence[Tool], ctx: RequestContext) -> AgentTurn:
-        context = Context() if self._context_of is None else self._context_of(ctx)
+        context = self._context_of(ctx) or Context()
         name = f"mcp/{context.user or getattr(ctx, 'client_id', None) or 'anyone'}"
         return await self.selector.aresume(tools, name, context=context)
 

@@ -18,6 +18,7 @@ from weakref import WeakSet
 from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.tools import BaseTool
 
+from toolroll.adapters.asked_by import checked_context
 from toolroll.adapters.messages import CallResult, MadeCall, ReadMessage, Role, failed_by_text
 from toolroll.adapters.selection_options import SelectionOptions
 from toolroll.adapters.tool_selector import AgentTurn, ToolSelector
@@ -56,7 +57,7 @@ class ToolSelectionPlugin(BasePlugin):  # type: ignore[misc]
             options: max_tools, always_include and k; see `SelectionOptions`.
         """
         super().__init__(name=name)
-        self._context = context
+        self._context = checked_context(context)
         self._waiting: WeakSet[AgentTurn] = WeakSet()
         options["always_include"] = (*options.get("always_include", ()), *_OWN)
         self.selector = ToolSelector(roll, read_tool=_described, read_messages=read_messages, **options)
@@ -83,7 +84,9 @@ class ToolSelectionPlugin(BasePlugin):  # type: ignore[misc]
 
     async def before_tool_callback(self, *, tool: Any, tool_args: Any, tool_context: Any) -> Any:
         """Answers the call of a tool that was not sent."""
-        refusal = await (await self._called_in(tool, tool_context)).arefusal(tool.name)
+        turn = await self._called_in(tool, tool_context)
+        # ADK makes a bare tool of an unknown name. Its own answer would list all tools.
+        refusal = await turn.arefusal(tool.name, unknown=type(tool) is BaseTool)
         return None if refusal is None else {"error": refusal}
 
     async def after_tool_callback(self, *, tool: Any, tool_args: Any, tool_context: Any, result: Any) -> None:

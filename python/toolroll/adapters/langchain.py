@@ -21,13 +21,12 @@ from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
 from typing_extensions import NotRequired
 
+from toolroll.adapters.asked_by import ContextOf, context_reader
 from toolroll.adapters.messages import CallResult, MadeCall, ReadMessage, read_message
 from toolroll.adapters.tool_choice import chosen_names
 from toolroll.adapters.tool_selector import AgentTurn, ToolSelector
 from toolroll.context import Context
 from toolroll.roll import Toolroll
-
-ContextOf = Callable[[Any], "Context | None"]
 
 _BAD_ARGUMENTS = (
     "Error invoking tool "  # how LangGraph's ToolNode begins the answer to arguments that do not fit
@@ -77,14 +76,12 @@ class ToolSelectorMiddleware(AgentMiddleware):  # type: ignore[misc]
             context: who asks, or a function that makes it of the run's `Runtime`.
         """
         super().__init__()
-        fixed = context if isinstance(context, Context) else None
-        self._context_of = context if callable(context) else None
+        self._context = context_reader(context, "the run's Runtime")
         self.selector = ToolSelector(
             roll,
             k=k,
             max_tools=max_tools,
             always_include=always_include or (),
-            context=fixed,
             read_messages=read_messages,
             suspending=(GraphBubbleUp,),
         )
@@ -121,7 +118,7 @@ class ToolSelectorMiddleware(AgentMiddleware):  # type: ignore[misc]
         if turn is None:
             return handler(request)
         name = request.tool_call["name"]
-        if (refusal := turn.refusal(name)) is not None:
+        if (refusal := turn.refusal(name, unknown=request.tool is None)) is not None:
             return _refused(request, refusal)
         with turn.call(name) as outcome:
             result = handler(request)
@@ -139,7 +136,7 @@ class ToolSelectorMiddleware(AgentMiddleware):  # type: ignore[misc]
         if turn is None:
             return await handler(request)
         name = request.tool_call["name"]
-        if (refusal := await turn.arefusal(name)) is not None:
+        if (refusal := await turn.arefusal(name, unknown=request.tool is None)) is not None:
             return _refused(request, refusal)
         async with turn.acall(name) as outcome:
             result = await handler(request)
@@ -163,9 +160,6 @@ class ToolSelectorMiddleware(AgentMiddleware):  # type: ignore[misc]
             "context": self._context(request.runtime),
             "always_include": chosen_names(request.tool_choice),
         }
-
-    def _context(self, runtime: Any) -> Context | None:
-        return None if self._context_of is None else self._context_of(runtime)
 
     def _turn(self, state: Any, runtime: Any) -> AgentTurn | None:
         """The last turn of the conversation."""

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 from litellm.integrations.custom_logger import CustomLogger
 from litellm.types.integrations.custom_logger import AgenticLoopPlan, AgenticLoopRequestPatch
 
+from toolroll.adapters.asked_by import context_reader
 from toolroll.adapters.messages import MadeCall, read_messages
 from toolroll.adapters.selection_options import SelectionOptions
 from toolroll.adapters.tool_choice import chosen_names
@@ -64,8 +65,9 @@ class _Selecting(CustomLogger):  # type: ignore[misc]
             options: max_tools, always_include and k; see `SelectionOptions`.
         """
         super().__init__()
-        self._context_of = _key_context if context is None else context
-        self.selector = ToolSelector(roll, **options)
+        own = context_reader(context, "the proxy's key and the request")
+        self._context_of = _key_context if context is None else own
+        self.selector = ToolSelector(roll, read_messages=read_messages, **options)
 
     async def select(self, request: dict[str, Any], key: Any = None) -> dict[str, Any]:
         """The request with the selected tools; itself where it has no tools or no messages."""
@@ -74,7 +76,7 @@ class _Selecting(CustomLogger):  # type: ignore[misc]
         tools, messages = request.get("tools"), _messages(request)
         if not isinstance(tools, list) or not tools or messages is None:
             return request
-        context, name = self._context_of(key, request), _conversation(request)
+        context, name = self._context_of(key, request) or Context(), _conversation(request)
         # A session is the user's, or the key's if that has no user. Both may contain any character.
         owner = context.user or str(getattr(key, "token", None) or "")
         turn = await self.selector.aturn(

@@ -20,6 +20,7 @@ from llama_index.core.tools import ToolOutput
 from pydantic import PrivateAttr
 from workflows.runtime.types.results import WaitingForEvent  # of a tool that asks a person: it runs once more
 
+from toolroll.adapters.asked_by import checked_context
 from toolroll.adapters.messages import MadeCall, ReadMessage, Role
 from toolroll.adapters.tool_selector import AgentTurn, ToolSelector
 from toolroll.context import Context
@@ -60,7 +61,7 @@ class SelectingAgent(FunctionAgent):  # type: ignore[misc]
             k=k,
             max_tools=max_tools,
             always_include=(*always_include, "handoff"),
-            context=selection_context,
+            context=checked_context(selection_context, "selection_context"),
             read_messages=read_messages,
             suspending=(WaitingForEvent,),
         )

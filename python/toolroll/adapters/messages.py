@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, Literal, TypeAlias
 
 from toolroll.conversation import field_of
+from toolroll.errors import InvalidInput, quoted
 
 Role: TypeAlias = Literal["user", "assistant", "tool", "system"]
 
@@ -34,6 +35,7 @@ _RESULTS = ("tool_result", "function_call_output", "function_result", "tool_call
 _CALL_FIELDS = ("functionCall", "function_call", "toolUse")  # of blocks without a type
 _RESULT_FIELDS = ("functionResponse", "function_response", "toolResult")
 _ERRORS = ("error", "traceback (most recent call last)", "exception:", "failed to ")
+_EXAMPLE = '{"role": "user", "content": "…"}'
 _FAILED_STATUS = ("error", "failed", "failure")
 
 
@@ -85,6 +87,23 @@ class ReadMessage:
 def read_messages(messages: Iterable[object]) -> list[ReadMessage]:
     """The messages, oldest first. What has no role, and is no call or result, is left out."""
     return [read for message in messages if (read := read_message(message)) is not None]
+
+
+def read_own_messages(messages: Iterable[object]) -> list[ReadMessage]:
+    """`read_messages` for messages that a program passes itself: a mistake must not select without words.
+
+    Raises:
+        InvalidInput: one is no message, or a dictionary that does not say whose message it is.
+    """
+    read = []
+    for message in messages:
+        if (one := read_message(message)) is not None:
+            read.append(one)
+        elif message is None or isinstance(message, (bytes, int, float)):
+            raise InvalidInput(f"messages: holds {quoted(message)}, must hold messages, such as {_EXAMPLE}")
+        elif isinstance(message, Mapping) and message.get("role") is None and message.get("type") is None:
+            raise InvalidInput(f"messages: holds {quoted(message)} without a role, must be like {_EXAMPLE}")
+    return read
 
 
 def read_message(message: object) -> ReadMessage | None:

@@ -28,6 +28,7 @@ from agents import (
     Tool,
 )
 
+from toolroll.adapters.asked_by import context_reader
 from toolroll.adapters.messages import failed_by_text
 from toolroll.adapters.tool_choice import chosen_names
 from toolroll.adapters.tool_selector import AgentTurn, ToolSelector
@@ -63,13 +64,13 @@ class SelectingAgent(Agent[Any]):  # type: ignore[misc]
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        own = self.selection_context
+        about = "the run's context"
+        self._asks = context_reader(self.selection_context, about, argument="selection_context")
         self._selector = ToolSelector(
             self.roll,
             k=self.k,
             max_tools=self.max_tools,
             always_include=self.always_include,
-            context=own if isinstance(own, Context) else None,
             read_tool=_described,
         )
         self._runs: OrderedDict[int, tuple[Any, AgentTurn]] = OrderedDict()
@@ -83,12 +84,11 @@ class SelectingAgent(Agent[Any]):  # type: ignore[misc]
         tools = await super().get_all_tools(run_context)
         if not any(isinstance(tool, FunctionTool) for tool in tools):
             return tools  # type: ignore[no-any-return]
-        own = self.selection_context
         turn = await self._selector.aturn(
             tools,
             run_context.turn_input,
             conversation=self._conversation(run_context),
-            context=own(run_context) if callable(own) else None,
+            context=self._asks(run_context),
             always_include=chosen_names(self.model_settings.tool_choice),
         )
         # All contexts of a run share one object, that of its usage. It is kept, so that its id is its own.
@@ -101,11 +101,10 @@ class SelectingAgent(Agent[Any]):  # type: ignore[misc]
         """The turn that this run has selected for."""
         if (known := self._runs.get(id(context.usage))) is not None:
             return known[1]
-        own = self.selection_context
         return self._selector.find(
             context.turn_input,
             conversation=self._conversation(context),
-            context=own(context) if callable(own) else None,
+            context=self._asks(context),
         )
 
     def forget(self, context: RunContextWrapper[Any]) -> None:

@@ -29,14 +29,14 @@ from pydantic_ai.messages import ModelMessage, ToolCallPart
 from pydantic_ai.tools import ToolDefinition
 from typing_extensions import Unpack
 
+from toolroll.adapters.asked_by import ContextOf, context_reader
 from toolroll.adapters.messages import CallResult, MadeCall, ReadMessage, failed_by_text
 from toolroll.adapters.selection_options import SelectionOptions
 from toolroll.adapters.tool_selector import AgentTurn, ToolSelector
 from toolroll.context import Context
-from toolroll.formats.meta_tools import MOST_QUERIES
+from toolroll.errors import InvalidInput, quoted
+from toolroll.formats.meta_tools import MOST_FOUND, MOST_QUERIES
 from toolroll.roll import Toolroll
-
-ContextOf = Callable[[RunContext[Any]], "Context | None"]
 
 # Of a `ToolDefinition`. They are new objects in each step, with the same contents.
 _described = attrgetter("name", "description", "parameters_json_schema")
@@ -64,10 +64,9 @@ class ToolSelection(AbstractCapability[Any]):  # type: ignore[misc]
             context: who asks, or a function that makes it of the `RunContext`.
             options: max_tools, always_include and k; see `SelectionOptions`.
         """
-        self._context_of = context if callable(context) else None
+        self._context = context_reader(context, "the RunContext")
         self.selector = ToolSelector(
             roll,
-            context=context if isinstance(context, Context) else None,
             read_tool=_described,
             read_messages=read_messages,
             suspending=(ApprovalRequired, CallDeferred, SkipToolExecution),
@@ -118,9 +117,6 @@ class ToolSelection(AbstractCapability[Any]):  # type: ignore[misc]
         context = self._context(ctx)
         return self.selector.find(conversation=ctx.conversation_id, run=ctx.run_id, context=context)
 
-    def _context(self, ctx: RunContext[Any]) -> Context | None:
-        return None if self._context_of is None else self._context_of(ctx)
-
 
 @dataclass(init=False)
 class SearchStrategy(AbstractCapability[Any]):  # type: ignore[misc]
@@ -147,7 +143,13 @@ class SearchStrategy(AbstractCapability[Any]):  # type: ignore[misc]
             max_results: how many tools a search finds, at most 20; `ToolSearch` has a limit of its own.
             context: who asks, or a function that makes it of the `RunContext`.
         """
-        self._context_of, self._max_results = context, max_results
+        is_number = isinstance(max_results, int) and not isinstance(max_results, bool)
+        if not is_number or not 1 <= max_results <= MOST_FOUND:
+            raise InvalidInput(
+                f"max_results: is {quoted(max_results)}, must be a whole number from 1 to {MOST_FOUND}"
+            )
+        self._context = context_reader(context, "the RunContext")
+        self._max_results = max_results
         self.selector = ToolSelector(
             roll, read_tool=_described, suspending=(ApprovalRequired, CallDeferred, SkipToolExecution)
         )
@@ -191,9 +193,8 @@ class SearchStrategy(AbstractCapability[Any]):  # type: ignore[misc]
         return await _reported(turn, call.tool_name, handler(args))
 
     async def _turn(self, ctx: RunContext[Any], tools: Sequence[ToolDefinition]) -> AgentTurn:
-        own = self._context_of
-        context = own(ctx) if callable(own) else own
-        return await self.selector.aresume(tools, ctx.conversation_id or ctx.run_id or "", context=context)
+        name = ctx.conversation_id or ctx.run_id or ""
+        return await self.selector.aresume(tools, name, context=self._context(ctx))
 
 
 async def _reported(turn: AgentTurn, name: str, running: Awaitable[Any]) -> Any:

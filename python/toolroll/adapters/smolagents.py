@@ -16,6 +16,7 @@ from smolagents import ToolCallingAgent
 from smolagents.agents import ActionStep, AgentToolCallError, AgentToolExecutionError
 from smolagents.memory import TaskStep
 
+from toolroll.adapters.asked_by import checked_context
 from toolroll.adapters.messages import MadeCall, ReadMessage
 from toolroll.adapters.tool_selector import AgentTurn, ToolSelector
 from toolroll.context import Context
@@ -56,7 +57,7 @@ class SelectingAgent(ToolCallingAgent):  # type: ignore[misc]
             k=k,
             max_tools=max_tools,
             always_include=always_include,
-            context=selection_context,
+            context=checked_context(selection_context, "selection_context"),
             read_messages=_read,
         )
         self._turn: AgentTurn | None = None
@@ -89,7 +90,9 @@ class SelectingAgent(ToolCallingAgent):  # type: ignore[misc]
         turn = self._turn
         if turn is None or tool_name == _FINAL:
             return super().execute_tool_call(tool_name, arguments)
-        if (refusal := turn.refusal(tool_name)) is not None:
+        # The answer of smolagents to an unknown name lists all tools.
+        is_unknown = tool_name not in self.tools and tool_name not in self.managed_agents
+        if (refusal := turn.refusal(tool_name, unknown=is_unknown)) is not None:
             raise AgentToolExecutionError(refusal, self.logger)
         with turn.call(tool_name) as outcome:
             try:

@@ -25,7 +25,8 @@ from itertools import islice
 from operator import is_
 from typing import Any, NamedTuple, TypeAlias
 
-from toolroll.adapters.messages import ReadMessage, read_messages
+from toolroll.adapters.asked_by import checked_context
+from toolroll.adapters.messages import ReadMessage, read_own_messages
 from toolroll.argument_checks import items_of
 from toolroll.context import Context
 from toolroll.errors import Denied, InvalidInput, Unavailable, quoted
@@ -33,7 +34,7 @@ from toolroll.formats.sources.fields import FieldError
 from toolroll.formats.sources.hosted import is_hosted
 from toolroll.formats.sources.lenient import group_in, name_in
 from toolroll.formats.sources.objects import described
-from toolroll.roll import Toolroll
+from toolroll.roll import LONGEST_SESSION, Toolroll
 from toolroll.selection.selection import Selection
 from toolroll.sessions.session import Session
 
@@ -71,7 +72,7 @@ class ToolSelector:
         always_include: Iterable[str] = (),
         context: Context | None = None,
         read_tool: ReadTool = described,
-        read_messages: ReadMessages = read_messages,
+        read_messages: ReadMessages = read_own_messages,
         suspending: tuple[type[BaseException], ...] = (),
         learns: bool = True,
         keeps_places: bool = False,
@@ -87,7 +88,7 @@ class ToolSelector:
             read_tool: name, description and parameters (a JSON Schema) of one of the framework's tools; None
                 for what is no function, and so is sent whatever is selected. Dictionaries never reach it:
                 they are read as `Toolroll.from_tools` reads them.
-            read_messages: reads the framework's messages.
+            read_messages: reads the framework's messages. The usual one refuses what is no message.
             suspending: exceptions by which the framework suspends a call, such as one that waits for a
                 person: they are no outcome.
             learns: whether outcomes are recorded.
@@ -96,8 +97,7 @@ class ToolSelector:
         """
         if roll is not None and not isinstance(roll, Toolroll):
             raise InvalidInput(f"roll: is {quoted(roll)}, must be toolroll.Toolroll or None")
-        if context is not None and not isinstance(context, Context):
-            raise InvalidInput(f"context: is {quoted(context)}, must be toolroll.Context or None")
+        context = checked_context(context)
         for name, number in (("k", k), ("max_tools", max_tools)):
             if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 0):
                 raise InvalidInput(f"{name}: is {quoted(number)}, must be a whole number from 0, or None")
@@ -144,6 +144,9 @@ class ToolSelector:
             context: who asks; None for the selector's.
             always_include: names of further tools that this turn must have, such as one that `tool_choice`
                 names.
+
+        Raises:
+            InvalidInput: an argument is not of the type that it must be.
         """
         step = self._step(tools, messages, conversation, run, context, always_include)
         turn = step.turn
@@ -208,9 +211,11 @@ class ToolSelector:
 
         context: as `turn` got it: a conversation is that of an organisation and user.
         """
-        context = self._context if context is None else context
+        context = self._asked_by(context)
+        _check_conversation(conversation)
         key = _key(context, conversation, run)
         if key is None:
+            _check_messages(messages)
             heard = _heard(messages, self._read_messages)
             key = _digest(context, heard, _before(messages, heard, self._read_messages))
         with self._lock:
@@ -221,7 +226,7 @@ class ToolSelector:
 
         tools: those whose calls are checked and reported, at least.
         """
-        turn = AgentTurn(self, self._listed(tools), self._context if context is None else context)
+        turn = self._resumed(tools, conversation, context)
         turn.over(self.roll.with_tools(turn.listed.items))
         turn.session = turn.roll.session(conversation, turn.context, learns=self.learns)
         return turn
@@ -230,12 +235,20 @@ class ToolSelector:
         self, tools: Sequence[Any], conversation: str, *, context: Context | None = None
     ) -> AgentTurn:
         """`resume` for an event loop."""
-        turn = AgentTurn(self, self._listed(tools), self._context if context is None else context)
+        turn = self._resumed(tools, conversation, context)
         turn.over(await self._aroll(turn.listed))
         turn.session = await turn.roll.asession(conversation, turn.context, learns=self.learns)
         return turn
 
     # Underneath.
+
+    def _asked_by(self, context: Context | None) -> Context:
+        given = checked_context(context)
+        return self._context if given is None else given
+
+    def _resumed(self, tools: Sequence[Any], conversation: str, context: Context | None) -> AgentTurn:
+        _check_conversation(conversation)
+        return AgentTurn(self, self._listed(tools), self._asked_by(context))
 
     def _step(
         self,
@@ -246,7 +259,9 @@ class ToolSelector:
         context: Context | None,
         always_include: Iterable[str],
     ) -> _Step:
-        context = self._context if context is None else context
+        context = self._asked_by(context)
+        _check_conversation(conversation)
+        _check_messages(messages)
         listed = self._listed(tools)
         key = _key(context, conversation, run)
         heard, before = _heard(messages, self._read_messages), None
@@ -315,7 +330,7 @@ class ToolSelector:
 
     def _listed(self, tools: Sequence[Any]) -> _ListedTools:
         """What is known of this list: of the same objects, or of others that say the same."""
-        tools = tuple(tools)
+        tools = _objects(tools)
         place = (id(tools[0]), id(tools[-1]), len(tools)) if tools else (0, 0, 0)
         with self._lock:
             known = self._lists.get(place)
@@ -433,12 +448,13 @@ class AgentTurn:
         """Lets go of the framework's objects: the first ones that said the same take their place."""
         self.listed, self._tools = self.listed.first, None
 
-    def refusal(self, name: str) -> str | None:
+    def refusal(self, name: str, *, unknown: bool = False) -> str | None:
         """None if the call of this tool may run; otherwise the text to answer it with.
 
-        A name that is none of the tools of the list is the framework's to answer.
+        unknown: whether a name that is none of the tools of the list is refused, too. Otherwise it is the
+            framework's to answer.
         """
-        if name not in self.listed.names:
+        if not self._is_checked(name, unknown):
             return None
         try:
             if self.session is not None and not self.session.is_open and self.selection is None:
@@ -451,10 +467,10 @@ class AgentTurn:
             return str(error)
         return None
 
-    async def arefusal(self, name: str) -> str | None:
+    async def arefusal(self, name: str, *, unknown: bool = False) -> str | None:
         """`refusal` for an event loop: it also sees what another process has offered a moment ago."""
-        if self.session is None or not self.session.is_open or name not in self.listed.names:
-            return self.refusal(name)
+        if self.session is None or not self.session.is_open or not self._is_checked(name, unknown):
+            return self.refusal(name, unknown=unknown)
         try:
             await self.session.acheck(name)
         except Denied as error:
@@ -562,6 +578,10 @@ class AgentTurn:
                 await self.roll.arecord(self.shown, (), final=True)
         except Unavailable as error:
             _log.warning("adapter: the end of a turn was not recorded: %s", error)
+
+    def _is_checked(self, name: str, unknown: bool) -> bool:
+        """Whether offers and policy decide on this name: not on tools that are sent in any case."""
+        return name in self.listed.names or (unknown and (not name or name not in self.listed.content))
 
     def _counts(self, name: str) -> bool:
         if not self.selector.learns or name not in self.listed.names:
@@ -723,6 +743,25 @@ def _item_of(said: _Said) -> Mapping[str, Any]:
     if isinstance(parameters, Mapping) and parameters:
         item["parameters"] = parameters
     return item
+
+
+def _objects(tools: Any) -> tuple[Any, ...]:
+    """The tools of a list."""
+    if isinstance(tools, (str, bytes, Mapping)) or not isinstance(tools, Iterable):
+        raise InvalidInput(f"tools: is {quoted(tools)}, must be a list of the agent's tools")
+    return tuple(tools)
+
+
+def _check_messages(messages: object) -> None:
+    if isinstance(messages, (str, bytes)) or not isinstance(messages, Sequence):
+        raise InvalidInput(f"messages: is {quoted(messages)}, must be a list of messages, oldest first")
+
+
+def _check_conversation(name: object) -> None:
+    if name is not None and not (isinstance(name, str) and 0 < len(name) <= LONGEST_SESSION):
+        raise InvalidInput(
+            f"conversation: is {quoted(name)}, must be a name of 1 to {LONGEST_SESSION:,} characters"
+        )
 
 
 class _Heard(NamedTuple):

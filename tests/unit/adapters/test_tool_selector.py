@@ -157,6 +157,41 @@ def test_a_wrong_argument_is_named():
             ToolSelector(**wrong)
 
 
+@pytest.mark.parametrize(
+    "tools, messages, told, named",
+    [
+        ("abc", REFUND, {}, "tools: is 'abc', must be a list"),
+        ({"a": 1}, REFUND, {}, "tools: is {'a': 1}, must be a list"),
+        (None, REFUND, {}, "tools: is None, must be a list"),
+        ([], "copy the message", {}, "messages: is 'copy the message', must be a list"),
+        ([], None, {}, "messages: is None, must be a list"),
+        ([], {"role": "user", "content": "hi"}, {}, "messages: is {.*must be a list"),
+        ([], [1], {}, "messages: holds 1, must hold messages"),
+        ([], [{"content": "hi"}], {}, "messages: holds {'content': 'hi'} without a role"),
+        ([], REFUND, {"conversation": 42}, "conversation: is 42, must be a name"),
+        ([], REFUND, {"conversation": ""}, "conversation: is '', must be a name"),
+        ([], REFUND, {"conversation": "c" * 1_025}, "conversation: is .*must be a name"),
+        ([], REFUND, {"context": {"user": "ann"}}, "context: is {'user': 'ann'}, must be toolroll.Context"),
+    ],
+)
+def test_a_wrong_argument_of_a_turn_is_named(selector, tools, messages, told, named):
+    with pytest.raises(InvalidInput, match=named):
+        selector.turn(tools, messages, **told)
+    with pytest.raises(InvalidInput, match=named):
+        asyncio.run(selector.aturn(tools, messages, **told))
+
+
+def test_a_wrong_argument_of_find_and_resume_is_named(selector):
+    with pytest.raises(InvalidInput, match="context: is 'ann'"):
+        selector.find(conversation="c", context="ann")
+    with pytest.raises(InvalidInput, match="messages: is 3"):
+        selector.find(3)
+    with pytest.raises(InvalidInput, match="conversation: is 42"):
+        selector.resume(own_tools(), 42)
+    with pytest.raises(InvalidInput, match="context: is {}"):
+        selector.resume(own_tools(), "c", context={})
+
+
 # The same turn, or the next.
 
 
@@ -305,6 +340,21 @@ def test_a_tool_that_was_not_sent_is_refused_with_a_text_and_a_name_of_no_tool_i
     hidden = next(name for name in TEXTS if name not in turn.names)
     assert "was not offered" in turn.refusal(hidden)
     assert turn.refusal("final_answer") is None and turn.refusal("") is None
+
+
+def test_an_unknown_name_is_refused_on_demand_with_the_names_that_were_sent(reports, conversation):
+    rules = [Rule("no", "deny", "user", {"user": "ann"}, tool="create_refund")]
+    roll = Toolroll.from_tools([], rules=rules, observers=[reports])
+    hosted = {"type": "bash_20250124", "name": "bash"}
+    ann = ToolSelector(roll, max_tools=4, context=Context(user="ann"))
+    turn = ann.turn([*own_tools(), hosted], REFUND, conversation=conversation)
+    for text in (
+        turn.refusal("make_refund", unknown=True),
+        asyncio.run(turn.arefusal("make_refund", unknown=True)),
+        turn.refusal("", unknown=True),
+    ):
+        assert "was not offered" in text and turn.names[0] in text and "create_refund" not in text
+    assert turn.refusal("bash", unknown=True) is None and turn.refusal(turn.names[0], unknown=True) is None
 
 
 def test_each_call_is_reported_and_the_end_closes_the_turn(selector, reports, conversation):
@@ -569,7 +619,17 @@ def test_the_page_runs():
     before_the_model, around_a_call, after_the_answer = hooks
     sent = [tool.name for tool in before_the_model("c", REFUND, own_tools())]
     assert sent[0] == "create_refund" and len(sent) <= 12
-    assert around_a_call("c", "create_refund", lambda: "done") == "done"
+    assert around_a_call("c", "create_refund", lambda: "done", own_tools()) == "done"
     hidden = next(name for name in TEXTS if name not in sent)
-    assert "was not offered" in around_a_call("c", hidden, lambda: "done")
-    after_the_answer("c")
+    assert "was not offered" in around_a_call("c", hidden, lambda: "done", own_tools())
+    after_the_answer("c", own_tools())
+
+
+def test_the_page_goes_on_with_a_turn_that_another_process_has_begun(selector, reports):
+    elsewhere = run_page("your-own")
+    elsewhere["selector"] = ToolSelector(selector.roll)
+    ToolSelector(selector.roll).turn(own_tools(), REFUND, conversation="c")
+    assert elsewhere["around_a_call"]("c", "create_refund", lambda: "done", own_tools()) == "done"
+    elsewhere["after_the_answer"]("c", own_tools())
+    assert reports.reported[0][1] == {"create_refund": "succeeded"}
+    assert reports.reported[-1][-1]

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from toolroll.adapters.messages import read_messages
 from toolroll.adapters.provider_requests.forms import RequestForm
 from toolroll.adapters.provider_requests.headers import RequestHeaders
 from toolroll.adapters.provider_requests.provider_request import ProviderRequest
@@ -146,6 +147,7 @@ class RequestSelector:
             max_tools=max_tools,
             always_include=always_include,
             context=context,
+            read_messages=read_messages,  # a request goes on whatever it holds
             learns=learns,
             keeps_places=True,
         )

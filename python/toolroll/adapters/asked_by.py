@@ -1,0 +1,54 @@
+"""Checks who asks: a `Context` that a caller passes, or that a function of the caller's makes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from toolroll.context import Context
+from toolroll.errors import InvalidInput, quoted
+
+ContextOf = Callable[..., "Context | None"]
+
+
+def checked_context(context: object, argument: str = "context") -> Context | None:
+    """The context, where there is one.
+
+    argument: its name.
+
+    Raises:
+        InvalidInput: it is something else. Rules for a user would not apply.
+    """
+    if context is not None and not isinstance(context, Context):
+        raise InvalidInput(f"{argument}: is {quoted(context)}, must be toolroll.Context or None")
+    return context
+
+
+def context_reader(
+    context: Context | ContextOf | None, called_with: str, *, argument: str = "context"
+) -> ContextOf:
+    """A function that says who asks, made of an adapter's argument: a `Context`, such a function, or None.
+
+    called_with: what the function gets, in words. argument: its name.
+
+    Raises:
+        InvalidInput: it is something else, or, when it is called, what the function returns is.
+    """
+    if context is None or isinstance(context, Context):
+        return lambda *_: context
+    if not callable(context):
+        raise InvalidInput(
+            f"{argument}: is {quoted(context)}, must be toolroll.Context, a function of {called_with}, "
+            "or None"
+        )
+    made_by = context
+
+    def read(*arguments: Any) -> Context | None:
+        made = made_by(*arguments)
+        if made is not None and not isinstance(made, Context):
+            raise InvalidInput(
+                f"{argument}: its function returned {quoted(made)}, must return toolroll.Context or None"
+            )
+        return made
+
+    return read

@@ -39,7 +39,7 @@ from tests.integration.gateways import (
     until,
     write_configuration,
 )
-from tests.ports import refusing_port
+from tests.ports import free_port, refusing_port
 from toolroll import Context, Registry, Rule
 from toolroll.cli import main
 from toolroll.gateway import connection, mcp_versions
@@ -947,17 +947,28 @@ def test_a_program_lists_and_calls_tools_by_plain_requests(tmp_path):
             result = (await client.post(f"{url}/tools/call", json=body)).json()
             assert result["content"][0]["text"] == 'echo {"text": "x"}' and not result["isError"]
             assert (await client.post(f"{url}/tools/call", json={"name": "a_fail"})).json()["isError"]
+            as_json = {"Content-Type": "application/json"}
             refused = [
                 (422, {"json": ["a_echo"]}),
                 (422, {"json": {"name": "a_echo", "arguments": "x"}}),
-                (422, {"content": b"{", "headers": {"Content-Type": "application/json"}}),
+                (422, {"content": b"{", "headers": as_json}),
                 (400, {"content": b"{}", "headers": {"Content-Type": "text/plain"}}),
+                (422, {"content": b'{"name": "a_echo", "arguments": {"s": "\\ud800"}}', "headers": as_json}),
+                (422, {"content": b'{"name": "a_echo", "arguments": {"n": NaN}}', "headers": as_json}),
+                (422, {"content": b"[" * 1_000, "headers": as_json}),
                 (413, {"json": {"name": "x" * 5_000_000}}),
                 (421, {"json": body, "headers": {"Host": "evil.example.org"}}),
                 (403, {"json": body, "headers": {"Origin": "https://evil.example.org"}}),
             ]
             for status, request in refused:
                 assert (await client.post(f"{url}/tools/call", **request)).status_code == status
+            told = (await client.post(f"{url}/tools/call", **refused[4][1])).json()["detail"]
+            assert told == "the body:1:39: a string holds a lone surrogate (\\ud800)"
+            keys = [
+                (await client.post(f"{url}/tools/call", json=body, headers=headers)).headers["Mcp-Session-Id"]
+                for headers in ({}, {}, {"Mcp-Session-Id": "mine"})
+            ]
+            assert keys[0] != keys[1] and keys[2] == "mine"
             assert (await client.get(f"{url}/tools/call")).status_code == 405
 
     run(go)
@@ -1263,7 +1274,10 @@ def test_hooks_change_arguments_and_results_and_refuse(tmp_path):
                 'echo {"by": "hook", "text": "x"} (checked)',
                 False,
             )
+            await client.call("search_tools", {"queries": ["echo a text"]})
             assert await client.call("a_echo", {"text": "secret"}) == ("Do not send secrets.", True)
+            (found,) = gateway._searched.values()
+            assert not found.is_answered  # a call that was not made is no outcome
         first, second = map(json.loads, gateway.call_log.path.read_text().splitlines())
         assert first["arguments"] == {"text": "x", "by": "hook"} and first["ending"] == "succeeded"
         assert second["ending"] == "refused" and second["error"] == "Do not send secrets."
@@ -1276,3 +1290,48 @@ def test_an_address_that_other_machines_can_reach_is_refused(tmp_path, capsys, h
     path = write_configuration(tmp_path, {"a": scripted()})
     assert main(["mcp", "--config", str(path), "--http", f"{host}:8000"]) == 1
     assert "callers do not sign in" in capsys.readouterr().err
+
+
+def processes_below(pid: int) -> list[int]:
+    return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+def test_sigterm_ends_a_gateway_with_its_servers_and_loses_nothing(tmp_path, monkeypatch, capsys, transport):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    path = write_configuration(tmp_path, {"a": scripted(tools=[tool("echo"), tool("pid")])}, mode="search")
+    state, port = state_folder(path), free_port()
+    arguments = ["mcp", "--config", str(path)]
+    if transport == "http":
+        arguments += ["--http", f"127.0.0.1:{port}"]
+
+    async def end(process, client):
+        await client.call("search_tools", {"queries": ["echo a text"]})
+        await client.call("call_tool", {"name": "a_echo", "arguments": {"text": "x"}})
+        server = int((await client.call("a_pid"))[0])
+        os.kill(process, signal.SIGTERM)
+        await until(lambda: not Path(f"/proc/{server}").exists())
+
+    async def over_stdio():
+        async with command_client(arguments) as client:
+            (process,) = processes_below(os.getpid())
+            await end(process, client)
+
+    async def over_http():
+        async with await anyio.open_process([sys.executable, "-m", "toolroll", *arguments]) as process:
+            with anyio.fail_after(20):
+                while await to_thread.run_sync(is_refused, port):
+                    await anyio.sleep(0.1)
+            async with http_client(f"http://127.0.0.1:{port}/mcp") as client:
+                await end(process.pid, client)
+            assert await process.wait() == 0
+
+    run(over_stdio if transport == "stdio" else over_http)
+    assert not list((state / "running").iterdir())
+    assert main(["mcp", "status", "--config", str(path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["searches"]["selections"] == 1
+
+
+def is_refused(port: int) -> bool:
+    with socket.socket() as one:
+        return one.connect_ex(("127.0.0.1", port)) != 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import shutil
@@ -155,11 +156,13 @@ class Connection:
         asker: the client whose call it is; the server's questions meanwhile go there.
 
         Raises:
+            InvalidInput: the parameters cannot be written as JSON.
             ServerDown: the server is away, or went away.
             Overloaded: too many requests wait for it.
             TimeoutError: it did not answer in time.
             ProtocolError: it answered with an error.
         """
+        _check_json(method, params)
         timeout_s = self.spec.timeout_s if timeout_s is None else timeout_s
         try:
             self._slots.acquire_nowait()  # those that wait come first: a slot that is free has none of them
@@ -374,6 +377,21 @@ class Connection:
             return ""
         words = last_line(self._log_file, self._log_start)
         return f" (its last line: {words})" if words else ""
+
+
+def _check_json(method: str, params: Mapping[str, Any]) -> None:
+    """Refuses what would fail inside the transport, and end the connection for everybody."""
+    try:
+        json.dumps(params, ensure_ascii=False, allow_nan=False).encode()
+    except UnicodeEncodeError as error:
+        raise InvalidInput(
+            f"{method}: a string holds a lone surrogate (\\u{ord(error.object[error.start]):04x}), "
+            "must be Unicode text"
+        ) from error
+    except RecursionError as error:
+        raise InvalidInput(f"{method}: its parameters are nested too deeply") from error
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"{method}: its parameters cannot be written as JSON: {error}") from error
 
 
 def address_of(spec: ServerSpec, environ: Mapping[str, str], folder: Path) -> tuple[str, dict[str, str], str]:

@@ -74,6 +74,8 @@ class Document:
             raise NotFound(f"configuration {file!r}: cannot be read: {error.strerror}") from error
         try:
             json.loads(text)
+        except RecursionError:
+            pass  # `parse` says where
         except ValueError:
             text = without_comments(text)
         value = parse(text, file)

@@ -316,7 +316,10 @@ class Gateway:
         route = self.catalog.routes[tool.name]
         upstream = self.upstreams[route.server]
         planned = PlannedCall(caller, tool, upstream.spec, given["arguments"])
-        result, succeeded = await self._run(planned, upstream, route, params)
+        try:
+            result, succeeded = await self._run(planned, upstream, route, params)
+        except Refused as error:  # a call that was not made says nothing of the search
+            return _text(str(error), is_error=True)
         if self._is_of_turn(caller, tool.name):
             await self._recording.acquire()
             written = anyio.Event()
@@ -395,7 +398,11 @@ class Gateway:
     async def _run(
         self, call: PlannedCall, upstream: Upstream, route: Route, params: Json
     ) -> tuple[Json | Exception, bool | None]:
-        """Makes a call; its result or error, and whether it succeeded, None where that is not known."""
+        """Makes a call; its result or error, and whether it succeeded, None where that is not known.
+
+        Raises:
+            Refused: the call was not made.
+        """
         began, ending, told = time.perf_counter(), "cancelled", ""
         ran: list[CallHook] = []
         try:
@@ -418,9 +425,9 @@ class Gateway:
                 result = await hook.after(call, result)
             ending = "succeeded" if succeeded else "failed"
             return result, succeeded
-        except Refused as error:
+        except (Refused, InvalidInput) as error:
             ending, told = "refused", str(error)
-            return _text(told, is_error=True), None
+            raise Refused(told) from error
         except (Unavailable, TimeoutError) as error:
             ending, told = "unavailable", str(error)
             return _text(f"{told}. {_advice(error)}", is_error=True), None

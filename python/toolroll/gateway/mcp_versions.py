@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from inspect import signature
-from typing import Any, ClassVar, NoReturn, TextIO
+from typing import Any, ClassVar, NoReturn, TextIO, cast
 
 import anyio
 import mcp.client.stdio
@@ -35,6 +35,7 @@ from pydantic import ValidationError
 
 from toolroll import __version__
 from toolroll.gateway.bounded_lines import CODEC
+from toolroll.gateway.standard_input import StandardInput
 
 # Each line of a server that is no message would be logged with a traceback: `Traffic` counts them instead.
 logging.getLogger("mcp.client.stdio").addFilter(lambda record: "parse JSONRPC" not in record.msg)
@@ -525,7 +526,8 @@ class ServerSide:
 
     async def run_stdio(self) -> None:
         """Serves one client over standard input and output, until it leaves."""
-        async with stdio_server() as streams:
+        lines = cast("anyio.AsyncFile[str]", StandardInput())
+        async with stdio_server(lines) as streams:
             await self.run(streams)
 
     async def run(self, streams: Streams) -> None:

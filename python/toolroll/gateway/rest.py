@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import secrets
 from typing import Any
 
 from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
@@ -10,6 +10,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
+from toolroll.errors import InvalidDefinition
+from toolroll.formats.strict_json import decode, parse
 from toolroll.gateway.mcp_server import McpServer
 from toolroll.gateway.mcp_versions import INVALID_PARAMS, Incoming, ProtocolError, error_of
 
@@ -20,7 +22,8 @@ _CONVERSATION = "mcp-session-id"
 class RestEndpoint:
     """An ASGI application that answers one method of MCP as a plain request.
 
-    The result is the one of MCP. The header `Mcp-Session-Id` names a conversation, and `?page=` a page.
+    The result is the one of MCP. The header `Mcp-Session-Id` names a conversation, and `?page=` a page. A
+    request without the header begins a conversation, and the answer names it.
     """
 
     def __init__(self, server: McpServer, method: str, security: TransportSecuritySettings) -> None:
@@ -43,14 +46,15 @@ class RestEndpoint:
             if body is None:
                 return _problem(413, f"the body is longer than {LARGEST_BODY:,} bytes")
             try:
-                params = json.loads(body)
-            except ValueError:
-                params = None
+                params = parse(decode(body, "the body"), "the body")
+            except InvalidDefinition as error:
+                return _problem(422, str(error))
             if not isinstance(params, dict) or not isinstance(params.get("name"), str):
                 return _problem(422, 'the body must be {"name": …, "arguments": {…}}')
             if not isinstance(params.get("arguments") or {}, dict):
                 return _problem(422, "arguments must be an object")
             params = {"name": params["name"], "arguments": params.get("arguments") or {}}
+        conversation = request.headers.get(_CONVERSATION, "")[:200] or secrets.token_hex(16)
         incoming = Incoming(
             self._method,
             params,
@@ -58,11 +62,12 @@ class RestEndpoint:
             f"/mcp/{request.query_params.get('page', '')}",
             "",
             None,
-            request.headers.get(_CONVERSATION, "")[:200],
+            conversation,
             getattr(request.scope.get("user"), "access_token", None),
         )
         try:
-            return JSONResponse(await self._server.answer(incoming))
+            result = await self._server.answer(incoming)
+            return JSONResponse(result, headers={_CONVERSATION: conversation})
         except ProtocolError as error:
             code, message, _ = error_of(error)
             return _problem(422 if code == INVALID_PARAMS else 502, message)

@@ -40,6 +40,7 @@ from toolroll.gateway.status import write_status
 from toolroll.gateway.tool_catalog import ToolCatalog
 from toolroll.gateway.tool_names import ToolNames
 
+_LAST_ANSWERS_S = 3  # after SIGTERM, until which open requests may end
 _SETTLED_S = 30.0  # after the start, until which servers may say what they have
 
 
@@ -100,7 +101,14 @@ async def serve_http(configuration: Configuration, state: Path, host: str, port:
         identity = identity_of(configuration, gateway)
         base = f"http://{host}:{port}" if identity is None else identity.options.url.rstrip("/")
         app = http_app(server, identity, sign_ins_of(gateway, base))
-        settings = uvicorn.Config(app, host=host, port=port, log_level="warning", ws="none")
+        settings = uvicorn.Config(
+            app,
+            host=host,
+            port=port,
+            log_level="warning",
+            ws="none",
+            timeout_graceful_shutdown=_LAST_ANSWERS_S,  # streams of events do not end by themselves
+        )
         await uvicorn.Server(settings).serve()
 
 

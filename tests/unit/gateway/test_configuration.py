@@ -297,3 +297,10 @@ def test_what_is_wrong_before_any_server_is_started_is_a_line_each(tmp_path, mon
             "mcpServers.a.comand: is no known key; did you mean 'command'?",
             "mcpServers.b.ulr: is no known key; did you mean 'url'?",
         ]
+
+
+def test_a_file_that_is_nested_too_deeply_is_refused_with_its_place(tmp_path):
+    path = tmp_path / "mcp.json"
+    path.write_text('{"mcpServers": ' + "[" * 100_000)
+    with pytest.raises(InvalidDefinition, match="nested deeper"):
+        read_configuration(path, {})

@@ -11,6 +11,7 @@ pytest.importorskip("mcp")
 
 import anyio
 
+from toolroll.errors import InvalidInput
 from toolroll.gateway import connection, mcp_versions
 from toolroll.gateway.connection import Connection
 from toolroll.gateway.places import log_file
@@ -96,3 +97,16 @@ def test_a_package_that_starts_processes_in_another_way_is_left_as_it_is():
     module = SimpleNamespace(start=print)
     mcp_versions._keep_processes(module)
     assert vars(module) == {"start": print}
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [("\ud800", r"lone surrogate \(\\ud800\)"), (float("nan"), "JSON"), ({1}, "cannot be written as JSON")],
+)
+def test_what_cannot_be_written_as_json_ends_no_connection(tmp_path, value, told):
+    async def go():
+        one = Connection(ServerSpec("a", command="x"), tmp_path, tmp_path / "a.log", None, None)
+        await one.request("tools/call", {"name": "x", "arguments": {"s": [value]}})
+
+    with pytest.raises(InvalidInput, match=told):
+        anyio.run(go)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -111,14 +113,36 @@ def serve(
     for name in ("mcp", "httpx", "httpx2"):  # a babbling server would fill the client's log
         logging.getLogger(name).setLevel(logging.CRITICAL)
     if http is None:
-        anyio.run(serve_stdio, configuration, state, backend_options=_loop())
+        with _ended_by_sigterm():
+            anyio.run(serve_stdio, configuration, state, backend_options=_loop())
         return 0
     host, port = _address(http)
     if configuration.options.identity is None:
         check_loopback(host)
     click.echo(f"http://{host}:{port}/mcp", err=True)
-    anyio.run(serve_http, configuration, state, host, port, backend_options=_loop())
+    with _ended_by_sigterm():
+        anyio.run(serve_http, configuration, state, host, port, backend_options=_loop())
     return 0
+
+
+@contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """Lets SIGTERM end the block as an interrupt does: servers are stopped, what was learned is written."""
+    is_told = False
+
+    def end(*_: object) -> None:
+        nonlocal is_told
+        is_told = True
+        signal.raise_signal(signal.SIGINT)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    except KeyboardInterrupt:
+        if not is_told:
+            raise
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _loop() -> dict[str, bool]:

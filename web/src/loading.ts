@@ -10,7 +10,10 @@ export interface Loaded<T> {
   reload: () => void
 }
 
-const RETRY_MS = 5_000
+export const RETRY_MS = 5_000
+
+/** Whether the same request may succeed in a while. */
+export const isPassing = (problem: Problem) => problem.status === 0 || problem.status === 503
 
 /** Calls `read` now and whenever one of `of` changes; again after some seconds if the service does not answer. */
 export function useLoaded<T>(read: (signal: AbortSignal) => Promise<T>, of: unknown[]): Loaded<T> {
@@ -27,7 +30,7 @@ export function useLoaded<T>(read: (signal: AbortSignal) => Promise<T>, of: unkn
         const problem = error instanceof Problem ? error : new Problem(-1, String(error))
         setState((before) => ({ ...before, problem, isLoading: false }))
         if (problem.status === 401) window.dispatchEvent(new Event('signed-out'))
-        if (problem.status === 0 || problem.status === 503) timer = window.setTimeout(() => setRound((n) => n + 1), RETRY_MS)
+        if (isPassing(problem)) timer = window.setTimeout(() => setRound((n) => n + 1), RETRY_MS)
       },
     )
     return () => {

@@ -3,6 +3,7 @@
 import type { ComponentChildren } from 'preact'
 import { useEffect, useId, useRef } from 'preact/hooks'
 import type { Problem } from '../api'
+import { isPassing } from '../loading'
 import { t } from '../texts'
 
 interface Labelled {
@@ -87,7 +88,7 @@ export function Failure({ problem, onRetry }: { problem: Problem; onRetry?: () =
   const { lost, denied, missing, unavailable, failed } = t.problems
   const known: Record<number, string> = { 0: lost, 403: denied, 404: missing, 503: unavailable }
   return (
-    <Notice tone={problem.status === 0 || problem.status === 503 ? 'warning' : 'bad'}>
+    <Notice tone={isPassing(problem) ? 'warning' : 'bad'}>
       <span>{known[problem.status] ?? failed}{problem.message && ` ${problem.message}`}</span>
       {onRetry && <button type="button" class="quiet" onClick={onRetry}>{t.retry}</button>}
     </Notice>

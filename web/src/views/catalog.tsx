@@ -4,7 +4,7 @@ import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { useActing } from '../acting'
 import { ask, type Drift, namesOf, Problem, registryPath, type Tool, type Toolkit } from '../api'
 import type { ViewProperties } from '../app'
-import { useLoaded } from '../loading'
+import { isPassing, RETRY_MS, useLoaded } from '../loading'
 import { visible } from '../parts/difference'
 import { Badge, Empty, Failure, Notice, Select, TextField } from '../parts/elements'
 import { Table } from '../parts/table'
@@ -168,6 +168,11 @@ function useTools(filters: Filters, org: string | undefined) {
     return () => window.clearTimeout(timer)
   }, [filters.text, filters.status, filters.review, filters.category, filters.flagged, org, round])
   useEffect(() => { if (tools && tools.length <= PART) readMore() }, [tools, next]) // at once: a catalog of few parts shows how many it has
+  useEffect(() => {
+    if (!problem || !isPassing(problem)) return
+    const timer = window.setTimeout(() => setRound((n) => n + 1), RETRY_MS)
+    return () => window.clearTimeout(timer)
+  }, [problem])
   const readMore = () => { if (next && !reading.current) void read(next, tools ?? []) }
   return { tools, hasMore: next !== '', problem, readMore, reload: () => setRound((n) => n + 1) }
 }

@@ -17,6 +17,7 @@ _LONGEST_VALUE = 60  # characters of a wrong value that a message shows
 # What pydantic's types of errors ask for, in JSON's words.
 _WANTED = {
     "bool": "true or false",
+    "datetime": "a time, such as 2026-03-01T12:00:00Z",
     "dict": "an object",
     "float": "a number",
     "int": "a whole number",
@@ -31,6 +32,8 @@ _BOUNDS = {
     "less_than": "< {lt:g}",
     "less_than_equal": "<= {le:g}",
     "string_too_short": "at least {min_length} characters long",
+    "too_short": "a list of {min_length} or more",
+    "too_long": "a list of {max_length} or less",
     "string_too_long": "at most {max_length} characters long",
     "worded": "{wanted}",
     "string_pattern_mismatch": "a text that matches {pattern}",
@@ -90,6 +93,11 @@ def written(value: Any, problem: ErrorDetails) -> Iterator[str | int]:
             yield part
 
 
+def one_of(name: str, names: Sequence[str]) -> str:
+    """The name that was probably meant, else all that are known, to end a message with."""
+    return nearest(name, names) or (f", must be one of {', '.join(names)}" if names else "")
+
+
 def told(
     kind: type[BaseModel],
     path: Sequence[str | int],
@@ -104,16 +112,19 @@ def told(
     if first["type"] == "missing":
         return "is missing"
     if first["type"] == "extra_forbidden":
-        keys = _keys(kind, path[:-1])
-        told = nearest(str(path[-1]), keys) or f", must be one of {', '.join(keys)}"
-        return f"is no known key{told}"
+        return f"is no known key{one_of(str(path[-1]), keys_at(kind, path[:-1]))}"
     if first["type"] == "value_error":
         return str(first.get("ctx", {}).get("error") or first["msg"])
+    return f"is {_shown(path, first['input'], secret)}, {demand(problems)}"
+
+
+def demand(problems: Sequence[ErrorDetails]) -> str:
+    """What must be in place of a value, from all that pydantic says of it, and the name that was meant."""
     several = list(dict.fromkeys(map(_wanted, problems)))
     wanted = f"{', '.join(several[:-1])} or {several[-1]}" if len(several) > 1 else several[0]
-    value = first["input"]
+    value = problems[0]["input"]
     near = nearest(value, filter(None, re.findall("'([^']*)'", wanted))) if isinstance(value, str) else ""
-    return f"is {_shown(path, value, secret)}, must be {wanted}{near}"
+    return f"must be {wanted}{near}"
 
 
 def _wanted(problem: ErrorDetails) -> str:
@@ -132,7 +143,7 @@ def _shown(path: Sequence[str | int], value: Any, secret: Collection[str]) -> st
     return shown if len(shown) <= _LONGEST_VALUE else f"{shown[:_LONGEST_VALUE]}…"
 
 
-def _keys(kind: type[BaseModel], path: Sequence[str | int]) -> tuple[str, ...]:
+def keys_at(kind: type[BaseModel], path: Sequence[str | int]) -> tuple[str, ...]:
     """The keys of the model that is at this path below another."""
     found: Any = kind
     for part in path:

@@ -79,6 +79,17 @@ def test_paths_and_methods_that_do_not_exist_are_problems(service, keys):
         )
 
 
+def test_a_parameter_that_no_route_has_is_refused_with_the_nearest_name(service, keys):
+    for method, path, body, problem in (
+        ("POST", "/select?schmas=openai", {"message": "x"}, "did you mean 'schemas'?"),
+        ("GET", "/internal/tool-registry/tools?catgory=x", None, "did you mean 'category'?"),
+        ("GET", "/internal/tool-registry/tiers?zzz=1", None, "query.zzz: is no known parameter"),
+    ):
+        status, _, answer = service(method, path, body, key=keys["any"])
+        assert (status, answer["status"]) == (422, 422)
+        assert problem in answer["detail"]
+
+
 def test_a_body_beyond_the_limit_is_a_problem(service, keys):
     status, _, body = service("POST", "/select", {"message": "x" * 5_000_000}, key=keys["any"])
     assert (status, body["status"]) == (413, 413)

@@ -453,10 +453,11 @@ def _fits(path: str, template: str) -> bool:
 def test_no_endpoint_crosses_organisations(
     service: Served, keys: dict[str, str], registry: Registry, method: str, path: str, body: object
 ) -> None:
+    query = "" if path in ("/why", "/embeddings/recompute") else "?org=globex"  # these two have no parameters
     path = PREFIX + path.replace("%20", " ")
     before = registry.database.revision()
     headers = {"If-Match": "*"}
-    status, _, answer = service(method, f"{path}?org=globex", body, key=keys["acme"], headers=headers)
+    status, _, answer = service(method, path + query, body, key=keys["acme"], headers=headers)
     assert status == 403, answer
     assert registry.database.revision() == before
     for query in ("", "?org="):

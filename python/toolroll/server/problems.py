@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -13,6 +13,7 @@ from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
+from toolroll.configuration_errors import demand, keys_at, one_of, written
 from toolroll.errors import (
     Conflict,
     Denied,
@@ -42,16 +43,29 @@ class ProblemRoute(APIRoute):
         handle = super().get_route_handler()
 
         async def handle_errors(request: Request) -> Response:
+            # A host's `identify` may read parameters of its own: only behind our gate do we know them all.
+            if "caller" in request.scope.get("state", {}) and (unknown := self._unknown(request)):
+                return _invalid(unknown)
             try:
                 return await handle(request)
             except ToolrollError as error:
                 return problem_of(error)
             except RequestValidationError as error:
-                return _invalid_request(error)
+                model = None if self.body_field is None else self.body_field.field_info.annotation
+                return _invalid(_problems_of(error, model, request.headers.get("content-type", "")))
             except HTTPException as error:
                 return await problem_of_http(request, error)
 
         return handle_errors
+
+    def _unknown(self, request: Request) -> dict[str, str]:
+        """A problem for each parameter in the query that the route does not have."""
+        known = [each.alias for each in self.dependant.query_params]
+        return {
+            f"query.{name[:80]}": f"is no known parameter{one_of(name[:80], known)}"
+            for name in request.query_params
+            if name not in known
+        }
 
 
 def problem(status: int, title: str, detail: str, **more: Any) -> JSONResponse:
@@ -89,8 +103,43 @@ async def problem_of_bug(_: Request, error: Exception) -> Response:
     return problem(500, "Internal error", "the service failed; its log says why")
 
 
-def _invalid_request(error: RequestValidationError) -> JSONResponse:
-    """The places and problems in a request, without its values: they may be secrets."""
-    errors = [{"field": ".".join(map(str, each["loc"])), "problem": each["msg"]} for each in error.errors()]
-    detail = "; ".join(f"{each['field']}: {each['problem']}" for each in errors)
+def _invalid(problems: Mapping[str, str]) -> JSONResponse:
+    """The answer to a wrong request. problems: by place."""
+    errors = [{"field": place, "problem": sentence} for place, sentence in problems.items()]
+    detail = "; ".join(f"{place}: {sentence}" for place, sentence in problems.items())
     return problem(422, "Invalid input", detail, errors=errors)
+
+
+def _problems_of(error: RequestValidationError, model: Any, content_type: str) -> dict[str, str]:
+    """What is wrong in a request, by place, without its values: they may be secrets.
+
+    model: of the body.
+    """
+    found: dict[tuple[str | int, ...], list[Any]] = {}
+    for each in error.errors():
+        is_of_body = each["loc"][0] == "body"
+        place = written({"body": error.body}, each) if is_of_body else each["loc"]  # without names of types
+        found.setdefault(tuple(place), []).append(each)
+    # Where one of several types fits in part, what is wrong below says more.
+    inner = {place[:length] for place in found for length in range(1, len(place))}
+    return {
+        ".".join(map(str, place)): _sentence(place, each, model, content_type)
+        for place, each in found.items()
+        if place not in inner
+    }
+
+
+def _sentence(place: tuple[str | int, ...], found: Sequence[Any], model: Any, content_type: str) -> str:
+    first = found[0]
+    if first["type"] == "missing":
+        return "is missing"
+    if first["type"] == "json_invalid":
+        return f"is no JSON: {first['ctx']['error']}, at character {first['loc'][-1]}"
+    if first["type"] == "extra_forbidden":
+        return f"is no known field{one_of(str(place[-1])[:80], keys_at(model, place[1:-1]))}"
+    if first["type"] == "value_error":
+        return str(first["msg"])
+    is_json = content_type.partition(";")[0].strip().lower().endswith(("/json", "+json"))
+    if place == ("body",) and not is_json:
+        return f"{demand(found)}, sent with the header Content-Type: application/json"
+    return demand(found)

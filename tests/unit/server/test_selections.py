@@ -9,6 +9,7 @@ from fastapi import FastAPI
 from tests.unit.server.asgi import request
 from toolroll import Context, Rule, Tool, Toolroll
 from toolroll.server.callers import trusted
+from toolroll.server.outcomes import outcome_router
 from toolroll.server.selections import selection_router
 
 MESSAGE = "Will it rain in Oslo?"
@@ -27,7 +28,8 @@ def roll() -> Toolroll:
 @pytest.fixture
 def host(roll):
     application = FastAPI()
-    application.include_router(selection_router(roll, trusted), prefix="/tools")
+    for router in (selection_router, outcome_router):
+        application.include_router(router(roll, trusted), prefix="/tools")
     return application
 
 
@@ -78,7 +80,60 @@ def test_a_wrong_request_is_a_problem(host, body):
 
 
 def test_an_unknown_provider_is_a_problem(host):
-    assert request(host, "POST", "/tools/select", {"message": "x"}, "schemas=cobol")[0] == 422
+    status, _, answer = request(host, "POST", "/tools/select", {"message": "x"}, "schemas=opnai")
+    assert status == 422
+    assert answer["detail"] == (
+        "query.schemas: must be 'openai', 'openai_responses', 'anthropic', 'gemini' or 'mcp'; "
+        "did you mean 'openai'?"
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "problems"),
+    [
+        (
+            "select",
+            {"mesage": "s3cret"},
+            {"body.message": "is missing", "body.mesage": "is no known field; did you mean 'message'?"},
+        ),
+        ("select", {"message": 3}, {"body.message": "must be a text"}),
+        ("select", {"message": "x", "k": "s3cret"}, {"body.k": "must be a whole number"}),
+        (
+            "select",
+            {"message": "x", "context": {"og": 1}},
+            {"body.context.og": "is no known field; did you mean 'org'?"},
+        ),
+        (
+            "select",
+            {"message": "x", "context": {"roles": "s3cret"}},
+            {"body.context.roles": "must be a list"},
+        ),
+        ("select", [1], {"body": "must be an object"}),
+        ("select", None, {"body": "is missing"}),
+        ("select/batch", {"requests": [{"message": "x"}, {}]}, {"body.requests.1.message": "is missing"}),
+        ("select/batch", {"requests": []}, {"body.requests": "must be a list of 1 or more"}),
+        ("outcomes", {"selection": "x", "called": 3}, {"body.called": "must be an object or a list"}),
+        ("outcomes", {"selection": "x", "called": {"a": 3}}, {"body.called.a": "must be true or false"}),
+    ],
+)
+def test_what_is_wrong_in_a_request_is_told_in_plain_words(host, path, body, problems):
+    status, _, answer = request(host, "POST", f"/tools/{path}", body)
+    assert status == 422
+    assert {each["field"]: each["problem"] for each in answer["errors"]} == problems
+    assert "s3cret" not in str(answer)
+
+
+def test_a_body_that_is_no_json_says_why(host):
+    body = {"message": "x"}
+    for kind in ("text/plain", "application/x-www-form-urlencoded"):
+        answer = request(host, "POST", "/tools/select", body, headers={"content-type": kind})[2]
+        assert answer["detail"] == (
+            "body: must be an object, sent with the header Content-Type: application/json"
+        )
+
+
+def test_the_parameters_of_a_hosts_own_are_the_hosts(host):
+    assert request(host, "POST", "/tools/select", {"message": "x"}, "tenant=7")[0] == 200
 
 
 def test_a_body_has_every_field_of_a_context_but_the_session():

@@ -40,7 +40,7 @@ from tests.integration.gateways import (
     write_configuration,
 )
 from tests.ports import free_port, refusing_port
-from toolroll import Context, Registry, Rule
+from toolroll import Context, PageMapping, Registry, Rule
 from toolroll.cli import main
 from toolroll.gateway import connection, mcp_versions
 from toolroll.gateway.caller import Caller
@@ -926,6 +926,33 @@ def test_a_client_over_http_is_on_the_page_of_its_path(tmp_path):
                 async with http_client(f"{url}/mail") as client:
                     assert await client.names() == ["mail_send", "read_result"]
                     assert (await client.call("music_play"))[1]
+
+    run(go)
+
+
+def test_the_mappings_of_a_page_narrow_its_lists_and_searches_and_no_calls(tmp_path):
+    servers = {"git": scripted(tools=[tool("log", "What time a commit was made")])}
+    servers["clock"] = scripted(tools=[tool("now", "What time it is")])
+    path = write_configuration(tmp_path, servers, mode="all")
+
+    async def go():
+        async with open_gateway(read_configuration(path, {}), tmp_path / "state") as (gateway, server):
+            await gateway.known(30)
+            with Registry.open(f"sqlite:///{tmp_path / 'state' / 'registry.db'}", actor="ann") as registry:
+                registry.pages.add(PageMapping("billing", ("git",)))
+                registry.pages.add(PageMapping("empty", ("clock",)))
+                registry.rules.add(Rule("no-clock", "deny", "page", {"page": "empty"}, toolkit="clock"))
+            await gateway.catalog.refresh()
+            async with http_server(server) as url:
+                async with http_client(f"{url}/home") as client:
+                    assert await client.names() == ["clock_now", "git_log", "read_result"]
+                async with http_client(f"{url}/empty") as client:
+                    assert await client.names() == ["git_log", "read_result"]
+                async with http_client(f"{url}/billing") as client:
+                    assert await client.names() == ["git_log", "read_result"]
+                    found, _ = await client.call("search_tools", {"queries": ["what time it is"]})
+                    assert "git_log" in found and "clock_now" not in found
+                    assert not (await client.call("clock_now"))[1]
 
     run(go)
 

@@ -21,6 +21,7 @@ from toolroll.errors import InvalidInput, Overloaded, ToolrollError, Unavailable
 from toolroll.gateway import mcp_versions
 from toolroll.gateway.mcp_versions import Client, Json, OnProgress, ProtocolError
 from toolroll.gateway.openapi.server import open_openapi
+from toolroll.gateway.places import private_folder
 from toolroll.gateway.reasons import ended, first, last_line, not_answered, said
 from toolroll.gateway.references import resolved
 from toolroll.gateway.server_spec import ServerSpec
@@ -367,7 +368,7 @@ class Connection:
         return "it closed the connection" if error is None else said(error)
 
     def _errors(self) -> TextIO:
-        self._log_file.parent.mkdir(parents=True, exist_ok=True)
+        private_folder(self._log_file.parent)
         self._log_start = self._log_file.stat().st_size if self._log_file.exists() else 0
         return open(self._log_file, "a", encoding="utf-8", errors="replace")
 

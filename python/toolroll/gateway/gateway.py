@@ -497,13 +497,17 @@ class Gateway:
     def _listed(self, context: Context) -> Context:
         """The context that decides on lists and searches: also without tools of servers that are away.
 
-        Tools that are for an app are called by it and shown to no model.
+        Tools that are for an app are called by it and shown to no model. Where mappings name toolkits for
+        the caller's page, other tools are not shown; they can be called.
         """
         away = self._absent()
         hidden: list[str] = []
         if away:
             hidden = [name for name, route in self.catalog.routes.items() if route.server in away]
         context = self._callable(context)
+        visible = self.catalog.visible(context)
+        if (on_page := visible.on_page) is not visible:
+            hidden += set(visible.names).difference(on_page.names)
         more = (*hidden, *self.catalog.for_apps)
         return replace(context, exclude=(*context.exclude, *more)) if more else context
 

@@ -26,6 +26,14 @@ def state_folder(configuration: Path) -> Path:
     return base / "gateway" / f"{path.parent.name[:30] or 'root'}-{path.stem[:30]}-{digest}"
 
 
+def private_folder(path: Path) -> Path:
+    """Makes a folder, with those above it that are missing, which only their owner may enter."""
+    for each in (*reversed(path.parents), path):
+        if not each.is_dir():
+            each.mkdir(0o700, exist_ok=True)
+    return path
+
+
 def log_file(state: Path, server: str) -> Path:
     """Where the standard error of a server's processes goes."""
     return state / "logs" / f"{prefix_of(server)}.log"

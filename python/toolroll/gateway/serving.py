@@ -33,7 +33,7 @@ from toolroll.gateway.hooks import CallHook
 from toolroll.gateway.identity import Identity, identified_caller, on_authentication_error
 from toolroll.gateway.mcp_server import McpServer
 from toolroll.gateway.options import is_loopback
-from toolroll.gateway.places import registry_url
+from toolroll.gateway.places import private_folder, registry_url
 from toolroll.gateway.rest import RestEndpoint
 from toolroll.gateway.sign_in import CALLBACK, SignIns
 from toolroll.gateway.status import write_status
@@ -58,7 +58,7 @@ async def open_gateway(
     hooks: run before and after each call.
     """
     began = time.monotonic()  # opening a registry takes its part of what the first list may take
-    state.mkdir(parents=True, exist_ok=True, mode=0o700)
+    private_folder(state)
     options = configuration.options
     url = registry_url(options, state)
     registry = await anyio.to_thread.run_sync(lambda: Registry.open(url, actor="gateway"))

@@ -15,6 +15,7 @@ import anyio.to_thread
 
 from toolroll._files import replace_file
 from toolroll.errors import InvalidInput
+from toolroll.gateway.places import private_folder
 
 if TYPE_CHECKING:
     from toolroll.gateway.gateway import Gateway
@@ -28,8 +29,7 @@ _MOST_PROBLEMS = 20
 @asynccontextmanager
 async def write_status(gateway: Gateway, state: Path, process: str) -> AsyncIterator[None]:
     """Writes the gateway's state every two seconds, and removes it at the end."""
-    path = state / "running" / f"{process}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path = private_folder(state / "running") / f"{process}.json"
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_write, gateway, path)
         try:

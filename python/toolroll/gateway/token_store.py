@@ -17,6 +17,7 @@ from cryptography.fernet import Fernet, InvalidToken
 
 from toolroll._files import replace_file
 from toolroll.errors import InvalidInput
+from toolroll.gateway.places import private_folder
 from toolroll.gateway.references import resolved
 
 _SERVICE, _USER = "toolroll", "gateway-tokens"  # in the keyring
@@ -57,7 +58,7 @@ class TokenStore:
             InvalidInput: there is no key.
         """
         content = self._fernet().encrypt(json.dumps(record).encode())
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_folder(self._folder)
         path = self._path(server, user)
         if not path.exists():
             path.touch(0o600)

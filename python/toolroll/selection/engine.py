@@ -398,7 +398,7 @@ class Engine(NoConversation):
         failures: list[Failure] = []
         allowed = _allowed(snapshot, pipeline, context, failures)
         self.telemetry.failed(failures)
-        visible = VisibleTools.of(pipeline.catalog, allowed, context)
+        visible = VisibleTools.of(pipeline.catalog, allowed, context, pipeline.on_page(context))
         if not failures and context.has_fixed_settings:
             self._visible = snapshot, context, visible
         return visible

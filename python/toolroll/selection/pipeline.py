@@ -29,6 +29,7 @@ from toolroll.selection.candidates import Candidates
 from toolroll.selection.native_stages import NativeStages
 from toolroll.selection.selection import Selection
 from toolroll.selection.stages import HardStage, Stage
+from toolroll.selection.stages.page import Page
 
 _log = logging.getLogger("toolroll")
 
@@ -194,6 +195,13 @@ class Pipeline:
     def allowed(self, turn: Turn, failures: list[Failure] | None = None) -> Bitset:
         """The rows that the hard stages leave to the caller. failures: gets those of these stages."""
         return self._allowed(turn, _StageRunner([] if failures is None else failures, [])).allowed
+
+    def on_page(self, context: Context) -> Bitset | None:
+        """The rows of the toolkits that mappings name for the context's page; None where none matches."""
+        for stage in self.soft:
+            if isinstance(stage, Page) and (found := stage.table.kept(context)) is not None:
+                return found.rows
+        return None
 
     def _allowed(self, turn: Turn, runner: _StageRunner) -> Candidates:
         """What the hard stages leave. Answers are kept: an application has few contexts, or reuses them."""

@@ -24,18 +24,22 @@ class VisibleTools:
     Attributes:
         catalog: the catalog of the caller's organisation.
         rows: a bitset over the catalog.
+        page: those of the toolkits that mappings name for the caller's page; None where none matches.
     """
 
     catalog: Catalog
     rows: Bitset
+    page: Bitset | None = None
 
     @classmethod
-    def of(cls, catalog: Catalog, allowed: Bitset, context: Context) -> VisibleTools:
+    def of(
+        cls, catalog: Catalog, allowed: Bitset, context: Context, page: Bitset | None = None
+    ) -> VisibleTools:
         """allowed: rows that the hard stages leave. A context that requires tools may have no others."""
         if context.required:
             required = [catalog.names[name] for name in context.required if name in catalog.names]
             allowed = allowed & Bitset.of(len(catalog), np.array(required, np.int32))
-        return cls(catalog, allowed)
+        return cls(catalog, allowed, page)
 
     def get(self, name: object) -> Tool | None:
         """The tool of this own name; None if there is none, or the caller may not have it."""
@@ -78,6 +82,13 @@ class VisibleTools:
         """Those that are in every selection: pinned tools and those of base toolkits."""
         rows = np.union1d(self.catalog.base, self.catalog.pinned).astype(np.int32)
         return VisibleTools(self.catalog, self.rows & Bitset.of(len(self.catalog), rows))
+
+    @property
+    def on_page(self) -> VisibleTools:
+        """Those of the caller's page, and the core; all of them where the page has none."""
+        if self.page is None or not len(kept := self.rows & self.page):
+            return self
+        return VisibleTools(self.catalog, kept | self.core.rows, self.page)
 
     def __contains__(self, name: object) -> bool:
         return self.get(name) is not None

@@ -14,7 +14,7 @@ import anyio
 from toolroll.errors import InvalidInput
 from toolroll.gateway import connection, mcp_versions
 from toolroll.gateway.connection import Connection
-from toolroll.gateway.places import log_file
+from toolroll.gateway.places import log_file, private_folder
 from toolroll.gateway.reasons import last_line
 from toolroll.gateway.server_spec import ServerSpec
 
@@ -33,6 +33,12 @@ def test_the_last_line_of_npx_is_the_one_that_names_the_error(tmp_path):
 def test_the_log_of_any_server_is_in_the_folder_of_logs(tmp_path):
     for name in ("a/../../b", "..", "/etc/passwd", "Brave Search", "é" * 100):
         assert log_file(tmp_path, name).parent.resolve() == tmp_path / "logs"
+
+
+def test_folders_of_the_state_are_their_owners_alone(tmp_path):
+    folder = private_folder(tmp_path / "state" / "logs")
+    assert [each.stat().st_mode & 0o777 for each in (folder, folder.parent)] == [0o700, 0o700]
+    assert private_folder(folder) == folder
 
 
 class Scripted(Connection):

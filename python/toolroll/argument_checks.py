@@ -67,6 +67,16 @@ def check_flag(value: object, what: str) -> None:
         raise InvalidInput(f"{what}: is {quoted(value)}, must be True or False")
 
 
+def check_number(value: object, what: str, least: int, most: int) -> None:
+    """Checks a whole number.
+
+    Raises:
+        InvalidInput: it is none, or not from `least` to `most`.
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise InvalidInput(f"{what}: is {quoted(value)}, must be a whole number from {least} to {most}")
+
+
 def check_registry_url(url: object) -> None:
     """Checks the form of a registry's URL, without the packages that a registry needs.
 

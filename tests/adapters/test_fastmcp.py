@@ -169,3 +169,9 @@ def test_the_page_runs():
 def test_a_context_that_is_none_is_refused(wrong):
     with pytest.raises(InvalidInput, match="context"):
         ToolSearchTransform(context=wrong)
+
+
+@pytest.mark.parametrize("wrong", [0, 21, "5"])
+def test_a_number_of_results_that_no_search_has_is_refused(wrong):
+    with pytest.raises(InvalidInput, match="max_results: is .*, must be a whole number from 1 to 20"):
+        ToolSearchTransform(max_results=wrong)

@@ -386,3 +386,10 @@ def test_an_unknown_name_is_answered_with_the_names_that_were_sent_and_no_others
     assert not [
         one.name for one in TOOLS if one.name not in sent and one.name in answer.text.split("offered")[-1]
     ]
+
+
+@pytest.mark.parametrize("thread", ["", "c" * 1_025])
+def test_a_thread_that_is_no_name_is_refused(thread):
+    agent = create_agent(Model(queue=[], sent=[]).then(), tools=TOOLS, middleware=[ToolSelectorMiddleware()])
+    with pytest.raises(InvalidInput, match="thread_id: is .*, must be a name of 1 to 1,024 characters"):
+        agent.invoke({"messages": [("user", "Hello.")]}, {"configurable": {"thread_id": thread}})

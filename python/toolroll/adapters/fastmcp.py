@@ -21,7 +21,9 @@ from fastmcp.tools.base import Tool, ToolResult
 
 from toolroll.adapters.asked_by import context_reader
 from toolroll.adapters.tool_selector import AgentTurn, ToolSelector
+from toolroll.argument_checks import check_number
 from toolroll.context import Context
+from toolroll.formats.meta_tools import MOST_FOUND
 from toolroll.roll import Toolroll
 
 _is_proxied: ContextVar[bool] = ContextVar("toolroll_is_proxied", default=False)
@@ -52,6 +54,7 @@ class ToolSearchTransform(BaseSearchTransform):  # type: ignore[misc]
             context: who asks, made of FastMCP's context; None for anyone.
             options: of FastMCP's `BaseSearchTransform`.
         """
+        check_number(max_results, "max_results", 1, MOST_FOUND)
         super().__init__(max_results=max_results, always_visible=always_visible, **options)
         self._context_of = context_reader(context, "FastMCP's context")
         self.selector = ToolSelector(roll, read_tool=_described)

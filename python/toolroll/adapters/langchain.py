@@ -24,7 +24,7 @@ from typing_extensions import NotRequired
 from toolroll.adapters.asked_by import ContextOf, context_reader
 from toolroll.adapters.messages import CallResult, MadeCall, ReadMessage, read_message
 from toolroll.adapters.tool_choice import chosen_names
-from toolroll.adapters.tool_selector import AgentTurn, ToolSelector
+from toolroll.adapters.tool_selector import AgentTurn, ToolSelector, check_conversation
 from toolroll.context import Context
 from toolroll.roll import Toolroll
 
@@ -204,6 +204,7 @@ def _conversation() -> str | None:
     thread = configurable.get("thread_id")
     if thread is None:
         return None
+    check_conversation(str(thread), "thread_id")
     above = str(configurable.get("checkpoint_ns") or "").rpartition("|")[0]
     return f"{thread}/{above}" if above else str(thread)
 

@@ -33,8 +33,8 @@ from toolroll.adapters.asked_by import ContextOf, context_reader
 from toolroll.adapters.messages import CallResult, MadeCall, ReadMessage, failed_by_text
 from toolroll.adapters.selection_options import SelectionOptions
 from toolroll.adapters.tool_selector import AgentTurn, ToolSelector
+from toolroll.argument_checks import check_number
 from toolroll.context import Context
-from toolroll.errors import InvalidInput, quoted
 from toolroll.formats.meta_tools import MOST_FOUND, MOST_QUERIES
 from toolroll.roll import Toolroll
 
@@ -143,11 +143,7 @@ class SearchStrategy(AbstractCapability[Any]):  # type: ignore[misc]
             max_results: how many tools a search finds, at most 20; `ToolSearch` has a limit of its own.
             context: who asks, or a function that makes it of the `RunContext`.
         """
-        is_number = isinstance(max_results, int) and not isinstance(max_results, bool)
-        if not is_number or not 1 <= max_results <= MOST_FOUND:
-            raise InvalidInput(
-                f"max_results: is {quoted(max_results)}, must be a whole number from 1 to {MOST_FOUND}"
-            )
+        check_number(max_results, "max_results", 1, MOST_FOUND)
         self._context = context_reader(context, "the RunContext")
         self._max_results = max_results
         self.selector = ToolSelector(

@@ -212,7 +212,7 @@ class ToolSelector:
         context: as `turn` got it: a conversation is that of an organisation and user.
         """
         context = self._asked_by(context)
-        _check_conversation(conversation)
+        check_conversation(conversation)
         key = _key(context, conversation, run)
         if key is None:
             _check_messages(messages)
@@ -247,7 +247,7 @@ class ToolSelector:
         return self._context if given is None else given
 
     def _resumed(self, tools: Sequence[Any], conversation: str, context: Context | None) -> AgentTurn:
-        _check_conversation(conversation)
+        check_conversation(conversation)
         return AgentTurn(self, self._listed(tools), self._asked_by(context))
 
     def _step(
@@ -260,7 +260,7 @@ class ToolSelector:
         always_include: Iterable[str],
     ) -> _Step:
         context = self._asked_by(context)
-        _check_conversation(conversation)
+        check_conversation(conversation)
         _check_messages(messages)
         listed = self._listed(tools)
         key = _key(context, conversation, run)
@@ -757,10 +757,17 @@ def _check_messages(messages: object) -> None:
         raise InvalidInput(f"messages: is {quoted(messages)}, must be a list of messages, oldest first")
 
 
-def _check_conversation(name: object) -> None:
+def check_conversation(name: object, argument: str = "conversation") -> None:
+    """Checks the name of a conversation; None is one that stands alone.
+
+    argument: as the user of an adapter knows it.
+
+    Raises:
+        InvalidInput: it is empty, too long, or no text.
+    """
     if name is not None and not (isinstance(name, str) and 0 < len(name) <= LONGEST_SESSION):
         raise InvalidInput(
-            f"conversation: is {quoted(name)}, must be a name of 1 to {LONGEST_SESSION:,} characters"
+            f"{argument}: is {quoted(name)}, must be a name of 1 to {LONGEST_SESSION:,} characters"
         )
 
 

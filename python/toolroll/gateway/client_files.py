@@ -11,13 +11,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from toolroll._files import replace_file
-from toolroll.errors import Conflict, InvalidInput, NotFound
-from toolroll.gateway.configuration import SECTION
+from toolroll.errors import Conflict, InvalidDefinition, InvalidInput, NotFound
+from toolroll.gateway.configuration import SECTION, read_configuration, server_of
+from toolroll.gateway.diagnosis import problem_of
 from toolroll.gateway.document import Document
 from toolroll.gateway.references import input_advice, input_reference
+from toolroll.gateway.server_spec import LONGEST_NAME, prefix_of
 
 OWN_NAME = "toolroll"  # of the gateway's entry in a client's file
 
@@ -68,11 +70,24 @@ def client_files(
     }
 
 
-def import_servers(client: ClientFile, target: Path) -> tuple[list[str], list[str]]:
+class Imported(NamedTuple):
+    """What came of a client's servers.
+
+    Attributes:
+        new: names of those that were added.
+        there: of those that were there.
+        refused: what is wrong with the entries that were left out.
+    """
+
+    new: list[str]
+    there: list[str]
+    refused: list[str]
+
+
+def import_servers(client: ClientFile, target: Path) -> Imported:
     """Adds a client's servers to the gateway's configuration; those that are there already stay as they are.
 
-    Returns:
-        The names of those that were added, and of those that were there.
+    Entries that the gateway could not read are left out.
 
     Raises:
         NotFound: the client has no such file, or no servers in it.
@@ -82,18 +97,40 @@ def import_servers(client: ClientFile, target: Path) -> tuple[list[str], list[st
         raise NotFound(f"{client.path}: no such file; name the client's file with --file")
     document = Document.of(client.path)
     servers: dict[str, Any] = {}
+    places: dict[str, tuple[str, ...]] = {}
     for place in client.places(document.value):  # a project's own entry counts, as in the client
         servers |= document.mapping(place)
-    servers = {name: entry for name, entry in servers.items() if not _is_gateway(name, entry)}
+        places |= {name: (*place, name) for name in document.mapping(place)}
     if not servers:
         raise NotFound(f"{client.path}: has no servers under {client.key!r}")
+    servers = {name: entry for name, entry in servers.items() if not _is_gateway(name, entry)}
     content = Document.of(target).value if target.is_file() else {}
     known = content.setdefault("mcpServers", {})
     taken = {name for key in ("mcpServers", "servers") for name in content.get(key, {})}
-    new = [name for name in servers if name not in taken]
-    known |= {name: servers[name] for name in new}
-    _write(target, content)
-    return new, [name for name in servers if name in taken]
+    prefixes = {prefix_of(name).casefold(): name for name in taken}
+    found = Imported([], [name for name in servers if name in taken], [])
+    for name in (name for name in servers if name not in taken):
+        try:
+            _check(document, places[name], servers[name], prefixes)
+        except InvalidDefinition as error:
+            found.refused.append(str(error))
+        else:
+            prefixes[prefix_of(name).casefold()] = name
+            known[name] = servers[name]
+            found.new.append(name)
+    if found.new:
+        _write(target, content)
+    return found
+
+
+def _check(document: Document, place: tuple[str, ...], entry: Any, prefixes: Mapping[str, str]) -> None:
+    """Raises InvalidDefinition for an entry that a configuration with these prefixes must not have."""
+    name = place[-1]
+    server_of(document, place, entry)
+    if not 0 < len(name) <= LONGEST_NAME:
+        document.fail(place, f"the name of a server must have 1 to {LONGEST_NAME} characters")
+    if other := prefixes.get(prefix_of(name).casefold()):
+        document.fail(place, f"server {name!r} has the same prefix as {other!r}; rename one")
 
 
 def questions(servers: Path, names: Iterable[str]) -> dict[str, str]:
@@ -103,13 +140,24 @@ def questions(servers: Path, names: Iterable[str]) -> dict[str, str]:
     return {name: input_advice(asked) for name, asked in found.items() if asked}
 
 
-def connect(client: ClientFile, configuration: Path, keep: bool) -> tuple[Path | None, list[str]]:
+class Connected(NamedTuple):
+    """What became of a client's file.
+
+    Attributes:
+        copy: the file as it was; None where there was none, or nothing changed.
+        out: names of the entries that were taken out.
+        left: servers of the gateway that the client keeps, because they cannot be started → why.
+    """
+
+    copy: Path | None
+    out: list[str]
+    left: dict[str, str]
+
+
+def connect(client: ClientFile, configuration: Path, keep: bool, environ: Mapping[str, str]) -> Connected:
     """Writes the gateway into a client's file, in place of the servers that the gateway runs.
 
     keep: whether the client keeps its own entries of those servers, too.
-
-    Returns:
-        A copy of the file as it was, None where there was none; and the names of the entries taken out.
 
     Raises:
         Conflict: an entry of the client has the gateway's name and is another program.
@@ -121,15 +169,17 @@ def connect(client: ClientFile, configuration: Path, keep: bool) -> tuple[Path |
         raise InvalidInput(f"{client.path}: {client.key} must be an object")
     if OWN_NAME in servers and not _is_gateway(OWN_NAME, servers[OWN_NAME]):
         raise Conflict(f"{client.path}: its server {OWN_NAME!r} is another program; rename that entry")
-    ours = Document.of(configuration).value
-    run = {name for key in ("mcpServers", "servers") for name in ours.get(key, {})}
+    ours = read_configuration(configuration, environ)
+    problems = {name: problem_of(spec, environ, ours.folder) for name, spec in ours.servers.items()}
     out: list[str] = []
+    left: dict[str, str] = {}
     for *above, last in client.places(content) if not keep else ():
         holder = content
         for key in above:
             holder = holder[key]
         if isinstance(found := holder.get(last), dict):
-            gone = [name for name in found if name in run and name != OWN_NAME]
+            left |= {name: problem for name in found if (problem := problems.get(name))}
+            gone = [name for name in found if problems.get(name) == "" and name != OWN_NAME]
             holder[last] = {name: entry for name, entry in found.items() if name not in gone}
             out += [name for name in gone if name not in out]
     servers = content[client.key]
@@ -142,10 +192,10 @@ def connect(client: ClientFile, configuration: Path, keep: bool) -> tuple[Path |
         entry = {"type": "stdio", **entry}
     servers[OWN_NAME] = entry
     if client.path.is_file() and content == Document.of(client.path).value:
-        return None, []  # it is there already
+        return Connected(None, [], left)  # it is there already
     copy = _copy(client.path)
     _write(client.path, content)
-    return copy, out
+    return Connected(copy, out, left)
 
 
 def _own_command() -> list[str]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
 from toolroll.configuration_errors import nearest
 from toolroll.errors import InvalidDefinition, NotFound
@@ -43,8 +43,13 @@ _IGNORED = frozenset(
         "autoStart",
         "description",
         "dev",
+        "disabledTools",
+        "enabledTools",
+        "excludeTools",
         "gallery",
+        "headersHelper",
         "icon",
+        "includeTools",
         "metadata",
         "note",
         "oauth",
@@ -92,8 +97,8 @@ class _Entry(BaseModel):
     httpUrl: str | None = None
     headers: dict[str, str] = Field(default_factory=dict)
     timeout: float | None = Field(None, gt=0)
-    disabled: bool = False
-    enabled: bool = True
+    disabled: StrictBool = False
+    enabled: StrictBool = True
 
 
 def read_configuration(path: Path, environ: Mapping[str, str]) -> Configuration:
@@ -122,7 +127,7 @@ def read_configuration(path: Path, environ: Mapping[str, str]) -> Configuration:
                     if name in names:
                         document.fail((key, name), f"server {name!r} is there twice")
                     names.add(name)
-                    spec, why = _server(document, key, name, value)
+                    spec, why = server_of(document, (key, name), value)
                     if why:
                         off[name] = why
                     else:
@@ -176,9 +181,13 @@ def with_servers(
     return replace(configuration, servers={spec.name: spec for spec in ordered}, disabled=off)
 
 
-def _server(document: Document, key: str, name: str, value: Any) -> tuple[ServerSpec, str]:
-    """A server, and why it is switched off; "" where it is not."""
-    path = (key, name)
+def server_of(document: Document, path: tuple[str, ...], value: Any) -> tuple[ServerSpec, str]:
+    """A server, and why it is switched off; "" where it is not.
+
+    Raises:
+        InvalidDefinition: its entry is wrong; with file, line and key.
+    """
+    name = path[-1]
     if isinstance(value, dict):
         value = {each: value[each] for each in value if each not in _IGNORED}
     entry = document.model(_Entry, path, value)

@@ -20,6 +20,7 @@ from toolroll.gateway.places import log_file
 from toolroll.gateway.references import resolved
 from toolroll.gateway.server_spec import ServerSpec
 from toolroll.gateway.sign_in import Account, Accounts
+from toolroll.registry.store.url import Address
 
 _AT_ONCE = 8  # servers that are started at the same time
 
@@ -55,19 +56,31 @@ def check(configuration: Configuration, environ: Mapping[str, str]) -> Iterator[
     """What is wrong with a configuration that can be known before any server is started."""
     folder = configuration.folder
     for spec in configuration.servers.values():
-        try:
-            if spec.transport == "stdio":
-                process_of(spec, environ, folder)
-            else:
-                address_of(spec, environ, folder)
-        except InvalidInput as error:
-            yield f"{spec.place}: server {spec.name!r}: {error}"
+        if problem := problem_of(spec, environ, folder):
+            yield f"{spec.place}: server {spec.name!r}: {problem}"
     yield from check_options(configuration, environ)
+
+
+def problem_of(spec: ServerSpec, environ: Mapping[str, str], folder: Path) -> str:
+    """Why a server cannot be started, as far as it can be known before; "" for nothing."""
+    try:
+        if spec.transport == "stdio":
+            process_of(spec, environ, folder)
+        else:
+            address_of(spec, environ, folder)
+    except InvalidInput as error:
+        return str(error)
+    return ""
 
 
 def check_options(configuration: Configuration, environ: Mapping[str, str]) -> Iterator[str]:
     """What is wrong with the options that no server is to blame for."""
     options, folder = configuration.options, configuration.folder
+    try:
+        if options.catalog:
+            Address.of(options.catalog)
+    except InvalidInput as error:
+        yield f"{SECTION}.catalog: {error}"
     try:
         if options.identity is not None:
             Identity(options.identity, options.caller, environ, folder)

@@ -289,7 +289,13 @@ def test_what_is_wrong_before_any_server_is_started_is_a_line_each(tmp_path, mon
     ]
     path.write_text('{"mcpServers": {"good": {"command": "python3"}}}')
     assert main(["mcp", "--check", "--config", str(path)]) == 0
-    assert "nothing is wrong" in capsys.readouterr().out
+    assert capsys.readouterr().out == "1 server: nothing is wrong with the configuration\n"
+    path.write_text('{"mcpServers": {"a": {"command": "python3"}}, "toolroll": {"catalog": "mysql://h/d"}}')
+    assert main(["mcp", "--check", "--config", str(path)]) == 1
+    assert capsys.readouterr().err.startswith("toolroll.catalog: registry URL: begins with 'mysql'")
+    path.write_text('{"mcpServers": {"a": {"command": "python3", "disabled": "yes"}}}')
+    assert main(["mcp", "--check", "--config", str(path)]) == 1
+    assert 'mcpServers.a.disabled: is "yes", must be true or false' in capsys.readouterr().err
     path.write_text('{"mcpServers": {"a": {"comand": 1}, "b": {"ulr": 2}}}')
     for command in (["--check"], ["doctor"], ["status"], []):
         assert main(["mcp", *command, "--config", str(path)]) == 1

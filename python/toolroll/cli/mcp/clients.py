@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toolroll.cli.commands import command
+from toolroll.cli.mcp.serve import servers_told
 from toolroll.cli.options import flag, option
 from toolroll.cli.output import note
 from toolroll.errors import NotFound
@@ -49,8 +51,13 @@ def import_(client: str, file: Path | None, config: Path | None) -> None:
     from toolroll.gateway.client_files import import_servers, questions
 
     target = config or _default()
-    new, there = import_servers(_file(client, file), target)
-    print(f"{target}: {len(new)} servers added{': ' if new else ''}{', '.join(new)}")
+    new, there, refused = import_servers(_file(client, file), target)
+    if not (new or there or refused):
+        print(f"{target}: nothing to add: the only server of {client} is the gateway")
+        return
+    print(f"{target}: {servers_told(len(new))} added{': ' if new else ''}{', '.join(new)}")
+    for problem in refused:
+        note(f"left out: {problem}")
     for name, advice in questions(target, new).items():
         note(f"{name} cannot be started yet: {advice}")
     if there:
@@ -71,8 +78,10 @@ def connect(client: str, file: Path | None, config: Path | None, keep: bool) -> 
     if not source.is_file():
         raise NotFound(f"{source}: no such file; `toolroll mcp import {client}` makes it")
     target = _file(client, file)
-    copy, out = write(target, source, keep)
-    print(f"{target.path}: runs the gateway{f' in place of {len(out)} servers' if out else ''}")
+    copy, out, left = write(target, source, keep, os.environ)
+    print(f"{target.path}: runs the gateway{f' in place of {servers_told(len(out))}' if out else ''}")
+    for name, why in left.items():
+        note(f"{client} keeps {name}, which the gateway cannot start: {why}")
     if copy is not None:
         note(f"the file as it was: {copy}")
     note(f"restart {client} to use it")

@@ -157,8 +157,13 @@ def _check(configuration: Configuration) -> int:
     for problem in found:
         note(problem)
     if not found:
-        print(f"{len(configuration.servers)} servers: nothing is wrong with their configuration")
+        print(f"{servers_told(len(configuration.servers))}: nothing is wrong with the configuration")
     return 1 if found else 0
+
+
+def servers_told(count: int) -> str:
+    """How many servers, in words."""
+    return "1 server" if count == 1 else f"{count} servers"
 
 
 def _address(text: str) -> tuple[str, int]:

@@ -739,6 +739,24 @@ def test_the_first_list_does_not_wait_for_servers_that_die_or_hang(tmp_path):
     run(go)
 
 
+def test_an_unknown_tool_waits_for_no_server_but_its_own(tmp_path):
+    servers = {"good": scripted(tools=[tool("echo")]), "hanging": scripted(hangs=True)}
+    path = write_configuration(tmp_path, servers, mode="search", first_list_s=0.5)
+
+    async def go():
+        async with (
+            open_gateway(read_configuration(path, {}), tmp_path / "state") as (_, server),
+            client_of(server) as client,
+        ):
+            assert await client.call("good_echo") == ("echo {}", False)  # though it has just been started
+            with anyio.fail_after(5):  # though a server may take 30 s
+                assert (await client.call("no_such_tool"))[0].startswith("No tool is named 'no_such_tool'")
+            with pytest.raises(TimeoutError), anyio.fail_after(1):
+                await client.call("hanging_echo")
+
+    run(go)
+
+
 def test_clients_are_answered_between_the_starts_of_many_servers(tmp_path, monkeypatch):
     started, seen = [], set()
 

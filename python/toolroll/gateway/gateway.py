@@ -331,11 +331,13 @@ class Gateway:
         return result
 
     async def _answered(self, caller: Caller, given: Json) -> Answer:
-        """The answer to a call of an unknown tool. While servers start, it waits for them."""
+        """The answer to a call of an unknown tool. If its server is being started, it waits for that one."""
         session = await self._session(caller, self._callable(caller.context))
         answer = await session.aanswer(CALL_TOOL.name, given)
-        if answer.call is None and answer.unknown and self.is_starting:
-            await self.known(_LONGEST_START_S)
+        server = self.catalog.server_of(given["name"]) if answer.call is None and answer.unknown else None
+        if server is not None and not self._known[server].is_set():
+            with anyio.move_on_after(max(0.0, self._began + _LONGEST_START_S - time.monotonic())):
+                await self._known[server].wait()
             session = await self._session(caller, self._callable(caller.context))
             answer = await session.aanswer(CALL_TOOL.name, given)
         return answer

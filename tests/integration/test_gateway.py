@@ -817,14 +817,13 @@ def test_no_server_gets_more_calls_at_once_than_it_may_and_too_many_are_refused(
             answers: list[tuple[str, bool]] = []
 
             async def one() -> None:
-                answers.append(await client.call("a_slow", {"s": 0.2}))
+                answers.append(await client.call("a_slow", {"s": 1}))  # all have begun before one ends
 
             async with anyio.create_task_group() as tasks:
                 for _ in range(100):
                     tasks.start_soon(one)
             refused = [told for told, is_error in answers if is_error]
-            done = answers.count(("done", False))  # more than 67 where one ends before the last has begun
-            assert done >= 67 and refused and done + len(refused) == 100
+            assert answers.count(("done", False)) == 67 and len(refused) == 33
             assert all(
                 told.startswith("server 'a': 60 calls wait for it. Try again in 1 s") for told in refused
             )
@@ -1109,18 +1108,25 @@ def test_why_a_server_is_away_is_told_with_what_to_do(tmp_path, monkeypatch, cap
         path = write_configuration(tmp_path, servers, servers={"hangs": {"start_timeout_s": 1}})
         (state := state_folder(path)).joinpath("logs").mkdir(parents=True)
         log_file(state, "quiet").write_text("of another start\n")
-        began = time.time()
+        began, told = time.time(), list[str]()
 
         async def run_and_look():
             async with open_gateway(read_configuration(path, {}), state) as (gateway, _):
                 for upstream in gateway.upstreams.values():
                     await upstream.main.tried()
                 await anyio.sleep(2.5)
-                assert main(["mcp", "status", "--config", str(path), "--json"]) == 0
+                with anyio.fail_after(30):
+                    while True:  # until most of them wait at once: on a slow machine, others are being tried
+                        assert main(["mcp", "status", "--config", str(path), "--json"]) == 0
+                        told.append(capsys.readouterr().out)
+                        states = [one["state"] for one in json.loads(told[-1])["gateways"][0]["servers"]]
+                        if states.count("down") > 5:
+                            break
+                        await anyio.sleep(0.2)
                 assert main(["mcp", "status", "--config", str(path)]) == 0
 
         run(run_and_look)
-    found = capsys.readouterr().out
+    found = told[-1] + capsys.readouterr().out
     assert "SECRET" not in found and "NEXT TRY" in found
     (gateway,) = json.JSONDecoder().raw_decode(found)[0]["gateways"]
     reasons = {one["name"]: one["reason"] for one in gateway["servers"]}
@@ -1139,7 +1145,7 @@ def test_why_a_server_is_away_is_told_with_what_to_do(tmp_path, monkeypatch, cap
         "sse": "its answer has the HTTP status 403 Forbidden: whoever is signed in, or the configured key, may not use it",
     }
     waiting = [one for one in gateway["servers"] if one["state"] == "down"]
-    assert waiting and all(0 < one["next_try"] - began < 70 for one in waiting)
+    assert len(waiting) > 5 and all(0 < one["next_try"] - began < 70 for one in waiting)
 
 
 @contextmanager

@@ -444,6 +444,24 @@ def test_a_changed_description_waits_for_approval_while_the_approved_one_serves(
     run(go)
 
 
+def test_a_tool_that_the_client_has_switched_off_is_not_there(tmp_path):
+    servers = {
+        "a": {**scripted(tools=[tool("echo"), tool("wipe")]), "disabledTools": ["wipe", "ehco"]},
+        "b": {**scripted(tools=[tool("echo"), tool("wipe")]), "includeTools": ["echo"]},
+    }
+
+    async def go():
+        async with gateway_over(tmp_path, servers, mode="all") as (gateway, client):
+            assert {name for name in await client.names() if name[1] == "_"} == {"a_echo", "b_echo"}
+            for name in ("a_wipe", "b_wipe"):
+                answer, is_error = await client.call(name)
+                assert is_error and answer.startswith(f"No tool is named {name!r}")
+            told = "exclude_tools: the server has no tool 'ehco'; did you mean 'echo'?"
+            assert gateway.upstreams["a"].listing.problems == (told,)
+
+    run(go)
+
+
 def test_a_list_with_broken_duplicate_and_deceptive_tools_costs_those_tools_only(tmp_path):
     tools = [
         tool("good"),
@@ -1365,7 +1383,9 @@ def test_sigterm_ends_a_gateway_with_its_servers_and_loses_nothing(tmp_path, mon
         await until(lambda: not Path(f"/proc/{server}").exists())
 
     async def over_stdio():
-        before = processes_below(os.getpid())  # what earlier tests of this process left running, a database say
+        before = processes_below(
+            os.getpid()
+        )  # what earlier tests of this process left running, a database say
         async with command_client(arguments) as client:
             (process,) = processes_below(os.getpid()) - before
             await end(process, client)

@@ -43,19 +43,14 @@ _IGNORED = frozenset(
         "autoStart",
         "description",
         "dev",
-        "disabledTools",
-        "enabledTools",
-        "excludeTools",
         "gallery",
         "headersHelper",
         "icon",
-        "includeTools",
         "metadata",
         "note",
         "oauth",
         "sandbox",
         "sandboxEnabled",
-        "tools",
         "trust",
         "version",
     }
@@ -80,7 +75,10 @@ class Configuration:
 
 
 class _Entry(BaseModel):
-    """One server in a client's file. `timeout` is in milliseconds, as clients write it."""
+    """One server in a client's file. `timeout` is in milliseconds, as clients write it.
+
+    Which of its tools the user has switched on or off counts here, too, under each client's key for it.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
@@ -99,6 +97,17 @@ class _Entry(BaseModel):
     timeout: float | None = Field(None, gt=0)
     disabled: StrictBool = False
     enabled: StrictBool = True
+    tools: tuple[str, ...] | None = None
+    includeTools: tuple[str, ...] | None = None
+    enabledTools: tuple[str, ...] | None = None
+    excludeTools: tuple[str, ...] = ()
+    disabledTools: tuple[str, ...] = ()
+
+    def included(self) -> tuple[str, ...] | None:
+        """The tools that are switched on; None for all."""
+        lists = [each for each in (self.tools, self.includeTools, self.enabledTools) if each is not None]
+        lists = [each for each in lists if "*" not in each]
+        return tuple(name for name in lists[0] if all(name in each for each in lists)) if lists else None
 
 
 def read_configuration(path: Path, environ: Mapping[str, str]) -> Configuration:
@@ -170,7 +179,8 @@ def with_servers(
             off[spec.name] = f"{SECTION}.servers.{spec.name}.enabled is false"
         else:
             given = {} if own is None else own.model_dump(exclude_none=True, exclude={"enabled"})
-            servers[spec.name] = replace(spec, **given)
+            excluded = (*spec.exclude_tools, *given.pop("exclude_tools", ()))
+            servers[spec.name] = replace(spec, **given, exclude_tools=excluded)
     prefixes: dict[str, ServerSpec] = {}
     for spec in servers.values():
         if (other := prefixes.setdefault(prefix_of(spec.name).casefold(), spec)) is not spec:
@@ -222,6 +232,8 @@ def server_of(document: Document, path: tuple[str, ...], value: Any) -> tuple[Se
         url=url or "",
         headers=entry.headers,
         timeout_s=60.0 if entry.timeout is None else max(entry.timeout / 1_000, 0.001),
+        include_tools=entry.included(),
+        exclude_tools=(*entry.excludeTools, *entry.disabledTools),
         place=f"{document.file}:{document.line(path)}",
     )
     is_off = entry.disabled or not entry.enabled

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from toolroll.configuration_errors import nearest
 from toolroll.errors import InvalidDefinition
 from toolroll.gateway.mcp_versions import METHOD_NOT_FOUND, Client, Json, ProtocolError, error_of
 from toolroll.registry.flags import hidden_characters
@@ -59,6 +60,27 @@ async def read_listing(client: Client) -> Listing:
     return Listing(
         found["tools"], found["prompts"], found["resources"], found["resourceTemplates"], tuple(problems)
     )
+
+
+def without_excluded(
+    listing: Listing, included: Collection[str] | None, excluded: Collection[str]
+) -> Listing:
+    """The listing without the tools that its configuration switches off.
+
+    A name of the configuration that no tool has is a problem: a tool with a mistyped name is not off.
+    """
+    problems = [
+        f"{key}: the server has no tool {name[:80]!a}{nearest(name, listing.tools)}"
+        for key, names in (("include_tools", included or ()), ("exclude_tools", excluded))
+        for name in names
+        if name not in listing.tools
+    ]
+    kept = {
+        name: tool
+        for name, tool in listing.tools.items()
+        if name not in excluded and (included is None or name in included)
+    }
+    return replace(listing, tools=kept, problems=(*listing.problems, *problems))
 
 
 _IDENTITY = {"tools": "name", "prompts": "name", "resources": "uri", "resourceTemplates": "uriTemplate"}

@@ -25,8 +25,9 @@ class ServerOptions(_Section):
 
     Attributes:
         enabled: whether it is used.
-        role, sensitive, instance, sign_in, command_prefix, cwd, timeout_s, start_timeout_s, max_in_flight: as
-            `ServerSpec` has them.
+        role, sensitive, instance, sign_in, command_prefix, cwd, timeout_s, start_timeout_s, max_in_flight,
+            include_tools: as `ServerSpec` has them.
+        exclude_tools: beside those that the server's entry excludes.
     """
 
     enabled: bool = True
@@ -39,6 +40,8 @@ class ServerOptions(_Section):
     timeout_s: float | None = Field(None, gt=0, le=86_400)
     start_timeout_s: float | None = Field(None, gt=0, le=3_600)
     max_in_flight: int | None = Field(None, ge=1, le=10_000)
+    include_tools: tuple[str, ...] | None = None
+    exclude_tools: tuple[str, ...] = ()
 
 
 class CallerOptions(_Section):

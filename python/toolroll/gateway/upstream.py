@@ -15,7 +15,7 @@ import anyio.abc
 
 from toolroll.errors import Overloaded, ToolrollError
 from toolroll.gateway.connection import Connection
-from toolroll.gateway.listing import Listing, read_listing
+from toolroll.gateway.listing import Listing, read_listing, without_excluded
 from toolroll.gateway.mcp_versions import Client, Json, ProtocolError
 from toolroll.gateway.reasons import said
 from toolroll.gateway.server_spec import ServerSpec
@@ -217,6 +217,7 @@ class Upstream:
 
     async def _listed(self, client: Client) -> None:
         listing = await read_listing(client)
+        listing = without_excluded(listing, self.spec.include_tools, self.spec.exclude_tools)
         broken = [f"tool {name!r}: {why}" for name, why in self.main.traffic.broken.items()]
         listing = replace(listing, problems=(*listing.problems, *broken))
         before, self.listing = self.listing, listing

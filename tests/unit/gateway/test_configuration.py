@@ -157,6 +157,28 @@ def test_servers_are_switched_off_by_file_option_and_variable(tmp_path):
     assert list(configuration.disabled) == ["a", "b", "c"] and "C_MCP_ENABLED" in configuration.disabled["c"]
 
 
+@pytest.mark.parametrize(
+    ("entry", "own", "included", "excluded"),
+    [
+        ({}, {}, None, ()),
+        ({"disabledTools": ["a"]}, {}, None, ("a",)),
+        ({"excludeTools": ["a"], "disabledTools": ["b"]}, {"exclude_tools": ["c"]}, None, ("a", "b", "c")),
+        ({"includeTools": ["a", "b"]}, {}, ("a", "b"), ()),
+        ({"tools": ["*"]}, {}, None, ()),
+        ({"tools": ["*"], "enabledTools": ["a"]}, {}, ("a",), ()),
+        ({"includeTools": ["a", "b"], "enabledTools": ["b", "c"]}, {}, ("b",), ()),
+        ({"includeTools": []}, {}, (), ()),
+        ({"includeTools": ["a"]}, {"include_tools": ["b"]}, ("b",), ()),
+    ],
+)
+def test_tools_are_switched_off_by_the_keys_of_each_client_and_by_option(
+    tmp_path, entry, own, included, excluded
+):
+    document = {"mcpServers": {"s": {"command": "x", **entry}}, "toolroll": {"servers": {"s": own}}}
+    spec = read(tmp_path, json.dumps(document)).servers["s"]
+    assert (spec.include_tools, spec.exclude_tools) == (included, excluded)
+
+
 def test_comments_are_blanked_and_lines_stay():
     text = '{"a": "// no /* comment */ , ]", /* x\ny */ "b": [1, 2,],\n}'
     blanked = without_comments(text)

@@ -1383,9 +1383,7 @@ def test_sigterm_ends_a_gateway_with_its_servers_and_loses_nothing(tmp_path, mon
         await until(lambda: not Path(f"/proc/{server}").exists())
 
     async def over_stdio():
-        before = processes_below(
-            os.getpid()
-        )  # what earlier tests of this process left running, a database say
+        before = processes_below(os.getpid())  # what earlier tests left running, such as a database
         async with command_client(arguments) as client:
             (process,) = processes_below(os.getpid()) - before
             await end(process, client)

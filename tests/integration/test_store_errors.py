@@ -499,17 +499,3 @@ def test_a_server_that_may_not_be_written_is_said_to_be_read_only(
         write.log("test", "never")
     assert database.revision() == 0
     database.close()
-
-
-def test_a_user_who_may_not_add_pgvector_is_told_who_may(postgresql: Server) -> None:
-    name = postgresql.create()
-    postgresql.run('DROP ROLE IF EXISTS "toolroll_test_guest"')
-    postgresql.run("CREATE ROLE \"toolroll_test_guest\" LOGIN PASSWORD 'hunter2'")
-    url = sa.make_url(postgresql.url_of(name)).set(username="toolroll_test_guest", password="hunter2")
-    try:
-        with pytest.raises(StoreUnavailable, match="CREATE EXTENSION vector") as raised:
-            Database.open(url.render_as_string(hide_password=False), create=True, migrate=True)
-        assert "hunter2" not in str(raised.value)
-    finally:
-        postgresql.drop(name)
-        postgresql.run('DROP ROLE "toolroll_test_guest"')

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 import numpy as np
+import psycopg
 import pytest
 import sqlalchemy as sa
 
@@ -13,7 +14,9 @@ from toolroll.embedder import SAMPLES
 from toolroll.embedders.hashing import HashingEmbedder
 from toolroll.errors import EmbedderUnavailable
 from toolroll.registry.registry import Registry
+from toolroll.registry.status import status_of
 from toolroll.registry.store import tables
+from toolroll.registry.store.database import Database
 from toolroll.registry.vectors import (
     StoredEmbedder,
     embed_missing,
@@ -72,6 +75,31 @@ def test_vectors_come_back_bit_for_bit(database):
     assert np.array_equal(stored.embed(texts), HashingEmbedder(32).embed(texts))
     assert inner.texts == []
     assert stored.embed([]).shape == (0, 32)
+
+
+@pytest.mark.db
+def test_without_pgvector_vectors_are_arrays_which_may_become_its_later(postgresql):
+    name = postgresql.create()
+    guest, texts = f"{name}_guest", [f"text {at}" for at in range(70)]
+    postgresql.run(f"CREATE ROLE \"{guest}\" LOGIN PASSWORD 'hunter2'")  # may not add an extension
+    postgresql.run(f'ALTER DATABASE "{name}" OWNER TO "{guest}"')
+    url = sa.make_url(postgresql.url_of(name)).set(username=guest, password="hunter2")
+    try:
+        database = Database.open(url.render_as_string(hide_password=False), create=True, migrate=True)
+        assert status_of(database)["database"].endswith("without pgvector")
+        stored = StoredEmbedder(Counting(), database)
+        made = stored.embed(texts)
+        with psycopg.connect(postgresql.url_of(name), autocommit=True) as connection:
+            connection.execute("CREATE EXTENSION vector")
+            connection.execute("ALTER TABLE embeddings ALTER COLUMN vector TYPE vector")
+        again = StoredEmbedder(Counting(), database)
+        assert np.array_equal(again.embed([*texts, "new"])[:-1], made)
+        assert again._inner.texts == ["new"]
+        assert "pgvector 0." in status_of(database)["database"]
+        database.close()
+    finally:
+        postgresql.drop(name)
+        postgresql.run(f'DROP ROLE "{guest}"')
 
 
 def test_vectors_of_two_embedders_are_never_mixed(database):

@@ -151,4 +151,4 @@ def _version(database: Database, connection: sa.Connection) -> str:
     vector = connection.exec_driver_sql(
         "SELECT extversion FROM pg_extension WHERE extname = 'vector'"
     ).scalar()
-    return f"PostgreSQL {version}, pgvector {vector}"
+    return f"PostgreSQL {version}, {f'pgvector {vector}' if vector else 'without pgvector'}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import sqlalchemy as sa
 from toolroll.errors import NotFound, StoreUnavailable
 from toolroll.registry.store import partitions, tables
 from toolroll.registry.store.url import Address
+
+_log = logging.getLogger(__name__)
 
 REVISIONS = ("0001", "0002", "0003")  # the steps under migrations/versions, oldest first
 MIGRATIONS = Path(__file__).parent / "migrations"
@@ -99,9 +102,9 @@ def upgrade(connection: sa.Connection, address: Address) -> None:
     config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
     config.attributes.update(connection=connection, version_table=VERSION_TABLE)
     if revision is None:
-        if address.dialect == "postgresql":
-            _add_pgvector(connection, address)
         tables.metadata.create_all(connection, checkfirst=False)
+        if address.dialect == "postgresql" and _has_pgvector(connection, address):
+            connection.exec_driver_sql("ALTER TABLE embeddings ALTER COLUMN vector TYPE vector")
         partitions.make_ahead(connection, datetime.now(timezone.utc))
         command.stamp(config, "head")
     else:
@@ -116,14 +119,17 @@ def _check_server(connection: sa.Connection, address: Address) -> None:
         )
 
 
-def _add_pgvector(connection: sa.Connection, address: Address) -> None:
+def _has_pgvector(connection: sa.Connection, address: Address) -> bool:
+    """Whether the extension pgvector is there, or could be added."""
     if connection.exec_driver_sql("SELECT 1 FROM pg_extension WHERE extname = 'vector'").first():
-        return
+        return True
     try:
-        connection.exec_driver_sql("CREATE EXTENSION IF NOT EXISTS vector")
+        with connection.begin_nested():
+            connection.exec_driver_sql("CREATE EXTENSION vector")
     except sa.exc.DBAPIError as error:
-        raise StoreUnavailable(
-            f"{address.text}: needs the extension pgvector, which could not be added "
-            f"({' '.join(str(error.orig).split())}); install it on the server, and have its administrator "
-            "run in this database: CREATE EXTENSION vector"
-        ) from error
+        if error.connection_invalidated:
+            raise
+        said = " ".join(str(error.orig).split())
+        _log.info("%s: vectors are real[], as pgvector could not be added (%s)", address.text, said)
+        return False
+    return True

@@ -1,7 +1,7 @@
 """The schema, the same on SQLite and PostgreSQL.
 
 The types here hide where the two databases differ: text is compared by its bytes, an instant is UTC, JSON
-keeps the order of its keys (models read them in that order), and a vector is pgvector's or packed float32.
+keeps the order of its keys (models read them in that order), and a vector is an array or packed float32.
 `schema.upgrade` creates the tables; migrations/versions/0001_baseline.py says how to change them.
 
 Rows that catalogs are built from have a `revision`: the registry's revision at their last change. Deleting
@@ -68,32 +68,31 @@ class NameMap(sa.JSON):
     """A JSON object whose values are texts."""
 
 
-class _PgVector(UserDefinedType[Any]):
+class _Reals(UserDefinedType[Any]):
+    """real[], which PostgreSQL converts to pgvector's type where a column has it."""
+
     cache_ok = True
 
     def get_col_spec(self, **_: Any) -> str:
-        return "vector"
+        return "real[]"
 
 
 class Vector(TypeDecorator[npt.NDArray[np.float32]]):
-    """float32[dim], of any width: pgvector's on PostgreSQL, packed little-endian on SQLite."""
+    """float32[dim], of any width: real[] or pgvector's on PostgreSQL, packed little-endian on SQLite."""
 
     impl = sa.LargeBinary
     cache_ok = True
 
     def load_dialect_impl(self, dialect: sa.Dialect) -> TypeEngine[Any]:
         """Chooses the column's type by dialect."""
-        return dialect.type_descriptor(_PgVector() if dialect.name == "postgresql" else sa.LargeBinary())
+        return dialect.type_descriptor(_Reals() if dialect.name == "postgresql" else sa.LargeBinary())
 
     def process_bind_param(self, value: npt.NDArray[np.float32] | None, dialect: sa.Dialect) -> Any:
-        """Packs the vector, or writes pgvector's text."""
+        """Packs the vector, or lists its numbers."""
         if value is None:
             return None
         numbers = np.ascontiguousarray(value, "<f4")
-        if dialect.name != "postgresql":
-            return numbers.tobytes()
-        # the repr of a double that was a float32 has enough digits to restore it
-        return f"[{','.join(map(repr, numbers.tolist()))}]"
+        return numbers.tobytes() if dialect.name != "postgresql" else numbers.tolist()
 
     def process_result_value(self, value: Any, dialect: sa.Dialect) -> npt.NDArray[np.float32] | None:
         """Reads the vector back."""
@@ -101,7 +100,9 @@ class Vector(TypeDecorator[npt.NDArray[np.float32]]):
             return None
         if dialect.name != "postgresql":
             return np.frombuffer(value, "<f4")
-        return np.fromstring(value[1:-1], np.float32, sep=",")
+        if isinstance(value, str):  # pgvector's text
+            return np.fromstring(value[1:-1], np.float32, sep=",")
+        return np.array(value, np.float32)
 
 
 metadata = sa.MetaData(

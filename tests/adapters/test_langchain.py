@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -120,6 +121,18 @@ class LangChainStateless(LangChain):
         return trace_of(self.model, state)
 
 
+class LangGraph(LangChain):
+    """The graph of docs/frameworks/langgraph.md."""
+
+    def build(self, tools, roll, **options):
+        self.model = Model(queue=[], sent=[])
+        with pytest.MonkeyPatch.context() as patch:
+            own = partial(ToolSelectorMiddleware, roll, **options)
+            patch.setattr("toolroll.adapters.langchain.ToolSelectorMiddleware", own)
+            page = run_page("langgraph", model=self.model, tools=tools, checkpointer=InMemorySaver())
+        self.agent = page["agent"]
+
+
 def trace_of(model: Model, state: Any) -> Trace:
     messages = state["messages"]
     last = max(at for at, one in enumerate(messages) if one.type == "human")
@@ -129,6 +142,10 @@ def trace_of(model: Model, state: Any) -> Trace:
 
 class TestLangChain(Laws):
     harness = LangChain
+
+
+class TestLangGraph(Laws):
+    harness = LangGraph
 
 
 class TestLangChainAsync(Laws):

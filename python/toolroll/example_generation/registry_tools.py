@@ -29,7 +29,7 @@ class RegistryTools:
             StoreUnavailable: the database failed.
         """
         self._registry, self._org, self._reason = registry, org, reason or _REASON
-        replica = catch_up(registry.database, Replica())
+        replica = catch_up(registry.database, Replica(followed=frozenset({org})))
         served = Definitions.joined([replica.definitions(owner) for owner in dict.fromkeys(("", org))])
         self._records = {record.name: record for record in _records(registry, org)}
         self.definitions = replace(

@@ -314,7 +314,8 @@ class RegistryHome:
             "age_s": round(self._refresher.age_s, 3),
             "organisations": {
                 "ready": len(snapshot.own.keys() - snapshot.awaited),
-                "waiting": len(snapshot.awaited),
+                "waiting": self._refresher.waiting,
+                "unread": len(replica.unread),
                 "failing": sorted(snapshot.org_failures.keys() - {""}),
             },
             "recording": recording,

@@ -1,13 +1,15 @@
-"""A process's copy of a registry: read completely once, later only the changes.
+"""A process's copy of a registry: read once, later only the changes.
 
-A replica is a value. `catch_up` makes a newer one in one consistent read, so an interrupted read changes
-nothing.
+It has the platform's rows, and those of the organisations that it follows: of ten thousand, few select in one
+process. Rules, settings and experiments are those of all, so a caller who was never seen before is under
+them at once. A replica is a value. `catch_up` makes a newer one in one consistent read, so an interrupted
+read changes nothing.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -18,23 +20,21 @@ from toolroll.catalog.pins import Pin
 from toolroll.catalog.refresh import ToolChanges
 from toolroll.errors import InvalidDefinition, InvalidInput, quoted
 from toolroll.learning.experiments import Experiment
+from toolroll.registry.changed_orgs import changed_orgs, orgs_with_new_rows, orgs_with_rows
 from toolroll.registry.content import content_hash, keywords_in, route_to, toolkit_in
 from toolroll.registry.governed_rows import SHARED_FIELDS
-from toolroll.registry.page_mappings import mapping_in
 from toolroll.registry.pins import pin_in
+from toolroll.registry.policy_rows import owner_of, read_policy, updated_policy, values_of
 from toolroll.registry.records import served_tool, tool_in
-from toolroll.registry.rules import rule_in
 from toolroll.registry.store import tables
-from toolroll.registry.store.checksums import is_present, verified
+from toolroll.registry.store.checksums import verified
 from toolroll.registry.store.database import Database
 from toolroll.registry.store.errors import is_damage
 from toolroll.registry.store.revision import revision_in
 from toolroll.registry.store.row_reader import Row, UnreadableRow, place_of, read_rows
-from toolroll.registry.tiers import verified_tiers
 from toolroll.registry.tracked_rows import TrackedRows
 from toolroll.registry.versions import find_version
 from toolroll.selection.effective_policy import PolicySource
-from toolroll.selection.policy.unreadable_rules import UnreadableRule
 from toolroll.tools import Definitions, Route, Tool, Toolkit
 
 _NOTHING: Mapping[str, Any] = {}
@@ -64,6 +64,8 @@ class Replica:
             the name cannot be read either. Its tools are in no catalog: nobody knows which settings and which
             tier they need.
         read_at: monotonic seconds of the last read.
+        followed: the organisations whose tools, toolkits and pins are read; None for all. The platform's are.
+        unread: names of organisations that have such rows and are not followed. One may have lost them since.
     """
 
     revision: int = -1
@@ -77,11 +79,37 @@ class Replica:
     damaged: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     lost: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     read_at: float = 0.0
+    followed: frozenset[str] | None = None
+    unread: frozenset[str] = frozenset()
 
     @property
     def orgs(self) -> frozenset[str]:
         """The organisations that have tools, toolkits or pins of their own."""
-        return frozenset(org for org in (*self.tools, *self.toolkits, *self.pins) if org)
+        return self.unread.union(org for org in (*self.tools, *self.toolkits, *self.pins) if org)
+
+    def has_read(self, org: str) -> bool:
+        """Whether it has the rows of this organisation."""
+        return self.followed is None or not org or org in self.followed
+
+    def without(self, orgs: Collection[str]) -> Replica:
+        """The same without the rows of these organisations, which are no longer followed."""
+        if self.followed is None or not self.followed.intersection(orgs):
+            return self
+        kept = {  # of rows that are those of all organisations
+            org: {key: problem for key, problem in rows.items() if key.startswith((_SETTING, _EXPERIMENT))}
+            for org, rows in self.damaged.items()
+            if org in orgs
+        }
+        return replace(
+            self,
+            tools=_others(self.tools, orgs),
+            toolkits=_others(self.toolkits, orgs),
+            pins=_others(self.pins, orgs),
+            damaged={**_others(self.damaged, orgs), **{org: rows for org, rows in kept.items() if rows}},
+            lost=_others(self.lost, orgs),
+            followed=self.followed.difference(orgs),
+            unread=self.unread.union(self.orgs.intersection(orgs)),
+        )
 
     def pins_of(self, org: str) -> tuple[tuple[Tool, Pin], ...]:
         """An organisation's pins, each with its tool, by id; those of tools in no catalog are left out."""
@@ -158,12 +186,14 @@ class Replica:
         return left, tuple(tool for tool in tools if tool.toolkit not in gone)
 
 
-def catch_up(database: Database, seen: Replica) -> Replica:
+def catch_up(database: Database, seen: Replica, asked: Iterable[str] = ()) -> Replica:
     """The present registry, from `seen` and the rows that changed since.
 
     One consistent read: tools, rules and settings belong together. If the registry's history is not that of
     `seen`, somebody has restored a backup, and everything is read. A row that cannot be read is in no catalog
     and affects only its organisation.
+
+    asked: organisations to follow from now on, where `seen` does not follow all.
 
     Raises:
         StoreUnavailable: the database does not answer.
@@ -171,29 +201,113 @@ def catch_up(database: Database, seen: Replica) -> Replica:
     with database.reading() as connection:
         revision = revision_in(connection)
         is_restored = seen.revision > revision or seen.at != _written_at(connection, seen.revision)
-        if revision == seen.revision and not is_restored:
+        fresh = frozenset(asked) - {""} - (seen.followed or frozenset())
+        fresh = frozenset() if seen.followed is None else fresh
+        if revision == seen.revision and not is_restored and not fresh:
             return replace(seen, read_at=time.monotonic())
         if is_restored:
-            seen = Replica()
-        damaged, lost = _lasting(seen.damaged), _lasting(seen.lost)
-        tools = _merged(
-            connection, tables.tools, seen.revision, seen.tools, _ToolReader(connection), damaged, {}
-        )
-        toolkits = _merged(connection, tables.toolkits, seen.revision, seen.toolkits, _toolkit, damaged, lost)
+            seen = Replica(followed=seen.followed)
+        scope = _Scope.of(connection, seen, revision, fresh)
+        changed = scope.changed
+        damaged, lost = _lasting(seen.damaged, changed), _lasting(seen.lost, changed)
+        tool_reader = _ToolReader(connection)
+        tools = _merged(connection, tables.tools, scope, seen.tools, tool_reader, damaged, {})
+        toolkits = _merged(connection, tables.toolkits, scope, seen.toolkits, _toolkit, damaged, lost)
+        pins = _merged(connection, tables.pins, scope, seen.pins, _pin, damaged, {})
         _find_strays(tools, toolkits, damaged, lost)
+        settings, experiments = seen.settings, seen.experiments
+        if changed is None or changed:
+            settings = _settings(connection, seen.settings, changed, damaged)
+            experiments = _experiments(connection, seen.experiments, changed, damaged)
         return Replica(
             revision,
             _written_at(connection, revision),
             tools,
             toolkits,
-            _merged(connection, tables.pins, seen.revision, seen.pins, _pin, damaged, {}),
-            _policy_source(connection),
-            read_settings(connection, damaged),
-            _experiments(connection, damaged),
+            pins,
+            read_policy(connection)
+            if changed is None
+            else updated_policy(connection, seen.policy_source, changed, seen.revision),
+            settings,
+            experiments,
             {org: rows for org, rows in damaged.items() if rows},
             {org: rows for org, rows in lost.items() if rows},
             time.monotonic(),
+            scope.followed,
+            scope.unread(connection, seen),
         )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Scope:
+    """The rows of tools, toolkits and pins that a read looks at.
+
+    SQLite's rows may have damaged owners, so all rows that changed are looked at there. Those of
+    organisations that are not followed are passed over.
+
+    Attributes:
+        since: rows above this revision are read, of `changed`.
+        changed: the organisations that have changed; None for all, where the platform has, or where that is
+            not known.
+        logged: the owners of all changes; None where that is not known.
+        fresh: the organisations of which all rows are read.
+        followed: as in `Replica`, after the read.
+        passed_over: gets the owners of rows that are passed over.
+    """
+
+    since: int
+    changed: frozenset[str] | None
+    logged: frozenset[str] | None
+    fresh: frozenset[str]
+    followed: frozenset[str] | None
+    is_sqlite: bool
+    passed_over: set[str] = field(default_factory=set)
+
+    @classmethod
+    def of(cls, connection: sa.Connection, seen: Replica, revision: int, fresh: frozenset[str]) -> _Scope:
+        is_sqlite, logged = connection.dialect.name == "sqlite", None
+        if seen.revision >= 0 and not is_sqlite:
+            logged = changed_orgs(connection, seen.revision, revision)
+        changed = None if logged is None or "" in logged else logged
+        followed = None if seen.followed is None else seen.followed | fresh
+        return cls(seen.revision, changed, logged, fresh, followed, is_sqlite)
+
+    def rows(self, table: sa.Table) -> sa.ColumnElement[bool] | None:
+        """True of the rows to look at; None for no row."""
+        org, read = table.c.org, list[sa.ColumnElement[bool]]()
+        newer = table.c.revision > self.since if self.since >= 0 else sa.true()
+        orgs = self.changed
+        if self.followed is not None and not self.is_sqlite:
+            kept = self.followed - self.fresh | {""}
+            orgs = kept if orgs is None else kept & orgs
+        if orgs is None:
+            read.append(newer)
+        elif orgs:
+            read.append(sa.and_(org.in_(sorted(orgs)), newer))
+        if self.fresh:
+            read.append(org.in_(sorted(self.fresh)))
+        return sa.or_(*read) if read else None
+
+    def keeps(self, org: str) -> bool:
+        """Whether rows of this organisation are kept."""
+        return not org or self.followed is None or org in self.followed
+
+    def unread(self, connection: sa.Connection, seen: Replica) -> frozenset[str]:
+        """`Replica.unread` after the read."""
+        if self.followed is None:
+            return frozenset()
+        if self.is_sqlite:
+            found = seen.unread | self.passed_over
+        elif self.logged is None:
+            found = orgs_with_rows(connection)
+        else:
+            others = self.logged - self.followed - seen.unread - {""}
+            found = seen.unread | orgs_with_new_rows(connection, others, self.since)
+        return seen.unread if found == seen.unread and not self.fresh else frozenset(found - self.followed)
+
+
+def _others(by_org: Mapping[str, Any], orgs: Collection[str]) -> dict[str, Any]:
+    return {org: rows for org, rows in by_org.items() if org not in orgs}
 
 
 def stamp_of(database: Database) -> tuple[int, datetime | None]:
@@ -204,35 +318,69 @@ def stamp_of(database: Database) -> tuple[int, datetime | None]:
 
 
 def read_settings(
-    connection: sa.Connection, damaged: dict[str, dict[str, str]] | None = None
+    connection: sa.Connection,
+    damaged: dict[str, dict[str, str]] | None = None,
+    orgs: Collection[str] | None = None,
 ) -> dict[str, frozenset[str]]:
     """Organisation → settings that have a value, the platform's included. An unreadable one has none.
 
-    damaged: gets the unreadable ones.
+    damaged: gets the unreadable ones. orgs: of these organisations and the platform; None for all.
     """
     found: dict[str, set[str]] = {"": set()}
     c = tables.settings.c
-    for row in read_rows(connection, (c.org, c.key, c.is_set), c.is_set.is_not(sa.false())):
+    where = [c.is_set.is_not(sa.false())]
+    if orgs is not None:
+        where.append(c.org.in_(sorted({"", *orgs})))
+    for row in read_rows(connection, (c.org, c.key, c.is_set), *where):
         if not isinstance(row, UnreadableRow):
             found.setdefault(row["org"], set()).add(row["key"])
         elif damaged is not None:
-            damaged.setdefault(_owner_of(row), {})[f"{_SETTING}{row.values.get('key')}"] = row.problem
+            damaged.setdefault(owner_of(row), {})[f"{_SETTING}{row.values.get('key')}"] = row.problem
     return {org: frozenset(keys | found[""]) for org, keys in found.items()}
 
 
-def _experiments(connection: sa.Connection, damaged: dict[str, dict[str, str]]) -> dict[str, Experiment]:
-    """Organisation → its running experiment; "" is the one for all others. Damaged ones do not run."""
-    columns, found = tables.experiments.c, {}
+def _settings(
+    connection: sa.Connection,
+    known: Mapping[str, frozenset[str]],
+    changed: Collection[str] | None,
+    damaged: dict[str, dict[str, str]],
+) -> Mapping[str, frozenset[str]]:
+    """The settings, of which only those of `changed` are read; `known` if they are as they were."""
+    if changed is None:
+        found = read_settings(connection, damaged)
+    else:
+        part = read_settings(connection, damaged, changed)
+        found = {**known, **part}
+        for org in set(changed) - part.keys():
+            found.pop(org, None)
+    return known if found == known else found
+
+
+def _experiments(
+    connection: sa.Connection,
+    known: Mapping[str, Experiment],
+    changed: Collection[str] | None,
+    damaged: dict[str, dict[str, str]],
+) -> dict[str, Experiment]:
+    """Organisation → its running experiment; "" is the one for all others. Damaged ones do not run.
+
+    changed: those of these organisations are read, the others are `known`; None for all.
+    """
+    columns = tables.experiments.c
     read = (columns.name, columns.org, columns.variants, columns.unit, columns.salt, columns.active)
-    for row in read_rows(connection, read, columns.active.is_not(sa.false()), order_by=(columns.name,)):
+    where, found = [columns.active.is_not(sa.false())], dict[str, Experiment]()
+    if changed is not None:
+        where.append(columns.org.in_(sorted(changed)))
+        found.update(_others(known, changed))
+    for row in read_rows(connection, read, *where, order_by=(columns.name,)):
         problem = row.problem if isinstance(row, UnreadableRow) else ""
         try:
             if not isinstance(row, UnreadableRow):
                 found[row["org"]] = Experiment(row["name"], row["variants"], row["unit"], row["salt"])
         except (InvalidInput, TypeError, AttributeError) as error:
-            problem = f"{place_of(tables.experiments, _values(row))} cannot be read: {error}"
+            problem = f"{place_of(tables.experiments, values_of(row))} cannot be read: {error}"
         if problem:
-            damaged.setdefault(_owner_of(row), {})[f"{_EXPERIMENT}{_values(row).get('name')}"] = problem
+            damaged.setdefault(owner_of(row), {})[f"{_EXPERIMENT}{values_of(row).get('name')}"] = problem
     return found
 
 
@@ -250,19 +398,23 @@ def _written_at(connection: sa.Connection, revision: int) -> datetime | None:
 def _merged(
     connection: sa.Connection,
     table: sa.Table,
-    since: int,
+    scope: _Scope,
     known: Mapping[str, Mapping[str, Any]],
     read: Callable[[Mapping[str, Any]], Any],
     damaged: dict[str, dict[str, str]],
     lost: dict[str, dict[str, str]],
 ) -> dict[str, Mapping[str, Any]]:
-    """The known values by organisation and id, updated with the rows that changed since a revision.
+    """The known values by organisation and id, updated with the rows in the scope.
 
     damaged, lost: get the problem and the name of each row that cannot be read, as in `Replica`.
     """
     fresh: dict[str, TrackedRows[Any]] = {}
     changed: dict[str, set[str]] = {}
-    for org, key, row in _changed(connection, table, since):
+    for org, key, row in _changed(connection, table, scope):
+        if not scope.keeps(org):
+            if isinstance(row, UnreadableRow) or row["deleted_at"] is None:
+                scope.passed_over.add(org)
+            continue
         values = fresh.get(org)
         if values is None:
             values = fresh[org] = TrackedRows(known.get(org, _NOTHING))
@@ -276,7 +428,7 @@ def _merged(
         except Exception as error:  # edited by hand
             if not isinstance(error, LookupError) and not is_damage(error):
                 raise
-            name, problem = _values(row).get("name"), str(error)
+            name, problem = values_of(row).get("name"), str(error)
             if not isinstance(row, UnreadableRow):
                 problem = f"{place_of(table, row)} cannot be read: {error}"
             damaged.setdefault(org, {})[key] = problem
@@ -298,16 +450,18 @@ def _merged(
 
 
 def _changed(
-    connection: sa.Connection, table: sa.Table, since: int
+    connection: sa.Connection, table: sa.Table, scope: _Scope
 ) -> Iterator[tuple[str, str, Row | UnreadableRow]]:
     """Organisation, id and row of each change."""
+    where = scope.rows(table)
+    if where is None:
+        return
     identity = next(iter(table.primary_key))
     columns = [column for column in table.c if column.name not in _NOT_READ]
-    newer = (table.c.revision > since,) if since >= 0 else ()
-    for found in read_rows(connection, columns, *newer, order_by=(table.c.org, identity), has_checksum=True):
+    for found in read_rows(connection, columns, where, order_by=(table.c.org, identity), has_checksum=True):
         row = verified(table, found)
-        key = _values(row).get(identity.name)
-        yield _owner_of(row), key if isinstance(key, str) else "", row
+        key = values_of(row).get(identity.name)
+        yield owner_of(row), key if isinstance(key, str) else "", row
 
 
 class _ToolReader:
@@ -336,10 +490,16 @@ def _is_same(one: object, other: object) -> bool:
     return one == other and repr(one) == repr(other)
 
 
-def _lasting(problems: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
-    """A copy, without the problems that each read finds again."""
+def _lasting(
+    problems: Mapping[str, Mapping[str, str]], changed: Collection[str] | None
+) -> dict[str, dict[str, str]]:
+    """A copy, without the problems that the read of these organisations finds again; None for all of them."""
     return {
-        org: {key: problem for key, problem in rows.items() if not key.startswith(_REPEATED)}
+        org: {
+            key: problem
+            for key, problem in rows.items()
+            if not key.startswith(_REPEATED if changed is None or org in changed else _PARENT)
+        }
         for org, rows in problems.items()
     }
 
@@ -394,55 +554,3 @@ def toolkit_and_routes(row: Mapping[str, Any]) -> tuple[Toolkit, tuple[Route, ..
     """The toolkit in a row of `toolkits`, and the routes that switch it on: one or none."""
     route = route_to(row["name"], keywords_in(row), row["patterns"])
     return toolkit_in(row), () if route is None else (route,)
-
-
-def _policy_source(connection: sa.Connection) -> PolicySource:
-    problems: dict[str, list[str]] = {}
-    rules, unreadable = [], []
-    for row in _present(connection, tables.visibility_rules):
-        if isinstance(row, UnreadableRow):
-            unreadable.append(UnreadableRule.of(row.values, row.problem))
-        elif row["active"]:
-            rules.append(rule_in(row))
-    pages = []
-    for row in _present(connection, tables.page_mappings):
-        try:
-            if isinstance(row, UnreadableRow):
-                raise InvalidDefinition(row.problem)
-            pages.append(mapping_in(row))
-        except (ValueError, TypeError) as error:
-            problems.setdefault(_owner_of(row), []).append(str(error))
-    found = verified_tiers(connection)
-    tiers: tuple[Any, ...] = (None,)  # which `sorted_out` refuses
-    if isinstance(found, UnreadableRow):
-        problems.setdefault("", []).append(found.problem)
-    else:
-        tiers = found
-    return PolicySource(
-        tuple(rules),
-        tuple(pages),
-        tiers,
-        tuple(unreadable),
-        {org: tuple(several) for org, several in problems.items()},
-    )
-
-
-def _present(connection: sa.Connection, table: sa.Table) -> Iterator[Row | UnreadableRow]:
-    """The content of rows that people edit and have not deleted, in a fixed order."""
-    identity = next(iter(table.primary_key))
-    edited = {column.name for column in table.c} - {*SHARED_FIELDS, "plugin"} | {"deleted_at"}
-    columns = [column for column in table.c if column.name in edited]
-    for row in read_rows(
-        connection, columns, is_present(table), order_by=(table.c.org, identity), has_checksum=True
-    ):
-        yield verified(table, row)
-
-
-def _owner_of(row: Row | UnreadableRow) -> str:
-    """The organisation in a row; "" where it cannot be read."""
-    org = _values(row).get("org")
-    return org if isinstance(org, str) else ""
-
-
-def _values(row: Row | UnreadableRow) -> Row:
-    return row.values if isinstance(row, UnreadableRow) else row

@@ -21,7 +21,7 @@ def read_registry(url: str, org: str, shown: str) -> Definitions:
     """
     database = Database.open(url, create=False, migrate=False)
     try:
-        replica = catch_up(database, Replica())
+        replica = catch_up(database, Replica(followed=frozenset({org})))
         check_whole(database, shown, org)
     finally:
         database.close()

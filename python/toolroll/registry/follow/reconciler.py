@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from heapq import nsmallest
 from typing import Any, NamedTuple, TypeAlias
 
 from toolroll.catalog.catalog import Catalog
@@ -32,6 +33,9 @@ _log = logging.getLogger("toolroll")
 
 _MEASURED = "\0measured"  # no organisation has this name
 _RETRY_S = 5.0  # between two attempts to build a catalog that failed
+# Where an organisation's tools change all the time, its builds take this share of a core: the others select
+# in the same process. Tools that are deleted or denied do not wait for a build.
+_BUILD_SHARE, _LONGEST_PAUSE_S = 0.02, 1.0
 
 
 ToolkitRows: TypeAlias = "Mapping[str, tuple[Toolkit, tuple[Route, ...]]]"
@@ -115,7 +119,7 @@ class Reconciler:
         self._swapping = threading.Lock()  # held to change the snapshot
         self._inputs: dict[str, _BuildInputs] = {}  # by organisation; "" for the shared one
         self._withdrawn: dict[str, frozenset[str]] = {}  # organisation → names removed since the build
-        self._retry_at: dict[str, float] = {}  # organisation → when to build again after a failure
+        self._retry_at: dict[str, float] = {}  # organisation → when it may be built for again
         self._errors: dict[str, Failure] = {}  # organisation → why its build failed
         self._others: Mapping[str, Failure] = {}
         self._policy_source = replica.policy_source
@@ -158,7 +162,8 @@ class Reconciler:
         Raises:
             InvalidDefinition: the tools make no shared catalog; the last good one stays in use.
         """
-        self._replica, self._others = replica, others
+        empty = (replica.followed or frozenset()) - replica.orgs
+        self._replica, self._others = replica.without(empty), others
         if self.engine.snapshot.stored is not replica.settings:
             self.change(stored=replica.settings)
         if replica.experiments != self._experiments:
@@ -187,21 +192,22 @@ class Reconciler:
         self._retry_at.clear()
 
     def may_build(self, org: str) -> bool:
-        """Whether enough time has passed since the last failure."""
+        """Whether enough time has passed since the last build or failure."""
         return time.monotonic() >= self._retry_at.get(org, 0.0)
 
-    def due(self) -> str | None:
-        """The organisation to build for next: one with an old catalog, else one with none."""
+    def due(self) -> tuple[str | None, float]:
+        """The organisation with an old catalog whose turn it is, and in how many seconds; None for none.
+
+        That is the one whose last build is the longest ago, by the share of time that a build may take.
+        """
         snapshot = self.engine.snapshot
-        waiting = [org for org in snapshot.awaited if self.may_build(org)]
-        old = [org for org in waiting if org in snapshot.own]
-        if old or len(snapshot.own) < self._organisations:
-            return min(old or waiting, default=None)
-        return None
+        old = [org for org in snapshot.own if org in snapshot.awaited]
+        org = min(old, key=lambda name: (self._retry_at.get(name, 0.0), name), default=None)
+        return org, 0.0 if org is None else max(0.0, self._retry_at.get(org, 0.0) - time.monotonic())
 
     def build(self, org: str) -> bool:
-        """Builds the organisation's catalog; False if its tools make none."""
-        shared, lost = self.engine.snapshot.shared, self._lost_texts
+        """Builds the organisation's catalog, of rows that the replica has read; False if they make none."""
+        shared, lost, begun = self.engine.snapshot.shared, self._lost_texts, time.monotonic()
         try:
             pipeline = self._builder.stacked(
                 shared,
@@ -213,22 +219,36 @@ class Reconciler:
             _log.warning("organisation %r: its own tools make no catalog: %s", org, error)
             self._errors[org] = Failure("organisation", error)
             self._retry_at[org] = time.monotonic() + _RETRY_S
+            if org not in self.engine.snapshot.own:  # nothing is kept of it but the error
+                self._replica = self._replica.without((org,))
             self.change(org_failures=self._org_failures())
             return False
-        is_whole = self._lost_texts == lost
+        is_whole, ended = self._lost_texts == lost, time.monotonic()
         self._errors.pop(org, None)
-        self._retry_at.pop(org, None)
-        if not is_whole:
-            self._retry_at[org] = time.monotonic() + _RETRY_S
+        pause_s = min((ended - begun) / _BUILD_SHARE, _LONGEST_PAUSE_S)
+        self._retry_at[org] = ended + (pause_s if is_whole else _RETRY_S)
         self._inputs[org] = self._inputs_of(org, shared.catalog, is_whole)
         self._withdrawn.pop(org, None)
         own = {**self.engine.snapshot.own, org: pipeline.without(self._withdrawn.get("", ()))}
-        while len(own) > self._organisations:
-            used = self.engine.used
-            del own[min(own.keys() - {org}, key=lambda name: used.get(name, 0))]
-        self.change(own=own)
+        dropped = self._least_used(own, org)
+        self.change(own={name: pipeline for name, pipeline in own.items() if name not in dropped})
+        self._forget(dropped)
         self._update_awaited()
         return True
+
+    def _least_used(self, own: Mapping[str, Pipeline], newest: str) -> frozenset[str]:
+        """The organisations above the number that are kept, whose last selections are the oldest."""
+        surplus, used = len(own) - self._organisations, self.engine.used
+        if surplus <= 0:
+            return frozenset()
+        return frozenset(nsmallest(surplus, own.keys() - {newest}, key=lambda name: used.get(name, 0)))
+
+    def _forget(self, orgs: frozenset[str]) -> None:
+        """Frees what was read and built for these organisations."""
+        self._replica = self._replica.without(orgs)
+        for org in orgs:
+            for known in (self._inputs, self._withdrawn, self._retry_at, self._errors, self.engine.used):
+                known.pop(org, None)
 
     def trial(self, tools: tuple[Tool, ...], orgs: Iterable[str]) -> Snapshot:
         """The snapshot with these tools in place of those of the same names. Changes nothing; any thread.
@@ -236,7 +256,7 @@ class Reconciler:
         An own tool of one of these organisations comes before one of the platform.
         """
         snapshot, replica, builder, policy = self.engine.snapshot, self._replica, self._builder, self._policy
-        own = {org: replica.definitions(org) for org in orgs if org in snapshot.own}
+        own = {org: replica.definitions(org) for org in orgs if org in snapshot.own and replica.has_read(org)}
         owned = {tool.name for definitions in own.values() for tool in definitions.tools}
         changed, of_all = (
             {tool.name: tool for tool in tools},
@@ -277,13 +297,14 @@ class Reconciler:
     def _update_awaited(self) -> None:
         """Drops pipelines of organisations without tools of their own, and updates who waits for a build."""
         snapshot, replica = self.engine.snapshot, self._replica
-        own = {org: pipeline for org, pipeline in snapshot.own.items() if org in replica.orgs}
+        orgs = replica.orgs
+        own = {org: pipeline for org, pipeline in snapshot.own.items() if org in orgs}
         current = {org for org in own if self._inputs[org].is_of(replica, org, snapshot.shared.catalog)}
         for org in self._inputs.keys() - own.keys() - {""}:
             del self._inputs[org]
-        for org in self._errors.keys() - replica.orgs - {""}:
+        for org in self._errors.keys() - orgs - {""}:
             del self._errors[org]
-        self.change(own=own, awaited=replica.orgs - current, org_failures=self._org_failures())
+        self.change(own=own, awaited=orgs - current, org_failures=self._org_failures())
 
     def _set_variants(self, replica: Replica) -> None:
         """Has pipelines built with the variants in the replica's experiments."""

@@ -1,8 +1,9 @@
 """Keeps an engine on the newest catalog of a registry, in the background.
 
 One thread waits for notifications, another reads and builds, so there is never a second build. New catalogs
-replace old ones as a whole (see reconciler.py). Organisations that select come before the others. If anything
-fails, the last good catalog stays in use and selections say how old it is.
+replace old ones as a whole (see reconciler.py). An organisation's own tools are read and built for when it
+first selects, in the order of asking; the tools of those that never select are not read. If anything fails,
+the last good catalog stays in use and selections say how old it is.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TypeVar
 
 from toolroll._threads import CallPool, Full, Overdue, Worker, survive_forks
@@ -30,6 +32,11 @@ T = TypeVar("T")
 
 _QUICK_S = 10.0  # for reading the revision or the settings: drivers' own limits are not reliable
 _WHOLE_S = 600.0  # for reading what changed
+# While the registry changes all the time, reading takes this share of a core. Changes of the pause are read
+# together.
+_READ_SHARE, _LONGEST_PAUSE_S = 0.1, 0.25
+_TOGETHER = 4  # organisations that are read together: the first one waits for all of them
+_MOST_WANTED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +78,12 @@ class Refresher:
         """
         self._database, self._options = database, options
         self._begin()
-        self._wanted: deque[str] = deque(maxlen=1_000)
+        self._wanted: deque[str] = deque()  # that select and have no catalog of their own, each once
+        self._is_wanted: set[str] = set()
+        self._read_after = 0.0  # monotonic; when to read changes again
         self._signals: Signals | None = None
         self._settings_at = time.monotonic()
-        first = catch_up(database, Replica())
+        first = catch_up(database, Replica(followed=frozenset()))
         self.on_change: Callable[[], None] = (
             _ignore  # called when the database may have changed; must not wait
         )
@@ -156,13 +165,18 @@ class Refresher:
             self._reconciler.measure()
         awaited = self.engine.snapshot.awaited
         wanted = sorted(awaited if orgs is None else orgs & awaited)
+        if orgs is None:
+            wanted = wanted[: self._options.organisations]
         failed: list[Exception] = []
-        for done, org in enumerate(wanted, 1):
+        for start in range(0, len(wanted), _TOGETHER):
+            some = wanted[start : start + _TOGETHER]
             with self._builder.lock:
-                if not self._reconciler.build(org):
-                    failed.append(self._reconciler.error(org))
+                self._catch_up(None, some)
+                for org in some:
+                    if org in self.replica.orgs and not self._reconciler.build(org):
+                        failed.append(self._reconciler.error(org))
             if progress is not None:
-                progress(done, len(wanted))
+                progress(start + len(some), len(wanted))
         for error in failed:
             raise error
 
@@ -185,6 +199,12 @@ class Refresher:
         return self._reconciler.replica
 
     @property
+    def waiting(self) -> int:
+        """How many organisations select and wait for a catalog of their own, or for a newer one."""
+        snapshot = self.engine.snapshot
+        return len(snapshot.awaited.intersection((*snapshot.own, *self._wanted.copy())))
+
+    @property
     def age_s(self) -> float:
         """Seconds since the registry was last read."""
         return time.monotonic() - self.replica.read_at
@@ -204,7 +224,10 @@ class Refresher:
         return Failure("policy", error)
 
     def _want(self, org: str) -> None:
+        if org in self._is_wanted or len(self._wanted) >= _MOST_WANTED:
+            return
         if self._reconciler.may_build(org):
+            self._is_wanted.add(org)
             self._wanted.append(org)
             self._builder.wake()
 
@@ -223,27 +246,41 @@ class Refresher:
     def _follow(self) -> float:
         """Builds the shared catalog, then one organisation's: changes must not wait for a thousand builds."""
         try:
-            self._catch_up(None)
+            org = self._next()
+            unread = [] if org is None else self._unread(org)
+            pause_s = self._read_after - time.monotonic()
+            if unread or pause_s <= 0:
+                self._catch_up(None, unread)
+                self.on_read()
             if time.monotonic() - self._settings_at >= self._options.settings_s:
                 self._read_settings()
-            self.on_read()
             self._reconciler.measure()  # before organisations' catalogs, which are over the measured one
-            org = self._next()
-            if org is not None:
-                self._reconciler.build(org)
+            due, wait_s = self._reconciler.due()
+            for one in dict.fromkeys(
+                (org, due if wait_s <= 0 else None)
+            ):  # one that is new, and one that is old
+                if one is not None and self.replica.has_read(one) and one in self.engine.snapshot.awaited:
+                    self._reconciler.build(one)
         except Exception as error:
             self._set_failure(error)
             raise
-        return 0.0 if self._wanted or self._reconciler.due() is not None else self._options.poll_s
+        if self._wanted:
+            return 0.0
+        due, wait_s = self._reconciler.due()
+        waits = [self._options.poll_s, *([wait_s] if due is not None else [])]
+        if (pause_s := self._read_after - time.monotonic()) > 0:
+            waits.append(pause_s)
+        return min(waits)
 
     # Reading.
 
-    def _catch_up(self, progress: Progress | None) -> None:
+    def _catch_up(self, progress: Progress | None, asked: Iterable[str] = ()) -> None:
+        """Reads what changed, and the rows of the organisations that asked."""
         seen, read_at = self.replica, time.monotonic()  # before the read: what it returns may be as old
         stamp = self._in_time(lambda: stamp_of(self._database), _QUICK_S)
-        replica = seen
-        if stamp != (seen.revision, seen.at):
-            replica = self._in_time(lambda: catch_up(self._database, seen), _WHOLE_S)
+        replica, asked = seen, tuple(asked)
+        if stamp != (seen.revision, seen.at) or asked:
+            replica = self._in_time(lambda: catch_up(self._database, seen, asked), _WHOLE_S)
         replica = replace(replica, read_at=read_at)
         if replica.settings is not seen.settings:
             self._settings_at = time.monotonic()
@@ -251,6 +288,9 @@ class Refresher:
         if self.engine.snapshot.lasting_failures and not self._builder.is_stopped:  # a close stays one
             _log.warning("registry: answers again, the catalog is up to date")
             self._reconciler.change(lasting_failures=())
+        if replica.revision != seen.revision:
+            ended = time.monotonic()
+            self._read_after = ended + min((ended - read_at) / _READ_SHARE, _LONGEST_PAUSE_S)
 
     def _read_settings(self) -> None:
         def read() -> Mapping[str, frozenset[str]]:
@@ -282,13 +322,21 @@ class Refresher:
         self._reconciler.change(lasting_failures=(failure,))
 
     def _next(self) -> str | None:
-        """The organisation to build for: one that selects, else one with an old catalog, else any other."""
+        """The organisation that selects and has waited longest for a catalog of its own; None for none."""
         snapshot = self.engine.snapshot
         while self._wanted:
             org = self._wanted.popleft()
+            self._is_wanted.discard(org)
             if org in snapshot.awaited and self._reconciler.may_build(org):
                 return org
-        return self._reconciler.due()
+        return None
+
+    def _unread(self, org: str) -> list[str]:
+        """The organisation and the next ones that wait, where their rows have not been read."""
+        if self.replica.has_read(org):
+            return []
+        following = tuple(islice(self._wanted.copy(), _TOGETHER - 1))
+        return [org, *(other for other in following if not self.replica.has_read(other))]
 
     # A fork.
 

@@ -122,6 +122,7 @@ def test_8_1_versions_say_what_changed_and_a_tool_goes_back_to_one(ask: Ask) -> 
     assert ask("GET", "/tools/get_forecast/versions?limit=1&before=2")[0] == {
         "versions": [first],
         "next": None,
+        "total": None,
     }
 
     back, headers = ask("POST", "/tools/get_forecast/rollback", {"version": 1}, if_match='"2"')
@@ -134,7 +135,8 @@ def test_where_an_organisation_has_no_tool_of_a_name_its_readers_of_all_get_the_
     for path in ("", "/versions", "/change"):
         shared, _ = ask("GET", f"/tools/get_forecast{path}?org=neworg")
         assert shared == ask("GET", f"/tools/get_forecast{path}")[0]
-        ask("GET", f"/tools/get_forecast{path}", status=404, key="acme")  # names who changed it
+        if path:  # names who changed it
+            ask("GET", f"/tools/get_forecast{path}", status=404, key="acme")
         refused, _ = ask("GET", f"/tools/get_forecats{path}?org=neworg", status=404)
         assert "is not in the registry of 'neworg'" in refused["detail"]
         assert ask("GET", f"/tools/acme_report{path}?org=acme") == ask(

@@ -122,6 +122,20 @@ export interface Tool {
   [field: string]: unknown
 }
 
+/** A part of the tools that meet some conditions. */
+export interface ToolPage {
+  tools: Tool[]
+  next: string
+  /** Of all parts; null on later ones. */
+  total: number | null
+}
+
+// What the registry says of an organisation's own tools alone.
+const UNSAID = { review: 'approved', flags: [], examples: [], plugin: '', version: 0, updated_at: '', updated_by: '', damage: '' }
+
+/** A tool as the service tells it: of the platform's, an organisation gets what serves, without its state. */
+export const told = (tool: Tool): Tool => ({ ...UNSAID, ...tool })
+
 export interface Toolkit {
   name: string
   children: Toolkit[]

@@ -13,9 +13,7 @@ const day = new Intl.DateTimeFormat('en', { month: 'short', day: 'numeric', time
 const hour = new Intl.DateTimeFormat('en', { hour: '2-digit', minute: '2-digit', hourCycle: 'h23', timeZone: 'UTC' })
 
 const NONE = '–'
-const MOST_COUNTED = 100
 const tools = (count: number) => `${number.format(count)} ${count === 1 ? 'tool' : 'tools'}`
-const many = (count: number) => (count >= MOST_COUNTED ? `${MOST_COUNTED} or more` : number.format(count))
 
 export const format = {
   count: (value: number | null | undefined) => (value == null ? NONE : number.format(value)),
@@ -122,8 +120,8 @@ export const t = {
     latency: 'Latency, p95',
     latencyHint: (p50: string, p99: string) => `p50 ${p50} · p99 ${p99}`,
     toDo: 'To do',
-    waiting: (count: number) => `${many(count)} ${count === 1 ? 'change awaits' : 'changes await'} approval`,
-    flagged: (count: number) => `${many(count)} flagged ${count === 1 ? 'tool' : 'tools'} to review`,
+    waiting: (count: number) => `${number.format(count)} ${count === 1 ? 'change awaits' : 'changes await'} approval`,
+    flagged: (count: number) => `${number.format(count)} flagged ${count === 1 ? 'tool' : 'tools'} to review`,
     stopped: (count: number) => `${number.format(count)} ${count === 1 ? 'tool' : 'tools'} stopped working`,
     grown: (share: number) => `${share >= 0 ? '▲' : '▼'} ${wholePercent.format(Math.abs(share))} vs. before`,
     points: (share: number) => `${share >= 0 ? '▲' : '▼'} ${Math.abs(100 * share).toFixed(1)} points vs. before`,
@@ -315,6 +313,7 @@ export const t = {
   approval: {
     title: 'Approval',
     explanation: 'Changes that wait until a person has read them.',
+    firstOf: (shown: number, all: number) => `Here are ${number.format(shown)} of ${number.format(all)}: the others follow when these are decided.`,
     none: 'Nothing waits for approval',
     noneHint: 'New tools and changed texts of plugins under review appear here.',
     all: 'All',
@@ -482,14 +481,20 @@ export const t = {
     changed: 'Changed',
     version: 'Version',
     tools: 'Tools',
-    loaded: (count: number, hasMore: boolean) => `${number.format(count)}${hasMore ? '+' : ''} tools`,
+    total: tools,
+    whose: 'Whose tools',
+    ownTools: 'Own tools',
+    ofThePlatform: 'Of the platform',
+    seePlatform: 'See the tools of the platform',
+    noneOfPlatform: (org: string) => `Nobody in ${org} sees a tool of the platform`,
     empty: (org: string) => (org ? `${org} has no tools of its own` : 'The registry has no tools yet'),
     emptyHint: (org: string) => (org ? 'Its callers see the tools of the platform. This adds some for it alone:' : 'Import a folder of definitions, or let a plugin register its tools:'),
     emptyCommand: (org: string) => `toolroll import toolkits/ --to sqlite:///tools.db${org && ` --org ${org}`}`,
     notOwn: (org: string) => `${org} has no tool of this name`,
-    notOwnHint: 'If it is a tool of the platform, its callers may get it all the same. Its texts are read with a key of the platform.',
+    notOwnHint: 'Nor does anybody there see a tool of the platform with this name.',
     ofPlatform: 'a tool of the platform',
-    ofPlatformHint: 'All organisations share it. Only the platform edits it.',
+    sharedHint: 'All organisations share it. Only the platform edits it.',
+    ofPlatformHint: 'as callers of this organisation get them; only the platform edits them',
     nothingFound: 'No tool meets these conditions.',
     back: 'All tools',
     edit: 'Edit',
@@ -505,6 +510,7 @@ export const t = {
     meaning: 'Meaning',
     asJson: 'As JSON',
     versions: 'Versions',
+    older: 'Show older versions',
     noDifferences: 'First version',
     rollback: 'Go back to this version',
     rollbackTitle: (version: number) => `Go back to version ${version}?`,

@@ -172,7 +172,10 @@ def conditions(
 def read_page(
     connection: sa.Connection, where: Sequence[sa.ColumnElement[bool]], after: str, limit: int
 ) -> ToolPage:
-    """The page of tools behind `after`, by name; the index finds every page equally fast."""
+    """The page of tools behind `after`, by name; the index finds every page equally fast.
+
+    The first page has the number of all of them.
+    """
     check_limit(limit)
     if after:
         tool_id, colon, name = words(after, "after").partition(":")
@@ -182,10 +185,18 @@ def read_page(
         where = (*where, _tools.name >= name, later)  # only the first of these uses the index
     in_order = (_tools.name, _tools.tool_id)
     records = tuple(read_records(connection, *where, order_by=in_order, limit=limit + 1))
-    if len(records) <= limit:
-        return ToolPage(records)
+    is_last = len(records) <= limit
+    total = None if after else len(records) if is_last else _count(connection, where)
+    if is_last:
+        return ToolPage(records, total=total)
     last = records[limit - 1].tool
-    return ToolPage(records[:limit], f"{last.tool_id}:{last.name}")
+    return ToolPage(records[:limit], f"{last.tool_id}:{last.name}", total)
+
+
+def _count(connection: sa.Connection, where: Sequence[sa.ColumnElement[bool]]) -> int:
+    """The number of rows of `tools` that meet the conditions, damaged ones too."""
+    count = sa.select(sa.func.count()).select_from(tables.tools).where(*where)
+    return connection.execute(count).scalar_one()
 
 
 def check_limit(limit: int) -> int:

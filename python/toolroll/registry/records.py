@@ -74,14 +74,20 @@ class ToolPage:
 
     Attributes:
         next: the `after` of the next page; "" on the last page.
+        total: how many tools there are on all pages; None on later ones, which do not count them again.
     """
 
     records: tuple[Record, ...]
     next: str = ""
+    total: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        return {"tools": [record.to_dict() for record in self.records], "next": self.next}
+        return {
+            "tools": [record.to_dict() for record in self.records],
+            "next": self.next,
+            "total": self.total,
+        }
 
 
 def tool_in(columns: Mapping[Any, Any]) -> Tool:

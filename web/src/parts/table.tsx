@@ -22,6 +22,8 @@ interface Properties<T> {
   rows: T[]
   columns: Column<T>[]
   rowKey: (row: T) => string
+  /** How many rows there are with those that are not read yet, where that is known. */
+  total?: number | null
   /** Whether there are more rows than these. */
   hasMore?: boolean
   /** Called when the last rows come into sight. */
@@ -32,7 +34,7 @@ const ROW_PX = 45
 const ROWS_BEYOND = 8
 const ROWS_AHEAD = 80 // of the end, where more are read: before one gets there
 
-export function Table<T>({ label, rows, columns, rowKey, hasMore = false, onEnd }: Properties<T>) {
+export function Table<T>({ label, rows, columns, rowKey, total = null, hasMore = false, onEnd }: Properties<T>) {
   const box = useRef<HTMLDivElement>(null)
   useFade(box)
   const isPhone = useMedia('(max-width: 44rem)')
@@ -62,7 +64,7 @@ export function Table<T>({ label, rows, columns, rowKey, hasMore = false, onEnd 
   const template = { gridTemplateColumns: shown.map((column) => `minmax(0, ${column.width})`).join(' ') }
   return (
     // A scrolling region must be reachable by keyboard, so it is in the order of tabs.
-    <div class="table" ref={box} tabIndex={0} role="table" aria-label={label} aria-rowcount={hasMore ? -1 : rows.length + 1}>
+    <div class="table" ref={box} tabIndex={0} role="table" aria-label={label} aria-rowcount={hasMore ? (total ?? -2) + 1 : rows.length + 1}>
       <div role="rowgroup" class="table-head">
         <div role="row" class="table-row" aria-rowindex={1} style={template}>
           {shown.map((column) => (

@@ -2,7 +2,7 @@
 
 import { useState } from 'preact/hooks'
 import { useActing } from '../acting'
-import { ask, Problem, registryPath, type Tool } from '../api'
+import { ask, Problem, registryPath, type Tool, type ToolPage } from '../api'
 import type { ViewProperties } from '../app'
 import { useLoaded } from '../loading'
 import { Badge, Empty, Failure, Notice, TextField } from '../parts/elements'
@@ -15,15 +15,15 @@ type Decision = 'approve' | 'reject'
 
 export function Approval({ org, mayEdit }: ViewProperties) {
   const waiting = useLoaded(async (signal) => {
-    const read = (review: string) => ask<{ tools: Tool[] }>('GET', registryPath('/tools', { org, review, limit: MOST }), { signal })
+    const read = (review: string) => ask<ToolPage>('GET', registryPath('/tools', { org, review, limit: MOST }), { signal })
     const lists = await Promise.all([read('pending'), read('changed')])
-    return lists.flatMap(({ value }) => value.tools)
+    return { tools: lists.flatMap(({ value }) => value.tools), total: lists.reduce((sum, { value }) => sum + (value.total ?? 0), 0) }
   }, [org])
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set())
   const [reason, setReason] = useState('')
   const acting = useActing()
   const texts = t.approval
-  const tools = waiting.value
+  const { tools, total = 0 } = waiting.value ?? {}
   const picked = (tools ?? []).filter((tool) => chosen.has(tool.tool_id))
   const toggle = (id: string, isOn: boolean) => setChosen(new Set(isOn ? [...chosen, id] : [...chosen].filter((each) => each !== id)))
 
@@ -46,7 +46,7 @@ export function Approval({ org, mayEdit }: ViewProperties) {
   }
   return (
     <>
-      <div class="title"><div><h1>{texts.title}</h1><p>{texts.explanation}</p></div></div>
+      <div class="title"><div><h1>{texts.title}</h1><p>{texts.explanation}{tools && total > tools.length && ` ${texts.firstOf(tools.length, total)}`}</p></div></div>
       {waiting.problem && <Failure problem={waiting.problem} onRetry={waiting.reload} />}
       {acting.problem && (acting.problem.status === 412 ? <Notice tone="warning">{acting.problem.message}</Notice> : <Failure problem={acting.problem} />)}
       {acting.done && <Notice tone="good">{acting.done}</Notice>}

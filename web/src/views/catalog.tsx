@@ -2,7 +2,7 @@
 
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { useActing } from '../acting'
-import { ask, type Drift, namesOf, Problem, registryPath, type Tool, type Toolkit } from '../api'
+import { ask, type Drift, namesOf, Problem, registryPath, told, type Tool, type Toolkit, type ToolPage } from '../api'
 import type { ViewProperties } from '../app'
 import { isPassing, RETRY_MS, useLoaded } from '../loading'
 import { visible } from '../parts/difference'
@@ -25,6 +25,8 @@ interface Filters {
   flagged: boolean
 }
 
+const NO_FILTERS: Filters = { text: '', status: '', review: '', category: '', flagged: false }
+
 export function StatusBadges({ tool, drift }: { tool: Tool; drift?: string | undefined }) {
   return (
     <span class="row badges">
@@ -39,8 +41,9 @@ export function StatusBadges({ tool, drift }: { tool: Tool; drift?: string | und
 
 export function Catalog({ session, org, mayEdit }: ViewProperties) {
   const owner = session.org ?? org ?? ''
-  const [filters, setFilters] = useState<Filters>({ text: '', status: '', review: '', category: '', flagged: false })
-  const { tools, hasMore, problem, readMore, reload } = useTools(filters, org)
+  const [filters, setFilters] = useState<Filters>(NO_FILTERS)
+  const [platform, setPlatform] = useState(false) // instead of the organisation's own tools
+  const { tools, total, hasMore, problem, readMore, reload } = useTools(filters, platform, org)
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set())
   const texts = t.catalog
   const picked = (tools ?? []).filter((tool) => chosen.has(tool.tool_id))
@@ -48,31 +51,41 @@ export function Catalog({ session, org, mayEdit }: ViewProperties) {
   const isFiltered = Boolean(filters.text || filters.status || filters.review || filters.category || filters.flagged)
   const drifting = useDrift(org)
   const toolkits = useLoaded((signal) => ask<{ categories: Toolkit[] }>('GET', registryPath('/categories', { org }), { signal }), [org])
+  const change = (isPlatform: boolean) => { setChosen(new Set()); setFilters({ ...NO_FILTERS, text: filters.text }); setPlatform(isPlatform) }
+  const mayChange = mayEdit && !platform
   return (
     <>
-      <div class="title"><div><h1>{texts.title}</h1>{tools && <p role="status">{texts.loaded(tools.length, hasMore)}</p>}</div></div>
+      <div class="title">
+        <div><h1>{texts.title}</h1>{tools && total !== null && <p role="status">{texts.total(total)}{platform && <> · {texts.ofPlatformHint}</>}</p>}</div>
+        {owner && (
+          <div class="choices" role="group" aria-label={texts.whose}>
+            {[false, true].map((value) => <button key={String(value)} type="button" aria-pressed={value === platform} onClick={() => change(value)}>{value ? texts.ofThePlatform : texts.ownTools}</button>)}
+          </div>
+        )}
+      </div>
       <div class="row" role="search">
         <TextField label={texts.search} class="wide" type="search" value={filters.text} onInput={(text) => setFilters({ ...filters, text })} />
         <Select label={texts.status} value={filters.status} onInput={(status) => setFilters({ ...filters, status })} options={[['', texts.any], ...texts.statuses]} />
-        <Select label={texts.review} value={filters.review} onInput={(review) => setFilters({ ...filters, review })} options={[['', texts.any], ...texts.reviews]} />
-        <Select label={texts.toolkit} value={filters.category} onInput={(category) => setFilters({ ...filters, category })} options={[['', texts.any], ...namesOf(toolkits.value?.value.categories ?? [])]} />
-        <label class="check">
+        {!platform && <Select label={texts.review} value={filters.review} onInput={(review) => setFilters({ ...filters, review })} options={[['', texts.any], ...texts.reviews]} />}
+        {!platform && <Select label={texts.toolkit} value={filters.category} onInput={(category) => setFilters({ ...filters, category })} options={[['', texts.any], ...namesOf(toolkits.value?.value.categories ?? [])]} />}
+        {!platform && <label class="check">
           <input type="checkbox" checked={filters.flagged} onChange={(event) => setFilters({ ...filters, flagged: event.currentTarget.checked })} />
           {texts.flagged}
-        </label>
+        </label>}
       </div>
-      {mayEdit && <StatusChange picked={picked} onDone={() => { setChosen(new Set()); reload() }} />}
+      {mayChange && <StatusChange picked={picked} onDone={() => { setChosen(new Set()); reload() }} />}
       {problem && <Failure problem={problem} onRetry={reload} />}
       {!tools && !problem && <p role="status">{t.loading}</p>}
-      {tools?.length === 0 && !isFiltered && (
-        <div class="card"><Empty title={texts.empty(owner)}><p>{texts.emptyHint(owner)}</p><pre>{texts.emptyCommand(owner)}</pre></Empty></div>
+      {tools?.length === 0 && !isFiltered && !platform && (
+        <div class="card"><Empty title={texts.empty(owner)}><p>{texts.emptyHint(owner)}</p><pre>{texts.emptyCommand(owner)}</pre>{owner && <button type="button" class="quiet" onClick={() => change(true)}>{texts.seePlatform}</button>}</Empty></div>
       )}
+      {tools?.length === 0 && !isFiltered && platform && <div class="card"><Empty title={texts.noneOfPlatform(owner)} /></div>}
       {tools?.length === 0 && isFiltered && <div class="card"><Empty title={texts.nothingFound} /></div>}
       {tools && tools.length > 0 && (
         <Table
-          label={texts.tools} rows={tools} rowKey={(tool) => tool.tool_id} hasMore={hasMore} onEnd={readMore}
+          label={texts.tools} rows={tools} rowKey={(tool) => tool.tool_id} total={total} hasMore={hasMore} onEnd={readMore}
           columns={[
-            ...(mayEdit ? [{
+            ...(mayChange ? [{
               key: 'choose', width: '1rem',
               title: <input type="checkbox" aria-label={texts.chooseAll} checked={picked.length === tools.length} onChange={(event) => setChosen(new Set(event.currentTarget.checked ? tools.map((tool) => tool.tool_id) : []))} />,
               cell: (tool: Tool) => <input type="checkbox" aria-label={t.approval.choose(tool.name)} checked={chosen.has(tool.tool_id)} onChange={(event) => toggle(tool.tool_id, event.currentTarget.checked)} />,
@@ -81,7 +94,7 @@ export function Catalog({ session, org, mayEdit }: ViewProperties) {
             { key: 'description', title: texts.description, width: '4fr', isExtra: true, cell: (tool) => <span class="one-line">{visible(tool.description)}</span> },
             { key: 'toolkit', title: texts.toolkit, width: '1.8fr', isExtra: true, cell: (tool) => <span class="one-line" title={tool.toolkit}>{tool.toolkit}</span> },
             { key: 'status', title: texts.status, width: '1.4fr', cell: (tool) => <StatusBadges tool={tool} drift={drifting.get(`${tool.org}/${tool.name}`)} /> },
-            { key: 'changed', title: texts.changed, width: '6.5rem', isExtra: true, cell: (tool) => <small class="one-line">{format.time(tool.updated_at)}</small> },
+            ...(platform ? [] : [{ key: 'changed', title: texts.changed, width: '6.5rem', isExtra: true, cell: (tool: Tool) => <small class="one-line">{format.time(tool.updated_at)}</small> }]),
           ]}
         />
       )}
@@ -134,13 +147,9 @@ function StatusChange({ picked, onDone }: { picked: Tool[]; onDone: () => void }
   )
 }
 
-interface Part {
-  tools: Tool[]
-  next: string
-}
-
-function useTools(filters: Filters, org: string | undefined) {
+function useTools(filters: Filters, platform: boolean, org: string | undefined) {
   const [tools, setTools] = useState<Tool[]>()
+  const [total, setTotal] = useState<number | null>(null)
   const [next, setNext] = useState('')
   const [problem, setProblem] = useState<Problem>()
   const [round, setRound] = useState(0)
@@ -150,9 +159,10 @@ function useTools(filters: Filters, org: string | undefined) {
     reading.current?.abort()
     const stop = (reading.current = new AbortController())
     try {
-      const path = registryPath('/tools', { ...filters, org, after, limit: PART })
-      const { value } = await ask<Part>('GET', path, { signal: stop.signal })
-      setTools([...before, ...value.tools])
+      const path = registryPath('/tools', { ...filters, platform, org, after, limit: PART })
+      const { value } = await ask<ToolPage>('GET', path, { signal: stop.signal })
+      setTools([...before, ...value.tools.map(told)])
+      if (value.total !== null) setTotal(value.total)
       setNext(value.next)
       setProblem(undefined)
     } catch (error) {
@@ -166,13 +176,12 @@ function useTools(filters: Filters, org: string | undefined) {
   useEffect(() => {
     const timer = window.setTimeout(() => void read('', []), round || filters.text ? TYPING_MS : 0)
     return () => window.clearTimeout(timer)
-  }, [filters.text, filters.status, filters.review, filters.category, filters.flagged, org, round])
-  useEffect(() => { if (tools && tools.length <= PART) readMore() }, [tools, next]) // at once: a catalog of few parts shows how many it has
+  }, [filters.text, filters.status, filters.review, filters.category, filters.flagged, platform, org, round])
   useEffect(() => {
     if (!problem || !isPassing(problem)) return
     const timer = window.setTimeout(() => setRound((n) => n + 1), RETRY_MS)
     return () => window.clearTimeout(timer)
   }, [problem])
   const readMore = () => { if (next && !reading.current) void read(next, tools ?? []) }
-  return { tools, hasMore: next !== '', problem, readMore, reload: () => setRound((n) => n + 1) }
+  return { tools, total, hasMore: next !== '', problem, readMore, reload: () => setRound((n) => n + 1) }
 }

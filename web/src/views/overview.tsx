@@ -1,7 +1,7 @@
 /** Whether it works, how much it is used, how well it does, and how fast it is. */
 
 import { useEffect, useMemo, useState } from 'preact/hooks'
-import { ask, type Health, type Metrics, readHealth, registryPath, type Timeline, type Tool } from '../api'
+import { ask, type Health, type Metrics, readHealth, registryPath, type Timeline, type ToolPage } from '../api'
 import type { ViewProperties } from '../app'
 import { useBroken } from '../broken'
 import { type Loaded, useLoaded } from '../loading'
@@ -14,7 +14,6 @@ import { format, t } from '../texts'
 
 const DAY_MS = 86_400_000
 const AGAIN_MS = 15_000
-const MOST = 100 // tools that are counted for what is to do
 
 export function Overview({ org }: ViewProperties) {
   const [days, setDays] = useState('7')
@@ -78,11 +77,11 @@ function Verdict({ health, failures }: { health: Loaded<Health>; failures: Timel
 function ToDo({ org, since, days }: { org: string | undefined; since: string; days: string }) {
   const texts = t.overview
   const count = (parameters: Record<string, string | boolean>) => useLoaded(
-    async (signal) => (await ask<{ tools: Tool[]; next: string }>('GET', registryPath('/tools', { org, limit: MOST, ...parameters }), { signal })).value, [org])
+    async (signal) => (await ask<ToolPage>('GET', registryPath('/tools', { org, limit: 1, ...parameters }), { signal })).value.total ?? 0, [org])
   const waiting = [count({ review: 'pending' }), count({ review: 'changed' })]
   const flagged = count({ flagged: true })
   const broken = useBroken(org, since, days)
-  const numberOf = (lists: typeof waiting) => lists.reduce((sum, list) => sum + (list.value?.tools.length ?? 0), 0)
+  const numberOf = (lists: typeof waiting) => lists.reduce((sum, list) => sum + (list.value ?? 0), 0)
   const out = broken.value?.value.broken.filter((each) => each.back === null) ?? []
   const items: [number, (count: number) => string, string][] = [
     [out.length, texts.stopped, linkTo('analytics')], [numberOf(waiting), texts.waiting, linkTo('approval')], [numberOf([flagged]), texts.flagged, linkTo('catalog')],

@@ -1,7 +1,7 @@
 /** One tool: its schema, its versions, and a form in which two people cannot overwrite each other. */
 
 import { useState } from 'preact/hooks'
-import { ask, Problem, registryPath, type Tool, type Version } from '../api'
+import { ask, Problem, registryPath, told, type Tool, type Version } from '../api'
 import type { ViewProperties } from '../app'
 import { bodyOf, changedFields, type Draft, draftOf, type FieldName, merged } from '../edit'
 import { useLoaded } from '../loading'
@@ -16,7 +16,7 @@ export function ToolView({ name, org, session, mayEdit: mayAdminister }: ViewPro
   const path = `/tools/${encodeURIComponent(name)}`
   const tool = useLoaded((signal) => ask<Tool>('GET', registryPath(path, { org }), { signal }), [path, org])
   const versions = useLoaded(
-    (signal) => ask<{ versions: Version[] }>('GET', registryPath(`${path}/versions`, { org, limit: 50 }), { signal }), [path, org],
+    (signal) => ask<VersionPage>('GET', registryPath(`${path}/versions`, { org, limit: VERSIONS }), { signal }), [path, org],
   )
   const drifting = useDrift(org)
   const [isEditing, setIsEditing] = useState(false)
@@ -28,7 +28,7 @@ export function ToolView({ name, org, session, mayEdit: mayAdminister }: ViewPro
     tool.reload()
     versions.reload()
   }
-  const record = tool.value?.value
+  const record = tool.value && told(tool.value.value)
   const isShared = record?.org === '' && Boolean(session.org ?? org) // the organisation reads it; the platform edits it
   const mayEdit = mayAdminister && !isShared
   return (
@@ -46,7 +46,7 @@ export function ToolView({ name, org, session, mayEdit: mayAdminister }: ViewPro
         ? <div class="card"><Empty title={texts.notOwn(session.org)}><p>{texts.notOwnHint}</p></Empty></div>
         : <Failure problem={tool.problem} onRetry={tool.reload} />)}
       {saved && <Notice tone="good">{saved}</Notice>}
-      {isShared && <p><Badge>{texts.ofPlatform}</Badge> <small>{texts.ofPlatformHint}</small></p>}
+      {isShared && <p><Badge>{texts.ofPlatform}</Badge> <small>{texts.sharedHint}</small></p>}
       {!tool.value && !tool.problem && <p role="status">{t.loading}</p>}
       {record && isEditing && (
         <Editor tool={record} etag={tool.value!.etag} path={path} org={org} onSaved={done} onDiscard={() => setIsEditing(false)} />
@@ -54,7 +54,7 @@ export function ToolView({ name, org, session, mayEdit: mayAdminister }: ViewPro
       {record && !isEditing && <Details tool={record} />}
       {versions.value && record && (
         <Versions
-          versions={versions.value.value.versions} mayEdit={mayEdit && !isEditing} etag={tool.value!.etag} path={path} org={org} onDone={done}
+          key={tool.value!.etag} newest={versions.value.value} mayEdit={mayEdit && !isEditing} etag={tool.value!.etag} path={path} org={org} onDone={done}
         />
       )}
     </>
@@ -66,8 +66,8 @@ function Details({ tool }: { tool: Tool }) {
   const facts: [string, string | string[]][] = [
     [texts.fields.toolkit!, tool.toolkit], [texts.plugin, tool.plugin], [texts.fields.summary!, tool.summary],
     [texts.fields.when_to_use!, tool.when_to_use], [texts.fields.limitations!, tool.limitations], [texts.fields.tags!, tool.tags.join(', ')],
-    [texts.fields.examples!, tool.examples], [texts.version, String(tool.version)],
-    [texts.changed, `${format.time(tool.updated_at)} ${texts.by(tool.updated_by)}`],
+    [texts.fields.examples!, tool.examples], [texts.version, tool.version ? String(tool.version) : ''],
+    [texts.changed, tool.updated_at && `${format.time(tool.updated_at)} ${texts.by(tool.updated_by)}`],
   ]
   return (
     <div class="columns">
@@ -236,8 +236,17 @@ function Editor({ tool, etag, path, org, onSaved, onDiscard }: EditorProperties)
   )
 }
 
-interface VersionsProperties {
+const VERSIONS = 50 // in one part
+
+interface VersionPage {
   versions: Version[]
+  next: number | null
+  /** Of all parts; null on later ones. */
+  total: number | null
+}
+
+interface VersionsProperties {
+  newest: VersionPage
   mayEdit: boolean
   etag: string
   path: string
@@ -245,7 +254,8 @@ interface VersionsProperties {
   onDone: (tool: Tool) => void
 }
 
-function Versions({ versions, mayEdit, etag, path, org, onDone }: VersionsProperties) {
+function Versions({ newest, mayEdit, etag, path, org, onDone }: VersionsProperties) {
+  const [{ versions, next }, setRead] = useState(newest)
   const [chosen, setChosen] = useState<number>()
   const [reason, setReason] = useState('')
   const [problem, setProblem] = useState<Problem>()
@@ -260,9 +270,18 @@ function Versions({ versions, mayEdit, etag, path, org, onDone }: VersionsProper
     }
     setChosen(undefined)
   }
+  const readOlder = async () => {
+    try {
+      const { value } = await ask<VersionPage>('GET', registryPath(`${path}/versions`, { org, limit: VERSIONS, before: next! }))
+      setRead({ ...value, versions: [...versions, ...value.versions] })
+      setProblem(undefined)
+    } catch (error) {
+      setProblem(error as Problem)
+    }
+  }
   return (
     <section class="card">
-      <h2>{texts.versions}</h2>
+      <h2>{texts.versions} {newest.total !== null && newest.total > 1 && <small>{format.count(newest.total)}</small>}</h2>
       {problem && <Failure problem={problem} />}
       {versions.length === 0 && <Empty title={texts.noDifferences} />}
       {versions.map((version, place) => (
@@ -277,6 +296,7 @@ function Versions({ versions, mayEdit, etag, path, org, onDone }: VersionsProper
           </div>
         </details>
       ))}
+      {next !== null && <div><button type="button" class="quiet" onClick={() => void readOlder()}>{texts.older}</button></div>}
       {chosen !== undefined && (
         <Dialog title={texts.rollbackTitle(chosen)} onClose={() => setChosen(undefined)}>
           <div>

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
@@ -126,13 +126,18 @@ def arms(
 
 
 def unused(
-    database: Database, window: Window, shown_often: int = 50, unreadable: UnreadableRows | None = None
+    database: Database,
+    window: Window,
+    shown_often: int = 50,
+    unreadable: UnreadableRows | None = None,
+    platform: Container[str] | None = None,
 ) -> dict[str, Any]:
     """Active tools that were never selected, and those that were shown often and never called.
 
     An organisation's tool counts in that organisation's events only, a platform tool in all events.
     The window's first and last hour count as a whole. shown_often: how many events without a call make a
-    tool appear in the result. unreadable: gets sums and tools that cannot be read.
+    tool appear in the result. unreadable: gets sums and tools that cannot be read. platform: names of the
+    platform's tools that count; None for all.
     """
     there = [
         _tools.c.deleted_at.is_(None),
@@ -147,7 +152,8 @@ def unused(
         asked = over_rollups(connection, _selections, window, _asked, unreadable)
         sound = readable(connection, of_tools, there, unreadable)
         order = (_tools.c.org, _tools.c.name)
-        known = connection.execute(sa.select(*of_tools).where(*sound).order_by(*order)).all()
+        rows = connection.execute(sa.select(*of_tools).where(*sound).order_by(*order)).all()
+    known = [row for row in rows if row.org or platform is None or row.name in platform]
     return {
         **whole_hours(window).to_dict(),
         "events": round(asked),

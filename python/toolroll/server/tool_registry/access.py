@@ -44,7 +44,8 @@ class RegistryAccess:
     def read_shared(self, request: Request, org: str | None, read: Callable[[str], T]) -> T:
         """What `read` finds of the organisation, else of the platform, whose tools all organisations share.
 
-        A caller that is bound to an organisation gets its own rows only: the platform's name people.
+        A caller that is bound to an organisation gets its own rows only: the platform's name people. See
+        `SharedTools` for what it gets of the platform.
 
         Raises:
             Denied: as `reader`.

@@ -14,12 +14,19 @@ from toolroll.registry.analytics.break_watch import BreakWatch
 from toolroll.registry.store.unreadable_rows import UnreadableRows
 from toolroll.server.problems import ProblemRoute
 from toolroll.server.tool_registry.access import RegistryAccess
+from toolroll.server.tool_registry.shared_tools import SharedTools
 
 
 def analytics_router(
-    access: RegistryAccess, embedder: Embedder | None, breaks: BreakWatch | None = None
+    access: RegistryAccess,
+    embedder: Embedder | None,
+    shared: SharedTools,
+    breaks: BreakWatch | None = None,
 ) -> APIRouter:
-    """`/analytics/…`. embedder: of the service. breaks: knows what broke; without it, outcomes are read.
+    """`/analytics/…`.
+
+    embedder: of the service. shared: of the platform, for organisations. breaks: knows what broke; without
+    it, outcomes are read.
 
     Without `org`, a caller of any organisation gets the figures of all.
     """
@@ -74,9 +81,13 @@ def analytics_router(
         until: datetime | None = None,
         shown_often: int = Query(50, ge=1, le=1_000_000),
     ) -> dict[str, Any]:
-        """Active tools that were never selected, or shown so often and never called."""
+        """Active tools that were never selected, or shown so often and never called.
+
+        Of the platform's tools, an organisation has those that somebody in it sees.
+        """
         window, unreadable = access.window(request, org, since, until), UnreadableRows()
-        found = health.unused(access.database, window, shown_often, unreadable)
+        reaching = shared.reaching(window.org) if window.org else None
+        found = health.unused(access.database, window, shown_often, unreadable, reaching)
         return {**found, "unreadable": [*unreadable]}
 
     @router.get("/broken")

@@ -20,6 +20,8 @@ def page_of(
 ) -> dict[str, Any]:
     """The items behind the one with the id `after`, under this name; `next` is the `after` of the next page.
 
+    `total` is the number of items on all pages.
+
     Raises:
         InvalidInput: no item has this id.
     """
@@ -31,4 +33,8 @@ def page_of(
         begin = places[0] + 1
     part = items[begin : begin + limit]
     is_last = begin + limit >= len(items)
-    return {name: [form(item) for item in part], "next": "" if is_last else id_of(part[-1])}
+    return {
+        name: [form(item) for item in part],
+        "next": "" if is_last else id_of(part[-1]),
+        "total": len(items),
+    }

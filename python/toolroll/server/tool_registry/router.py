@@ -17,6 +17,7 @@ from toolroll.server.tool_registry.organisations import organisation_router
 from toolroll.server.tool_registry.past_selections import past_selection_router
 from toolroll.server.tool_registry.plugins import plugin_router
 from toolroll.server.tool_registry.rules import rule_router
+from toolroll.server.tool_registry.shared_tools import SharedTools
 from toolroll.server.tool_registry.tools import tool_router
 from toolroll.server.tool_registry.trials import trial_router
 from toolroll.server.tool_registry.what_if import what_if_router
@@ -37,13 +38,14 @@ def registry_router(
     one that stores none. identify: says who makes a request. breaks: knows which tools broke.
     """
     access, router = RegistryAccess(registry, identify), APIRouter()
+    shared = SharedTools(roll, registry)
     for part in (
-        tool_router(access),
+        tool_router(access, shared),
         category_router(access),
         rule_router(access),
         what_if_router(roll, access),
         organisation_router(access),
-        analytics_router(access, embedder, breaks),
+        analytics_router(access, embedder, shared, breaks),
         experiment_router(access),
         embedding_router(access, embedder),
         trial_router(roll, access),

@@ -8,12 +8,14 @@ from fastapi import APIRouter, Body, Query, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import Field
 
+from toolroll.errors import InvalidInput, NotFound
 from toolroll.registry.content import attributes_of
 from toolroll.registry.versions import Version, field_differences
 from toolroll.server import bodies
 from toolroll.server.problems import ProblemRoute
 from toolroll.server.tool_registry.access import RegistryAccess
 from toolroll.server.tool_registry.preconditions import CONDITIONAL, changed, unless_known, with_etag
+from toolroll.server.tool_registry.shared_tools import SharedTools
 from toolroll.tools import Tool
 
 LONGEST_PAGE = 500
@@ -36,8 +38,11 @@ class RollbackBody(bodies.Body):
     reason: str = ""
 
 
-def tool_router(access: RegistryAccess) -> APIRouter:
-    """`/tools`, and for each its versions and rollback. An id is a name or tool_id."""
+def tool_router(access: RegistryAccess, shared: SharedTools) -> APIRouter:
+    """`/tools`, and for each its versions and rollback. An id is a name or tool_id.
+
+    shared: of the platform, for organisations.
+    """
     router = APIRouter(tags=["tools"], route_class=ProblemRoute, prefix="/tools")
 
     @router.get("", response_model=dict[str, Any])
@@ -51,15 +56,24 @@ def tool_router(access: RegistryAccess) -> APIRouter:
         flagged: bool | None = None,
         text: str | None = None,
         deleted: bool = False,
+        platform: bool = False,
         after: str = "",
         limit: int = Query(100, ge=1, le=LONGEST_PAGE),
     ) -> Response:
         """A page of the tools that meet all conditions, by name. `next` is the `after` of the next page.
 
-        category: the tool's toolkit. text: a part of the name or the description. flagged: only tools with
-        something to review, or without. deleted: deleted tools instead of present ones.
+        `total` is the number of tools on all pages; null with `after`. category: the tool's toolkit. text: a
+        part of the name or the description. flagged: only tools with something to review, or without.
+        deleted: deleted tools instead of present ones.
+
+        platform: instead of an organisation's own tools, those of the platform that somebody in it sees, as
+        they serve now. Goes with `category`, `status` and `text` alone.
         """
         registry, org = access.reader(request, org)
+        if platform:
+            if plugin is not None or review is not None or flagged is not None or deleted:
+                raise InvalidInput("platform goes with category, status, text, after and limit alone")
+            return JSONResponse(shared.page(org, text or "", category, status, after, limit))
         page = registry.tools(
             org=org,
             plugin=plugin,
@@ -78,11 +92,20 @@ def tool_router(access: RegistryAccess) -> APIRouter:
     def read_tool(request: Request, id: str, org: str | None = None, deleted: bool = False) -> Response:
         """A tool with all that the registry knows of it; its `org` says whose it is.
 
-        Where the organisation has no such tool, it is the platform's: readers of all organisations get that.
-        deleted: also the last deleted one of this id.
+        Where the organisation has no such tool, it is the platform's. A reader who is bound to the
+        organisation gets it as it serves, if somebody in the organisation sees it. deleted: also the last
+        deleted one of this id.
         """
         registry = access.registry
-        record = access.read_shared(request, org, lambda owner: registry.tool(id, org=owner, deleted=deleted))
+        try:
+            record = access.read_shared(
+                request, org, lambda owner: registry.tool(id, org=owner, deleted=deleted)
+            )
+        except NotFound as error:
+            owner = access.identify(request).org
+            if not owner:
+                raise
+            return JSONResponse(shared.tool(id, owner, error))
         return unless_known(request, record.to_dict, record.version)
 
     @router.post("", status_code=201)
@@ -140,7 +163,8 @@ def tool_router(access: RegistryAccess) -> APIRouter:
     ) -> dict[str, Any]:
         """The versions of a tool, deleted or not, newest first, with the `differences` from the one before.
 
-        before: only lower versions. `next` is the `before` of the next page; null on the last one.
+        before: only lower versions. `next` is the `before` of the next page; null on the last one. `total` is
+        the number of all versions; null with `before`.
         """
         registry = access.registry
         found = access.read_shared(
@@ -153,6 +177,7 @@ def tool_router(access: RegistryAccess) -> APIRouter:
                 for version, other in zip(found[:limit], older, strict=False)
             ],
             "next": found[limit - 1].version if len(found) > limit else None,
+            "total": None if before is not None or not found else found[0].version,  # numbered without gaps
         }
 
     @router.post("/{id}/rollback", **CONDITIONAL)

@@ -30,7 +30,7 @@ from toolroll.formats.sources.folder import read_folder
 from toolroll.home import Home, MemoryHome
 from toolroll.learning.experiments import Experiment
 from toolroll.learning.exposure import Exposure, ShownTool
-from toolroll.learning.outcomes import WANTED, Called, Entry, read_called
+from toolroll.learning.outcomes import WANTED, Called, Entry, durations_of, read_called
 from toolroll.learning.record_result import RecordResult
 from toolroll.rules import PageMapping, Rule
 from toolroll.saved_source import SavedSource
@@ -830,7 +830,8 @@ class Toolroll:
                 is among the last 128).
             called: tools that were called → whether they did what was asked; None where that is not known,
                 or was no fault of the tool's. Names alone succeeded. Tools that are not named were not
-                called.
+                called. To say how long a call took, give a mapping in place of the flag:
+                `{"weather": {"succeeded": True, "duration_ms": 84.0}}`.
             wanted: the same for tools that were not shown, and that the model found by a search and called.
             corrected: tools that were called and were the wrong ones → the right one, or None.
             final: False where more of this turn is to be reported. A turn with partial reports only is
@@ -869,7 +870,7 @@ class Toolroll:
         """Tells observers and counters of a report."""
         outcomes = {entry.name: entry.kind for entry in entries}
         self._engine.telemetry.recorded(
-            OutcomeReport(result.event_id, result.org, outcomes, result.counted, final)
+            OutcomeReport(result.event_id, result.org, outcomes, result.counted, final, durations_of(entries))
         )
         return result
 
@@ -1265,7 +1266,7 @@ def _of_selection(selection: Selection, entry: Entry) -> Entry:
     if name not in selection:
         name = own_name_of(name, selection.names) or name
     is_unsent = entry.kind in WANTED and name in selection and name not in selection.shown
-    return Entry(name, WANTED[entry.kind] if is_unsent else entry.kind)
+    return replace(entry, name=name, kind=WANTED[entry.kind] if is_unsent else entry.kind)
 
 
 def _checked_timeout(timeout_s: object) -> float:

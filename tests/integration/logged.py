@@ -80,6 +80,7 @@ def event(days: float = 0.0, **changes: Any) -> dict[str, Any]:
         "called": None,
         "outcome": None,
         "recorded_at": None,
+        "durations_ms": None,
         **changes,
     }
 

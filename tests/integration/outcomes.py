@@ -66,8 +66,10 @@ def said(
     final: bool = True,
     found: Iterable[str] = (),
     after: float = 1.0,
+    durations: Mapping[str, float] | None = None,
 ) -> ReceivedReport:
-    entries = tuple(Entry(name, kind) for name, kind in kinds.items())  # type: ignore[arg-type]
+    took = durations or {}
+    entries = tuple(Entry(name, kind, took.get(name)) for name, kind in kinds.items())  # type: ignore[arg-type]
     report = Report(of.event_id, entries, tuple(tool(name, 0.0) for name in found), final)
     return ReceivedReport(of, report, of.at + after)
 

@@ -281,6 +281,7 @@ REPORTS = {
     "tool_rollups": (*SUMS, REBUILD),
     "latency_rollups": (*SUMS, REBUILD),
     "degraded_rollups": (*SUMS, REBUILD),
+    "duration_rollups": (*SUMS, REBUILD),
     "learning_state": (REBUILD,),
     "sessions": ("events sessions list",),
     "changes": ("registry changes",),

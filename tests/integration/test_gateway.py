@@ -40,7 +40,7 @@ from tests.integration.gateways import (
     write_configuration,
 )
 from tests.ports import free_port, refusing_port
-from toolroll import Context, PageMapping, Registry, Rule
+from toolroll import Context, Observer, OutcomeReport, PageMapping, Registry, Rule
 from toolroll.cli import main
 from toolroll.gateway import connection, mcp_versions
 from toolroll.gateway.caller import Caller
@@ -102,6 +102,35 @@ def test_a_call_after_a_search_teaches_the_next_search(tmp_path):
             assert await client.call("mail_fail") == ("it went wrong", True)
             await until(lambda: sum(roll.counters().outcomes.values()) == 2)
             assert dict(roll.counters().outcomes) == {"succeeded": 1, "failed": 1}
+
+    run(go)
+
+
+def test_the_outcome_of_a_call_says_how_long_the_server_took(tmp_path):
+    reports: list[OutcomeReport] = []
+
+    class Heard(Observer):
+        def on_report(self, report):
+            reports.append(report)
+
+    tools = [tool("send", "Send an e-mail"), tool("fail", "Delivers a letter by post")]
+
+    async def go():
+        async with gateway_over(tmp_path, {"mail": scripted(tools=tools)}, mode="search") as (
+            gateway,
+            client,
+        ):
+            gateway.catalog.roll.observe(Heard())
+            await client.call("search_tools", {"queries": ["tell Ann about the party"]})
+            began = time.perf_counter()
+            await client.call("mail_send")
+            await client.call("search_tools", {"queries": ["a letter to Ann"]})
+            await client.call("mail_fail")
+            spent_ms = 1e3 * (time.perf_counter() - began)
+            await until(lambda: len(reports) >= 2)
+            durations = [one.durations_ms for one in reports if one.outcomes]
+            assert [list(one) for one in durations] == [["mail_send"], ["mail_fail"]]
+            assert all(0 < took <= spent_ms for one in durations for took in one.values())
 
     run(go)
 

@@ -13,13 +13,16 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
 from tests.integration.logged import event, outcome, write, write_events
+from tests.integration.outcomes import exposure, said
 from toolroll import Context, Toolroll
 from toolroll.errors import StoreUnavailable
 from toolroll.registry.analytics.metrics import metrics
+from toolroll.registry.analytics.tool_calls import tool_calls
 from toolroll.registry.analytics.window import Window
 from toolroll.registry.events.ingest import ingest
 from toolroll.registry.events.inspection import Inspection
 from toolroll.registry.events.maintenance import drop_old_months, rebuild
+from toolroll.registry.events.rows import instant
 from toolroll.registry.registry import Registry
 from toolroll.registry.store import partitions, schema, tables
 from toolroll.registry.store.database import Database
@@ -30,7 +33,7 @@ DATA = Path(__file__).parents[1] / "data"
 DISTRIBUTED = {
     *("selection_events", "outcomes", "open_events", "sessions", "learning_state", "learned_checkpoints"),
     *("arm_statistics", "reporter_counts"),
-    *("selection_rollups", "tool_rollups", "latency_rollups", "degraded_rollups"),
+    *("selection_rollups", "tool_rollups", "latency_rollups", "degraded_rollups", "duration_rollups"),
 }
 # Tables that every node of a cluster has whole: the registry, which all organisations share and few write,
 # and what belongs to no organisation.
@@ -187,6 +190,8 @@ def test_a_database_of_the_first_schema_keeps_all_its_rows(empty_url: str) -> No
     opened = {"event_id": "e", "org": "acme", "closes_at": now, "exposure": {}}
     rows = [event(days, called={"find": "succeeded"}, outcome="succeeded") for days in (0, 40, 80)]
     rows.append(event(at=now))
+    for row in rows:
+        del row["durations_ms"]  # no column of the first schema
     with database.recording() as connection:
         connection.execute(sa.insert(tables.registry_state), state)
         for org in ("acme",):
@@ -219,5 +224,54 @@ def test_a_database_of_the_first_schema_keeps_all_its_rows(empty_url: str) -> No
     assert rebuild(database)["acme"] > 0  # as the command does after an upgrade
     assert metrics(database, Window())["logged"] == 4
     ingest(database, [{**event(), "tools": []}], [])
+    assert set(rebuild(database).values()) == {0}
+    database.close()
+
+
+def without_durations(url: str) -> None:
+    """Makes a database of today one of schema 0003."""
+    database = Database.open(url, create=True, migrate=True)
+    with database.recording() as connection:
+        connection.execute(sa.text("DROP TABLE duration_rollups"))
+        for name in ("selection_events", "outcomes"):
+            connection.execute(sa.text(f"ALTER TABLE {name} DROP COLUMN durations_ms"))
+        connection.execute(sa.text(f"UPDATE {schema.VERSION_TABLE} SET version_num = '0003'"))
+    database.close()
+
+
+@pytest.mark.filterwarnings("ignore:Did not recognize type 'vector'")
+def test_a_database_without_durations_gets_them_and_keeps_its_rows(empty_url: str) -> None:
+    without_durations(empty_url)
+    database = Database(schema.Address.of(empty_url))
+    rows = [event(days, called={"find": "succeeded"}, outcome="succeeded") for days in (0, 40, 80)]
+    for row in rows:
+        del row["durations_ms"]
+    write_events(database, *rows, is_added=False)
+    write(database, tables.outcomes, *(outcome(n, n, True) for n in range(1, 6)))
+    with database.recording() as connection:
+        connection.execute(sa.insert(tables.learning_state), {"org": "acme", "seq": 5, "epoch": 0})
+    database.close()
+    database = Database.open(empty_url, create=False, migrate=True)
+    with database.reading() as connection:
+        context = MigrationContext.configure(
+            connection,
+            opts={
+                "version_table": schema.VERSION_TABLE,
+                "include_name": lambda name, kind, _: kind != "table" or name in tables.metadata.tables,
+            },
+        )
+        assert compare_metadata(context, tables.metadata) == []
+        for table, count in ((tables.selection_events, 3), (tables.outcomes, 5)):
+            assert list(connection.scalars(sa.select(table.c.durations_ms))) == [None] * count
+    rebuild(database)
+    now = exposure("e" * 32, "find", at=datetime.now(timezone.utc).timestamp())
+    ingest(
+        database,
+        [{**event(event_id=now.event_id, at=instant(now.at), selected=["find"]), "tools": []}],
+        [said(now, {"find": "failed"}, durations={"find": 250.0})],
+    )
+    (found,) = tool_calls(database, Window())
+    assert (found.calls, found.succeeded, found.failed, found.timed) == (4, 3, 1, 1)
+    assert found.duration_ms["mean"] == 250.0
     assert set(rebuild(database).values()) == {0}
     database.close()

@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
+from itertools import accumulate
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from tests.integration.outcomes import exposure, said
 from toolroll.registry.analytics.metrics import metrics
 from toolroll.registry.analytics.plugin_calls import plugin_calls
 from toolroll.registry.analytics.timeline import timeline
+from toolroll.registry.analytics.tool_calls import tool_calls
 from toolroll.registry.analytics.tools import unused
 from toolroll.registry.analytics.usage import heatmap, hits
 from toolroll.registry.analytics.window import Window
@@ -27,7 +29,7 @@ from toolroll.registry.registry import Registry
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
 from toolroll.registry.store.unreadable_rows import UnreadableRows
-from toolroll.tools import Tool
+from toolroll.tools import Definitions, Tool
 
 ALL = Window()
 ORGS = ("", "acme", "globex")
@@ -59,7 +61,11 @@ def some_batches(seed: int, count: int = 120) -> Iterator[tuple[list[dict[str, A
         for _ in range(draws.choice([0, 0, 1, 1, 2, 3])):
             kinds = {name: draws.choice(CALLED) for name in draws.sample(shown, draws.randrange(3))}
             report = said(
-                one, kinds, final=draws.random() < 0.7, after=draws.choice([1.0, 50.0, 40 * 86_400.0])
+                one,
+                kinds,
+                final=draws.random() < 0.7,
+                after=draws.choice([1.0, 50.0, 40 * 86_400.0]),
+                durations={name: draws.lognormvariate(4, 2) for name in kinds if draws.random() < 0.6},
             )
             reports.append(
                 ReceivedReport(report.exposure, report.report, report.at, is_logged=draws.random() < 0.5)
@@ -235,6 +241,58 @@ def test_plugins_and_tools_of_an_organisation_are_told_by_sums(database: Databas
     assert unused(database, Window("acme"))["events"] == round(sum(map(weight, rows)))
 
 
+@pytest.mark.parametrize("seed", [12, 13])
+def test_durations_by_sums_are_those_of_the_events_that_are_there(database: Database, seed: int) -> None:
+    fill(database, seed)
+    rows = [row for row in rows_of_events(database) if row["durations_ms"]]
+    took: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for row in rows:
+        for name, duration_ms in row["durations_ms"].items():
+            assert name in row["called"]
+            took.setdefault((row["org"], name), []).append((duration_ms, weight(row)))
+    found = {(each.org, each.tool): each for each in tool_calls(database, ALL, limit=1_000)}
+    assert took.keys() == {key for key, each in found.items() if each.timed}
+    for key, times in took.items():
+        each, number = found[key], sum(count for _, count in times)
+        p95 = next(time for time, rank in by_rank(times) if rank >= 0.95 * number - 1e-9)
+        assert each.timed == round(number)
+        assert each.duration_ms["mean"] == pytest.approx(
+            sum(time * count for time, count in times) / number, rel=1e-3, abs=0.001
+        )
+        assert each.duration_ms["p95"] == pytest.approx(p95, rel=0.065)
+    order = [each.duration_ms["p95"] or 0.0 for each in tool_calls(database, ALL, by="p95")]
+    assert order == sorted(order, reverse=True)
+
+
+def by_rank(times: Sequence[tuple[float, float]]) -> Iterator[tuple[float, float]]:
+    """Times in ascending order, and how many are at most as long."""
+    ordered = sorted(times)
+    return zip([time for time, _ in ordered], accumulate(count for _, count in ordered), strict=True)
+
+
+def test_a_plugins_durations_are_those_of_its_tools(database_url: str, database: Database) -> None:
+    tools = [Tool("quick", "is quick"), Tool("slow", "takes its time"), Tool("untimed", "was never measured")]
+    with Registry.open(database_url, actor="ada") as registry:
+        registry.sync(Definitions(tuple(tools)), plugin="clock")
+    for at in range(20):
+        one = exposure(f"{at:032x}", "quick", "slow", "untimed", org="acme", at=BEGIN.timestamp())
+        kinds = {"quick": "succeeded", "slow": "failed" if at < 5 else "succeeded", "untimed": "called"}
+        ingest(
+            database,
+            [event(event_id=one.event_id, at=BEGIN, selected=list(kinds), tools=[])],
+            [said(one, kinds, durations={"quick": 10.0, "slow": 1_000.0})],
+        )
+    (found,) = plugin_calls(database, ALL)
+    assert (found.org, found.plugin, found.calls, found.failed, found.timed) == ("", "clock", 60, 5, 40)
+    assert found.duration_ms["mean"] == pytest.approx(505.0)
+    assert found.duration_ms["p95"] == pytest.approx(1_000.0, rel=0.065)
+    assert [tool["name"] for tool in found.slow] == ["slow", "quick"]
+    assert [tool["name"] for tool in found.failing] == ["slow"]
+    assert plugin_calls(database, Window(since=BEGIN + timedelta(days=1))) == ()
+
+
 @pytest.mark.parametrize("latency", [0.0, 1e-9, 0.5, 1.0, 67.3, 1e3, 123_456.7, 1e12])
 def test_a_bucket_is_within_a_hundredth_of_its_latencies(latency: float) -> None:
     assert rollups.latency_of(rollups.bucket_of(latency)) == pytest.approx(max(latency, 1e-3), rel=0.008)
+    bucket = rollups.bucket_of(latency, rollups.DURATION_STEPS)
+    assert rollups.duration_of(bucket) == pytest.approx(max(latency, 1e-3), rel=0.063)

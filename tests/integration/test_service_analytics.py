@@ -121,15 +121,24 @@ def test_calls_of_plugins_are_those_of_the_window_and_the_organisation(
         roll.select(MESSAGE, context)  # has the organisation's own catalog built
         roll.refresh()
         picked = roll.select(MESSAGE, context)
-        roll.record(picked, {"globex_fax": False, "ping": True})
+        slow = {"globex_fax": {"succeeded": False, "duration_ms": 2_000}, "ping": True}
+        roll.record(picked, slow)  # type: ignore[arg-type]
     send = {"name": "send_mail", "calls": 4, "failed": 1}
     (mail,) = ask("/plugins/calls", "acme")["plugins"]
+    unknown = {"timed": 0, "duration_ms": {"mean": None, "p95": None}, "slow": []}
     assert mail == {
-        "org": "", "plugin": "mail", "calls": 4, "succeeded": 3, "failed": 1, "failing": [send]
+        "org": "", "plugin": "mail", "calls": 4, "succeeded": 3, "failed": 1, "failing": [send], **unknown
     }  # fmt: skip
     calls = {(each["org"], each["plugin"]): each for each in ask("/plugins/calls")["plugins"]}
     assert calls["", "mail"] == {**mail, "calls": 5, "succeeded": 4}  # ping for Globex, too
     assert calls["globex", "own"]["failing"] == [{"name": "globex_fax", "calls": 1, "failed": 1}]
+    assert calls["globex", "own"]["duration_ms"]["mean"] == 2_000
+    assert [tool["name"] for tool in calls["globex", "own"]["slow"]] == ["globex_fax"]
+    slowest, *_ = ask("/analytics/tools?by=p95")["tools"]
+    assert (slowest["org"], slowest["tool"], slowest["timed"]) == ("globex", "globex_fax", 1)
+    assert slowest["duration_ms"]["p95"] == pytest.approx(2_000, rel=0.063)
+    assert {each["org"] for each in ask("/analytics/tools", "acme")["tools"]} == {"acme"}
+    ask("/analytics/tools?by=age", status=422)
     assert ask("/plugins/calls?since=2999-01-01T00:00:00Z")["plugins"] == []
     ask("/plugins/calls?org=globex", "acme", 403)
 

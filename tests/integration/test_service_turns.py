@@ -6,11 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 pytest.importorskip("fastapi")
 
+from tests.integration.outcomes import eventually
 from tests.integration.served import Served, served
 from toolroll.registry.registry import Registry
+from toolroll.registry.store import tables
 from toolroll.rules import Rule
 from toolroll.tools import Tool
 
@@ -68,6 +71,26 @@ def test_an_outcome_counts_once_however_often_it_is_reported(acme):
         assert (first["counted"], first["event_id"]) == (1, selection["event_id"])
         again = acme("POST", "/outcomes", report)
         assert (again["counted"], again["pending"]) == (0, {"get_forecast": "repeated"})
+
+
+def test_outcomes_say_how_long_calls_took(acme, service):
+    took = {"get_forecast": {"succeeded": True, "duration_ms": 84.5}}
+    selection = acme("POST", "/select", RAIN)
+    acme("POST", "/outcomes", {"selection": selection["event_id"], "called": took})
+    acme("POST", "/sessions/talk/select", RAIN)
+    used = {"get_forecast": {"succeeded": False, "duration_ms": 1_000}}
+    assert acme("POST", "/sessions/talk/used", {"called": used}) == {"refused": []}
+    eventually(lambda: durations(service) == [{"get_forecast": 84.5}, {"get_forecast": 1_000}])
+    for wrong in (-1, "x", 1e9):
+        called = {"get_forecast": {"succeeded": True, "duration_ms": wrong}}
+        acme("POST", "/outcomes", {"selection": selection["event_id"], "called": called}, 422)
+
+
+def durations(service: Served) -> list[dict[str, float]]:
+    """Of all outcomes with some, the shortest first."""
+    with service.registry.database.reading() as connection:
+        found = [took for took in connection.scalars(sa.select(tables.outcomes.c.durations_ms)) if took]
+    return sorted(found, key=lambda took: sum(took.values()))
 
 
 def test_another_organisation_reports_on_no_selection(service, keys, acme):

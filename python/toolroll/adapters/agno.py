@@ -134,14 +134,16 @@ def _report(agent: Any, run_context: Any, function_name: str, function_call: Any
         return function_call(**arguments)
     if (refusal := turn.refusal(function_name)) is not None:  # policy has changed since
         return refusal
+    call = f"{function_name} {id(arguments)}"
+    turn.begin(call)
     try:
         result = function_call(**arguments)
     except BaseException as error:
-        turn.report(function_name, _worked_after(error))
+        turn.report(function_name, _worked_after(error), turn.took(call))
         raise
     if inspect.isawaitable(result):
         return _areport(turn, function_name, result)
-    turn.report(function_name, not failed_by_text(result))
+    turn.report(function_name, not failed_by_text(result), turn.took(call))
     return result
 
 

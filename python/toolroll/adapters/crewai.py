@@ -121,8 +121,17 @@ def _turn_of(call: Any) -> AgentTurn | None:
 
 def _check(call: Any) -> bool | None:
     """A hook before each call of any agent: False stops it."""
-    turn = _turn_of(call)
-    return None if turn is None or turn.refusal(call.tool_name) is None else False
+    if (turn := _turn_of(call)) is None:
+        return None
+    if turn.refusal(call.tool_name) is not None:
+        return False
+    turn.begin(_key(call))
+    return None
+
+
+def _key(call: Any) -> str:
+    """Tells calls apart that run at once: CrewAI gives them no ids, and runs each in a thread."""
+    return f"{call.tool_name} {threading.get_ident()}"
 
 
 def _report(call: Any) -> None:
@@ -131,7 +140,8 @@ def _report(call: Any) -> None:
     result = call.raw_tool_result
     if turn is None or (isinstance(result, str) and result.startswith(_NOT_RUN)):
         return
-    turn.report(call.tool_name, not (isinstance(result, ToolFailure) or failed_by_text(result)))
+    worked = not (isinstance(result, ToolFailure) or failed_by_text(result))
+    turn.report(call.tool_name, worked, turn.took(_key(call)))
 
 
 register_before_tool_call_hook(_check)

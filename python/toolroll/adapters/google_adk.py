@@ -87,7 +87,10 @@ class ToolSelectionPlugin(BasePlugin):  # type: ignore[misc]
         turn = await self._called_in(tool, tool_context)
         # ADK makes a bare tool of an unknown name. Its own answer would list all tools.
         refusal = await turn.arefusal(tool.name, unknown=type(tool) is BaseTool)
-        return None if refusal is None else {"error": refusal}
+        if refusal is not None:
+            return {"error": refusal}
+        turn.begin(tool_context.function_call_id)
+        return None
 
     async def after_tool_callback(self, *, tool: Any, tool_args: Any, tool_context: Any, result: Any) -> None:
         """Reports a call that returned; a result with `error` or a status that says so has failed."""
@@ -100,8 +103,9 @@ class ToolSelectionPlugin(BasePlugin):  # type: ignore[misc]
         self._waiting.discard(turn)
         answer = tool_context.tool_confirmation
         is_rejected = answer is not None and not answer.confirmed
+        took = turn.took(tool_context.function_call_id)
         if not is_rejected and await turn.arefusal(tool.name) is None:
-            await turn.areport(tool.name, _worked(result))
+            await turn.areport(tool.name, _worked(result), took)
 
     async def on_tool_error_callback(
         self, *, tool: Any, tool_args: Any, tool_context: Any, error: BaseException
@@ -109,7 +113,8 @@ class ToolSelectionPlugin(BasePlugin):  # type: ignore[misc]
         """Reports a call that raised an exception."""
         turn = await self._called_in(tool, tool_context)
         turn.reported.add(tool_context.function_call_id)  # a plugin may make a result of it
-        await turn.areport(tool.name, False if isinstance(error, Exception) else None)
+        took = turn.took(tool_context.function_call_id)
+        await turn.areport(tool.name, False if isinstance(error, Exception) else None, took)
 
     async def after_agent_callback(self, *, agent: Any, callback_context: Any) -> None:
         """The agent is through with the message, and the turn with it, unless a call waits for a person."""

@@ -146,7 +146,9 @@ class ReportingHooks(AgentHooks[Any]):  # type: ignore[misc]
             await self.inner.on_handoff(context, agent, source)
 
     async def on_tool_start(self, context: Any, agent: Any, tool: Any) -> None:
-        """Hands it on."""
+        """Notes when the call begins."""
+        if (call := _call_id(context)) and (turn := self._agent.turn(context)) is not None:
+            turn.begin(call)
         if self.inner is not None:
             await self.inner.on_tool_start(context, agent, tool)
 
@@ -156,7 +158,7 @@ class ReportingHooks(AgentHooks[Any]):  # type: ignore[misc]
         if worked and isinstance(result, str):
             worked = not (result.startswith(_FAILED) or failed_by_text(result))
         if isinstance(tool, FunctionTool) and (turn := self._agent.turn(context)) is not None:
-            await turn.areport(tool.name, worked)
+            await turn.areport(tool.name, worked, turn.took(_call_id(context)))
         if self.inner is not None:
             await self.inner.on_tool_end(context, agent, tool, result)
 
@@ -169,6 +171,11 @@ class ReportingHooks(AgentHooks[Any]):  # type: ignore[misc]
         """Hands it on."""
         if self.inner is not None:
             await self.inner.on_llm_end(context, agent, response)
+
+
+def _call_id(context: Any) -> str:
+    """The id of the call that a hook is about; "" in versions of the SDK that do not tell."""
+    return getattr(context, "tool_call_id", None) or ""
 
 
 def run_config(config: RunConfig | None = None) -> RunConfig:

@@ -82,14 +82,18 @@ class ToolSelection:
 
     async def check(self, event: BeforeToolCallEvent) -> None:
         """Cancels the call of a tool that was not sent."""
-        turn = self._turn()
-        if turn is not None and (text := await turn.arefusal(event.tool_use["name"])) is not None:
+        if (turn := self._turn()) is None:
+            return
+        if (text := await turn.arefusal(event.tool_use["name"])) is not None:
             event.cancel_tool = text
+        else:
+            turn.begin(event.tool_use["toolUseId"])
 
     async def report(self, event: AfterToolCallEvent) -> None:
         """Reports what came of a call."""
         if (turn := self._turn()) is not None and not event.cancel_message:
-            await turn.areport(event.tool_use["name"], event.result.get("status") != "error")
+            worked = event.result.get("status") != "error"
+            await turn.areport(event.tool_use["name"], worked, turn.took(event.tool_use["toolUseId"]))
 
     async def end(self, event: AfterInvocationEvent) -> None:
         """Closes the turn, unless the agent waits for a person."""

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -34,6 +35,7 @@ from toolroll.formats.sources.fields import FieldError
 from toolroll.formats.sources.hosted import is_hosted
 from toolroll.formats.sources.lenient import group_in, name_in
 from toolroll.formats.sources.objects import described
+from toolroll.learning.outcomes import LONGEST_MS, CallReport
 from toolroll.roll import LONGEST_SESSION, Toolroll
 from toolroll.selection.selection import Selection
 from toolroll.sessions.session import Session
@@ -54,6 +56,7 @@ _HANDED_ON: Mapping[str, Any] = {"type": "handed_on"}  # stands for an object of
 _MOST_BEFORE = 16  # messages before the user's last one that are read
 _MOST_USERS = 2  # messages of the user among them that a selection reads
 _MOST_CALLED = 8  # tools called before that stay, as many as a session keeps
+_MOST_BEGUN = 256  # calls of a turn that run at once
 
 
 class ToolSelector:
@@ -399,6 +402,7 @@ class AgentTurn:
         self.identity: tuple[Any, ...] = ()
         self.asked = (-1, "")  # the user's message, and its place among the messages
         self.reported: set[str] = set()  # ids of calls, by `report_results`
+        self._begun: dict[str, float] = {}  # call → when it began, by `begin`
         self._is_over = self._has_reports = False
         self._tools: tuple[Selection, _ListedTools, tuple[Any, ...]] | None = None
 
@@ -477,31 +481,45 @@ class AgentTurn:
             return str(error)
         return None
 
-    def report(self, name: str, worked: bool | None) -> bool:
+    def begin(self, call: str) -> None:
+        """Notes that a call begins, for frameworks that tell of its begin and of its end. call: its id."""
+        if len(self._begun) < _MOST_BEGUN:  # calls that never end must not fill the memory
+            self._begun[call] = time.perf_counter()
+
+    def took(self, call: str) -> float | None:
+        """Milliseconds since `begin` of this call, for `report`; None if nobody told of its begin."""
+        began = self._begun.pop(call, None)
+        return None if began is None else _ms_since(began)
+
+    def report(self, name: str, worked: bool | None, duration_ms: float | None = None) -> bool:
         """Reports a call that ran: True, False, or None where that is unknown or no fault of the tool's.
+
+        duration_ms: how long it took, if that was measured.
 
         Returns whether it counts: a tool that was not offered counts for nothing. A store that is away is
         logged, and stops no agent.
         """
         if not self._counts(name):
             return False
+        call = (name, CallReport(succeeded=worked, duration_ms=duration_ms))
         try:
             if self.session is not None:
-                return name not in self.session.used([(name, worked)])
-            self.roll.record(self.shown, [(name, worked)], final=False)
+                return name not in self.session.used([call])
+            self.roll.record(self.shown, [call], final=False)
         except Unavailable as error:
             _log.warning("adapter: the outcome of %s was not recorded: %s", name, error)
             return False
         return True
 
-    async def areport(self, name: str, worked: bool | None) -> bool:
+    async def areport(self, name: str, worked: bool | None, duration_ms: float | None = None) -> bool:
         """`report` for an event loop."""
         if not self._counts(name):
             return False
+        call = (name, CallReport(succeeded=worked, duration_ms=duration_ms))
         try:
             if self.session is not None:
-                return name not in await self.session.aused([(name, worked)])
-            await self.roll.arecord(self.shown, [(name, worked)], final=False)
+                return name not in await self.session.aused([call])
+            await self.roll.arecord(self.shown, [call], final=False)
         except Unavailable as error:
             _log.warning("adapter: the outcome of %s was not recorded: %s", name, error)
             return False
@@ -513,19 +531,20 @@ class AgentTurn:
 
     @contextmanager
     def call(self, name: str) -> Iterator[CallOutcome]:
-        """Reports what came of the call that runs inside; `worked` of the value may be set there.
+        """Reports what came of the call that runs inside, and how long it took; `worked` may be set there.
 
         An exception is a failure, unless `worked` was set to None before, and goes on its way. A call that is
         cancelled is unknown. If the framework suspends the call by an exception, nothing is reported.
         """
-        outcome = CallOutcome()
+        outcome, began = CallOutcome(), time.perf_counter()
         try:
             yield outcome
         except BaseException as error:
             if not self.is_suspended(error):
-                self.report(name, outcome.after(error))
+                took = _ms_since(began) if isinstance(error, Exception) else None
+                self.report(name, outcome.after(error), took)
             raise
-        self.report(name, outcome.worked)
+        self.report(name, outcome.worked, _ms_since(began))
 
     def acall(self, name: str) -> _AsyncCall:
         """`call` for an event loop, in an `async with`."""
@@ -625,17 +644,23 @@ class _AsyncCall:
         self._turn, self._name, self._outcome = turn, name, CallOutcome()
 
     async def __aenter__(self) -> CallOutcome:
+        self._began = time.perf_counter()
         return self._outcome
 
     async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         turn = self._turn
         if error is None:
-            await turn.areport(self._name, self._outcome.worked)
+            await turn.areport(self._name, self._outcome.worked, _ms_since(self._began))
         elif isinstance(error, Exception):
             if not turn.is_suspended(error):
-                await turn.areport(self._name, self._outcome.after(error))
+                await turn.areport(self._name, self._outcome.after(error), _ms_since(self._began))
         elif not turn.is_suspended(error):
             turn.report(self._name, None)  # cancelled: nothing may be awaited
+
+
+def _ms_since(began: float) -> float:
+    """Milliseconds since this time of the monotonic clock."""
+    return min(1e3 * (time.perf_counter() - began), LONGEST_MS)
 
 
 class _Step(NamedTuple):

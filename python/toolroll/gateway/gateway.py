@@ -32,6 +32,7 @@ from toolroll.gateway.sign_in import Accounts
 from toolroll.gateway.tool_catalog import Route, ToolCatalog
 from toolroll.gateway.tool_names import READ_RESULT, SIGN_IN
 from toolroll.gateway.upstream import Upstream
+from toolroll.learning.outcomes import LONGEST_MS, CallReport
 
 _log = logging.getLogger("toolroll.gateway")
 
@@ -317,7 +318,7 @@ class Gateway:
         upstream = self.upstreams[route.server]
         planned = PlannedCall(caller, tool, upstream.spec, given["arguments"])
         try:
-            result, succeeded = await self._run(planned, upstream, route, params)
+            result, call = await self._run(planned, upstream, route, params)
         except Refused as error:  # a call that was not made says nothing of the search
             return _text(str(error), is_error=True)
         if self._is_of_turn(caller, tool.name):
@@ -325,7 +326,7 @@ class Gateway:
             written = anyio.Event()
             self._unwritten.setdefault(caller.client_key, []).append(written)
             assert self._tasks is not None
-            self._tasks.start_soon(self._record, caller, tool.name, succeeded, written)
+            self._tasks.start_soon(self._record, caller, tool.name, call, written)
         if isinstance(result, Exception):
             raise result
         return result
@@ -399,13 +400,16 @@ class Gateway:
 
     async def _run(
         self, call: PlannedCall, upstream: Upstream, route: Route, params: Json
-    ) -> tuple[Json | Exception, bool | None]:
-        """Makes a call; its result or error, and whether it succeeded, None where that is not known.
+    ) -> tuple[Json | Exception, CallReport]:
+        """Makes a call; its result or error, and what to report of it.
+
+        The duration is the server's: from the request to its answer, without hooks.
 
         Raises:
             Refused: the call was not made.
         """
         began, ending, told = time.perf_counter(), "cancelled", ""
+        asked_at = began
         ran: list[CallHook] = []
         try:
             for hook in self.hooks:
@@ -416,37 +420,38 @@ class Gateway:
             if meta := {key: value for key, value in (params.get("_meta") or {}).items() if _passes(key)}:
                 asked["_meta"] = meta
             wants_progress = "progressToken" in (params.get("_meta") or {})
+            asked_at = time.perf_counter()
             result = await connection.request(
                 "tools/call",
                 asked,
                 asker=call.caller,
                 on_progress=call.caller.incoming.progress if wants_progress else None,
             )
-            succeeded = not result.get("isError", False)
+            report = _report(not result.get("isError", False), asked_at)
             for hook in reversed(ran):
                 result = await hook.after(call, result)
-            ending = "succeeded" if succeeded else "failed"
-            return result, succeeded
+            ending = "succeeded" if report["succeeded"] else "failed"
+            return result, report
         except (Refused, InvalidInput) as error:
             ending, told = "refused", str(error)
             raise Refused(told) from error
         except (Unavailable, TimeoutError) as error:
             ending, told = "unavailable", str(error)
-            return _text(f"{told}. {_advice(error)}", is_error=True), None
+            return _text(f"{told}. {_advice(error)}", is_error=True), {"succeeded": None}
         except ProtocolError as error:
             code, told, _ = error_of(error)
             ending = "failed"
-            return error, None if code in _OF_TRANSPORT else False
+            return error, {"succeeded": None} if code in _OF_TRANSPORT else _report(False, asked_at)
         finally:
             self.call_log.write(call, _ENDINGS[ending], began, told)
 
-    async def _record(self, caller: Caller, name: str, succeeded: bool | None, written: anyio.Event) -> None:
+    async def _record(self, caller: Caller, name: str, call: CallReport, written: anyio.Event) -> None:
         """Reports the outcome of a call. A tool that no search found counts as wanted."""
         try:
             session = await self._session(caller, self._callable(caller.context))
-            if await session.aused({name: succeeded}):
+            if await session.aused({name: call}):
                 await session.aanswer(CALL_TOOL.name, {"name": name})
-                await session.aused({name: succeeded})
+                await session.aused({name: call})
         except Exception as error:  # an outcome that is lost costs no call
             _log.warning("the outcome of %r is not recorded: %s", name, error)
         finally:
@@ -547,6 +552,11 @@ _ENDINGS: Mapping[str, Ending] = {
     "refused": "refused",
     "cancelled": "cancelled",
 }
+
+
+def _report(succeeded: bool, asked_at: float) -> CallReport:
+    """Of a call that the server has answered now."""
+    return {"succeeded": succeeded, "duration_ms": min(1e3 * (time.perf_counter() - asked_at), LONGEST_MS)}
 
 
 def _text(text: str, is_error: bool = False) -> Json:

@@ -1,8 +1,9 @@
 """Exactly-once counting: the part of a report that is new, given the earlier reports about its event.
 
 The state of an event is one outcome for each tool, and whether the event is closed. The same outcome again
-adds nothing, another outcome revises the first, and an event closes once. So retries, duplicates and late
-reports change nothing: the changes always add up to the last outcome reported.
+adds nothing but a duration that was not known, another outcome revises the first, and an event closes once.
+So retries, duplicates and late reports change nothing: the changes always add up to the last outcome
+reported.
 """
 
 from __future__ import annotations
@@ -32,11 +33,13 @@ class ReportedOutcome(NamedTuple):
     Attributes:
         weight: with which it counted.
         at: when it was reported, seconds since the epoch; 0 where reports arrive in their order.
+        duration_ms: how long the call took; None if no report has said it.
     """
 
     kind: Kind
     weight: float
     at: float = 0.0
+    duration_ms: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,12 +110,20 @@ def deduplicate(
         known = said.get(entry.name)
         if known is not None and at < known.at:
             continue
-        if known is not None and known.kind == entry.kind:
+        duration_ms = entry.duration_ms
+        if (
+            known is not None
+            and known.kind == entry.kind
+            and (duration_ms is None or known.duration_ms is not None)
+        ):
             said[entry.name] = known._replace(at=at)
             continue
         weight = weight_of(entry.name) if known is None else known.weight
-        changes.append(Change(tool, None if known is None else known.kind, entry.kind, weight, is_late))
-        said[entry.name] = ReportedOutcome(entry.kind, weight, at)
+        if known is not None and duration_ms is None:  # a correction has none, and the call took as long
+            duration_ms = known.duration_ms
+        before_it = None if known is None else known.kind
+        changes.append(Change(tool, before_it, entry.kind, weight, is_late, duration_ms))
+        said[entry.name] = ReportedOutcome(entry.kind, weight, at, duration_ms)
     closes = report.is_final and not before.closed
     return Step(tuple(changes), closes, EventState(said, before.closed or report.is_final))
 

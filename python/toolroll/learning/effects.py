@@ -60,6 +60,7 @@ class Change(NamedTuple):
         before: None if nothing was reported. after: the outcome now.
         weight: in [0, 1], of this reporter for this tool; the same before and after.
         is_late: whether the report came too late to count.
+        duration_ms: how long the tool's call took, as far as that is known now.
     """
 
     tool: ShownTool
@@ -67,6 +68,7 @@ class Change(NamedTuple):
     after: Kind
     weight: float = 1.0
     is_late: bool = False
+    duration_ms: float | None = None
 
     def effect(self) -> Effect:
         """What the change adds."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict, get_args
 
 from toolroll.argument_checks import items_of
 from toolroll.errors import InvalidInput, quoted
@@ -29,15 +29,41 @@ WANTED: Mapping[Kind, Kind] = {
 }
 NOT_SHOWN: frozenset[str] = frozenset({"wanted_succeeded", "wanted_failed", "wanted", "meant"})
 
-Called: TypeAlias = "Mapping[str, bool | None] | Iterable[str | tuple[str, bool | None]]"
+LONGEST_MS = 86_400_000.0  # a day: a call that takes longer is no call of a turn
+
+
+class _Succeeded(TypedDict):
+    succeeded: bool | None
+
+
+class CallReport(_Succeeded, total=False):
+    """A call with more than its result; a plain mapping in Python and in JSON alike.
+
+    Attributes:
+        succeeded: True, False, or None if that is unknown or not the tool's fault.
+        duration_ms: how long the tool's call took, in milliseconds; None or absent if nobody measured it.
+    """
+
+    duration_ms: float | None
+
+
+CallResult: TypeAlias = "bool | CallReport | None"
+Called: TypeAlias = "Mapping[str, CallResult] | Iterable[str | tuple[str, CallResult]]"
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The outcome of one tool."""
+    """The outcome of one tool.
+
+    Attributes:
+        name: the tool's.
+        kind: what came of it.
+        duration_ms: how long its call took; None if nobody measured it.
+    """
 
     name: str
     kind: Kind
+    duration_ms: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +87,7 @@ class Report:
         return {
             "event_id": self.event_id,
             "entries": [[entry.name, entry.kind] for entry in self.entries],
+            "durations_ms": durations_of(self.entries),
             "found": [tool.to_record() for tool in self.found],
             "is_final": self.is_final,
         }
@@ -68,11 +95,39 @@ class Report:
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Report:
         """From what `to_record` made. Raises KeyError, TypeError or ValueError for anything else."""
-        entries = tuple(Entry(name, kind) for name, kind in record["entries"])
+        durations = read_durations(record.get("durations_ms"))
+        entries = tuple(Entry(name, kind, durations.get(name)) for name, kind in record["entries"])
         if not KINDS.issuperset(entry.kind for entry in entries):
             raise ValueError(f"outcome of an unknown kind in {quoted(record['entries'])}")
         found = tuple(ShownTool.from_record(tool) for tool in record["found"])
         return cls(record["event_id"], entries, found, bool(record["is_final"]))
+
+
+def durations_of(entries: Iterable[Entry]) -> dict[str, float]:
+    """Tool → how long its call took, of those whose duration is known."""
+    return {entry.name: entry.duration_ms for entry in entries if entry.duration_ms is not None}
+
+
+def read_durations(record: Any) -> dict[str, float]:
+    """Tool → how long its call took, from what `durations_of` made; None is an older record.
+
+    Raises TypeError or ValueError for anything else.
+    """
+    if record is None:
+        return {}
+    if not isinstance(record, Mapping):
+        raise TypeError(f"durations are {quoted(record)}, must map names of tools to milliseconds")
+    for name, duration_ms in record.items():
+        if not is_duration(duration_ms):
+            raise ValueError(f"duration of {quoted(name)} is {quoted(duration_ms)}")
+    return {name: float(duration_ms) for name, duration_ms in record.items()}
+
+
+def is_duration(value: object) -> bool:
+    """Whether it is a number of milliseconds from 0 to a day."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    return 0 <= value <= LONGEST_MS  # which NaN is not
 
 
 def read_called(
@@ -82,9 +137,10 @@ def read_called(
 ) -> tuple[Entry, ...]:
     """The outcomes that a caller reports, one entry for each tool.
 
-    called: name → whether it succeeded; None if that is unknown or not the tool's fault. A list of names
-        means that all succeeded. A list of pairs has one for each call; of several calls of one tool the last
-        with a known result counts, so that a call that was tried again is no failure.
+    called: name → whether it succeeded; None if that is unknown or not the tool's fault; or a `CallReport`,
+        which also has the duration. A list of names means that all succeeded. A list of pairs has one for
+        each call; of several calls of one tool the last with a known result counts, so that a call that was
+        tried again is no failure.
     wanted: the same for tools that were not shown and that a search found.
     corrected: name → the tool that should have been called instead, or None if nobody said which; a list of
         names means None for each.
@@ -93,6 +149,7 @@ def read_called(
         InvalidInput: an argument is of the wrong type, or a tool is in two of them.
     """
     entries: dict[str, Kind] = {}
+    durations: dict[str, float | None] = {}
 
     def add(what: str, name: object, kind: Kind) -> None:
         if not isinstance(name, str) or not name:
@@ -102,14 +159,11 @@ def read_called(
                 f"{what}: tool {quoted(name)} is also reported as {entries[name]!r}; report one"
             )
 
-    for name, succeeded in _read("called", called).items():
-        add("called", name, "called" if succeeded is None else "succeeded" if succeeded else "failed")
-    for name, succeeded in _read("wanted", wanted).items():
-        add(
-            "wanted",
-            name,
-            "wanted" if succeeded is None else "wanted_succeeded" if succeeded else "wanted_failed",
-        )
+    for what, calls in (("called", _read("called", called)), ("wanted", _read("wanted", wanted))):
+        for name, (succeeded, duration_ms) in calls.items():
+            kind: Kind = "called" if succeeded is None else "succeeded" if succeeded else "failed"
+            add(what, name, kind if what == "called" else WANTED[kind])
+            durations[name] = duration_ms
     if isinstance(corrected, (str, bytes)) or not isinstance(corrected, Iterable):
         raise InvalidInput(
             f"corrected: is {quoted(corrected)}, must map the wrong tool to the right one, or None"
@@ -128,27 +182,49 @@ def read_called(
         if meant is not None and entries.get(meant) not in ("succeeded", "failed", "called"):
             entries.pop(meant, None)
             add("corrected", meant, "meant")
-    return tuple(Entry(name, kind) for name, kind in entries.items())
+    return tuple(Entry(name, kind, durations.get(name)) for name, kind in entries.items())
 
 
-def _read(what: str, said: object) -> Mapping[str, bool | None]:
+class _Call(NamedTuple):
+    """What is said of one call."""
+
+    succeeded: bool | None
+    duration_ms: float | None = None
+
+
+def _read(what: str, said: object) -> Mapping[str, _Call]:
     if isinstance(said, Mapping):
-        for name, succeeded in said.items():
-            if succeeded is not None and not isinstance(succeeded, bool):
-                raise InvalidInput(
-                    f"{what}: {quoted(name)} is {quoted(succeeded)}, must be True, False or None (unknown)"
-                )
-        return said
+        return {name: _call(what, name, result) for name, result in said.items()}
     if isinstance(said, (str, bytes)) or not isinstance(said, Iterable):
         raise InvalidInput(f"{what}: is {quoted(said)}, must map names of tools to whether they succeeded")
-    calls: dict[str, bool | None] = {}
+    calls: dict[str, _Call] = {}
     for one in said:
-        name, succeeded = one if isinstance(one, tuple) and len(one) == 2 else (one, True)
+        name, result = one if isinstance(one, tuple) and len(one) == 2 else (one, True)
         if not isinstance(name, str):
             raise InvalidInput(f"{what}: holds {quoted(one)}, must hold names of tools, or (name, succeeded)")
-        if succeeded is not None and not isinstance(succeeded, bool):
-            raise InvalidInput(
-                f"{what}: {quoted(name)} is {quoted(succeeded)}, must be True, False or None (unknown)"
-            )
-        calls[name] = calls.get(name) if succeeded is None else succeeded
+        call, known = _call(what, name, result), calls.get(name)
+        if known is None or known.succeeded is None or call.succeeded is not None:
+            calls[name] = call
     return calls
+
+
+def _call(what: str, name: object, result: object) -> _Call:
+    """A result as callers give it: whether it succeeded, or a `CallReport`."""
+    duration_ms = None
+    if isinstance(result, Mapping):
+        if "succeeded" not in result or not {"succeeded", "duration_ms"}.issuperset(result):
+            raise InvalidInput(
+                f"{what}: {quoted(name)} has {quoted(list(result))}, must have succeeded, and may have "
+                "duration_ms"
+            )
+        duration_ms, result = result.get("duration_ms"), result["succeeded"]
+        if duration_ms is not None and not is_duration(duration_ms):
+            raise InvalidInput(
+                f"{what}: duration_ms of {quoted(name)} is {quoted(duration_ms)}, must be milliseconds "
+                f"from 0 to {LONGEST_MS:,.0f} (a day), or None if nobody measured it"
+            )
+    if result is not None and not isinstance(result, bool):
+        raise InvalidInput(
+            f"{what}: {quoted(name)} is {quoted(result)}, must be True, False or None (unknown)"
+        )
+    return _Call(result, None if duration_ms is None else float(duration_ms))

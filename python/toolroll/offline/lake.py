@@ -58,7 +58,8 @@ class EventFiles:
                 connection.execute(f"SET threads = {threads}")
             if "://" in self.files[0]:
                 connection.register_filesystem(Location(self.files[0], self.options).storage())
-            relation = connection.read_parquet(list(self.files), hive_partitioning=False)
+            # Files of an older version have fewer columns.
+            relation = connection.read_parquet(list(self.files), hive_partitioning=False, union_by_name=True)
             connection.register("every_event", relation)
             conditions = [
                 f"{condition} {literal(value)}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from toolroll.learning.outcomes import Kind
@@ -22,6 +22,7 @@ class OutcomeReport:
             search found it afterwards).
         counted: for how many of these tools the report said something new; 0 for a repetition.
         final: False if more reports on this selection are expected.
+        durations_ms: tool → how long its call took, of those whose reporter measured it.
     """
 
     event_id: str
@@ -29,6 +30,7 @@ class OutcomeReport:
     outcomes: Mapping[str, Kind]
     counted: int
     final: bool
+    durations_ms: Mapping[str, float] = field(default_factory=dict)
 
 
 class Observer(Protocol):

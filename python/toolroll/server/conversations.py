@@ -19,7 +19,7 @@ from toolroll.server.answers import (
 )
 from toolroll.server.bodies import Body, ContextBody, MessageBody, Provider
 from toolroll.server.callers import Caller, Identify, caller_of
-from toolroll.server.outcomes import CalledBody
+from toolroll.server.outcomes import CalledBody, called_of
 from toolroll.server.problems import ProblemRoute
 from toolroll.server.selection_json import selection_json
 from toolroll.sessions.replies import Answer
@@ -48,7 +48,7 @@ class CheckBody(TurnContextBody):
 class UsedBody(TurnContextBody):
     """The tools that the model called, and whether they worked."""
 
-    called: CalledBody = Field(examples=[{"get_forecast": True}])
+    called: CalledBody = Field(examples=[{"get_forecast": {"succeeded": True, "duration_ms": 84.0}}])
 
 
 class SearchBody(TurnContextBody):
@@ -107,7 +107,7 @@ def session_router(roll: Toolroll, identify: Identify = caller_of) -> APIRouter:
     async def used(request: Request, session: str, body: UsedBody) -> UsedAnswer:
         """Reports the tools that the model called in this turn. `refused` were not offered to it."""
         talk = await opened(request, session, body.context, "report")
-        return UsedAnswer(refused=list(await talk.aused(body.called)))
+        return UsedAnswer(refused=list(await talk.aused(called_of(body.called))))
 
     @router.post("/end-turn")
     async def end_turn(request: Request, session: str, body: TurnContextBody) -> IdleAnswer:

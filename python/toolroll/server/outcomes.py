@@ -6,12 +6,35 @@ from fastapi import APIRouter, Request
 from pydantic import Field
 
 from toolroll import Toolroll
+from toolroll.learning.outcomes import Called
 from toolroll.server.answers import OutcomeAnswer
 from toolroll.server.bodies import Body
 from toolroll.server.callers import Identify, caller_of
 from toolroll.server.problems import ProblemRoute
 
-CalledBody = dict[str, bool | None] | tuple[str, ...]
+
+class CallBody(Body):
+    """A call with more than its result."""
+
+    succeeded: bool | None = Field(description="null if it is unknown, or no fault of the tool's.")
+    duration_ms: float | None = Field(
+        None, description="How long the tool's call took, in milliseconds.", examples=[84.0]
+    )
+
+
+CalledBody = dict[str, bool | CallBody | None] | tuple[str, ...]
+
+
+def called_of(body: CalledBody) -> Called:
+    """The same as `Toolroll.record` takes it."""
+    if not isinstance(body, dict):
+        return body
+    return {
+        name: {"succeeded": result.succeeded, "duration_ms": result.duration_ms}
+        if isinstance(result, CallBody)
+        else result
+        for name, result in body.items()
+    }
 
 
 class OutcomeBody(Body):
@@ -19,7 +42,9 @@ class OutcomeBody(Body):
 
     selection: str = Field(description="The selection's event_id, or its receipt.")
     org: str = Field("", description="The organisation of the selection; a key's own if empty.")
-    called: CalledBody = Field((), examples=[{"get_forecast": True}])
+    called: CalledBody = Field(
+        (), examples=[{"get_forecast": {"succeeded": True, "duration_ms": 84.0}, "send_mail": True}]
+    )
     wanted: CalledBody = ()
     corrected: dict[str, str | None] | tuple[str, ...] = ()
     final: bool = True
@@ -41,8 +66,8 @@ def outcome_router(roll: Toolroll, identify: Identify = caller_of) -> APIRouter:
         is_any_org = caller.org is None and not body.org
         done = await roll.arecord(
             body.selection,
-            body.called,
-            wanted=body.wanted,
+            called_of(body.called),
+            wanted=called_of(body.wanted),
             corrected=body.corrected,
             final=body.final,
             reporter=body.reporter,

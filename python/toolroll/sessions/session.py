@@ -26,7 +26,7 @@ from toolroll.formats.meta_tools import (
 )
 from toolroll.learning.deduplication import MOST_FOUND as MOST_WANTED
 from toolroll.learning.exposure import Exposure, ShownTool
-from toolroll.learning.outcomes import WANTED, Called, Entry, Kind, read_called
+from toolroll.learning.outcomes import WANTED, Called, Entry, read_called
 from toolroll.selection.calls import check_call
 from toolroll.selection.engine import Engine, Request, TurnOptions
 from toolroll.selection.selection import Selection
@@ -247,20 +247,20 @@ class Session:
             StoreUnavailable: as `record` of a registry does; what was called counts for the conversation.
         """
         entries = read_called(called)
-        kinds, refused = self._offered(entries)
+        offered, refused = self._offered(entries)
         if refused and self._calls.refresh():  # another process may have offered them
-            kinds, refused = self._offered(entries)
-        self._use(kinds)
+            offered, refused = self._offered(entries)
+        self._use(offered)
         self._save()
         return refused
 
     async def aused(self, called: Called) -> tuple[str, ...]:
         """`used` for an event loop."""
         entries = read_called(called)
-        kinds, refused = self._offered(entries)
+        offered, refused = self._offered(entries)
         if refused and await self._conversations.arefresh(self.context, self._state):
-            kinds, refused = self._offered(entries)
-        await self._arun(lambda: self._use(kinds))
+            offered, refused = self._offered(entries)
+        await self._arun(lambda: self._use(offered))
         await self._asave()
         return refused
 
@@ -537,10 +537,10 @@ class Session:
         self._state.select(self._with_list(selection, now, True), held, self._state.turns)
         return selection
 
-    def _offered(self, entries: Iterable[Entry]) -> tuple[dict[str, Kind], tuple[str, ...]]:
+    def _offered(self, entries: Iterable[Entry]) -> tuple[dict[str, Entry], tuple[str, ...]]:
         """The outcomes of tools that were offered, by own name, and the other names."""
         lookup, granted = self._lookup(), self._calls.granted()
-        kinds: dict[str, Kind] = {}
+        offered: dict[str, Entry] = {}
         refused = []
         for entry in entries:
             own = lookup.own(entry.name)
@@ -549,30 +549,30 @@ class Session:
             if own is None or own not in granted or lookup.get(own) is None:
                 refused.append(entry.name if own is None else own)
             else:
-                kinds[own] = entry.kind
-        return kinds, tuple(refused)
+                offered[own] = replace(entry, name=own)
+        return offered, tuple(refused)
 
-    def _use(self, kinds: dict[str, Kind]) -> None:
+    def _use(self, called: dict[str, Entry]) -> None:
         """Takes note of calls."""
-        if not kinds:
+        if not called:
             return
         visible = self._calls.visible()
-        core = {name for name in kinds if visible.is_core(visible.catalog.tools[visible.catalog.names[name]])}
-        self._state.change(lambda now: now.use(list(kinds), core))
-        self._report(kinds)
+        catalog = visible.catalog
+        core = {name for name in called if visible.is_core(catalog.tools[catalog.names[name]])}
+        self._state.change(lambda now: now.use(list(called), core))
+        self._report(called)
 
-    def _report(self, kinds: dict[str, Kind]) -> None:
+    def _report(self, called: dict[str, Entry]) -> None:
         """Records outcomes with the events that showed the tools, the newest first.
 
         A tool that none has shown was wanted when the newest was made.
         """
-        left, turns = dict(kinds), self._calls.open_turns()
-        shown = [{name: left.pop(name) for name in turn.names if name in left} for turn in turns]
-        for turn, kinds_of in zip(turns, shown, strict=True):
+        left, turns = dict(called), self._calls.open_turns()
+        shown = [[left.pop(name) for name in turn.names if name in left] for turn in turns]
+        for turn, entries in zip(turns, shown, strict=True):
             others = left if turn is turns[0] else {}
             wanted = tuple(dict.fromkeys((*turn.wanted, *others)))[:MOST_WANTED]
-            entries = [Entry(name, kind) for name, kind in kinds_of.items()]
-            entries += [Entry(name, WANTED[kind]) for name, kind in others.items() if name in wanted]
+            entries += [replace(one, kind=WANTED[one.kind]) for name, one in others.items() if name in wanted]
             if not entries:
                 continue
             self._state.change_turn(turn.event_id, partial(_reported, wanted=wanted))

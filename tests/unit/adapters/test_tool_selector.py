@@ -37,12 +37,14 @@ class Reports(Observer):
     def __init__(self) -> None:
         self.selected: list[str] = []
         self.reported: list[tuple[str, dict[str, str], bool]] = []
+        self.durations_ms: list[dict[str, float]] = []
 
     def on_selection(self, selection):
         self.selected.append(selection.event_id)
 
     def on_report(self, report):
         self.reported.append((report.event_id, dict(report.outcomes), report.final))
+        self.durations_ms.append(dict(report.durations_ms))
 
 
 class Suspended(Exception):
@@ -371,6 +373,29 @@ def test_each_call_is_reported_and_the_end_closes_the_turn(selector, reports, co
         ({}, True),
     ]
     assert {one[0] for one in reports.reported} == set(reports.selected)
+
+
+def test_a_call_is_reported_with_how_long_it_took(selector, reports, conversation, monkeypatch):
+    clock = iter(range(1_000))
+    turn = selector.turn(own_tools(), REFUND, conversation=conversation)
+    monkeypatch.setattr(tool_selector.time, "perf_counter", lambda: next(clock) * 0.25)
+    with turn.call("create_refund"):
+        pass
+    with pytest.raises(ValueError), turn.call(turn.names[1]):
+        raise ValueError
+
+    async def later() -> None:
+        async with turn.acall(turn.names[2]):
+            pass
+
+    asyncio.run(later())
+    turn.begin("id")
+    assert turn.took("unknown") is None
+    turn.report(turn.names[3], True, turn.took("id"))
+    monkeypatch.undo()
+    turn.report(turn.names[0], None)
+    assert reports.durations_ms[:4] == [{name: 250.0} for name in turn.names]
+    assert reports.durations_ms[4:] == [{}]
 
 
 def test_a_turn_without_calls_reports_nothing(selector, reports, conversation):

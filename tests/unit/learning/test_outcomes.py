@@ -36,6 +36,42 @@ def test_success_can_be_said_for_each_call_and_the_last_known_result_counts():
         read_called([("a", 1)])
 
 
+def test_a_mapping_in_place_of_the_flag_says_how_long_the_call_took():
+    read = read_called(
+        {"a": {"succeeded": True, "duration_ms": 84}, "b": {"succeeded": False}},
+        wanted={"c": {"succeeded": None, "duration_ms": 0.5}},
+    )
+    assert read == (
+        Entry("a", "succeeded", 84.0),
+        Entry("b", "failed"),
+        Entry("c", "wanted", 0.5),
+    )
+
+
+def test_the_duration_is_that_of_the_call_that_counts():
+    calls = [
+        ("a", {"succeeded": False, "duration_ms": 900.0}),
+        ("a", {"succeeded": True, "duration_ms": 20.0}),
+        ("a", {"succeeded": None, "duration_ms": 1.0}),
+    ]
+    assert read_called(calls) == (Entry("a", "succeeded", 20.0),)
+    assert read_called({"a": calls[0][1]}, corrected=["a"]) == (Entry("a", "corrected", 900.0),)
+
+
+@pytest.mark.parametrize("wrong", [-1, -1e-9, float("nan"), float("inf"), 86_400_001, True, "84", [84]])
+def test_what_is_no_duration_is_refused_with_what_one_is(wrong):
+    with pytest.raises(
+        InvalidInput, match=r"duration_ms of 'a' is .*must be milliseconds from 0 to 86,400,000"
+    ):
+        read_called({"a": {"succeeded": True, "duration_ms": wrong}})
+
+
+@pytest.mark.parametrize("wrong", [{}, {"duration_ms": 3}, {"succeeded": True, "duration": 3}])
+def test_a_mapping_with_other_fields_is_refused(wrong):
+    with pytest.raises(InvalidInput, match=r"'a' has .*must have succeeded, and may have duration_ms"):
+        read_called({"a": wrong})
+
+
 def test_a_correction_says_more_than_the_call():
     assert read_called({"a": True}, corrected={"a": "b"}) == (Entry("a", "corrected"), Entry("b", "meant"))
     assert read_called({"a": True}, corrected=["a"]) == (Entry("a", "corrected"),)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime, timezone
 from typing import Any
 
@@ -212,6 +213,53 @@ def arms(options: WindowOptions, level: str, tool: str | None, limit: int) -> No
         mean=lambda arm: f"{arm.mean:.3f}",
         interval=lambda arm: f"{arm.low:.3f} to {arm.high:.3f}",
     )
+
+
+@analytics.command("tools", example="toolroll events analytics tools --by p95 --since 7d")
+@option("--by", "The order, the highest first.", choices=("calls", "failed", "mean", "p95"), default="calls")
+@option("--limit", "Most lines.", type=POSITIVE, default=100)
+@window_options(since="7d")
+def tools(options: WindowOptions, by: Any, limit: int) -> None:
+    """List how often calls of each tool failed, and how long they took."""
+    with options.report() as (database, unreadable):
+        from toolroll.registry.analytics.tool_calls import tool_calls
+
+        found = tool_calls(database, options.window(), by=by, limit=limit, unreadable=unreadable)
+    _print_calls(options.json, "tools", found, "ORG TOOL", {"by": by, "unreadable": [*unreadable]})
+
+
+@analytics.command("plugins", example="toolroll events analytics plugins --since 24h")
+@window_options(since="7d")
+def plugins(options: WindowOptions) -> None:
+    """List how often calls of each plugin's tools failed, and how long they took.
+
+    The plugins with the most failures come first.
+    """
+    with options.report() as (database, unreadable):
+        from toolroll.registry.analytics.plugin_calls import plugin_calls
+
+        found = plugin_calls(database, options.window(), unreadable)
+    _print_calls(options.json, "plugins", found, "ORG PLUGIN", {"unreadable": [*unreadable]})
+
+
+def _print_calls(as_json: bool, key: str, found: Iterable[Any], columns: str, also: dict[str, Any]) -> None:
+    print_list(
+        as_json,
+        key,
+        found,
+        f"{columns} CALLS SUCCEEDED FAILED MEAN P95 TIMED",
+        also,
+        calls=lambda each: f"{each.calls:,}",
+        succeeded=lambda each: f"{each.succeeded:,}",
+        failed=lambda each: f"{each.failed:,}" + (f" ({each.failed / each.calls:.0%})" if each.calls else ""),
+        mean=lambda each: _milliseconds(each.duration_ms["mean"]),
+        p95=lambda each: _milliseconds(each.duration_ms["p95"]),
+        timed=lambda each: f"{each.timed:,}",
+    )
+
+
+def _milliseconds(time: float | None) -> str | None:
+    return None if time is None else f"{time / 1e3:.3g} s" if time >= 1e3 else f"{time:.3g} ms"
 
 
 @analytics.command("unused", example="toolroll events analytics unused --shown 100")

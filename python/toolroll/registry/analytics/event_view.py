@@ -20,9 +20,9 @@ from toolroll.registry.store.unreadable_rows import UnreadableRows
 MOST = 1_000  # events in one answer
 _LISTED = (
     *("event_id", "org", "at", "session", "page", "tier", "category", "profile", "experiment", "variant"),
-    *("selected", "called", "outcome", "latency_us", "confidence", "degraded"),
+    *("selected", "called", "outcome", "durations_ms", "latency_us", "confidence", "degraded"),
 )
-_REPORT = ("seq", "step", "received_at", "reporter", "closes", "voided_at")
+_REPORT = ("seq", "step", "received_at", "reporter", "closes", "voided_at", "durations_ms")
 
 
 def list_events(

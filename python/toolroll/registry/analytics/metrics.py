@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from toolroll.registry.analytics.rollup_reader import over_rollups, total, whole_hours
+from toolroll.registry.analytics.rollup_reader import bucket_at, over_rollups, total, whole_hours
 from toolroll.registry.analytics.window import Window
 from toolroll.registry.events.rollups import OUTCOMES, latency_of
 from toolroll.registry.store import tables
@@ -16,7 +16,6 @@ from toolroll.registry.store.database import Database
 from toolroll.registry.store.unreadable_rows import Conditions, UnreadableRows
 
 SHARES = (0.5, 0.95, 0.99)  # quantiles of the latency
-_ROUNDING = 1e-9  # sums of weights are rounded
 
 _selections, _latencies, _degraded = (
     tables.selection_rollups,
@@ -125,12 +124,6 @@ def _failures(connection: sa.Connection, where: Conditions) -> dict[str, int]:
 
 
 def _quantiles(buckets: Sequence[tuple[int, float]]) -> dict[str, float | None]:
-    """Quantiles of the latency by nearest rank."""
-    found: dict[str, float | None] = {f"p{share * 100:g}": None for share in SHARES}
-    number = math.fsum(selections for _, selections in buckets)
-    rank, shares = 0.0, [share for share in SHARES if number]
-    for bucket, selections in buckets:
-        rank += selections
-        while shares and rank >= shares[0] * number * (1 - _ROUNDING):
-            found[f"p{shares.pop(0) * 100:g}"] = latency_of(bucket)
-    return found
+    """Quantiles of the latency."""
+    found = {f"p{share * 100:g}": bucket_at(buckets, share) for share in SHARES}
+    return {name: None if bucket is None else latency_of(bucket) for name, bucket in found.items()}

@@ -59,6 +59,7 @@ _SCHEMA = pa.schema(
         ("degraded", pa.list_(pa.string())),
         ("space", pa.string()),
         ("share", pa.float64()),
+        ("durations_ms", pa.map_(pa.string(), pa.float64())),
     ]
 )
 _MESSAGE = [pa.field("message", pa.string()), pa.field("message_form", pa.string())]
@@ -130,7 +131,7 @@ def _table(rows: Sequence[Any], schema: Any) -> Any:
     made = []
     for field in schema:
         values = columns[field.name]
-        if field.name == "called":
+        if pa.types.is_map(field.type):
             values = [None if said is None else list(said.items()) for said in values]
         made.append(_candidates(values) if field.name == "candidates" else pa.array(values, field.type))
     return pa.Table.from_arrays(made, schema=schema)

@@ -1,23 +1,22 @@
-"""How often calls of each plugin's tools succeeded and failed, and which of its tools fail most."""
+"""How often calls of each plugin's tools succeeded and failed, and how long they took."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
 
-from toolroll.registry.analytics.rollup_reader import over_rollups, total
+from toolroll.registry.analytics.tool_calls import CallSums, call_sums
 from toolroll.registry.analytics.window import Window, json_fields
 from toolroll.registry.store import tables
 from toolroll.registry.store.column_kinds import are_readable
 from toolroll.registry.store.database import Database
-from toolroll.registry.store.unreadable_rows import Conditions, UnreadableRows
+from toolroll.registry.store.unreadable_rows import UnreadableRows
 
-_MOST_FAILING = 5  # tools of a plugin in one answer
+_MOST = 5  # failing tools, and slow tools, of a plugin in one answer
 
-_tools, _calls = tables.tools, tables.tool_rollups
+_tools = tables.tools
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +26,10 @@ class PluginCalls:
     Attributes:
         org, plugin: its owner and its name.
         calls, succeeded, failed: numbers of calls; of the others nobody said what came of them.
+        timed: how many of them were measured.
+        duration_ms: `mean` and `p95` of these; None where nobody measured.
         failing: the tools with the most failures, those first: `name`, `calls` and `failed`.
+        slow: the tools with the highest `p95`, those first: `name`, `timed`, `mean` and `p95`.
     """
 
     org: str
@@ -35,19 +37,14 @@ class PluginCalls:
     calls: int
     succeeded: int
     failed: int
+    timed: int
+    duration_ms: dict[str, float | None]
     failing: tuple[dict[str, Any], ...]
+    slow: tuple[dict[str, Any], ...]
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        return {**json_fields(self), "failing": list(self.failing)}
-
-
-@dataclass(frozen=True, slots=True)
-class _ToolCalls:
-    name: str
-    calls: float
-    succeeded: float
-    failed: float
+        return {**json_fields(self), "failing": list(self.failing), "slow": list(self.slow)}
 
 
 def plugin_calls(
@@ -58,32 +55,14 @@ def plugin_calls(
     An organisation's plugin has the calls of that organisation, one of the platform those of all in the
     window, whose first and last hour count as a whole. unreadable: gets sums that cannot be read.
     """
-    columns = _calls.c
-    # Several tools of a plugin may be called in one event, and each call counts.
-    query = (
-        sa.select(
-            columns.org,
-            columns.tool,
-            *(total(columns[name]).label(name) for name in ("called", "succeeded", "failed")),
-        )
-        .where(columns.called > 0)
-        .group_by(columns.org, columns.tool)
-    )
-
-    def read(connection: sa.Connection, where: Conditions) -> Sequence[Any]:
-        return connection.execute(query.where(*where)).all()
-
-    with database.reading() as connection:
-        rows = over_rollups(connection, _calls, window, read, unreadable)
     owners = _owners(database, window)
-    found: dict[tuple[str, str], list[_ToolCalls]] = {}
-    for row in rows:
-        own = (row.org, row.tool)
-        owner = own if own in owners else ("", row.tool)
+    found: dict[tuple[str, str], dict[str, CallSums]] = {}
+    for own, sums in call_sums(database, window, unreadable).items():
+        owner = own if own in owners else ("", own[1])
         if owner in owners:
-            calls = _ToolCalls(row.tool, row.called, row.succeeded, row.failed)
-            found.setdefault((owner[0], owners[owner]), []).append(calls)
-    counted = (_of_plugin(org, plugin, tools) for (org, plugin), tools in found.items())
+            by_tool = found.setdefault((owner[0], owners[owner]), {})
+            by_tool.setdefault(own[1], CallSums()).add(sums)
+    counted = (_of_plugin(org, plugin, by_tool) for (org, plugin), by_tool in found.items())
     return tuple(sorted(counted, key=lambda each: (-each.failed, -each.calls, each.org, each.plugin)))
 
 
@@ -98,23 +77,23 @@ def _owners(database: Database, window: Window) -> dict[tuple[str, str], str]:
     return {(row.org, row.name): row.plugin for row in rows}
 
 
-def _of_plugin(org: str, plugin: str, rows: Sequence[_ToolCalls]) -> PluginCalls:
-    """Adds up the rows: a tool of the platform has one for each organisation."""
-    by_tool: dict[str, list[_ToolCalls]] = {}
-    for row in rows:
-        by_tool.setdefault(row.name, []).append(row)
-    failing: list[tuple[int, str, int]] = []
-    for name, of in by_tool.items():
-        if failed := round(sum(row.failed for row in of)):
-            failing.append((-failed, name, round(sum(row.calls for row in of))))
+def _of_plugin(org: str, plugin: str, by_tool: dict[str, CallSums]) -> PluginCalls:
+    every, failing, slow = CallSums(), list[dict[str, Any]](), list[dict[str, Any]]()
+    for name, sums in by_tool.items():
+        every.add(sums)
+        counts, took = sums.counts(), sums.duration_ms()
+        if counts["failed"]:
+            failing.append({"name": name, "calls": counts["calls"], "failed": counts["failed"]})
+        if took["p95"] is not None:
+            slow.append({"name": name, "timed": round(sums.timed), **took})
+    failing.sort(key=lambda tool: (-tool["failed"], tool["name"]))
+    slow.sort(key=lambda tool: (-tool["p95"], tool["name"]))
     return PluginCalls(
         org,
         plugin,
-        round(sum(row.calls for row in rows)),
-        round(sum(row.succeeded for row in rows)),
-        round(sum(row.failed for row in rows)),
-        tuple(
-            {"name": name, "calls": calls, "failed": -less}
-            for less, name, calls in sorted(failing)[:_MOST_FAILING]
-        ),
+        **every.counts(),
+        timed=round(every.timed),
+        duration_ms=every.duration_ms(),
+        failing=tuple(failing[:_MOST]),
+        slow=tuple(slow[:_MOST]),
     )

@@ -5,7 +5,8 @@ Reports begin and end with whole hours: the first hour and the last one count as
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Any, TypeVar
@@ -17,6 +18,8 @@ from toolroll.registry.events.rollups import DAY, HOUR, UNIT, day_of, first_whol
 from toolroll.registry.store.unreadable_rows import Conditions, UnreadableRows, over_readable
 
 T = TypeVar("T")
+
+_ROUNDING = 1e-9  # sums of weights are rounded
 
 
 def whole_hours(window: Window) -> Window:
@@ -61,6 +64,19 @@ def _cells(table: sa.Table, window: Window, by_hour: bool) -> Conditions:
     if window.until is not None and until is not None and until < window.until:
         edges.append(sa.and_(hours == HOUR, at >= until, at < window.until))
     return [*mine, sa.or_(sa.and_(hours == DAY, *days), *edges)]
+
+
+def bucket_at(buckets: Sequence[tuple[int, float]], share: float) -> int | None:
+    """The bucket of a quantile by nearest rank; None without any.
+
+    buckets: bucket → its number, in ascending order.
+    """
+    number, rank = math.fsum(count for _, count in buckets), 0.0
+    for bucket, count in buckets:
+        rank += count
+        if number and rank >= share * number * (1 - _ROUNDING):
+            return bucket
+    return None
 
 
 def total(column: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:

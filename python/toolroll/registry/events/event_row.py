@@ -121,6 +121,7 @@ def event_row(
         "vector": None if exposure.vector is None else exposure.vector.tobytes(),
         "called": None,
         "outcome": None,
+        "durations_ms": None,
         "recorded_at": None,
     }
 

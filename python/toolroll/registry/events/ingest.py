@@ -341,11 +341,8 @@ class _Batch:
         add_missing(self._connection, table, rows)
 
     def _summarise(self, changed: Mapping[str, float]) -> dict[str, dict[str, Any]]:
-        """Writes the summaries of events. Returns event → its columns `called` and `outcome`."""
-        said = {
-            event_id: dict(zip(("called", "outcome"), summary(self._settled[event_id]), strict=True))
-            for event_id in changed
-        }
+        """Writes the summaries of events. Returns event → the columns of its summary."""
+        said = {event_id: summary(self._settled[event_id]) for event_id in changed}
         rows = (
             {
                 "org": self._orgs[event_id],

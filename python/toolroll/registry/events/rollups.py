@@ -32,6 +32,7 @@ OUTCOMES = ("succeeded", "failed", "corrected", "wanted", "called", "unused")
 _HITS: frozenset[Any] = frozenset({"succeeded", "failed", "called"})
 _MOST_WEIGHT = 10**12  # so that no share, however small, makes a number too large to be stored
 _STEPS = 64  # buckets of the latency in an octave: a quantile is at most 0.8 % off
+DURATION_STEPS = 8  # of durations, which each tool has: at most 6.3 % off
 _SOME = 100  # keys in one query
 
 TABLES = (
@@ -39,6 +40,7 @@ TABLES = (
     tables.tool_rollups,
     tables.latency_rollups,
     tables.degraded_rollups,
+    tables.duration_rollups,
 )
 _events = tables.selection_events
 # All of an event that its share in the sums depends on.
@@ -46,7 +48,7 @@ COLUMNS = tuple(
     _events.c[name]
     for name in (
         *("event_id", "org", "at", "page", "profile", "experiment", "variant", "share", "latency_us"),
-        *("tokens_selected", "tokens_total", "selected", "degraded", "called", "outcome"),
+        *("tokens_selected", "tokens_total", "selected", "degraded", "called", "outcome", "durations_ms"),
     )
 )
 
@@ -119,12 +121,13 @@ class Rollups:
 
     def __init__(self) -> None:
         """Nothing yet."""
-        self._selections, self._tools, self._latencies, self._degraded = map(_Cells, TABLES)
+        self._cells = tuple(map(_Cells, TABLES))
+        self._selections, self._tools, self._latencies, self._degraded, self._durations = self._cells
 
     def change(self, before: Row | None, after: Row) -> None:
         """Adds an event; or, of one that was added before, what has changed. Both have `COLUMNS`."""
         if before is not None:
-            if all(before[name] == after[name] for name in ("share", "called", "outcome")):
+            if all(before[name] == after[name] for name in ("share", "called", "outcome", "durations_ms")):
                 return
             self._add(before, -1)
         self._add(after, 1)
@@ -162,22 +165,22 @@ class Rollups:
                 weight * (kind in _HITS or (kind == "meant" and tool in selected)),
             )
             self._tools.add((*place, page, tool), of_call, at, sign)
+        for tool, duration_ms in (event["durations_ms"] or {}).items():
+            bucket = bucket_of(duration_ms, DURATION_STEPS)
+            self._durations.add((*place, tool, bucket), (weight, round(duration_ms * weight)), at, sign)
 
     def write(self, connection: sa.Connection) -> None:
         """Adds them to the tables."""
-        for cells in self._all():
+        for cells in self._cells:
             accumulate(connection, cells.table, cells.with_days().rows())
 
     def cells(self) -> dict[str, dict[Key, tuple[Any, ...]]]:
         """Table → key → all other columns of its row."""
         found: dict[str, dict[Key, tuple[Any, ...]]] = {}
-        for of in self._all():
+        for of in self._cells:
             rows = {tuple(row[name] for name in of.keys): row for row in of.with_days().rows()}
             found[of.table.name] = {key: _rest(of.table, row) for key, row in rows.items()}
         return found
-
-    def _all(self) -> tuple[_Cells, ...]:
-        return self._selections, self._tools, self._latencies, self._degraded
 
 
 def _rest(table: sa.Table, row: Row) -> tuple[Any, ...]:
@@ -200,16 +203,28 @@ def first_whole_day(at: datetime) -> datetime:
     return day if day == at else day + timedelta(days=1)
 
 
-def bucket_of(latency_us: float) -> int:
-    """The bucket of a latency: the same on every machine, since no logarithm is taken."""
-    mantissa, exponent = math.frexp(max(latency_us, 1e-3))
-    return exponent * _STEPS + int((mantissa - 0.5) * 2 * _STEPS)
+def bucket_of(time: float, steps: int = _STEPS) -> int:
+    """The bucket of a time: the same on every machine, since no logarithm is taken.
+
+    steps: buckets in an octave, `_STEPS` for latencies.
+    """
+    mantissa, exponent = math.frexp(max(time, 1e-3))
+    return exponent * steps + int((mantissa - 0.5) * 2 * steps)
 
 
 def latency_of(bucket: int) -> float:
-    """The middle of a bucket, in microseconds."""
-    exponent, step = divmod(bucket, _STEPS)
-    return math.ldexp(0.5 + (step + 0.5) / (2 * _STEPS), exponent)
+    """The middle of a bucket of latencies, in microseconds."""
+    return _middle_of(bucket, _STEPS)
+
+
+def duration_of(bucket: int) -> float:
+    """The middle of a bucket of durations, in milliseconds."""
+    return _middle_of(bucket, DURATION_STEPS)
+
+
+def _middle_of(bucket: int, steps: int) -> float:
+    exponent, step = divmod(bucket, steps)
+    return math.ldexp(0.5 + (step + 0.5) / (2 * steps), exponent)
 
 
 def stored(connection: sa.Connection, event_ids: Iterable[str], where: Conditions) -> dict[str, Row]:
@@ -287,7 +302,8 @@ def _replace(connection: sa.Connection, org: str, day: datetime, rollups: Rollup
         for row in read_rows(connection, list(table.c), *_within(table, org, day, day + timedelta(days=1))):
             if isinstance(row, UnreadableRow):
                 wrong += 1
-            else:
+            elif any(isinstance(value, int) and value for value in _rest(table, row)):
+                # else what it had has moved to another cell, such as a duration that was revised
                 found[tuple(row[column.name] for column in table.primary_key)] = _rest(table, row)
         cells = expected[table.name]
         wrong += sum(found.get(key) != cells.get(key) for key in found.keys() | cells.keys())

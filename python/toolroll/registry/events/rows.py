@@ -17,7 +17,7 @@ from toolroll.errors import InvalidInput
 from toolroll.learning.deduplication import EventState, ReportedOutcome, Step
 from toolroll.learning.effects import EFFECTS, Change
 from toolroll.learning.exposure import Exposure, ShownTool, pack_tools, unpack_tools
-from toolroll.learning.outcomes import Report
+from toolroll.learning.outcomes import Report, durations_of
 from toolroll.registry.events.details import (
     EntryReader,
     Numbers,
@@ -95,6 +95,7 @@ class ReceivedReport:
                 "shown": [tool.name for tool in exposure.shown],
                 "found": [tool.name for tool in report.found],
                 "said": [[entry.name, entry.kind] for entry in report.entries],
+                "durations_ms": durations_of(report.entries),
                 "final": report.is_final,
                 "logged": self.is_logged,
                 "tools": b64encode(packed).decode(),
@@ -128,7 +129,13 @@ class ReceivedReport:
             space,
         )
         report = Report.from_record(
-            {"event_id": event_id, "entries": record["said"], "found": [], "is_final": record["final"]}
+            {
+                "event_id": event_id,
+                "entries": record["said"],
+                "durations_ms": record.get("durations_ms"),  # older records have none
+                "found": [],
+                "is_final": record["final"],
+            }
         )
         return cls(
             exposure, replace(report, found=tools[count:]), float(record["at"]), bool(record["logged"])
@@ -208,14 +215,21 @@ def _exposure(row: Any, shown: tuple[ShownTool, ...], vector: bytes | None) -> E
     )
 
 
-def summary(settled: EventState) -> tuple[dict[str, str], str | None]:
-    """An event's columns `called`, tool → outcome, and `outcome`, the most important one."""
+def summary(settled: EventState) -> dict[str, Any]:
+    """The columns of an event that say what was reported: outcomes, the most important one, and durations."""
     called: dict[str, str] = {name: said.kind for name, said in settled.said.items()}
-    kinds = set(called.values())
+    durations = {
+        name: said.duration_ms for name, said in settled.said.items() if said.duration_ms is not None
+    }
+    return {"called": called, "outcome": _outcome(settled), "durations_ms": durations or None}
+
+
+def _outcome(settled: EventState) -> str | None:
+    kinds = {said.kind for said in settled.said.values()}
     for outcome, signs in _IMPORTANCE:
         if kinds & signs:
-            return called, outcome
-    return called, "unused" if settled.closed else None
+            return outcome
+    return "unused" if settled.closed else None
 
 
 _IMPORTANCE: tuple[tuple[str, frozenset[str]], ...] = (
@@ -276,6 +290,12 @@ class OutcomeRow:
             "closing_weight": self.closing_weight,
             "space": exposure.space,
             "voided_at": None,
+            "durations_ms": {
+                change.tool.name: change.duration_ms
+                for change in self.changes
+                if change.duration_ms is not None
+            }
+            or None,
         }
 
     def entries(self) -> list[OutcomeEntry]:
@@ -295,12 +315,14 @@ class OutcomeRow:
     @classmethod
     def of(cls, row: Any, entries: Iterable[OutcomeEntry], vector: bytes | None) -> OutcomeRow:
         """From a row of the store and its details."""
-        shown, changes = [], []
+        shown, changes, durations = [], [], row.durations_ms or {}
         for entry in entries:
+            tool = entry.tool
             if entry.was_shown:
-                shown.append(entry.tool)
+                shown.append(tool)
             if entry.after is not None:
-                changes.append(Change(entry.tool, entry.before, entry.after, entry.weight, entry.is_late))
+                took = durations.get(tool.name)
+                changes.append(Change(tool, entry.before, entry.after, entry.weight, entry.is_late, took))
         return cls(
             row.seq,
             row.step,
@@ -348,7 +370,9 @@ def settled_after(rows: Sequence[OutcomeRow]) -> EventState:
     for row in rows:
         for change in row.changes:
             weight = 0.0 if row.voided else change.weight
-            said[change.tool.name] = ReportedOutcome(change.after, weight, row.received_at)
+            said[change.tool.name] = ReportedOutcome(
+                change.after, weight, row.received_at, change.duration_ms
+            )
         closed = closed or row.closes
     return EventState(said, closed)
 

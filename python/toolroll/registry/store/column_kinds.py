@@ -11,11 +11,20 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from toolroll.registry.store.tables import Instant, NameList, NameMap, ObjectJson, Share, Vector
+from toolroll.learning.outcomes import LONGEST_MS
+from toolroll.registry.store.tables import (
+    DurationMap,
+    Instant,
+    NameList,
+    NameMap,
+    ObjectJson,
+    Share,
+    Vector,
+)
 
 UTF8 = "toolroll_is_utf8"  # a function that `engines` adds to SQLite, which takes any bytes for text
 _LARGEST = "1e300"  # infinity and NaN are no numbers that JSON has
-_SHAPES = (NameList, NameMap, ObjectJson)
+_SHAPES = (DurationMap, NameList, NameMap, ObjectJson)
 
 
 def is_utf8(data: bytes | None) -> bool:
@@ -106,11 +115,18 @@ def _shape(column: sa.Column[Any], dialect: str) -> str:
         return f"json_valid({name})"
     if dialect == "sqlite":
         invalid, kind = f"NOT json_valid({name})", f"json_type({name})"
-        parts = f"json_each({name}) AS part WHERE part.type <> 'text'"
+        wrong = "part.type <> 'text'"
+        if isinstance(column.type, DurationMap):
+            wrong = f"part.type NOT IN ('integer', 'real') OR NOT part.value BETWEEN 0 AND {LONGEST_MS}"
+        parts = f"json_each({name}) AS part WHERE {wrong}"
     else:
         each = "json_array_elements" if shape == "array" else "json_each"
         invalid, kind = "false", f"json_typeof({name})"
-        parts = f"{each}({name}) AS part WHERE json_typeof(part.value) <> 'string'"
+        wrong = "json_typeof(part.value) <> 'string'"
+        if isinstance(column.type, DurationMap):
+            is_right = f"(part.value #>> '{{}}')::numeric BETWEEN 0 AND {LONGEST_MS}"
+            wrong = f"CASE json_typeof(part.value) WHEN 'number' THEN NOT {is_right} ELSE true END"
+        parts = f"{each}({name}) AS part WHERE {wrong}"
     inside = "true" if isinstance(column.type, ObjectJson) else f"NOT EXISTS (SELECT 1 FROM {parts})"
     return f"CASE WHEN {invalid} THEN false WHEN {kind} <> '{shape}' THEN false ELSE {inside} END"
 

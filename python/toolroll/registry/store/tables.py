@@ -68,6 +68,10 @@ class NameMap(sa.JSON):
     """A JSON object whose values are texts."""
 
 
+class DurationMap(sa.JSON):
+    """A JSON object whose values are milliseconds, from 0 to a day."""
+
+
 class _Reals(UserDefinedType[Any]):
     """real[], which PostgreSQL converts to pgvector's type where a column has it."""
 
@@ -397,6 +401,7 @@ selection_events = sa.Table(
     sa.Column("called", NameMap(none_as_null=True)),  # tool → outcome
     sa.Column("outcome", Words),
     sa.Column("recorded_at", Instant),
+    sa.Column("durations_ms", DurationMap(none_as_null=True)),  # tool → how long its call took; NULL: unknown
     sa.PrimaryKeyConstraint("org", "event_id", "at"),  # a key has the column of its partitions
     sa.Index(None, "org", "at"),
     sa.Index(None, "at"),
@@ -449,6 +454,8 @@ tool_rollups = _rollup(
     ("selected", "reported", "called", "succeeded", "failed", "needed", "hits"),
     has_times=False,
 )
+# How long calls took; `duration_ms` is their sum.
+duration_rollups = _rollup("duration_rollups", ("tool", "bucket"), ("calls", "duration_ms"), has_times=False)
 latency_rollups = _rollup("latency_rollups", ("bucket",), ("selections",), has_times=False)
 degraded_rollups = _rollup("degraded_rollups", ("part",), ("selections",), has_times=True)
 
@@ -474,6 +481,7 @@ outcomes = sa.Table(
     sa.Column("closing_weight", sa.Double, nullable=False),  # the weight of the whole event
     sa.Column("space", Words, nullable=False),
     sa.Column("voided_at", Instant),
+    sa.Column("durations_ms", DurationMap(none_as_null=True)),  # of the tools that changed, as in events
     sa.PrimaryKeyConstraint("org", "seq", "at"),
     sa.UniqueConstraint("org", "event_id", "step", "at"),
     sa.Index(None, "org", "reporter"),

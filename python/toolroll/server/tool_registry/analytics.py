@@ -8,7 +8,7 @@ from typing import Any, Literal
 from fastapi import APIRouter, Query, Request
 
 from toolroll.embedder import Embedder
-from toolroll.registry.analytics import drift, metrics, timeline, usage
+from toolroll.registry.analytics import drift, metrics, timeline, tool_calls, usage
 from toolroll.registry.analytics import tools as health
 from toolroll.registry.analytics.break_watch import BreakWatch
 from toolroll.registry.store.unreadable_rows import UnreadableRows
@@ -109,6 +109,24 @@ def analytics_router(
             "complete": is_complete,
             "unreadable": [*unreadable],
         }
+
+    @router.get("/tools")
+    def read_tools(
+        request: Request,
+        org: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        by: tool_calls.By = "calls",
+        limit: int = Query(100, ge=1, le=1_000),
+    ) -> dict[str, Any]:
+        """Calls, failures and durations of each tool. by: the order, the highest first.
+
+        `duration_ms` has the mean and the 95th percentile of the `timed` calls. `/plugins/calls` has the same
+        for each plugin.
+        """
+        window, unreadable = access.window(request, org, since, until), UnreadableRows()
+        found = tool_calls.tool_calls(access.database, window, by=by, limit=limit, unreadable=unreadable)
+        return {"tools": [each.to_dict() for each in found], "unreadable": [*unreadable]}
 
     @router.get("/heatmap")
     def read_heatmap(

@@ -126,10 +126,11 @@ def plugin_router(access: RegistryAccess) -> APIRouter:
     def list_plugin_calls(
         request: Request, org: str | None = None, since: datetime | None = None, until: datetime | None = None
     ) -> dict[str, Any]:
-        """Calls, successes and failures of plugins with calls, those with the most failures first.
+        """Calls, failures and durations of plugins with calls, those with the most failures first.
 
-        `failing` has the tools of a plugin that failed most. Without `org`, a caller of any organisation gets
-        the calls of all.
+        `duration_ms` has the mean and the 95th percentile of the `timed` calls; `failing` and `slow` have the
+        tools of a plugin that failed most and that took longest. Without `org`, a caller of any organisation
+        gets the calls of all.
         """
         window, unreadable = access.window(request, org, since, until), UnreadableRows()
         found = plugin_calls(access.database, window, unreadable)

@@ -169,7 +169,11 @@ def test_hashed_messages_are_alike_where_their_texts_are(text: str) -> None:
 )
 def test_the_gist_of_an_event(kinds: list[str], closed: bool, gist: str | None) -> None:
     said = {f"t{at}": ReportedOutcome(kind, 1.0) for at, kind in enumerate(kinds)}  # type: ignore[arg-type]
-    assert summary(EventState(said, closed)) == ({f"t{at}": kind for at, kind in enumerate(kinds)}, gist)
+    assert summary(EventState(said, closed)) == {
+        "called": {f"t{at}": kind for at, kind in enumerate(kinds)},
+        "outcome": gist,
+        "durations_ms": None,
+    }
 
 
 def test_what_was_voided_is_known_and_weighs_nothing() -> None:

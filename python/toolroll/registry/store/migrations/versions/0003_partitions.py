@@ -24,6 +24,7 @@ def upgrade() -> None:
         is_kept = connection.dialect.name == "postgresql" and table in partitions.BY_MONTH
         if connection.dialect.name == "sqlite" and table is tables.sessions:
             continue  # only its partitions are new
+        _add_later_columns(connection, table)
         old = f"{table.name}_before"
         connection.exec_driver_sql(f"ALTER TABLE {table.name} RENAME TO {old}")
         _free_names(connection, old)
@@ -40,6 +41,14 @@ def upgrade() -> None:
             connection.exec_driver_sql(f"INSERT INTO {table.name} ({names}) SELECT {names} FROM {old}")
             connection.exec_driver_sql(f"DROP TABLE {old}")
     partitions.make_ahead(connection, _now())
+
+
+def _add_later_columns(connection: sa.Connection, table: sa.Table) -> None:
+    """Adds the columns of later steps: the new table is made as it is today, and takes the old one's rows."""
+    known = {column["name"] for column in sa.inspect(connection).get_columns(table.name)}
+    for column in table.c:
+        if column.name not in known:
+            op.add_column(table.name, sa.Column(column.name, column.type))
 
 
 def _free_names(connection: sa.Connection, old: str) -> None:

@@ -21,6 +21,7 @@ OTHERS = frozenset(
     PREFIX + name
     for name in (
         "CATALOG",
+        "READ_REPLICA",
         "PROFILE",
         "EMBEDDER",
         "EMBEDDER_KEY",

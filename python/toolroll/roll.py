@@ -443,6 +443,7 @@ class Toolroll:
         settings_s: float = 10.0,
         organisations: int = 1_000,
         listens: bool = True,
+        listen_url: str | None = None,
         messages: Literal["kept", "hashed", "dropped", "none"] = "kept",
         journal: str | PathLike[str] | None = None,
         durable: Literal["process", "disk"] = "process",
@@ -472,6 +473,8 @@ class Toolroll:
             settings_s: seconds after which stored settings are read again.
             organisations: how many organisations' own catalogs are kept in memory.
             listens: whether the database's notifications are used.
+            listen_url: the same PostgreSQL without the pooler that `url` names: notifications do not pass one
+                (`docs/scale.md`).
             messages: how events keep the messages of selections: their text ("kept"), a keyed digest
                 ("hashed") or nothing ("dropped"); "none" writes no events at all.
             journal: the folder where outcomes wait for the database; by default one beside the file, or in
@@ -514,7 +517,7 @@ class Toolroll:
         home = RegistryHome(
             url,
             builder,
-            follow_options(poll_s, settings_s, organisations, listens, max_policy_age_s),
+            follow_options(poll_s, settings_s, organisations, listens, max_policy_age_s, listen_url),
             recording_options(messages, journal, durable, events_s, sample),
             profile=profile if isinstance(profile, str) else "custom",
             sessions_s=sessions_s,

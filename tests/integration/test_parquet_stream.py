@@ -48,6 +48,14 @@ def test_settled_slices_are_written_once_and_the_rest_later(database, tmp_path):
     assert _ids(tmp_path / "lake") == _once(rows)
 
 
+def test_a_database_that_lags_is_exported_up_to_what_it_has(database, tmp_path):
+    rows = [event(n / 24) for n in range(48)]
+    write_events(database, *rows)
+    place, database.behind_s = Location(str(tmp_path / "lake")), 3 * 3_600.0  # as that of a read replica
+    told = export_stream(database, place, HASHED, now=at(1), settle_s=3_600)
+    assert told.until == at(1) - timedelta(hours=4) and told.events == 20
+
+
 def test_organisations_and_months_have_folders(database, tmp_path):
     write_events(database, event(0, org="a/b"), event(31, org=""), event(0, org="a/b", message="secret"))
     export_stream(database, Location(str(tmp_path / "l")), StreamOptions(by="org"), now=at(99))

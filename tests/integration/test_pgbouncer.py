@@ -18,6 +18,7 @@ import sqlalchemy as sa
 from tests.integration.outcomes import eventually
 from tests.integration.tcp_proxy import Proxy
 from toolroll import Context, Tool, Toolroll
+from toolroll.errors import InvalidInput
 from toolroll.registry.analytics.metrics import metrics
 from toolroll.registry.analytics.window import Window
 from toolroll.registry.registry import Registry
@@ -167,3 +168,58 @@ def test_a_process_has_no_more_connections_than_stated_whatever_its_threads_do(
         stop.set()
         watching.join()
     assert 2 <= most[0] <= MOST_CONNECTIONS
+
+
+def test_notifications_arrive_by_a_direct_connection_while_all_else_passes_the_pooler(
+    direct: str, pooled: str, tmp_path: Path
+) -> None:
+    with Toolroll.open(pooled, listen_url=direct, poll_s=60, journal=tmp_path / "journal") as roll:
+        assert roll.health()["degraded"] == []
+        eventually(lambda: clients_of(direct) == {"LISTEN toolroll": 1})
+        with Registry.open(direct, actor="ada") as registry:
+            registry.create(Tool("send_fax", "sends a fax"))
+        eventually(lambda: "send_fax" in roll.select("send a fax", ANN).names)  # long before the next poll
+        with psycopg.connect(direct, autocommit=True) as connection:
+            connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query = 'LISTEN toolroll'"
+            )
+        with Registry.open(direct, actor="ada") as registry:
+            registry.create(Tool("send_telex", "sends a telex"))
+        eventually(lambda: "send_telex" in roll.select("send a telex", ANN).names)  # it listens again
+
+
+def clients_of(direct: str) -> dict[str, int]:
+    """The last statements of connections that the pooler did not make, with their number."""
+    query = (
+        "SELECT query, count(*) FROM pg_stat_activity WHERE datname = current_database() "
+        "AND backend_type = 'client backend' AND pid <> pg_backend_pid() AND query LIKE 'LISTEN%' GROUP BY 1"
+    )
+    with psycopg.connect(direct, autocommit=True) as connection:
+        return dict(connection.execute(query).fetchall())
+
+
+def test_an_address_to_listen_at_that_does_not_work_is_said_and_changes_come_with_polls(
+    direct: str, pooled: str, new_database_url: Callable[[str], str], tmp_path: Path
+) -> None:
+    other = new_database_url("postgresql")
+    with psycopg.connect(other, autocommit=True) as connection:  # both were copied from one template
+        connection.execute("UPDATE registry_state SET created_at = now()")
+    away = sa.make_url(direct).set(host="127.0.0.1", port=1, query={}).render_as_string(hide_password=False)
+    for url, said in ((away, "check host, port"), (other, "holds another registry than")):
+        with Toolroll.open(pooled, listen_url=url, poll_s=0.2, journal=tmp_path / "journal") as roll:
+            eventually(lambda roll=roll: roll.health()["degraded"] == ["notifications"])
+            assert said in " ".join(map(str, roll.health()["why"]))
+            with Registry.open(direct, actor="ada") as registry:
+                registry.set_tiers(["free", said[:5]])
+                revision = registry.database.revision()
+            eventually(lambda roll=roll, to=revision: roll.health()["revision"] == to)
+
+
+@pytest.mark.parametrize("listen_url", ["sqlite:///other.db", "postgresql://ann@127.0.0.1:1/tools"])
+def test_only_a_postgresql_has_an_address_to_listen_at(listen_url: str, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'tools.db'}"
+    Registry.open(url).close()
+    with pytest.raises(InvalidInput, match="listen_url: is '.*'; registry and listen_url must both"):
+        Toolroll.open(url, listen_url=listen_url)
+    with pytest.raises(InvalidInput, match="nothing listens there with listens=False"):
+        Toolroll.open(url, listen_url=listen_url, listens=False)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, fields
 from datetime import datetime
 from functools import wraps
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toolroll.argument_checks import check_registry_url
-from toolroll.cli.output import note_left_out
+from toolroll.cli.output import note, note_left_out
 from toolroll.cli.parameter_types import POSITIVE, assignment, once_each, timestamp
 from toolroll.errors import InvalidInput
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from toolroll.registry.store.unreadable_rows import UnreadableRows
 
 CATALOG = "TOOLROLL_CATALOG"  # the environment variable with the registry's URL
+READ_REPLICA = "TOOLROLL_READ_REPLICA"  # the environment variable with the URL of its copy for reports
 POLL_S = 0.05  # how long a command that follows a registry takes to stop
 
 _URL = re.compile(r"(sqlite|postgres(ql)?)(\+\w+)?:|[a-z][a-z0-9+.-]*://", re.IGNORECASE)
@@ -48,11 +49,13 @@ class RegistryOptions:
         catalog: URL of the registry. It may hold a password, so it is printed only through `redacted`.
         json: print one JSON object.
         actor: the person who changes something; None for the login name.
+        read_replica: URL of a copy of the registry, which reports read; empty for none.
     """
 
     catalog: str
     json: bool = False
     actor: str | None = None
+    read_replica: str = ""
 
     @property
     def actor_name(self) -> str:
@@ -85,15 +88,18 @@ class RegistryOptions:
 
     @contextmanager
     def report(self) -> Iterator[tuple[Database, UnreadableRows]]:
-        """Opens the registry's database for a report, and names the rows that it leaves out.
+        """Opens the registry's database, or its copy, for a report, and names the rows that it leaves out.
 
         With --json, the report itself does.
         """
+        from toolroll.registry.store.read_replica import ReadReplica
         from toolroll.registry.store.unreadable_rows import UnreadableRows
 
         unreadable = UnreadableRows()
-        with self.database() as database:
+        with closing(ReadReplica(self.read_replica)) if self.read_replica else self.database() as database:
             yield database, unreadable
+            if database.behind_s >= 1:
+                note(f"{database.url} is up to {database.behind_s:,.0f} s older than the registry")
         if not self.json:
             note_left_out(unreadable)
 
@@ -172,6 +178,15 @@ def _catalog(name: str) -> Decorator:
     )
 
 
+_READ_REPLICA = option(
+    "--read-replica",
+    "Read from this copy of the registry instead, such as a standby of PostgreSQL.",
+    default="",
+    metavar="URL",
+    envvar=READ_REPLICA,
+    show_envvar=True,
+    callback=_url,
+)
 json_option = flag("--json", "Print one JSON object.")
 _CATALOG = _catalog("--catalog")
 _ORG = option(
@@ -203,6 +218,7 @@ def _pack(cls: type[RegistryOptions], *options: Decorator) -> Decorator:
 
 registry_options = _pack(RegistryOptions, _CATALOG, json_option)
 org_options = _pack(OrgOptions, _ORG, _CATALOG, json_option)
+report_options = _pack(RegistryOptions, _CATALOG, _READ_REPLICA, json_option)
 any_org_options = _pack(WindowOptions, _ANY_ORG, _CATALOG, json_option)
 write_options = _pack(WriteOptions, _ORG, _ACTOR, _REASON, _CATALOG, json_option)
 platform_write_options = _pack(WriteOptions, _ACTOR, _REASON, _CATALOG, json_option)
@@ -222,7 +238,7 @@ def window_options(since: str | None = "30d") -> Decorator:
         metavar="TIME",
         unset=since or "the first event",
     )
-    return _pack(WindowOptions, _ANY_ORG, begin, _UNTIL, _CATALOG, json_option)
+    return _pack(WindowOptions, _ANY_ORG, begin, _UNTIL, _CATALOG, _READ_REPLICA, json_option)
 
 
 def embedder_option(

@@ -99,7 +99,9 @@ class RegistryHome:
         self._closing, self._is_closed = threading.Lock(), False
         # Readers and lookups have pools of their own, which give up a store that hangs after seconds.
         self._calls = CallPool(_CALLS, "toolroll-calls", patience_s=_CALLS_PATIENCE_S)
-        self._database = Database.open(url, create=create, migrate=False, silence_s=_SILENCE_S)
+        self._database = Database.open(
+            url, create=create, migrate=False, silence_s=_SILENCE_S, listen_url=follow.listen_url
+        )
         self._tool_lists = ToolLists(builder)
         try:
             self._assemble(url, builder, follow, recording, (sessions_s, max_age_s), progress)
@@ -302,6 +304,8 @@ class RegistryHome:
             failures.append(expired)
         if self._find_saved is not None:
             failures += self._find_saved.failures()
+        if (unheard := self._refresher.listening_failure) is not None:
+            failures.append(unheard)
         if not recording["signs_receipts"]:
             failures.append(Failure("receipts", StoreUnavailable("their keys have not been read yet")))
         return {
@@ -486,7 +490,12 @@ def recording_options(
 
 
 def follow_options(
-    poll_s: float, settings_s: float, organisations: int, listens: bool, max_policy_age_s: float | None
+    poll_s: float,
+    settings_s: float,
+    organisations: int,
+    listens: bool,
+    max_policy_age_s: float | None,
+    listen_url: str | None = None,
 ) -> FollowOptions:
     """The options of `Toolroll.open`, checked.
 
@@ -500,6 +509,8 @@ def follow_options(
         raise InvalidInput(f"organisations: is {quoted(organisations)}, must be a whole number of at least 1")
     if not isinstance(listens, bool):
         raise InvalidInput(f"listens: is {quoted(listens)}, must be True or False")
+    if listen_url is not None and not listens:
+        raise InvalidInput("listen_url: nothing listens there with listens=False")
     if max_policy_age_s is not None and (
         isinstance(max_policy_age_s, bool)
         or not isinstance(max_policy_age_s, (int, float))
@@ -509,4 +520,4 @@ def follow_options(
             f"max_policy_age_s: is {quoted(max_policy_age_s)}, must be seconds, at least twice poll_s, "
             "or None"
         )
-    return FollowOptions(poll_s, settings_s, organisations, listens, max_policy_age_s)
+    return FollowOptions(poll_s, settings_s, organisations, listens, listen_url, max_policy_age_s)

@@ -30,6 +30,7 @@ from toolroll.registry.service_keys import ServiceKeys
 from toolroll.registry.settings import Settings
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database, Write, words
+from toolroll.registry.store.read_replica import ReadReplica
 from toolroll.registry.store.unreadable_rows import UnreadableRows
 from toolroll.registry.sync.payload import Payload
 from toolroll.registry.sync.plan import MODES, Mode
@@ -54,10 +55,11 @@ class Registry:
         duplicates: proposals of tools that seem to do the same.
         keys: of the service's callers.
         audit: the log of all changes.
+        read_replica: the copy of the database that reports are read from; None if there is none.
     """
 
-    def __init__(self, database: Database, actor: str = "") -> None:
-        self.database = database
+    def __init__(self, database: Database, actor: str = "", read_replica: ReadReplica | None = None) -> None:
+        self.database, self.read_replica = database, read_replica
         self.actor = words(actor, "actor")
         self.toolkits = Toolkits(database, actor)
         self.rules = Rules(database, actor)
@@ -69,25 +71,47 @@ class Registry:
         self.audit = Audit(database)
 
     @classmethod
-    def open(cls, url: str, *, actor: str = "", create: bool = True, migrate: bool = False) -> Registry:
+    def open(
+        cls,
+        url: str,
+        *,
+        actor: str = "",
+        create: bool = True,
+        migrate: bool = False,
+        read_replica: str | None = None,
+    ) -> Registry:
         """Opens the registry at sqlite:///FILE or postgresql://USER@HOST/DATABASE.
 
         create: creates an empty registry if there is none. migrate: upgrades the schema of a registry from an
-        older toolroll. actor: the author of changes.
+        older toolroll. actor: the author of changes. read_replica: the URL of a PostgreSQL that holds a copy,
+        for `reports`; it may be away now.
 
         Raises:
             InvalidInput, NotFound, StoreUnavailable: as in `Database.open`.
         """
         words(actor, "actor")
-        return cls(Database.open(url, create=create, migrate=migrate), actor)
+        database = Database.open(url, create=create, migrate=migrate)
+        try:
+            replica = None if read_replica is None else ReadReplica(read_replica, database)
+        except BaseException:
+            database.close()
+            raise
+        return cls(database, actor, replica)
 
     def with_actor(self, actor: str) -> Registry:
         """The same registry with another author of changes."""
-        return Registry(self.database, actor)
+        return Registry(self.database, actor, self.read_replica)
+
+    @property
+    def reports(self) -> Database:
+        """What analytics, lists of events and exports read: the read replica, else the database."""
+        return self.read_replica or self.database
 
     def close(self) -> None:
         """Closes the connections."""
         self.database.close()
+        if self.read_replica is not None:
+            self.read_replica.close()
 
     def __enter__(self) -> Registry:
         return self

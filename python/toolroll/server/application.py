@@ -58,7 +58,7 @@ def create_application(settings: ServerSettings) -> FastAPI:
         close(roll, registry)
         raise
     metrics = worker_metrics(settings, roll)
-    breaks = BreakWatch(registry.database)
+    breaks = BreakWatch(registry.reports)
     sessions = PageSessions(secret, settings.public_url)
     application = FastAPI(
         title="toolroll",
@@ -89,7 +89,7 @@ def create_application(settings: ServerSettings) -> FastAPI:
     )
     if traces is not None:
         application.add_middleware(traces.middleware)
-    application.include_router(health_router(roll, keys))
+    application.include_router(health_router(roll, keys, registry.read_replica))
     application.include_router(metrics_router(metrics))
     for router in (selection_router, outcome_router, session_router):
         application.include_router(router(roll))

@@ -7,11 +7,17 @@ from typing import Any
 from fastapi import APIRouter, Response
 
 from toolroll import Toolroll
+from toolroll.registry.store.read_replica import ReadReplica
 from toolroll.server.key_reader import KeyReader
 
 
-def health_router(roll: Toolroll, keys: KeyReader | None = None) -> APIRouter:
-    """`/healthz` and `/readyz`. keys: those of callers, where the service reads them."""
+def health_router(
+    roll: Toolroll, keys: KeyReader | None = None, read_replica: ReadReplica | None = None
+) -> APIRouter:
+    """`/healthz` and `/readyz`.
+
+    keys: those of callers, where the service reads them. read_replica: what reports are read from.
+    """
     router = APIRouter(tags=["health"])
 
     @router.get("/healthz")
@@ -25,6 +31,8 @@ def health_router(roll: Toolroll, keys: KeyReader | None = None) -> APIRouter:
         health = roll.health()
         response.status_code = 200 if health["ready"] else 503
         degraded = [*health["degraded"], *(["keys"] if keys is not None and keys.is_failing else [])]
+        if read_replica is not None and read_replica.failing is not None:
+            degraded.append("read_replica")
         return {
             "ready": health["ready"],
             "degraded": degraded,

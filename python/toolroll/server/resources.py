@@ -36,9 +36,10 @@ def open_registry(settings: ServerSettings, embedder: Embedder | None) -> tuple[
         sample=settings.sample,
         journal=settings.journal or None,
         published=_published(settings),
+        listen_url=settings.listen_url or None,
     )
     try:
-        return roll, Registry.open(settings.catalog, create=False)
+        return roll, Registry.open(settings.catalog, create=False, read_replica=settings.read_replica or None)
     except BaseException:
         roll.close()
         raise

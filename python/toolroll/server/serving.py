@@ -13,10 +13,12 @@ from pathlib import Path
 
 import uvicorn
 
+from toolroll.argument_checks import check_registry_url
 from toolroll.embedders import named
 from toolroll.errors import InvalidDefinition, InvalidInput, ToolrollError
 from toolroll.registry.events.recording import check_journal, usual_journal
 from toolroll.registry.store.database import Database
+from toolroll.registry.store.read_replica import ReadReplica
 from toolroll.selection.profiles import profile
 from toolroll.server.application import identity_provider
 from toolroll.server.drop_in.upstream import check_upstream
@@ -152,6 +154,16 @@ def _check_registry(settings: ServerSettings) -> None:
         )
 
 
+def _check_read_replica(settings: ServerSettings) -> None:
+    if settings.read_replica:
+        ReadReplica(settings.read_replica).close()  # one that is away now only holds up reports
+
+
+def _check_listen_url(settings: ServerSettings) -> None:
+    if settings.listen_url:
+        check_registry_url(settings.listen_url)
+
+
 def _check_journal(settings: ServerSettings) -> None:
     if not settings.catalog:
         return
@@ -190,6 +202,8 @@ def _check_sign_in(settings: ServerSettings) -> None:
 # Each with the setting that it is about.
 _CHECKS: tuple[tuple[str, Callable[[ServerSettings], None]], ...] = (
     ("catalog", _check_registry),
+    ("read_replica", _check_read_replica),
+    ("listen_url", _check_listen_url),
     ("journal", _check_journal),
     ("upstream", _check_upstream),
     ("embedder", _check_embedder),

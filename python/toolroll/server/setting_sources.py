@@ -29,7 +29,7 @@ else:
 
 # Their values are in no message: what is not in the representation, and URLs that may have a password.
 _SECRET = {name for name, field in ServerSettings.model_fields.items() if not field.repr}
-_URLS = ("catalog", "upstream", "public_url", "oidc_issuer", "traces_url")
+_URLS = ("catalog", "read_replica", "listen_url", "upstream", "public_url", "oidc_issuer", "traces_url")
 _MISSING = (
     "is missing: name a registry (--catalog URL) or a provider (--upstream URL), or try "
     "`toolroll serve --demo`, which needs none"

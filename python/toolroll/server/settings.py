@@ -25,6 +25,8 @@ class ServerSettings(BaseSettings):
 
     Attributes:
         catalog: URL of the registry; with an upstream, it may be empty.
+        read_replica: URL of a PostgreSQL with a copy of the registry, which analytics read; empty for none.
+        listen_url: URL of the registry's PostgreSQL without a pooler, for notifications; empty for none.
         upstream: URL of a provider, in front of which to run the drop-in in place of the service; empty for
             the service.
         upstream_delivery: whether the drop-in replaces the list of tools, or keeps it and restricts
@@ -65,6 +67,8 @@ class ServerSettings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix=SERVER_PREFIX, extra="forbid", frozen=True)
 
     catalog: str = ""
+    read_replica: str = ""
+    listen_url: str = ""
     upstream: str = ""
     upstream_delivery: Literal["replace", "allow"] = "replace"
     upstream_k: int | None = Field(default=None, ge=0)

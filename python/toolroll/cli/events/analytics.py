@@ -148,7 +148,7 @@ def drift(options: WindowOptions, embedder: str, older_than: datetime | None) ->
     """
     if embedder == "none":
         raise click.UsageError("--embedder none: embeds nothing; name an embedder")
-    with options.database() as database:
+    with options.report() as (database, _):
         from toolroll.embedders import named
         from toolroll.registry.analytics import drift
 

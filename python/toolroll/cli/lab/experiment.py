@@ -13,7 +13,7 @@ from toolroll.cli.options import (
     WriteOptions,
     option,
     platform_write_options,
-    registry_options,
+    report_options,
     storage_options_option,
     write_options,
 )
@@ -99,7 +99,7 @@ def stop(options: WriteOptions, name: str) -> None:
     unset="the registry's",
 )
 @storage_options_option
-@registry_options
+@report_options
 def show(
     options: RegistryOptions,
     name: str | None,

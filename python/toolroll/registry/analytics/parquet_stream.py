@@ -135,6 +135,8 @@ def export_stream(
     export = _Export(database, location, options, unreadable, progress)
     with _Lease(location.below(_STATE)) as renew:
         export.recover()
+        with database.reading():  # a read replica has only what happened until then
+            now -= timedelta(seconds=database.behind_s)
         end = _floor(now - timedelta(seconds=settle_s), options.slice_s)
         export.check_late(end - timedelta(seconds=late_s), renew)
         at = export.next_slice(export.position)

@@ -49,6 +49,7 @@ class FollowOptions:
         organisations: how many organisations' own catalogs are kept; beyond, the one unused longest is
             dropped.
         listens: whether to use the database's notifications.
+        listen_url: the database without a pooler, for notifications; None for the same connection as others.
         max_policy_age_s: seconds above which only public tools are shown; None for no limit.
     """
 
@@ -56,6 +57,7 @@ class FollowOptions:
     settings_s: float = 10.0
     organisations: int = 1_000
     listens: bool = True
+    listen_url: str | None = None
     max_policy_age_s: float | None = None
 
 
@@ -208,6 +210,13 @@ class Refresher:
     def age_s(self) -> float:
         """Seconds since the registry was last read."""
         return time.monotonic() - self.replica.read_at
+
+    @property
+    def listening_failure(self) -> Failure | None:
+        """That `listen_url` does not work, so that changes arrive with polls; None if it does."""
+        if self._signals is None or self._signals.failing is None or self._options.listen_url is None:
+            return None
+        return Failure("notifications", StoreUnavailable(self._signals.failing))
 
     # Selections call these: they must not wait.
 

@@ -33,7 +33,7 @@ WAIT_S = 10.0  # the longest wait for another writer
 IDLE_S = 60.0  # after which PostgreSQL ends a transaction whose process is silent between two statements
 BATCH_S, CHANGE_S = 300.0, 3_600.0  # the longest transaction of `recording` and of `writing`
 CHECKED_BYTES = 64 * 2**20  # up to this size, opening a file checks it for damage
-MOST_CONNECTIONS = 2 * engines.MOST_CONNECTIONS + 1  # of a process: two engines, and one that listens
+MOST_CONNECTIONS = 2 * engines.MOST_CONNECTIONS + 1  # of a database: two engines, and one that listens
 CHANNEL = "toolroll"  # of PostgreSQL's notifications: one for each revision
 LONGEST_WORDS = 4_096  # characters of an actor, an organisation or a reason
 
@@ -89,17 +89,30 @@ class Database:
     Attributes:
         dialect: "sqlite" or "postgresql".
         url: the address, without password and options.
+        listen_url: the same of the server that is listened to.
+        behind_s: how many seconds older than the registry the last read was, at most; of a read replica.
     """
 
     dialect: Dialect
 
-    def __init__(self, address: Address, wait_s: float = WAIT_S, silence_s: float | None = None) -> None:
+    def __init__(
+        self,
+        address: Address,
+        wait_s: float = WAIT_S,
+        silence_s: float | None = None,
+        listen: Address | None = None,
+    ) -> None:
         """Does not connect yet, and does not check the schema; see `open`."""
         self.dialect, self.url = address.dialect, address.text
         self._address, self._wait_s = address, wait_s
+        self._listen = listen or address
+        self.listen_url, self.behind_s = self._listen.text, 0.0
         self._is_closing = Event()
         self._engine = engines.engine_for(address, wait_s, self._is_closing, silence_s=silence_s)
         self._unsynced = engines.engine_for(address, wait_s, self._is_closing, is_synced=False)
+        self._listening = self._engine
+        if listen is not None:
+            self._listening = engines.engine_for(listen, wait_s, self._is_closing, silence_s=silence_s)
         self._pid = os.getpid()
         self._file: sqlite_file.Identity | None = None  # the file and the log that the connections have open
         self._log: sqlite_file.Identity | None = None
@@ -113,6 +126,7 @@ class Database:
         migrate: bool,
         wait_s: float = WAIT_S,
         silence_s: float | None = None,
+        listen_url: str | None = None,
     ) -> Database:
         """Opens a registry's database.
 
@@ -123,17 +137,23 @@ class Database:
             wait_s: the longest wait for the write of another process.
             silence_s: the longest wait for a PostgreSQL that sends nothing, such as in a long statement; None
                 for no limit.
+            listen_url: the same PostgreSQL without the pooler that `url` names, for notifications.
 
         Raises:
-            InvalidInput: the URL has an unknown form.
+            InvalidInput: a URL has an unknown form.
             NotFound: there is no registry, and `create` is False.
             StoreUnavailable: there is no connection, the file is damaged, or the schema is older, newer or
                 not toolroll's.
         """
         address = Address.of(url)
+        listen = None if listen_url is None else Address.of(listen_url)
+        if listen is not None and "sqlite" in (address.dialect, listen.dialect):
+            raise InvalidInput(
+                f"listen_url: is {listen.text!r}; registry and listen_url must both be PostgreSQL"
+            )
         if address.path is not None:
             sqlite_file.find(address, address.path, create)
-        database = cls(address, wait_s, silence_s)
+        database = cls(address, wait_s, silence_s, listen)
         try:
             database._prepare(create, migrate)
         except BaseException:
@@ -245,8 +265,8 @@ class Database:
         """
         self._is_closing.set()
         if os.getpid() == self._pid:
-            self._engine.dispose()
-            self._unsynced.dispose()
+            for engine in self._engines():
+                engine.dispose()
 
     def identity(self) -> sqlite_file.Identity | None:
         """Identifies the SQLite file; the value changes if another file takes its place.
@@ -263,11 +283,15 @@ class Database:
         raise TypeError(f"{self!r} holds connections and cannot be pickled: open it in the other process")
 
     def own_connection(self) -> Any:
-        """A connection of the driver outside the pool, for a long time; the caller closes it."""
-        with self._translated():
-            connection = self._connected().raw_connection()
+        """A connection of the driver outside the pool, to listen for a long time; the caller closes it."""
+        with translated(self._listen, self._wait_s, writes=False):
+            self._connected()
+            connection = self._listening.connect()
             connection.detach()
-            return connection.dbapi_connection
+            return connection.connection.dbapi_connection
+
+    def _engines(self) -> set[sa.Engine]:
+        return {self._engine, self._unsynced, self._listening}
 
     def _translated(self, *, writes: bool = False) -> AbstractContextManager[None]:
         return translated(self._address, self._wait_s, writes=writes)
@@ -276,7 +300,7 @@ class Database:
         if self._is_closing.is_set():
             raise StoreUnavailable(f"{self.url}: is closed; open it again")
         if os.getpid() != self._pid:
-            for engine in (self._engine, self._unsynced):
+            for engine in self._engines():
                 _inherited.append(engine.pool)
                 engine.dispose(close=False)
             self._pid = os.getpid()

@@ -63,6 +63,11 @@ _POSTGRESQL: tuple[tuple[str, str, float | None], ...] = (
     ("42P01", "has lost a table: another program has changed the database; restore it from a backup", None),
 )
 
+_HELD_BACK = (
+    "stopped the query, which kept this standby from replaying changes. Try again; on the standby, "
+    "hot_standby_feedback = on or a longer max_standby_streaming_delay prevents it"
+)
+
 # A refused connection has no SQLSTATE, only a message of the server or the driver.
 # (pattern, our message, seconds until a retry makes sense)
 _REFUSED: tuple[tuple[str, str, float | None], ...] = (
@@ -173,6 +178,8 @@ def _meaning(cause: BaseException, said: str, address: Address, writes: bool) ->
             if re.search(pattern, said):
                 return meaning, retry_after_s
         return "does not answer: check host, port and that PostgreSQL runs there", 5.0
+    if "conflict with recovery" in said:
+        return _HELD_BACK, 1.0
     for begin, meaning, retry_after_s in _POSTGRESQL:
         if state.startswith(begin):
             return meaning, retry_after_s

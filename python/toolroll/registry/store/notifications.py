@@ -12,7 +12,9 @@ import threading
 from contextlib import suppress
 from typing import Any
 
+from toolroll.errors import InvalidInput
 from toolroll.registry.store.database import CHANNEL, Database
+from toolroll.registry.store.revision import created_at
 
 logger = logging.getLogger(__name__)
 
@@ -28,6 +30,7 @@ class Signals:
     another connection changes. One thread may wait at a time.
 
     Attributes:
+        failing: why the thread hears nothing at the moment; None if it does, or has not tried.
         polling: a lock that the thread holds while it uses SQLite. A process takes it to fork, because
             SQLite's own locks would stay locked in the child.
     """
@@ -36,6 +39,7 @@ class Signals:
         """Starts the thread; without `listens` there is no thread, and `wait` only times out."""
         self._database, self._listens = database, listens
         self._pending = False
+        self.failing: str | None = None
         self._begin()
 
     def wait(self, timeout_s: float) -> bool:
@@ -86,8 +90,9 @@ class Signals:
                 watch(connection, closed)
             except Exception as error:  # of drivers or the network: the thread tries again
                 if not closed.is_set():
+                    self.failing = str(error)[:500]
                     logger.info(
-                        "%s: not listening at the moment: %s", self._database.url, type(error).__name__
+                        "%s: not listening at the moment: %s", self._database.listen_url, type(error).__name__
                     )
             finally:
                 if connection is not None:
@@ -97,11 +102,23 @@ class Signals:
 
     def _listen(self, connection: Any, closed: threading.Event) -> None:
         connection.autocommit = True
+        if self._database.listen_url != self._database.url:
+            self._check(connection)
         connection.execute(f"LISTEN {CHANNEL}")
+        self.failing = None
         self._notify()  # of changes before LISTEN
         while not closed.is_set():
             for _ in connection.notifies(timeout=LISTEN_FOR_S, stop_after=1):
                 self._notify()
+
+    def _check(self, connection: Any) -> None:
+        """Raises InvalidInput if the connection is to another registry than the database's."""
+        with self._database.reading() as ours:
+            made_at = created_at(ours)
+        if connection.execute("SELECT created_at FROM registry_state").fetchone() != (made_at,):
+            raise InvalidInput(
+                f"listen_url {self._database.listen_url}: holds another registry than {self._database.url}"
+            )
 
     def _poll(self, connection: Any, closed: threading.Event) -> None:
         seen: int | None = None

@@ -1,6 +1,8 @@
-"""The revision of a registry: the number of its changes so far."""
+"""The revision of a registry: the number of its changes so far; and when the registry was made."""
 
 from __future__ import annotations
+
+from datetime import datetime
 
 import sqlalchemy as sa
 
@@ -26,6 +28,11 @@ def revision_in(connection: sa.Connection) -> int:
             return revision
         found = f"is {revision!r:.80}"
     raise damaged(found)
+
+
+def created_at(connection: sa.Connection) -> datetime | None:
+    """When the registry was made, which tells it from others; None if its row is missing."""
+    return connection.execute(sa.select(tables.registry_state.c.created_at)).scalar()
 
 
 def damaged(found: str) -> StoreUnavailable:

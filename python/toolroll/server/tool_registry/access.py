@@ -35,6 +35,11 @@ class RegistryAccess:
         """The registry's storage."""
         return self.registry.database
 
+    @property
+    def reports(self) -> Database:
+        """The same for reports, perhaps a copy that is a little older."""
+        return self.registry.reports
+
     def reader(self, request: Request, org: str | None) -> tuple[Registry, str]:
         """The registry, and the organisation whose rows the caller may read. Raises Denied."""
         caller = self.identify(request)

@@ -39,7 +39,7 @@ def analytics_router(
         """Selections: their number, latency, profiles, outcomes, and the tokens that they saved."""
         window = access.window(request, org, since, until)
         unreadable = UnreadableRows()
-        return {**metrics.metrics(access.database, window, unreadable), "unreadable": [*unreadable]}
+        return {**metrics.metrics(access.reports, window, unreadable), "unreadable": [*unreadable]}
 
     @router.get("/timeline")
     def read_timeline(
@@ -54,7 +54,7 @@ def analytics_router(
         Days and hours without selections are left out. `first` and `last` say when a part failed.
         """
         window, unreadable = access.window(request, org, since, until), UnreadableRows()
-        found = timeline.timeline(access.database, window, per, unreadable)
+        found = timeline.timeline(access.reports, window, per, unreadable)
         return {**found, "unreadable": [*unreadable]}
 
     @router.get("/arms")
@@ -69,7 +69,7 @@ def analytics_router(
         window, unreadable = access.window(request, org), UnreadableRows()
         now = datetime.now(timezone.utc)
         found = health.arms(
-            access.database, window, now, level=level, tool=tool, limit=limit, unreadable=unreadable
+            access.reports, window, now, level=level, tool=tool, limit=limit, unreadable=unreadable
         )
         return {"arms": [arm.to_dict() for arm in found], "unreadable": [*unreadable]}
 
@@ -87,7 +87,7 @@ def analytics_router(
         """
         window, unreadable = access.window(request, org, since, until), UnreadableRows()
         reaching = shared.reaching(window.org) if window.org else None
-        found = health.unused(access.database, window, shown_often, unreadable, reaching)
+        found = health.unused(access.reports, window, shown_often, unreadable, reaching)
         return {**found, "unreadable": [*unreadable]}
 
     @router.get("/broken")
@@ -103,7 +103,7 @@ def analytics_router(
         if breaks is not None and breaks.covers(window):
             found, is_complete = breaks.broken(window, unreadable)
         else:
-            found = health.broken(access.database, window, unreadable=unreadable)
+            found = health.broken(access.reports, window, unreadable=unreadable)
         return {
             "broken": [each.to_dict() for each in found],
             "complete": is_complete,
@@ -141,7 +141,7 @@ def analytics_router(
         """How often each tool was called, selected or successful, by page. tools, pages: the most of each."""
         window = access.window(request, org, since, until)
         unreadable = UnreadableRows()
-        found = usage.heatmap(access.database, window, of, tools, pages, unreadable)
+        found = usage.heatmap(access.reports, window, of, tools, pages, unreadable)
         return {**found.to_dict(), "unreadable": [*unreadable]}
 
     @router.get("/accuracy")
@@ -151,7 +151,7 @@ def analytics_router(
         """By day, how often a called tool had been selected."""
         window = access.window(request, org, since, until)
         unreadable = UnreadableRows()
-        days = usage.hits(access.database, window, unreadable)
+        days = usage.hits(access.reports, window, unreadable)
         calls, hits = sum(day.calls for day in days), sum(day.hits for day in days)
         return {
             "calls": calls,
@@ -179,7 +179,7 @@ def analytics_router(
             oldest = None
             if older_than_days is not None:
                 oldest = datetime.now(timezone.utc) - timedelta(days=older_than_days)
-            checked, found = drift.drift(access.database, window, embedder.identity, oldest)
+            checked, found = drift.drift(access.reports, window, embedder.identity, oldest)
         return {
             "embedder": embedder.identity if embedder else "none",
             "stored": is_stored,

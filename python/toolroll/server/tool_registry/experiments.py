@@ -49,7 +49,7 @@ def _form(
     error: float,
     unreadable: UnreadableRows,
 ) -> dict[str, Any]:
-    found = experiments.counts(access.database, trial, unreadable)
+    found = experiments.counts(access.reports, trial, unreadable)
     verdict = compare(trial.experiment, found.tallies, found.assigned, error=error, worth=worth)
     fields = verdict.to_dict()
     shares = trial.experiment.variants

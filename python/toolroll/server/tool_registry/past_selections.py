@@ -40,7 +40,7 @@ def past_selection_router(access: RegistryAccess, embedder: Embedder | None) -> 
         """
         window, unreadable = access.window(request, org), UnreadableRows()
         found = list_events(
-            access.database, window, outcome=outcome, tool=tool, limit=limit, unreadable=unreadable
+            access.reports, window, outcome=outcome, tool=tool, limit=limit, unreadable=unreadable
         )
         return {"events": found, "unreadable": [*unreadable]}
 

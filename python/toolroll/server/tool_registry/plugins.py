@@ -133,7 +133,7 @@ def plugin_router(access: RegistryAccess) -> APIRouter:
         gets the calls of all.
         """
         window, unreadable = access.window(request, org, since, until), UnreadableRows()
-        found = plugin_calls(access.database, window, unreadable)
+        found = plugin_calls(access.reports, window, unreadable)
         return {"plugins": [each.to_dict() for each in found], "unreadable": [*unreadable]}
 
     return router

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import psycopg
@@ -129,45 +129,72 @@ def test_notifications_that_a_pooler_loses_only_cost_the_wait_for_the_next_poll(
         eventually(lambda: "send_fax" in roll.select("send a fax", ANN).names)
 
 
-def test_a_process_has_no_more_connections_than_stated_whatever_its_threads_do(
-    direct: str, tmp_path: Path
-) -> None:
-    most, stop = [0], threading.Event()
+OURS = (
+    "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
+    "AND backend_type = 'client backend' AND application_name = 'toolroll'"
+)
+
+
+def most_connections(direct: str, roll: Toolroll, databases: Sequence[Database]) -> int:
+    """How many connections there are at most while 60 threads select, report, converse and read."""
+    counts, stop = [0], threading.Event()
 
     def watch() -> None:
-        query = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
         with psycopg.connect(direct, autocommit=True) as connection:
             while not stop.is_set():
-                (count,) = connection.execute(query).fetchone() or (0,)
-                most[0] = max(most[0], count - 1)
+                counts.append((connection.execute(OURS).fetchone() or (0,))[0])
                 time.sleep(0.01)
 
-    watching = threading.Thread(target=watch)
-    watching.start()
+    def work(at: int) -> None:
+        for turn in range(5):
+            context = Context(org=f"org-{at % 7}", user=f"u{at}")
+            roll.record(roll.select("send a mail", context), {"send_mail": True})
+            session = roll.session(f"talk {at}", context)
+            session.select(f"send {turn}")
+            session.end_turn()
+            for database in databases:
+                with database.reading() as connection:
+                    connection.execute(sa.text("SELECT pg_sleep(0.02)"))
+
+    threads = [threading.Thread(target=watch)]
+    threads += [threading.Thread(target=work, args=(at,)) for at in range(60)]
+    for thread in threads:
+        thread.start()
+    for thread in threads[1:]:
+        thread.join()
+    assert roll.flush(20)
+    stop.set()
+    threads[0].join()
+    return max(counts)
+
+
+@pytest.fixture
+def quiet(direct: str) -> str:
+    """The URL of a registry to which nobody is connected any more."""
+    with psycopg.connect(direct, autocommit=True) as connection:
+        eventually(lambda: connection.execute(OURS).fetchone() == (0,))
+    return direct
+
+
+def test_a_process_has_no_more_connections_than_stated_whatever_its_threads_do(
+    quiet: str, tmp_path: Path
+) -> None:
+    with Toolroll.open(quiet, journal=tmp_path / "journal") as roll:
+        database = roll._home._database  # type: ignore[attr-defined]
+        assert 2 <= most_connections(quiet, roll, [database]) <= MOST_CONNECTIONS == 31
+
+
+def test_a_worker_of_the_service_has_no_more_connections_than_stated(quiet: str, tmp_path: Path) -> None:
+    pytest.importorskip("fastapi")
+    from toolroll.server.resources import close, open_registry
+    from toolroll.server.settings import ServerSettings
+
+    roll, registry = open_registry(ServerSettings(catalog=quiet, journal=str(tmp_path / "journal")), None)
     try:
-        with Toolroll.open(direct, journal=tmp_path / "journal") as roll:
-            database = roll._home._database  # type: ignore[attr-defined]
-
-            def work(at: int) -> None:
-                for turn in range(5):
-                    context = Context(org=f"org-{at % 7}", user=f"u{at}")
-                    roll.record(roll.select("send a mail", context), {"send_mail": True})
-                    session = roll.session(f"talk {at}", context)
-                    session.select(f"send {turn}")
-                    session.end_turn()
-                    with database.reading() as connection:
-                        connection.execute(sa.text("SELECT pg_sleep(0.02)"))
-
-            threads = [threading.Thread(target=work, args=(at,)) for at in range(60)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-            assert roll.flush(20)
+        databases = [roll._home._database, registry.database]  # type: ignore[attr-defined]
+        assert 4 <= most_connections(quiet, roll, databases) <= 46
     finally:
-        stop.set()
-        watching.join()
-    assert 2 <= most[0] <= MOST_CONNECTIONS
+        close(roll, registry)
 
 
 def test_notifications_arrive_by_a_direct_connection_while_all_else_passes_the_pooler(

@@ -6,6 +6,7 @@ yield it themselves, for long enough that another thread can take it.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
@@ -33,6 +34,9 @@ class GilYielder:
         """Yields the GIL if the last pause was more than 0.3 ms ago, or longer ago than it lasted."""
         now = time.perf_counter()
         if now - self._since > self._every_s:
+            if threading.active_count() == 1:  # nobody else wants it
+                self._since = now
+                return
             time.sleep(_PAUSE_S)
             self._since = time.perf_counter()
             self._every_s = max(_EVERY_S, self._since - now)

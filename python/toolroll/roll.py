@@ -452,6 +452,7 @@ class Toolroll:
         max_policy_age_s: float | None = None,
         events_s: float | None = 30 * 86_400.0,
         sample: float = 1.0,
+        writer: Literal["thread", "process"] = "thread",
         published: PublishedCatalogs | None = None,
     ) -> Toolroll:
         """From a registry: "sqlite:///tools.db", or "postgresql://…" where several processes share one.
@@ -492,6 +493,9 @@ class Toolroll:
                 Its outcomes stay, and so does what they taught.
             sample: the share of selections that are logged as events whether or not anybody reports on them.
                 A selection that is reported to this process is logged in any case, and every report counts.
+            writer: what writes events and outcomes to the registry: a thread, or a process of its own, which
+                does not compete with selections for the interpreter. It takes some 100 MB, and ends with this
+                one.
             published: where the shared catalog is looked for before it is built (`docs/scale.md`). One is
                 taken only if it has exactly the registry's tools.
 
@@ -518,7 +522,7 @@ class Toolroll:
             url,
             builder,
             follow_options(poll_s, settings_s, organisations, listens, max_policy_age_s, listen_url),
-            recording_options(messages, journal, durable, events_s, sample),
+            recording_options(messages, journal, durable, events_s, sample, writer),
             profile=profile if isinstance(profile, str) else "custom",
             sessions_s=sessions_s,
             max_age_s=_checked_age(max_age_s),

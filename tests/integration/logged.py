@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import uuid
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
+import numpy as np
 import sqlalchemy as sa
 
 from toolroll.identity import ToolKey
-from toolroll.learning.exposure import ShownTool
+from toolroll.learning.exposure import ShownTool, pack_key
 from toolroll.registry.events import rollups
-from toolroll.registry.events.details import OutcomeEntry, packed_entries, packed_event
+from toolroll.registry.events.candidate_columns import CandidateColumns
+from toolroll.registry.events.details import OutcomeEntry, packed_entries, packed_event, tools_of
 from toolroll.registry.events.logged_tools import LoggedTool, ToolNumbers
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
@@ -28,7 +30,7 @@ def at(days: float = 0.0) -> datetime:
 
 def event(days: float = 0.0, **changes: Any) -> dict[str, Any]:
     """An event, as `event_row` makes it."""
-    return {
+    row = {
         "event_id": uuid.uuid4().hex,
         "org": "acme",
         "at": at(days),
@@ -83,6 +85,7 @@ def event(days: float = 0.0, **changes: Any) -> dict[str, Any]:
         "durations_ms": None,
         **changes,
     }
+    return {**row, "candidates": columns_of(row["candidates"])}
 
 
 def called(days: float = 0.0, outcome: str = "succeeded", **changes: Any) -> dict[str, Any]:
@@ -158,10 +161,9 @@ def _packed_outcome(row: dict[str, Any], number_of: Mapping[LoggedTool, int]) ->
 
 def write_events(database: Database, *rows: dict[str, Any], is_added: bool = True) -> None:
     """Writes events, and adds them to the sums unless told otherwise."""
-    named = [{**row, "tools": _tools_of(row)} for row in rows]
     with database.recording() as connection:
-        number_of = ToolNumbers().of(connection, [tool for row in named for tool in row["tools"]])
-        packed = [packed_event(row, number_of) for row in named]
+        number_of = ToolNumbers().of(connection, [tool for row in rows for tool in tools_of(row)])
+        packed = [packed_event(row, number_of) for row in rows]
         connection.execute(sa.insert(tables.selection_events), packed)
         added = rollups.Rollups()
         for row in rows if is_added else ():
@@ -169,8 +171,12 @@ def write_events(database: Database, *rows: dict[str, Any], is_added: bool = Tru
         added.write(connection)
 
 
-def _tools_of(row: Mapping[str, Any]) -> list[LoggedTool]:
-    return [
-        *(LoggedTool(candidate[0], 0, 0, 0) for candidate in row["candidates"]),
-        *map(LoggedTool.of, row["shown"]),
-    ]
+def columns_of(candidates: CandidateColumns | Sequence[Sequence[Any]]) -> CandidateColumns:
+    """Lists of a name and five numbers, as columns."""
+    if isinstance(candidates, CandidateColumns):
+        return candidates
+    if not candidates:
+        return CandidateColumns()
+    names, *numbers = zip(*candidates, strict=True)
+    columns = (np.array(column, np.float64) for column in numbers)  # None becomes NaN
+    return CandidateColumns(list(names), pack_key(ToolKey(0, 0, 0)) * len(names), *columns)

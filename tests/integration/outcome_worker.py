@@ -10,12 +10,14 @@ import os
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 from tests.integration.outcomes import exposure
 from toolroll.learning.exposure import Exposure
 from toolroll.learning.outcomes import Entry, Report
 from toolroll.registry.events import writer as module
+from toolroll.registry.events.batch_writer_process import BatchWriterProcess
 from toolroll.registry.events.journal import Journal
 from toolroll.registry.events.receipts import LIFETIME_S
 from toolroll.registry.events.writer import EventWriter
@@ -43,11 +45,17 @@ def event(number: int, begun: float) -> tuple[Exposure, Report]:
     return shown, Report(shown.event_id, entries)  # type: ignore[arg-type]
 
 
-def main(url: str, folder: str, begun: float) -> None:
+def main(url: str, folder: str, begun: float, written_by: str) -> None:
     numbers = [int(number) for number in sys.stdin.readline().split()]
     module._ADOPT_EVERY_S = 0.5  # type: ignore[misc]
     database = Database.open(url, create=False, migrate=False)
-    recorder = EventWriter(database, Journal(Path(folder)), lambda selection: 1 / 0, messages=None)  # type: ignore
+    recorder = EventWriter(
+        database,
+        Journal(Path(folder)),
+        lambda selection: 1 / 0,  # type: ignore[arg-type,return-value]
+        messages=None,
+        batches=partial(BatchWriterProcess, url, LIFETIME_S) if written_by == "process" else None,
+    )
 
     def work(part: list[int]) -> None:
         for number in part:
@@ -66,4 +74,4 @@ def main(url: str, folder: str, begun: float) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], float(sys.argv[3]))
+    main(sys.argv[1], sys.argv[2], float(sys.argv[3]), sys.argv[4])

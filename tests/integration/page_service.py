@@ -62,7 +62,9 @@ class PageService:
         self._start()
 
     def _start(self) -> None:
-        settings = ServerSettings(catalog=self.url, grace_s=5, session_secret="of the tests" * 3)
+        settings = ServerSettings(
+            catalog=self.url, grace_s=5, writer="thread", session_secret="of the tests" * 3
+        )
         application = create_application(settings)
         self._server = uvicorn.Server(
             uvicorn.Config(application, log_config=None, access_log=False, timeout_graceful_shutdown=2)

@@ -42,7 +42,9 @@ class Served:
 @contextmanager
 def served(registry: Registry, url: str, **settings: Any) -> Iterator[Served]:
     """A running service over this registry. settings: beside the defaults."""
-    application = create_application(ServerSettings(catalog=url, grace_s=10, **settings))
+    application = create_application(
+        ServerSettings(**{"catalog": url, "grace_s": 10, "writer": "thread", **settings})
+    )
     lifespan = application.router.lifespan_context(application)
     loop = asyncio.new_event_loop()
     loop.run_until_complete(lifespan.__aenter__())

@@ -23,8 +23,9 @@ from toolroll import Context, Tool, Toolroll
 from toolroll.errors import InvalidInput, NotFound, StoreUnavailable
 from toolroll.learning.exposure import Exposure
 from toolroll.learning.outcomes import Entry, Report
+from toolroll.registry.events import batch_writer
 from toolroll.registry.events import writer as module
-from toolroll.registry.events.details import pack_early, packed_event
+from toolroll.registry.events.details import pack_early, packed_event, tools_of
 from toolroll.registry.events.event_row import SelectionOrigin, event_row, seed_of
 from toolroll.registry.events.ingest import ingest
 from toolroll.registry.events.journal import Journal
@@ -342,7 +343,7 @@ def test_a_batch_whose_commit_nobody_heard_of_counts_once(
             raise StoreUnavailable("the connection is lost")
         return done
 
-    monkeypatch.setattr(module, "ingest", committed_but)
+    monkeypatch.setattr(batch_writer, "ingest", committed_but)
     recorder = new_recorder(database, tmp_path / "journal")
     for _ in range(10):
         picked = roll.select("play a song")
@@ -493,13 +494,13 @@ def test_rows_that_were_packed_before_a_batch_failed_get_numbers_that_exist(
     numbers = ToolNumbers()
     row = event_row(picked := roll.select("play a song"), exposure_of(picked), SelectionOrigin(), Messages())
     with pytest.raises(ZeroDivisionError), database.recording() as connection:
-        wrong = numbers.of(connection, row["tools"])
+        wrong = numbers.of(connection, tools_of(row))
         pack_early(row, wrong)
         raise ZeroDivisionError
     numbers.forget()
     with database.recording() as connection:
         numbers.of(connection, [LoggedTool("another", 1, 2, 3)])  # takes the first number
-        right = numbers.of(connection, row["tools"])
+        right = numbers.of(connection, tools_of(row))
         assert right is numbers.known and right is not wrong
         assert packed_event(row, right) == packed_event({**row, "packed": None}, right)
         assert packed_event(row, right) != packed_event(row, wrong)

@@ -42,7 +42,9 @@ ROOT = Path(__file__).parents[2]
 class Worker:
     """One process and the reports that it still has to have acknowledged; killed, it is begun again."""
 
-    def __init__(self, url: str, folder: Path, begun: float, numbers: list[int]) -> None:
+    def __init__(
+        self, url: str, folder: Path, begun: float, numbers: list[int], written_by: str = "thread"
+    ) -> None:
         self._arguments = [
             sys.executable,
             "-m",
@@ -50,6 +52,7 @@ class Worker:
             url,
             str(folder),
             repr(begun),
+            written_by,
         ]
         self.left = list(numbers)
         self.begin()
@@ -133,7 +136,10 @@ def test_counts_are_exact_whatever_is_doubled_late_or_killed(
     for owner, number in late:
         parts[owner].append(number)
 
-    workers = [Worker(database_url, folder, begun, part) for part in parts]
+    workers = [
+        Worker(database_url, folder, begun, part, written_by)
+        for part, written_by in zip(parts, ("thread", "process") * (PROCESSES // 2), strict=True)
+    ]
     kills = in_the_middle = 0
     while kills < KILLS:
         alive = [worker for worker in workers if worker.process.poll() is None]

@@ -145,7 +145,7 @@ def test_months_are_made_ahead_take_their_rows_and_are_dropped_whole(postgresql_
         ends = [end for _, end in partitions.months(connection, table)]
     assert len(ends) == 1 + partitions.AHEAD and ends[0] == partitions.after(partitions.month_of(now))
     far = ends[-1] + timedelta(days=40)  # the month after the next one without a table
-    rows = [{**event(at=when), "tools": []} for when in (now, far, now - timedelta(days=800))]
+    rows = [event(at=when) for when in (now, far, now - timedelta(days=800))]
     ingest(database, rows, [])
 
     def places() -> list[str]:
@@ -223,7 +223,7 @@ def test_a_database_of_the_first_schema_keeps_all_its_rows(empty_url: str) -> No
             assert first == ("selection_events_before", partitions.after(partitions.month_of(now)))
     assert rebuild(database)["acme"] > 0  # as the command does after an upgrade
     assert metrics(database, Window())["logged"] == 4
-    ingest(database, [{**event(), "tools": []}], [])
+    ingest(database, [event()], [])
     assert set(rebuild(database).values()) == {0}
     database.close()
 
@@ -267,7 +267,7 @@ def test_a_database_without_durations_gets_them_and_keeps_its_rows(empty_url: st
     now = exposure("e" * 32, "find", at=datetime.now(timezone.utc).timestamp())
     ingest(
         database,
-        [{**event(event_id=now.event_id, at=instant(now.at), selected=["find"]), "tools": []}],
+        [event(event_id=now.event_id, at=instant(now.at), selected=["find"])],
         [said(now, {"find": "failed"}, durations={"find": 250.0})],
     )
     (found,) = tool_calls(database, Window())

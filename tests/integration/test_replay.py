@@ -16,15 +16,17 @@ import sqlalchemy as sa
 
 from tests.integration.commands import Typed
 from tests.integration.governance import Governed
+from tests.integration.logged import columns_of
 from toolroll import Context, Tool, Toolkit, Toolroll
 from toolroll.embedders.named import embedder
 from toolroll.errors import NotFound
 from toolroll.formats.sources.folder import read_folder
 from toolroll.identity import tool_key
 from toolroll.learning.experiments import Experiment
+from toolroll.learning.exposure import pack_key
 from toolroll.registry.analytics.experiments import start
-from toolroll.registry.events.details import packed_event
-from toolroll.registry.events.logged_tools import LoggedTool, ToolNumbers
+from toolroll.registry.events.details import packed_event, tools_of
+from toolroll.registry.events.logged_tools import ToolNumbers
 from toolroll.registry.events.replay import ReplayResult, replay
 from toolroll.registry.registry import Registry
 from toolroll.registry.store import tables
@@ -393,13 +395,10 @@ def test_what_differs_is_said_tool_by_tool(here: World) -> None:
     candidates = [
         [name, score + (at == 1), *rest] for at, (name, score, *rest) in enumerate(event.candidates)
     ]
-    changed = {**vars(event), "candidates": candidates}
-    tools = [
-        *(LoggedTool(name, *tool_key(here.registry.tool(name).tool)) for name, *_ in candidates),
-        *map(LoggedTool.of, event.shown),
-    ]
+    keys = b"".join(pack_key(tool_key(here.registry.tool(name).tool)) for name, *_ in candidates)
+    changed = {**vars(event), "candidates": columns_of(candidates)._replace(keys=keys)}
     with here.database.recording() as connection:
-        packed = packed_event({**changed, "tools": tools}, ToolNumbers().of(connection, tools))
+        packed = packed_event(changed, ToolNumbers().of(connection, tools_of(changed)))
     here.tamper(event_id, selected=event.selected[1:], details=packed["details"], confidence=0.5)
     again = here.replay(event_id)
     assert not again.is_same and not again.missing

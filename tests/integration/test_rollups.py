@@ -50,7 +50,7 @@ def some_batches(seed: int, count: int = 120) -> Iterator[tuple[list[dict[str, A
         one = exposure(f"{seed:08x}{at:08x}", *shown, org=org, at=when.timestamp())
         events.append(
             {
-                **event(event_id=one.event_id, org=org, at=when, selected=shown, tools=[]),
+                **event(event_id=one.event_id, org=org, at=when, selected=shown),
                 "page": draws.choice(["home", "crm", ""]),
                 "profile": draws.choice(["default", "learned"]),
                 "latency_us": draws.lognormvariate(5, 1),
@@ -189,7 +189,7 @@ def test_a_window_reads_days_and_the_hours_before_and_after_them(database: Datab
 
 def test_a_window_begins_and_ends_with_whole_hours_and_says_so(database: Database) -> None:
     at = BEGIN + timedelta(hours=5, minutes=10)
-    ingest(database, [{**event(at=at), "tools": []}], [])
+    ingest(database, [event(at=at)], [])
     found = metrics(database, Window(None, at + timedelta(minutes=10), at + timedelta(minutes=20)))
     assert found["total"] == 1
     assert (found["since"], found["until"]) == ("2026-03-01T05:00:00+00:00", "2026-03-01T06:00:00+00:00")
@@ -279,7 +279,7 @@ def test_a_plugins_durations_are_those_of_its_tools(database_url: str, database:
         kinds = {"quick": "succeeded", "slow": "failed" if at < 5 else "succeeded", "untimed": "called"}
         ingest(
             database,
-            [event(event_id=one.event_id, at=BEGIN, selected=list(kinds), tools=[])],
+            [event(event_id=one.event_id, at=BEGIN, selected=list(kinds))],
             [said(one, kinds, durations={"quick": 10.0, "slow": 1_000.0})],
         )
     (found,) = plugin_calls(database, ALL)

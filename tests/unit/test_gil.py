@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from toolroll import _gil as gil
@@ -15,16 +17,29 @@ def test_batches_are_slices_in_order(count: int, sizes: list[int]) -> None:
     assert [item for some in found for item in some] == list(range(count))
 
 
-def test_between_two_batches_other_threads_may_run(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def is_alone(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
+    """Says whether the process has one thread only."""
+    return lambda alone: monkeypatch.setattr(gil.threading, "active_count", lambda: 1 if alone else 2)
+
+
+@pytest.mark.parametrize(("alone", "count"), [(False, 3), (True, 0)])
+def test_between_two_batches_other_threads_may_run_if_there_are_some(
+    monkeypatch: pytest.MonkeyPatch, is_alone: Callable[[bool], None], alone: bool, count: int
+) -> None:
+    is_alone(alone)
     pauses, now = [], [0.0]
     monkeypatch.setattr(gil.time, "perf_counter", lambda: now[0])
     monkeypatch.setattr(gil.time, "sleep", pauses.append)
     for _ in batches("abcdef", 2):
         now[0] += 0.001
-    assert len(pauses) == 3
+    assert len(pauses) == count
 
 
-def test_a_pause_that_lasts_is_followed_by_as_much_work(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pause_that_lasts_is_followed_by_as_much_work(
+    monkeypatch: pytest.MonkeyPatch, is_alone: Callable[[bool], None]
+) -> None:
+    is_alone(False)
     now = [0.0]
 
     def busy_threads_take(_: float) -> None:

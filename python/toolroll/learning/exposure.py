@@ -111,6 +111,11 @@ def pack_key(key: ToolKey) -> bytes:
     return _KEYS.pack(*key)
 
 
+def unpack_keys(packed: bytes) -> list[ToolKey]:
+    """Reverses `pack_key` for several keys, one behind the other."""
+    return [_new_key(numbers) for numbers in _KEYS.iter_unpack(packed)]
+
+
 def unpack_tools(names: Sequence[str], packed: bytes) -> tuple[ShownTool, ...]:
     """Reverses `pack_tools`. Raises ValueError if the bytes are not those of so many tools."""
     if len(packed) != len(names) * _TOOL.size:

@@ -30,7 +30,7 @@ from toolroll.registry.events.follower import LearnedFactory
 from toolroll.registry.events.journal import Durable
 from toolroll.registry.events.maintenance import OutcomeFilter, forget
 from toolroll.registry.events.priors import shared_priors
-from toolroll.registry.events.recording import LoggedMessages, Recording, RecordingOptions
+from toolroll.registry.events.recording import LoggedMessages, Recording, RecordingOptions, WrittenBy
 from toolroll.registry.follow.refresher import FollowOptions, Refresher
 from toolroll.registry.sessions.conversations import StoredConversations
 from toolroll.registry.store.database import Database
@@ -477,6 +477,7 @@ def recording_options(
     durable: Durable,
     events_s: float | None,
     sample: float,
+    writer: WrittenBy = "thread",
 ) -> RecordingOptions:
     """The options of `Toolroll.open` for events and outcomes, checked.
 
@@ -486,7 +487,7 @@ def recording_options(
     if journal is not None and not isinstance(journal, (str, PathLike)):
         raise InvalidInput(f"journal: is {quoted(journal)}, must be a folder")
     folder = None if journal is None else Path(journal).absolute()
-    return RecordingOptions(messages, folder, durable, events_s=events_s, sample=sample)
+    return RecordingOptions(messages, folder, durable, events_s=events_s, sample=sample, writer=writer)
 
 
 def follow_options(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from toolroll._core import expected_calls
 from toolroll.arrays import Rows
+from toolroll.catalog.catalog import Catalog
 from toolroll.context import Turn
 from toolroll.embedder import TEMPERATURE
 from toolroll.learning.exposure import Exposure, ShownTool, pack_key
@@ -44,15 +45,23 @@ def exposure_of(selection: Selection, reporter: str, category: str) -> Exposure:
 
 def packed_tools(selection: Selection) -> bytes:
     """What `pack_tools` makes of the tools in a selection that was not delivered yet."""
-    catalog, candidates = selection.catalog, selection.candidates
-    rows = candidates.in_order
+    candidates = selection.candidates
+    keys = _packed_keys(selection.catalog, candidates.in_order)
+    return candidates.packed_calls(keys, temperature=TEMPERATURE, calls=_CALLS, elsewhere=_ELSEWHERE)
+
+
+def packed_keys(catalog: Catalog, rows: Sequence[int]) -> bytes:
+    """What `pack_key` makes of the key of each tool."""
+    return b"".join(_packed_keys(catalog, rows))
+
+
+def _packed_keys(catalog: Catalog, rows: Sequence[int]) -> list[bytes]:
     known: dict[int, bytes] = catalog.remembered("packed keys", dict)
     try:
-        keys = [known[row] for row in rows]
+        return [known[row] for row in rows]
     except KeyError:
         known |= {row: pack_key(catalog.tool_key(row)) for row in rows}
-        keys = [known[row] for row in rows]
-    return candidates.packed_calls(keys, temperature=TEMPERATURE, calls=_CALLS, elsewhere=_ELSEWHERE)
+        return [known[row] for row in rows]
 
 
 def vector_of(turn: Turn) -> npt.NDArray[np.float16] | None:

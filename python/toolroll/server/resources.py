@@ -34,6 +34,7 @@ def open_registry(settings: ServerSettings, embedder: Embedder | None) -> tuple[
         profile=settings.profile,
         messages=settings.messages,
         sample=settings.sample,
+        writer=settings.writer,
         journal=settings.journal or None,
         published=_published(settings),
         listen_url=settings.listen_url or None,

@@ -40,6 +40,8 @@ class ServerSettings(BaseSettings):
         embedder, profile: as `Toolroll.open` takes them.
         messages: how events keep messages: their text, a keyed digest, nothing, or no events at all.
         sample: the share of selections that are logged before anybody reports on them.
+        writer: what writes events and outcomes to the registry: a process of its own beside each worker, or a
+            thread in it.
         published: where `toolroll catalogs build` publishes the registry's catalog; empty to build it here.
         published_name: under which it is published.
         published_trust: public keys of publishers, or files of them.
@@ -83,6 +85,7 @@ class ServerSettings(BaseSettings):
     profile: str = "default"
     messages: Literal["kept", "hashed", "dropped", "none"] = "hashed"
     sample: float = Field(default=1.0, gt=0, le=1)
+    writer: Literal["process", "thread"] = "process"
     published: str = ""
     published_name: str = "main"
     published_trust: tuple[str, ...] = ()

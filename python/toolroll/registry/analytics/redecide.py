@@ -88,7 +88,7 @@ class Redecider:
         candidates, error = candidates_of(selection)
         if error is None:  # without propensities, the selection itself stands for them
             return dict.fromkeys(selection.names, 1.0)
-        chances = {name: propensity for name, *_, propensity in candidates if propensity}
+        chances = {name: propensity for name, *_, propensity in candidates.rows() if propensity}
         return {**dict.fromkeys(selection.names, 1.0), **chances}
 
     def selection(self, row: Any, allowed: Collection[str] = ()) -> Selection | None:

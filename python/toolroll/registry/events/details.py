@@ -13,10 +13,11 @@ import numpy as np
 import sqlalchemy as sa
 
 from toolroll._gil import GilYielder
-from toolroll.learning.exposure import ShownTool
+from toolroll.learning.exposure import ShownTool, unpack_keys
 from toolroll.learning.outcomes import Kind
+from toolroll.registry.events.candidate_columns import CandidateColumns
 from toolroll.registry.events.logged_tools import LoggedTool, LoggedToolReader
-from toolroll.registry.events.packing import Column, floats, numbers, pack, unpack
+from toolroll.registry.events.packing import Column, float_column, floats, pack, unpack
 from toolroll.registry.store import tables
 from toolroll.registry.store.errors import DamagedRow, is_damage
 from toolroll.registry.store.row_reader import Row, UnreadableRow, read_rows
@@ -26,7 +27,7 @@ Numbers = Mapping[LoggedTool, int]
 
 # The fields that are packed into an event's column `details`.
 PACKED = ("context", "limits", "timings", "candidates", "shown", "vector")
-_DRAWN = 5  # numbers of a candidate: score, mean, sd, show, propensity
+_DRAWN = 5  # numbers of a candidate
 # Low bytes of scores and means are noise; the others repeat themselves.
 _NOISE = (2, 2, 0, 0, 0)
 _MICRO = 1e6  # `ShownTool.to_record` rounds shares to six digits
@@ -34,7 +35,7 @@ _MICRO = 1e6  # `ShownTool.to_record` rounds shares to six digits
 _KINDS: tuple[Kind | None, ...] = (None, *get_args(Kind))
 _KIND_NUMBERS = {kind: number for number, kind in enumerate(_KINDS)}
 _EARLY = "packed"  # the field of an event with its details, if `pack_early` has packed them
-_UNPACKED = frozenset({*PACKED, "tools", _EARLY})  # fields of an event that its row has only packed
+_UNPACKED = frozenset({*PACKED, _EARLY})  # fields of an event that its row has only packed
 _HEAD = struct.Struct("<cHH")  # width of tool numbers (a small letter if late), tools, shown ones among them
 _SHORT = 2**16 - 1  # the largest number of a tool in two bytes
 _ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
@@ -68,16 +69,24 @@ def is_packed_with(event: Mapping[str, Any], number_of: Numbers) -> bool:
     return early is not None and early[0] is number_of
 
 
+def tools_of(event: Mapping[str, Any]) -> list[LoggedTool]:
+    """The tools of an event of `event_row`: its candidates, then what it showed."""
+    candidates: CandidateColumns = event["candidates"]
+    keys = unpack_keys(candidates.keys)
+    ranked = [LoggedTool(name, *key) for name, key in zip(candidates.names, keys, strict=True)]
+    return [*ranked, *map(LoggedTool.of, event["shown"])]
+
+
 def _details_of(event: Mapping[str, Any], number_of: Numbers) -> bytes:
-    candidates, timings = event["candidates"], event["timings"]
-    found = np.array([number_of[tool] for tool in event["tools"]], "<u4")
-    drawn = list(zip(*candidates, strict=True))[1:] if candidates else [()] * _DRAWN
+    candidates: CandidateColumns = event["candidates"]
+    timings, count = event["timings"], len(candidates.names)
+    found = np.array([number_of[tool] for tool in tools_of(event)], "<u4")
     columns = [
-        Column(found[: len(candidates)], 1),
-        *(numbers(values, noise) for values, noise in zip(drawn, _NOISE, strict=True)),
-        Column(found[len(candidates) :], 1),
+        Column(found[:count], 1),
+        *(float_column(values, noise) for values, noise in zip(candidates.numbers, _NOISE, strict=True)),
+        Column(found[count:], 1),
         Column(np.array(list(map(_micro, event["shown"])), "<u4")),
-        numbers(list(timings.values()), 2),
+        float_column(np.array(list(timings.values()), np.float64), 2),
         _vector_column(event["vector"]),
     ]
     text = _ENCODE([event["context"], event["limits"], list(timings)]).encode()

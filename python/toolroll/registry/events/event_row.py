@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -10,12 +9,12 @@ import numpy.typing as npt
 
 from toolroll._core import inclusion, inclusion_sampled
 from toolroll.arrays import Rows
-from toolroll.catalog.catalog import Catalog
 from toolroll.identity import NONE, tool_key
 from toolroll.learning.exposure import Exposure
-from toolroll.registry.events.logged_tools import LoggedTool
-from toolroll.registry.events.rows import Messages, instant, normal, word
+from toolroll.registry.events.candidate_columns import CandidateColumns
+from toolroll.registry.events.rows import Messages, instant, vector_bytes, word
 from toolroll.selection.candidates import Draw
+from toolroll.selection.exposure import packed_keys
 from toolroll.selection.selection import Selection
 
 MOST_CANDIDATES = 64
@@ -56,7 +55,7 @@ def event_row(
     has_odds: whether to compute the propensities of a draw, which takes about a millisecond. share: the
         probability with which such an event is logged.
     """
-    turn, exposure = selection.turn, normal(exposure)
+    turn = selection.turn
     context, timings = turn.context, selection.timings_us
     keeps = messages.form == "kept"
     candidates, error = candidates_of(selection, has_odds)
@@ -67,13 +66,13 @@ def event_row(
         "event_id": selection.event_id,
         "org": context.org,
         "at": instant(exposure.at),
-        "reporter": exposure.reporter,
+        "reporter": word(exposure.reporter),
         "session": word(context.session),
         "message": messages.of(turn.text),
         "message_form": messages.form,
-        "page": exposure.page,
-        "tier": exposure.tier,
-        "category": exposure.category,
+        "page": word(exposure.page),
+        "tier": word(exposure.tier),
+        "category": word(exposure.category),
         "context": {
             "user": word(context.user),
             "roles": [word(role) for role in context.roles],
@@ -96,10 +95,6 @@ def event_row(
             "earlier": [[messages.of(text), weight] for text, _, _, weight in turn.earlier] if keeps else [],
         },
         "candidates": candidates,
-        "tools": [
-            *_logged_tools(catalog, (name for name, *_ in candidates)),
-            *map(LoggedTool.of, exposure.shown),
-        ],
         "propensity_error": error,
         "selected": list(selection.names),
         "shown": list(exposure.shown),
@@ -118,7 +113,7 @@ def event_row(
         "degraded": list(selection.degraded),
         "space": exposure.space,
         "share": share,
-        "vector": None if exposure.vector is None else exposure.vector.tobytes(),
+        "vector": vector_bytes(exposure.vector),
         "called": None,
         "outcome": None,
         "durations_ms": None,
@@ -126,30 +121,20 @@ def event_row(
     }
 
 
-def _logged_tools(catalog: Catalog, names: Iterable[str]) -> list[LoggedTool]:
-    known: dict[str, LoggedTool] = catalog.remembered("logged tools", dict)
-    found = []
-    for name in names:
-        tool = known.get(name)
-        if tool is None:
-            tool = known[name] = LoggedTool(name, *catalog.tool_key(catalog.names[name]))
-        found.append(tool)
-    return found
-
-
 def seed_of(signed: int) -> int:
     """The seed of a turn from the signed number in its row."""
     return signed + 2 * _SIGN if signed < 0 else signed
 
 
-def candidates_of(selection: Selection, has_odds: bool = True) -> tuple[list[tuple[Any, ...]], float | None]:
-    """(name, score, mean, sd, show, propensity) of what was ranked, best first; the propensities' error."""
+def candidates_of(selection: Selection, has_odds: bool = True) -> tuple[CandidateColumns, float | None]:
+    """What was ranked, best first; and the error of the propensities, None if they are not known."""
     reranked = selection.candidates.reranked
     ranked = reranked or selection.candidates.retrieved
     if ranked is None:
-        return [], 0.0  # nothing was ranked, so nothing was drawn: what is there was there for certain
+        return CandidateColumns(), 0.0  # nothing was ranked, so nothing was drawn: what is there was certain
     draw = None if reranked is None else reranked.draw
-    is_selected = np.zeros(len(selection.catalog), np.bool_)
+    catalog = selection.catalog
+    is_selected = np.zeros(len(catalog), np.bool_)
     is_selected[selection.rows] = True
     chosen = is_selected[ranked.rows]
     odds: Odds
@@ -164,13 +149,9 @@ def candidates_of(selection: Selection, has_odds: bool = True) -> tuple[list[tup
         propensities = propensities.astype(np.float32)  # more digits than a simulated or measured log has
     best = np.lexsort((ranked.rows, -ranked.scores))[:MOST_CANDIDATES]
     drawn = (None, None, None) if draw is None else (draw.mean, draw.spread, draw.show)
-    columns = [
-        [None] * len(best) if column is None else column[best].tolist()
-        for column in (ranked.scores, *drawn, propensities)
-    ]
-    tools = selection.catalog.tools
-    names = [tools[row].name for row in ranked.rows[best].tolist()]
-    return list(zip(names, *columns, strict=True)), error
+    columns = [None if column is None else column[best] for column in (ranked.scores, *drawn, propensities)]
+    rows = ranked.rows[best].tolist()
+    return CandidateColumns(list(catalog.names_of(rows)), packed_keys(catalog, rows), *columns), error
 
 
 def _odds(selection: Selection, ranked: Rows, draw: Draw, chosen: npt.NDArray[np.bool_]) -> Odds:

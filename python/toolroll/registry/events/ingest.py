@@ -26,7 +26,7 @@ from toolroll.learning.effects import EFFECTS
 from toolroll.learning.exposure import Exposure
 from toolroll.learning.outcomes import Report
 from toolroll.registry.events import rollups, statistics
-from toolroll.registry.events.details import EntryReader, event_vector, is_packed_with, packed_event
+from toolroll.registry.events.details import EntryReader, event_vector, is_packed_with, packed_event, tools_of
 from toolroll.registry.events.logged_tools import LoggedTool, ToolNumbers
 from toolroll.registry.events.receipts import LIFETIME_S
 from toolroll.registry.events.rows import (
@@ -168,7 +168,7 @@ def _tools_in(
     for event in events:
         yielder()
         if not is_packed_with(event, numbers.known):
-            yield from event["tools"]
+            yield from tools_of(event)
     for received in reports:
         yield from map(LoggedTool.of, (*received.exposure.shown, *received.report.found))
 

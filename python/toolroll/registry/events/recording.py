@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeAlias
 
@@ -25,6 +26,7 @@ from toolroll.learning.effects import Change
 from toolroll.learning.exposure import Exposure, ShownTool
 from toolroll.learning.outcomes import NOT_SHOWN, Entry, Report
 from toolroll.learning.record_result import RecordResult, pending_of
+from toolroll.registry.events.batch_writer_process import BatchWriterProcess
 from toolroll.registry.events.event_row import SelectionOrigin
 from toolroll.registry.events.follower import Follower, L, LearnedFactory
 from toolroll.registry.events.journal import MOST_BYTES, Durable, Journal
@@ -36,6 +38,7 @@ from toolroll.registry.store.url import Address
 from toolroll.selection.selection import Selection
 
 LoggedMessages: TypeAlias = MessageForm | Literal["none"]
+WrittenBy: TypeAlias = Literal["thread", "process"]
 
 EVENTS_S = 30 * 86_400.0
 _LONGEST_S = 100 * 365 * 86_400.0
@@ -57,6 +60,7 @@ class RecordingOptions:
         lifetime_s: how long after a selection its outcomes count and its receipt is valid.
         events_s: the age at which events are deleted; None for never.
         sample: the share of selections whose events are logged before anybody reports on them.
+        writer: whether a "thread" writes to the store, or a "process" of its own.
     """
 
     messages: LoggedMessages = "kept"
@@ -66,6 +70,7 @@ class RecordingOptions:
     lifetime_s: float = LIFETIME_S
     events_s: float | None = EVENTS_S
     sample: float = 1.0
+    writer: WrittenBy = "thread"
 
     def __post_init__(self) -> None:
         if not isinstance(self.messages, str) or self.messages not in ("kept", "hashed", "dropped", "none"):
@@ -83,6 +88,8 @@ class RecordingOptions:
             )
         if not (is_number(self.sample) and 0 < self.sample <= 1):
             raise InvalidInput(f"sample: is {quoted(self.sample)}, must be above 0 and at most 1")
+        if not isinstance(self.writer, str) or self.writer not in ("thread", "process"):
+            raise InvalidInput(f"writer: is {quoted(self.writer)}, must be 'thread' or 'process'")
 
 
 def is_number(value: object) -> bool:
@@ -159,6 +166,9 @@ class Recording(Generic[L]):
             journal,
             lambda selection: self._exposure_of(selection, selection.turn.context.user),
             messages=None if options.messages == "none" else self._messages,
+            batches=(
+                partial(BatchWriterProcess, url, options.lifetime_s) if options.writer == "process" else None
+            ),
             origin_of=self._origin,
             on_written=lambda seqs: self.follower.wake(),
             window_s=options.lifetime_s,

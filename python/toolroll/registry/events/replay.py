@@ -419,7 +419,7 @@ def _differences(event: SimpleNamespace, selection: Selection) -> Iterator[str]:
     if before != after:
         yield f"failed: {_shown(sorted(before))} → {_shown(sorted(after))}"
     old_numbers = {name: numbers for name, *numbers in event.candidates}
-    new_numbers = {name: numbers for name, *numbers in now["candidates"]}
+    new_numbers = {name: numbers for name, *numbers in now["candidates"].rows()}
     if list(old_numbers) != list(new_numbers):
         yield f"candidates: {_shown(list(old_numbers))} → {_shown(list(new_numbers))}"
     for name in old_numbers.keys() & new_numbers.keys():

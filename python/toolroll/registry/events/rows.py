@@ -12,6 +12,7 @@ from datetime import datetime, timezone
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from toolroll.errors import InvalidInput
 from toolroll.learning.deduplication import EventState, ReportedOutcome, Step
@@ -167,6 +168,11 @@ def normal(exposure: Exposure) -> Exposure:
         category=word(exposure.category),
         vector=None if exposure.vector is None else np.ascontiguousarray(exposure.vector, "<f2"),
     )
+
+
+def vector_bytes(vector: npt.NDArray[np.float16] | None) -> bytes | None:
+    """A vector as rows have it: float16, little-endian."""
+    return None if vector is None else np.ascontiguousarray(vector, "<f2").tobytes()
 
 
 # Events.

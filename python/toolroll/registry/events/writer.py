@@ -34,9 +34,9 @@ from toolroll.errors import NotFound, StoreUnavailable
 from toolroll.learning.deduplication import NEW_EVENT, EventState, Step, deduplicate
 from toolroll.learning.exposure import Exposure
 from toolroll.learning.outcomes import Report
-from toolroll.registry.events.details import pack_early
+from toolroll.registry.events.batch_writer import Batches, BatchWriter
 from toolroll.registry.events.event_row import SelectionOrigin, event_row
-from toolroll.registry.events.ingest import IngestCache, IngestResult, ingest, is_due
+from toolroll.registry.events.ingest import is_due
 from toolroll.registry.events.inspection import Inspection
 from toolroll.registry.events.journal import SYNC_EVERY_S, Journal
 from toolroll.registry.events.maintenance import (
@@ -49,9 +49,9 @@ from toolroll.registry.events.maintenance import (
     stored_bytes,
 )
 from toolroll.registry.events.receipts import LIFETIME_S
+from toolroll.registry.events.row_bytes import to_bytes
 from toolroll.registry.events.rows import Messages, ReceivedReport, check_steps, exposure_of_event, normal
 from toolroll.registry.store.database import Database, words
-from toolroll.registry.store.errors import DamagedRow
 from toolroll.selection.selection import Selection
 
 _log = logging.getLogger("toolroll")
@@ -111,6 +111,7 @@ class EventWriter:
         exposure_of: Callable[[Selection], Exposure],
         *,
         messages: Callable[[], Messages] | None,
+        batches: Callable[[], Batches] | None = None,
         origin_of: Callable[[Selection], SelectionOrigin] = lambda selection: SelectionOrigin(),
         on_written: Callable[[Mapping[str, int]], None] = lambda seqs: None,
         window_s: float = LIFETIME_S,
@@ -120,7 +121,8 @@ class EventWriter:
         """Starts its threads with the first event or report.
 
         exposure_of: what a selection showed, with the user in its context as the reporter. messages: returns
-            how to store messages; None writes no events at all. origin_of: what the selection itself does not
+            how to store messages; None writes no events at all. batches: makes what writes batches; None for
+            the writer's own thread. origin_of: what the selection itself does not
             know about its origin. on_written: called with organisation → number of its last outcome when
             outcomes were written. window_s: how long after an event its outcomes count. events_s: the age
             at which events are deleted; None for never. sample: the share of selections that are logged
@@ -129,7 +131,8 @@ class EventWriter:
         self._database, self._journal = database, journal
         self._exposure_of, self._origin_of, self._on_written = exposure_of, origin_of, on_written
         self._messages_of, self._messages = messages, None if messages is None else _UNKNOWN
-        self._window_s, self._events_s, self._sample = window_s, events_s, sample
+        self._batches_of = batches or (lambda: BatchWriter(database, window_s))
+        self._events_s, self._sample = events_s, sample
         self._is_closed = False
         self._exposures: OrderedDict[str, Exposure] = OrderedDict()  # of recent events
         self._begin()
@@ -152,8 +155,8 @@ class EventWriter:
         self._queue: deque[tuple[float, Selection]] = deque()  # with the monotonic time
         self._recent: deque[Selection] = deque(maxlen=_RECENT)  # where no events are written
         self._left_out: OrderedDict[str, Selection] = OrderedDict()  # by sampling, while a report may come
-        self._cache = IngestCache()
-        self._rows: list[dict[str, Any]] = []  # events that are not in the store yet
+        self._batches = self._batches_of()
+        self._rows: list[bytes] = []  # events that are not in the store yet
         # event → its reports in this process, and how many of them said something new
         self._settled: OrderedDict[str, tuple[EventState, int]] = OrderedDict()
         self._recording, self._making = threading.Lock(), threading.Lock()
@@ -170,6 +173,7 @@ class EventWriter:
 
     def _reset(self) -> None:
         """In the child of a fork: the parent writes what it has queued and recorded."""
+        self._batches.abandon()
         if not self._is_closed:
             self._journal.reset_in_child()
             self._begin()
@@ -358,6 +362,7 @@ class EventWriter:
         self.drain(timeout_s / 2)
         self._writer.stop(deadline - time.monotonic())
         self._preparer.stop(deadline - time.monotonic())
+        self._batches.close(deadline - time.monotonic())
         self._pool.stop(deadline - time.monotonic())
         self._journal.close()
 
@@ -437,8 +442,7 @@ class EventWriter:
                     in_time = len(self._queue) < MOST_EVENTS // 4
                     share = self._sample if self._is_sampled(selection.event_id) else 1.0
                     row = event_row(selection, exposure, origin, messages, has_odds=in_time, share=share)
-                    pack_early(row, self._cache.tools.known)
-                    self._rows.append(row)
+                    self._rows.append(to_bytes(row))
                     self._writer.wake()
                 else:
                     self._drop("the store has taken none for a while")
@@ -536,62 +540,27 @@ class EventWriter:
         self._closed_at, now = time.monotonic(), time.time()
         return now if is_due(self._database, now) else None
 
-    def _write(self, events: list[dict[str, Any]], records: list[bytes], now: float | None) -> None:
-        reports, yielder = [], GilYielder()
-        for record in records:
-            yielder()
-            try:
-                reports.append(ReceivedReport.from_bytes(record))
-            except (KeyError, TypeError, ValueError) as error:  # such as one of another version
-                self._refuse(record, error)
-        self._take(events, reports, now)
-
-    def _take(
-        self, events: list[dict[str, Any]], reports: list[ReceivedReport], now: float | None = None
-    ) -> None:
-        """Writes these. What the store will never take is set aside, so that the rest is written."""
-        try:
-            done = ingest(
-                self._database, events, reports, window_s=self._window_s, now=now, cache=self._cache
-            )
-        except Exception as error:
-            if isinstance(error, StoreUnavailable) and not isinstance(error, DamagedRow):
-                raise
-            # A value that cannot be stored, a damaged row, or a bug: the others must not wait for it.
-            if len(events) + len(reports) <= 1:
-                for report in reports:
-                    self._refuse(report.to_bytes(), error)
-                if events:
-                    self._drop("the store does not take one", error)
-                return
-            half, rest = len(events) // 2, len(reports) // 2
-            if len(events) == 1:
-                self._take(events, [])
-                self._take([], reports)
-                return
-            self._take(events[:half], reports[:rest])
-            self._take(events[half:], reports[rest:])
-            return
-        self._count(done)
-
-    def _count(self, done: IngestResult) -> None:
+    def _write(self, events: list[bytes], records: list[bytes], now: float | None) -> None:
+        done = self._batches.write(events, records, now)
         self.counts.written += done.events
         self.counts.counted += done.outcomes
         self.counts.repeated += done.repeated
-        for report, error in done.refused:
-            self._refuse(report.to_bytes(), error)
+        for why in done.dropped:
+            self._drop(why)
+        for record, refusal in done.refused:
+            self._refuse(record, refusal)
         if done.outcomes:
             self._on_written(done.seqs)
 
-    def _refuse(self, record: bytes, error: Exception) -> None:
+    def _refuse(self, record: bytes, why: str) -> None:
         """Keeps a report that cannot be counted in a file, for somebody to look at."""
         if not self.counts.refused:
-            _log.warning("outcomes: one cannot be counted and is kept in %s: %s", self._refused_path, error)
+            _log.warning("outcomes: one cannot be counted and is kept in %s: %s", self._refused_path, why)
         self.counts.refused += 1
         with suppress(OSError):
             path = self._refused_path
             if not path.exists() or path.stat().st_size < _MOST_REFUSED_BYTES:
-                line = json.dumps({"error": str(error), "record": record.decode("utf-8", "replace")})
+                line = json.dumps({"error": why, "record": record.decode("utf-8", "replace")})
                 flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
                 with open(os.open(path, flags, 0o600), "a", encoding="utf-8") as file:
                     file.write(line + "\n")

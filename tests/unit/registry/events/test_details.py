@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from toolroll.identity import ToolKey, key
-from toolroll.learning.exposure import ShownTool
-from toolroll.registry.events.details import EventReader, packed_event
+from toolroll.learning.exposure import ShownTool, pack_key
+from toolroll.registry.events.candidate_columns import CandidateColumns
+from toolroll.registry.events.details import EventReader, packed_event, tools_of
 from toolroll.registry.events.logged_tools import LoggedTool
 
 STAGES = ("read", "embed", "visibility", "availability", "page", "routes", "retrieval", "learning", "total")
@@ -26,19 +27,23 @@ def usual_event(rng: np.random.Generator, candidates: int = 40, shown: int = 12)
     chances = np.clip(rng.normal(0.3, 0.5, candidates), 0, 1).astype(np.float32)
     drawn = np.stack([scores, means, spreads, np.ones(candidates, np.float32), chances])
     vector = rng.normal(0, 1 / 16, 256).astype("<f2")
-    columns = drawn.T.astype(float).tolist()
     return {
         "event_id": "f" * 24,
         "context": {"user": "user-17", "roles": ["admin"], "settings": [], "provider": "openai"},
         "limits": {"k": 8, "max_tools": None, "sent": [], "conversation": None, "earlier": []},
         "timings": {stage: round(float(rng.uniform(0, 300)), 3) for stage in STAGES},
-        "candidates": [[name, *each] for name, each in zip(names, columns, strict=True)],
+        "candidates": CandidateColumns(
+            names, b"".join(pack_key(ToolKey(*tool[1:])) for tool in tools), *drawn
+        ),
         "shown": [
             ShownTool(tool.name, ToolKey(*tool[1:]), round(float(rng.uniform()), 6)) for tool in tools[:shown]
         ],
         "vector": vector.tobytes(),
-        "tools": [*tools, *tools[:shown]],
     }
+
+
+def lists_of(event: dict[str, Any]) -> list[list[Any]]:
+    return [list(row) for row in event["candidates"].rows()]
 
 
 def read_back(row: dict[str, Any], number_of: dict[LoggedTool, int]) -> SimpleNamespace:
@@ -51,21 +56,23 @@ def test_an_event_comes_back_bit_for_bit_from_a_quarter_of_the_bytes() -> None:
     rng = np.random.default_rng(3)
     for candidates, shown in ((40, 12), (64, 20), (1, 0), (0, 0)):
         event = usual_event(rng, candidates, shown)
-        number_of = {tool: number for number, tool in enumerate(dict.fromkeys(event["tools"]), 1)}
+        number_of = {tool: number for number, tool in enumerate(dict.fromkeys(tools_of(event)), 1)}
         row = packed_event(event, number_of)
         back = read_back(row, number_of)
-        for name in ("context", "limits", "timings", "candidates", "shown", "vector"):
+        assert back.candidates == lists_of(event)
+        for name in ("context", "limits", "timings", "shown", "vector"):
             assert getattr(back, name) == event[name], name
         if candidates > 1:
-            plain = {name: event[name] for name in ("context", "limits", "timings", "candidates")}
+            plain = {name: event[name] for name in ("context", "limits", "timings")}
+            plain["candidates"] = lists_of(event)
             plain["shown"] = [tool.to_record() for tool in event["shown"]]
             assert 4 * len(row["details"]) < len(json.dumps(plain)) + len(event["vector"])
 
 
 def test_an_event_without_draw_and_vector_comes_back_with_nothing_in_their_place() -> None:
     event = usual_event(np.random.default_rng(4), 3, 2)
-    event["candidates"] = [[name, score, None, None, None, None] for name, score, *_ in event["candidates"]]
+    event["candidates"] = CandidateColumns(*event["candidates"][:3])
     event["vector"] = None
-    number_of = {tool: 2**31 + number for number, tool in enumerate(dict.fromkeys(event["tools"]))}
+    number_of = {tool: 2**31 + number for number, tool in enumerate(dict.fromkeys(tools_of(event)))}
     back = read_back(packed_event(event, number_of), number_of)
-    assert back.candidates == event["candidates"] and back.vector is None
+    assert back.candidates == lists_of(event) and back.vector is None

@@ -18,7 +18,8 @@ from typing import Any
 
 from tests.adapters.scenario import CALLED, MANY, Harness, Reports, dialog, functions, message_for, tools_of
 from toolroll import Toolroll
-from toolroll.adapters.tool_selector import AgentTurn, ToolSelector
+from toolroll.adapters.agent_turn import AgentTurn
+from toolroll.adapters.tool_selector import ToolSelector
 from toolroll.sessions.session import Session
 
 METHODS = {

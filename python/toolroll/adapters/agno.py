@@ -18,9 +18,10 @@ from agno.agent import Agent
 from agno.exceptions import AgentRunException, RunCancelledException
 from agno.tools import Function, Toolkit
 
+from toolroll.adapters.agent_turn import AgentTurn
 from toolroll.adapters.asked_by import checked_context
 from toolroll.adapters.messages import failed_by_text
-from toolroll.adapters.tool_selector import AgentTurn, ToolSelector
+from toolroll.adapters.tool_selector import ToolSelector
 from toolroll.context import Context
 from toolroll.roll import Toolroll
 

@@ -21,9 +21,10 @@ from crewai.tools.tool_failure import ToolFailure
 from crewai.utilities.string_utils import sanitize_tool_name
 from pydantic import PrivateAttr
 
+from toolroll.adapters.agent_turn import AgentTurn
 from toolroll.adapters.asked_by import checked_context
 from toolroll.adapters.messages import failed_by_text
-from toolroll.adapters.tool_selector import AgentTurn, ToolSelector
+from toolroll.adapters.tool_selector import ToolSelector
 
 _OWN = ("crewai.tools.agent_tools.", "crewai.tools.memory_tools", "crewai.skills.")
 _NOT_RUN = ("Tool not found", "Tool execution blocked by hook", "Tool '")  # the last one has a limit of uses

@@ -19,8 +19,9 @@ from fastmcp.server.context import Context as RequestContext
 from fastmcp.server.transforms.search.base import BaseSearchTransform
 from fastmcp.tools.base import Tool, ToolResult
 
+from toolroll.adapters.agent_turn import AgentTurn
 from toolroll.adapters.asked_by import context_reader
-from toolroll.adapters.tool_selector import AgentTurn, ToolSelector
+from toolroll.adapters.tool_selector import ToolSelector
 from toolroll.argument_checks import check_number
 from toolroll.context import Context
 from toolroll.formats.meta_tools import MOST_FOUND

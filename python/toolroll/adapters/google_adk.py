@@ -18,10 +18,11 @@ from weakref import WeakSet
 from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.tools import BaseTool
 
+from toolroll.adapters.agent_turn import AgentTurn
 from toolroll.adapters.asked_by import checked_context
 from toolroll.adapters.messages import CallResult, MadeCall, ReadMessage, Role, failed_by_text
 from toolroll.adapters.selection_options import SelectionOptions
-from toolroll.adapters.tool_selector import AgentTurn, ToolSelector
+from toolroll.adapters.tool_selector import ToolSelector
 from toolroll.context import Context
 from toolroll.roll import Toolroll
 

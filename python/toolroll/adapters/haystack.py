@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 from haystack.components.agents.state.state import State
 from haystack.dataclasses import ChatMessage
 
+from toolroll.adapters.agent_turn import AgentTurn
 from toolroll.adapters.messages import CallResult, MadeCall, ReadMessage, Role
 from toolroll.adapters.selection_options import SelectionOptions
-from toolroll.adapters.tool_selector import AgentTurn, ToolSelector
+from toolroll.adapters.tool_selector import ToolSelector
 from toolroll.context import Context
 from toolroll.errors import InvalidInput
 from toolroll.roll import Toolroll

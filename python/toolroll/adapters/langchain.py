@@ -21,10 +21,11 @@ from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
 from typing_extensions import NotRequired
 
+from toolroll.adapters.agent_turn import AgentTurn
 from toolroll.adapters.asked_by import ContextOf, context_reader
 from toolroll.adapters.messages import CallResult, MadeCall, ReadMessage, read_message
 from toolroll.adapters.tool_choice import chosen_names
-from toolroll.adapters.tool_selector import AgentTurn, ToolSelector, check_conversation
+from toolroll.adapters.tool_selector import ToolSelector, check_conversation
 from toolroll.context import Context
 from toolroll.roll import Toolroll
 

@@ -25,11 +25,12 @@ from typing import TYPE_CHECKING, Any
 from litellm.integrations.custom_logger import CustomLogger
 from litellm.types.integrations.custom_logger import AgenticLoopPlan, AgenticLoopRequestPatch
 
+from toolroll.adapters.agent_turn import AgentTurn
 from toolroll.adapters.asked_by import context_reader
 from toolroll.adapters.messages import MadeCall, read_messages
 from toolroll.adapters.selection_options import SelectionOptions
 from toolroll.adapters.tool_choice import chosen_names
-from toolroll.adapters.tool_selector import AgentTurn, ToolSelector
+from toolroll.adapters.tool_selector import ToolSelector
 from toolroll.context import Context
 from toolroll.conversation import field_of
 from toolroll.roll import Toolroll

@@ -20,9 +20,10 @@ from llama_index.core.tools import ToolOutput
 from pydantic import PrivateAttr
 from workflows.runtime.types.results import WaitingForEvent  # of a tool that asks a person: it runs once more
 
+from toolroll.adapters.agent_turn import AgentTurn
 from toolroll.adapters.asked_by import checked_context
 from toolroll.adapters.messages import MadeCall, ReadMessage, Role
-from toolroll.adapters.tool_selector import AgentTurn, ToolSelector
+from toolroll.adapters.tool_selector import ToolSelector
 from toolroll.context import Context
 from toolroll.roll import Toolroll
 

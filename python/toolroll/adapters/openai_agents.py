@@ -28,10 +28,11 @@ from agents import (
     Tool,
 )
 
+from toolroll.adapters.agent_turn import AgentTurn
 from toolroll.adapters.asked_by import context_reader
 from toolroll.adapters.messages import failed_by_text
 from toolroll.adapters.tool_choice import chosen_names
-from toolroll.adapters.tool_selector import AgentTurn, ToolSelector
+from toolroll.adapters.tool_selector import ToolSelector
 from toolroll.context import Context
 from toolroll.roll import Toolroll
 

@@ -29,10 +29,11 @@ from pydantic_ai.messages import ModelMessage, ToolCallPart
 from pydantic_ai.tools import ToolDefinition
 from typing_extensions import Unpack
 
+from toolroll.adapters.agent_turn import AgentTurn
 from toolroll.adapters.asked_by import ContextOf, context_reader
 from toolroll.adapters.messages import CallResult, MadeCall, ReadMessage, failed_by_text
 from toolroll.adapters.selection_options import SelectionOptions
-from toolroll.adapters.tool_selector import AgentTurn, ToolSelector
+from toolroll.adapters.tool_selector import ToolSelector
 from toolroll.argument_checks import check_number
 from toolroll.context import Context
 from toolroll.formats.meta_tools import MOST_FOUND, MOST_QUERIES

@@ -16,9 +16,10 @@ from smolagents import ToolCallingAgent
 from smolagents.agents import ActionStep, AgentToolCallError, AgentToolExecutionError
 from smolagents.memory import TaskStep
 
+from toolroll.adapters.agent_turn import AgentTurn
 from toolroll.adapters.asked_by import checked_context
 from toolroll.adapters.messages import MadeCall, ReadMessage
-from toolroll.adapters.tool_selector import AgentTurn, ToolSelector
+from toolroll.adapters.tool_selector import ToolSelector
 from toolroll.context import Context
 from toolroll.roll import Toolroll
 

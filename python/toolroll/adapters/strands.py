@@ -15,9 +15,10 @@ from strands import Agent
 from strands.hooks import AfterInvocationEvent, AfterToolCallEvent, BeforeToolCallEvent
 from strands.middleware import InvokeModelStage
 
+from toolroll.adapters.agent_turn import AgentTurn
 from toolroll.adapters.selection_options import SelectionOptions
 from toolroll.adapters.tool_choice import chosen_names
-from toolroll.adapters.tool_selector import AgentTurn, ToolSelector
+from toolroll.adapters.tool_selector import ToolSelector
 from toolroll.context import Context
 from toolroll.roll import Toolroll
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.adapters.scenario import run_page
 from toolroll import Context, InvalidInput, Observer, Rule, StoreUnavailable, Toolroll
-from toolroll.adapters import ToolSelector, tool_selector
+from toolroll.adapters import ToolSelector, agent_turn, tool_selector
 from toolroll.adapters.messages import MadeCall, ReadMessage, read_messages
 
 SCHEMA = {"type": "object", "properties": {"target": {"type": "string"}}}
@@ -378,7 +378,7 @@ def test_each_call_is_reported_and_the_end_closes_the_turn(selector, reports, co
 def test_a_call_is_reported_with_how_long_it_took(selector, reports, conversation, monkeypatch):
     clock = iter(range(1_000))
     turn = selector.turn(own_tools(), REFUND, conversation=conversation)
-    monkeypatch.setattr(tool_selector.time, "perf_counter", lambda: next(clock) * 0.25)
+    monkeypatch.setattr(agent_turn.time, "perf_counter", lambda: next(clock) * 0.25)
     with turn.call("create_refund"):
         pass
     with pytest.raises(ValueError), turn.call(turn.names[1]):

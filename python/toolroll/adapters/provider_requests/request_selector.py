@@ -11,12 +11,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from toolroll.adapters.agent_turn import AgentTurn
 from toolroll.adapters.messages import read_messages
 from toolroll.adapters.provider_requests.forms import RequestForm
 from toolroll.adapters.provider_requests.headers import RequestHeaders
 from toolroll.adapters.provider_requests.provider_request import ProviderRequest
 from toolroll.adapters.provider_requests.tool_texts import KnownToolTexts
-from toolroll.adapters.tool_selector import AgentTurn, ToolSelector
+from toolroll.adapters.tool_selector import ToolSelector
 from toolroll.context import Context
 from toolroll.errors import InvalidInput, Unavailable
 from toolroll.roll import Toolroll

@@ -1,0 +1,135 @@
+"""`ListedTools`: a framework's list of tools, and what a catalog reads of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from toolroll.errors import InvalidInput, quoted
+from toolroll.formats.sources.fields import FieldError
+from toolroll.formats.sources.hosted import is_hosted
+from toolroll.formats.sources.lenient import group_in, name_in
+from toolroll.selection.selection import Selection
+
+ReadTool = Callable[[Any], "tuple[Any, Any, Any] | None"]
+# What a tool says of itself: a dictionary as it is, what `ReadTool` returns of another object.
+Said: TypeAlias = "Mapping[str, Any] | tuple[Any, Any, Any] | None"
+_HANDED_ON: Mapping[str, Any] = {"type": "handed_on"}  # stands for an object of no known kind
+
+
+class _Divided(NamedTuple):
+    """Places in a list of tools: of what is sent in any case, and of each name; whether there are groups."""
+
+    in_front: Sequence[int]
+    by_name: Mapping[str, Sequence[int]]
+    has_groups: bool
+
+
+class ListedTools:
+    """A framework's list of tools, and what the catalog reads of it.
+
+    Attributes:
+        objects: the framework's own.
+        said: what they say of themselves.
+        content: their names, in order; "" for what has none.
+        first: the list that has said the same before; itself where none has.
+        items: what the catalog reads, one each.
+        names: of the tools that are selected from; empty until a catalog was made.
+    """
+
+    __slots__ = ("_divided", "content", "first", "items", "names", "objects", "said")
+
+    def __init__(
+        self,
+        objects: tuple[Any, ...],
+        said: list[Said],
+        content: tuple[str, ...],
+        first: ListedTools | None = None,
+    ) -> None:
+        """first: another list that says the same."""
+        self.objects, self.content = objects, content
+        self.first: ListedTools = self if first is None else first
+        self.said: list[Said] = said if first is None else first.said
+        self.items: list[Mapping[str, Any]] = list(map(_item_of, said)) if first is None else first.items
+        self.names: frozenset[str] = frozenset() if first is None else first.names
+        self._divided: _Divided | None = None if first is None else first._divided
+
+    @property
+    def is_read(self) -> bool:
+        """Whether a catalog was made of it, so that no tool has to be embedded."""
+        return bool(self.names)
+
+    def of(self, selection: Selection) -> tuple[Any, ...]:
+        """The selected objects: first those that are handed on in any case."""
+        if self._divided is None:
+            self._divided = self._divide()
+        in_front, by_name, has_groups = self._divided
+        if has_groups:
+            return selection.tools  # a group comes back with some of its members
+        objects = self.objects
+        found = [objects[place] for place in in_front]
+        found += [objects[place] for name in selection.names for place in by_name.get(name, ())]
+        return tuple(found)
+
+    def _divide(self) -> _Divided:
+        """Tells the tools that are selected from, by name, from the others."""
+        in_front: list[int] = []
+        by_name: dict[str, list[int]] = {}
+        for place, item in enumerate(self.items):
+            name = name_in(item)
+            if name in self.names and not is_hosted(item):
+                by_name.setdefault(name, []).append(place)
+            else:
+                in_front.append(place)
+        has_groups = any(group_in(self.items[place]) is not None for place in in_front)
+        return _Divided(in_front, by_name, has_groups)
+
+
+def said_by(tools: Sequence[Any], read: ReadTool) -> list[Said]:
+    """What the tools say of themselves."""
+    kinds = set(map(type, tools))
+    if kinds == {dict}:
+        return list(tools)
+    if not any([issubclass(kind, Mapping) for kind in kinds]):
+        try:
+            return list(map(read, tools))
+        except FieldError:
+            pass  # of one of them
+    return [_said_by(tool, read) for tool in tools]
+
+
+def _said_by(tool: Any, read: ReadTool) -> Said:
+    if isinstance(tool, Mapping):
+        return tool
+    try:
+        return read(tool)
+    except FieldError:
+        return getattr(tool, "name", None), getattr(tool, "description", None), None
+
+
+def name_of(said: Said) -> str:
+    """The name of a function; "" for what is none."""
+    if said is None:
+        return ""
+    name = name_in(said) if isinstance(said, Mapping) else said[0]
+    return name if isinstance(name, str) else ""
+
+
+def _item_of(said: Said) -> Mapping[str, Any]:
+    """What the catalog reads of a tool."""
+    if isinstance(said, Mapping):
+        return said
+    if said is None or not isinstance(said[0], str) or not said[0]:
+        return _HANDED_ON
+    name, description, parameters = said
+    item = {"name": name, "description": description if isinstance(description, str) else ""}
+    if isinstance(parameters, Mapping) and parameters:
+        item["parameters"] = parameters
+    return item
+
+
+def objects_of(tools: Any) -> tuple[Any, ...]:
+    """The tools of a list."""
+    if isinstance(tools, (str, bytes, Mapping)) or not isinstance(tools, Iterable):
+        raise InvalidInput(f"tools: is {quoted(tools)}, must be a list of the agent's tools")
+    return tuple(tools)

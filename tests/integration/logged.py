@@ -165,7 +165,7 @@ def write_events(database: Database, *rows: dict[str, Any], is_added: bool = Tru
         number_of = ToolNumbers().of(connection, [tool for row in rows for tool in tools_of(row)])
         packed = [packed_event(row, number_of) for row in rows]
         connection.execute(sa.insert(tables.selection_events), packed)
-        added = rollups.Rollups()
+        added = rollups.Rollups(rollups.unit_kinds(connection))
         for row in rows if is_added else ():
             added.change(None, row)
         added.write(connection)

@@ -73,15 +73,24 @@ def fill(url: str, tmp_path: Path) -> None:
         for context in (ACME, GLOBEX, NOBODY):
             talk(roll, context)
         assert roll.flush(20)
-        failed = {"degraded": ["routes"], "selected": [], "at": datetime.now(timezone.utc)}
-        write_events(roll._home._database, *(event(org=org, **failed) for org in ("", "acme", "globex")))
+        database, failed = roll._home._database, {"degraded": ["routes"], "selected": []}
+        for org in ("", "acme", "globex"):
+            trial = {"name": f"test of {org}", "org": org, "unit": "user", "salt": "", "active": True}
+            begun = {
+                "variants": {"default": 0.5, "learned": 0.5},
+                "begun_at": datetime(2026, 1, 1, tzinfo=timezone.utc),
+            }
+            with database.recording() as connection:
+                connection.execute(sa.insert(tables.experiments), {**trial, **begun, "ended_at": None})
+            of = {"experiment": trial["name"], "variant": "default", "at": datetime.now(timezone.utc)}
+            write_events(database, event(org=org, **of, **failed))
 
 
 def talk(roll: Toolroll, context: Context) -> None:
     name = f"{context.org or 'plat'}_0"
     for _ in range(2):
         picked = roll.select("serves", context, k=50)
-        roll.record(picked, called={name: True})
+        roll.record(picked, called={name: {"succeeded": True, "duration_ms": 20}})
     roll.record(roll.select("serves", context, k=50), called={name: True}, final=False)
     session = roll.session("talk", context)
     session.select("serves", k=5)
@@ -97,17 +106,6 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with closing(sqlite3.connect(folder / "registry.db")) as connection:
         for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
             connection.execute(f"DROP TRIGGER {name}")
-        for org in ("", "acme", "globex"):
-            values = (
-                f"test of {org}",
-                org,
-                '{"default": 0.5, "learned": 0.5}',
-                "user",
-                "",
-                1,
-                "2026-01-01 00:00:00",
-            )
-            connection.execute("INSERT INTO experiments VALUES (?, ?, ?, ?, ?, ?, ?, NULL)", values)
         connection.commit()
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         connection.execute("PRAGMA journal_mode=DELETE")
@@ -273,7 +271,8 @@ STATUS = ("registry status",)
 REBUILD = "events learning rebuild"  # its exit status says whether statistics were wrong
 # Table → commands that report all rows of it that can be read.
 REPORTS = {
-    "selection_events": (*EVENTS, "lab experiment show 'test of acme'"),
+    "selection_events": EVENTS,
+    "experiment_units": ("lab experiment show 'test of acme'", REBUILD),
     "logged_tools": EVENTS,
     "outcomes": ("events analytics broken", "events learning forget --tool acme_0 --org acme"),
     "arm_statistics": ("events analytics arms",),

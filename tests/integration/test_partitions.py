@@ -34,6 +34,7 @@ DISTRIBUTED = {
     *("selection_events", "outcomes", "open_events", "sessions", "learning_state", "learned_checkpoints"),
     *("arm_statistics", "reporter_counts"),
     *("selection_rollups", "tool_rollups", "latency_rollups", "degraded_rollups", "duration_rollups"),
+    "experiment_units",
 }
 # Tables that every node of a cluster has whole: the registry, which all organisations share and few write,
 # and what belongs to no organisation.
@@ -232,7 +233,8 @@ def without_durations(url: str) -> None:
     """Makes a database of today one of schema 0003."""
     database = Database.open(url, create=True, migrate=True)
     with database.recording() as connection:
-        connection.execute(sa.text("DROP TABLE duration_rollups"))
+        for name in ("duration_rollups", "experiment_units"):
+            connection.execute(sa.text(f"DROP TABLE {name}"))
         for name in ("selection_events", "outcomes"):
             connection.execute(sa.text(f"ALTER TABLE {name} DROP COLUMN durations_ms"))
         connection.execute(sa.text(f"UPDATE {schema.VERSION_TABLE} SET version_num = '0003'"))

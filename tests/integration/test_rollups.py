@@ -14,6 +14,9 @@ import sqlalchemy as sa
 
 from tests.integration.logged import event
 from tests.integration.outcomes import exposure, said
+from toolroll.learning.experiment_counts import ANSWERED, ExperimentCounts, UnitRow
+from toolroll.learning.experiments import Experiment
+from toolroll.registry.analytics.experiments import counts, find
 from toolroll.registry.analytics.metrics import metrics
 from toolroll.registry.analytics.plugin_calls import plugin_calls
 from toolroll.registry.analytics.timeline import timeline
@@ -36,6 +39,7 @@ ORGS = ("", "acme", "globex")
 BEGIN = datetime(2026, 3, 1, tzinfo=timezone.utc)
 TOOLS = [f"tool_{at}" for at in range(9)]
 CALLED = ("succeeded", "failed", "called", "corrected")
+EXPERIMENTS = {"of users": "user", "of sessions": "session", "of organisations": "org"}
 
 
 def some_batches(seed: int, count: int = 120) -> Iterator[tuple[list[dict[str, Any]], list[ReceivedReport]]]:
@@ -56,6 +60,10 @@ def some_batches(seed: int, count: int = 120) -> Iterator[tuple[list[dict[str, A
                 "latency_us": draws.lognormvariate(5, 1),
                 "degraded": draws.choice([[], [], ["embedder"], ["embedder", "routes"]]),
                 "share": draws.choice([1.0, 1.0, 0.3, 0.01]),
+                "reporter": draws.choice(["ann", "ben", "cem", ""]),
+                "session": f"session {draws.randrange(20)}",
+                "experiment": draws.choice(["", "unknown", *EXPERIMENTS]),
+                "variant": draws.choice(["a", "a", "b"]),
             }
         )
         for _ in range(draws.choice([0, 0, 1, 1, 2, 3])):
@@ -82,6 +90,11 @@ def some_batches(seed: int, count: int = 120) -> Iterator[tuple[list[dict[str, A
 
 
 def fill(database: Database, seed: int, count: int = 120) -> None:
+    with database.recording() as connection:
+        for name, kind in EXPERIMENTS.items():
+            fields = {"org": "", "salt": "", "active": True, "begun_at": BEGIN, "ended_at": None}
+            row = {"name": name, "unit": kind, "variants": {"a": 0.5, "b": 0.5}, **fields}
+            connection.execute(sa.insert(tables.experiments), row)
     for events, reports in some_batches(seed, count):
         ingest(database, events, reports)
 
@@ -99,7 +112,7 @@ def cells(database: Database) -> dict[str, list[tuple[Any, ...]]]:
                 for row in connection.execute(sa.select(table))
                 if any(value for column, value in zip(table.c, row, strict=True) if not column.primary_key)
             )
-            for table in rollups.TABLES
+            for table in (*rollups.TABLES, tables.experiment_units)
         }
 
 
@@ -262,6 +275,40 @@ def test_durations_by_sums_are_those_of_the_events_that_are_there(database: Data
         assert each.duration_ms["p95"] == pytest.approx(p95, rel=0.065)
     order = [each.duration_ms["p95"] or 0.0 for each in tool_calls(database, ALL, by="p95")]
     assert order == sorted(order, reverse=True)
+
+
+@pytest.mark.parametrize("seed", [14, 15])
+def test_an_experiments_units_by_sums_are_those_of_its_events(database: Database, seed: int) -> None:
+    fill(database, seed, 400)
+    rows = rows_of_events(database)
+    for name, kind in EXPERIMENTS.items():
+        of = {"user": "reporter", "session": "session", "org": "org"}[kind]
+        units: dict[tuple[str, str, str], list[float]] = {}
+        for row in rows:
+            if row["experiment"] == name:
+                org = "" if kind == "org" else row["org"]
+                sums = units.setdefault((row["variant"], org, row[of]), [0.0, 0, 0])
+                if row["outcome"] in ANSWERED:
+                    sums[1] += 1
+                    sums[2] += row["outcome"] == "succeeded"
+                else:
+                    sums[0] += weight(row)
+        expected = ExperimentCounts.of(
+            Experiment(name, {"a": 0.5, "b": 0.5}, kind),  # type: ignore[arg-type]
+            (UnitRow(*key, sums[0], int(sums[1]), int(sums[2])) for key, sums in units.items()),
+        )
+        found = counts(database, find(database, name))
+        assert (found.tallies, found.assigned, found.strays) == (
+            expected.tallies,
+            expected.assigned,
+            expected.strays,
+        )
+        for variant, number in expected.unknown.items():  # which rounds for each unit
+            assert found.unknown[variant] == pytest.approx(number, abs=len(units))
+    prune(database, now=BEGIN + timedelta(days=2), events_s=86_400)
+    before = [counts(database, find(database, name)) for name in EXPERIMENTS]
+    assert set(rebuild(database).values()) == {0}  # what has lost events stays
+    assert [counts(database, find(database, name)) for name in EXPERIMENTS] == before
 
 
 def by_rank(times: Sequence[tuple[float, float]]) -> Iterator[tuple[float, float]]:

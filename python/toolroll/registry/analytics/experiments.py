@@ -4,24 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
 
 from toolroll.errors import Conflict, InvalidInput, NotFound
-from toolroll.learning.experiment_counts import ANSWERED, ExperimentCounts, UnitRow
-from toolroll.learning.experiments import Experiment
-from toolroll.registry.analytics.window import events, json_value, weighted
+from toolroll.learning.experiment_counts import ExperimentCounts
+from toolroll.learning.experiments import Experiment, VariantSums
+from toolroll.registry.analytics.rollup_reader import total
+from toolroll.registry.analytics.window import json_value
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database, words
 from toolroll.registry.store.errors import DamagedRow
 from toolroll.registry.store.row_reader import Row, UnreadableRow, read_rows
-from toolroll.registry.store.unreadable_rows import UnreadableRows, over_readable
+from toolroll.registry.store.unreadable_rows import Conditions, UnreadableRows, over_readable
 
-_TABLE = tables.experiments
-
-# All of an event that counts here.
-_READ = ("event_id", "org", "at", "reporter", "session", "experiment", "variant", "share", "outcome")
+_TABLE, _units = tables.experiments, tables.experiment_units
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,30 +148,49 @@ def _trial(row: Row) -> StoredExperiment:
 def counts(
     database: Database, trial: StoredExperiment, unreadable: UnreadableRows | None = None
 ) -> ExperimentCounts:
-    """Counts the events of an experiment. An event's reward is 1 if the called tool succeeded.
+    """The units and rewards of an experiment. An event's reward is 1 if the called tool succeeded.
 
-    unreadable: gets events that cannot be read.
+    They come from the sums by unit that `events.rollups` keeps, so events that were deleted since count, too.
+    unreadable: gets sums that cannot be read.
     """
-    experiment, columns = trial.experiment, events.c
-    unit = {"user": columns.reporter, "session": columns.session, "org": columns.org}[experiment.unit]
-    within = [columns.experiment == experiment.name, columns.at >= trial.begun_at]
+    experiment = trial.experiment
+    where = [_units.c.experiment == experiment.name, _units.c.variant.in_(list(experiment.variants))]
     if trial.org:  # for the index, and against wrong events
-        within.append(columns.org == trial.org)
-    whose = columns.org if experiment.unit != "org" else sa.literal("")
-    query = sa.select(
-        columns.variant,
-        whose.label("org"),
-        unit.label("unit"),
-        weighted(sa.case((columns.outcome.in_(ANSWERED), 0), else_=1)).label("unknown"),
-        sa.func.sum(sa.case((columns.outcome.in_(ANSWERED), 1), else_=0)).label("answered"),
-        sa.func.sum(sa.case((columns.outcome == "succeeded", 1), else_=0)).label("reward"),
-    ).group_by(columns.variant, whose, unit)
-    read = [columns[name] for name in _READ]  # few: the whole of each event would take twice as long
+        where.append(_units.c.org == trial.org)
     with database.reading() as connection:
-        rows = over_readable(
-            connection, read, within, lambda where: connection.execute(query.where(*where)).all(), unreadable
+        return over_readable(
+            connection, tuple(_units.c), where, partial(_counts, connection, experiment), unreadable
         )
-    return ExperimentCounts.of(experiment, (UnitRow(*row) for row in rows))
+
+
+def _counts(connection: sa.Connection, experiment: Experiment, where: Conditions) -> ExperimentCounts:
+    """Adds up the units in the database. A unit with events in several variants is left out."""
+    columns = _units.c
+    unit = (
+        sa.select(
+            sa.func.min(columns.variant).label("variant"),
+            (sa.func.count() > 1).label("is_stray"),
+            sa.cast(sa.func.sum(columns.answered), sa.Double).label("n"),
+            sa.cast(sa.func.sum(columns.succeeded), sa.Double).label("r"),
+        )
+        .where(*where, columns.answered + columns.unknown > 0)
+        .group_by(columns.org, columns.unit)
+        .subquery()
+    )
+    n, r, is_stray = unit.c.n, unit.c.r, unit.c.is_stray
+    sums = (sa.func.sum(sa.case((n > 0, 1), else_=0)), *map(sa.func.sum, (n, r, n * n, n * r, r * r)))
+    query = sa.select(is_stray, unit.c.variant, sa.func.count(), *sums).group_by(is_stray, unit.c.variant)
+    tallies = dict.fromkeys(experiment.variants, VariantSums())
+    assigned, strays = dict.fromkeys(experiment.variants, 0), 0
+    for stray, variant, number, *of_units in connection.execute(query):
+        if stray:
+            strays += number
+        else:
+            assigned[variant], tallies[variant] = number, VariantSums(*map(float, of_units))
+    unknown = dict.fromkeys(experiment.variants, 0)
+    counted = sa.select(columns.variant, total(columns.unknown)).where(*where).group_by(columns.variant)
+    unknown.update({variant: round(number) for variant, number in connection.execute(counted)})
+    return ExperimentCounts(tallies, assigned, unknown, strays)
 
 
 def read_variants(pairs: list[tuple[str, float]]) -> dict[str, float]:

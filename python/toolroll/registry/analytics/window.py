@@ -3,32 +3,20 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
 from toolroll.errors import InvalidInput
 from toolroll.registry.store import tables
-from toolroll.registry.store.database import Database, words
-from toolroll.registry.store.unreadable_rows import Conditions, UnreadableRows, over_readable
+from toolroll.registry.store.database import words
+from toolroll.registry.store.unreadable_rows import Conditions
 
 T = TypeVar("T")
 
 events = tables.selection_events
-
-# All that reports add up or group by.
-EVENT_COLUMNS = tuple(column for column in events.c if column.name not in ("message", "details"))
-# How many selections an event stands for: sampling logs a share of those that nobody reports on.
-WEIGHT: sa.ColumnElement[Any] = 1.0 / events.c.share
-
-
-def weighted(value: Any = 1) -> sa.ColumnElement[float]:
-    """The sum of a value over selections, estimated from their events; exact if all are logged."""
-    return sa.func.sum(value * WEIGHT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,17 +68,6 @@ def json_value(value: Any) -> Any:
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     return value.isoformat() if isinstance(value, datetime) else value
-
-
-def over_events(
-    database: Database,
-    where: Conditions,
-    report: Callable[[sa.Connection, Conditions], T],
-    unreadable: UnreadableRows | None,
-) -> T:
-    """What a report makes of the events that can be read, by `over_readable`; one consistent read."""
-    with database.reading() as connection:
-        return over_readable(connection, EVENT_COLUMNS, where, partial(report, connection), unreadable)
 
 
 def pairs(dialect: str, column: sa.ColumnElement[Any], name: str = "pair") -> Any:

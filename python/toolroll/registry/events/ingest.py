@@ -367,8 +367,10 @@ class _Batch:
         stored: the events of this batch that the store had. said: what `_summarise` wrote. logged: what
         `_mark_logged` marked.
         """
-        added, yielder = rollups.Rollups(), GilYielder()
-        for event_id, event in {**{event["event_id"]: event for event in events}, **stored}.items():
+        changed = {**{event["event_id"]: event for event in events}, **stored}
+        tried = {event["experiment"] for event in changed.values()} - {""}
+        added, yielder = rollups.Rollups(rollups.unit_kinds(self._connection, tried)), GilYielder()
+        for event_id, event in changed.items():
             yielder()
             share = {"share": 1.0} if event_id in logged else {}
             added.change(stored.get(event_id), {**event, **said.get(event_id, {}), **share})

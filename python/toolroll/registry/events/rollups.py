@@ -11,13 +11,16 @@ Each number is kept twice: for its hour, and for its day, which reports on long 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta, timezone
-from typing import Any, NamedTuple, TypeAlias
+from hashlib import blake2b
+from typing import Any, NamedTuple, TypeAlias, get_args
 
 import sqlalchemy as sa
 
 from toolroll._gil import GilYielder, batches
+from toolroll.learning.experiment_counts import ANSWERED
+from toolroll.learning.experiments import Unit
 from toolroll.registry.events.statistics import CALLED, SUCCEEDED
 from toolroll.registry.store import tables
 from toolroll.registry.store.bulk_insert import accumulate
@@ -42,17 +45,20 @@ TABLES = (
     tables.degraded_rollups,
     tables.duration_rollups,
 )
-_events = tables.selection_events
+_events, _units, _experiments = tables.selection_events, tables.experiment_units, tables.experiments
 # All of an event that its share in the sums depends on.
 COLUMNS = tuple(
     _events.c[name]
     for name in (
-        *("event_id", "org", "at", "page", "profile", "experiment", "variant", "share", "latency_us"),
+        *("event_id", "org", "at", "reporter", "session", "page", "profile", "experiment", "variant"),
+        *("share", "latency_us"),
         *("tokens_selected", "tokens_total", "selected", "degraded", "called", "outcome", "durations_ms"),
     )
 )
 
 Key: TypeAlias = tuple[Any, ...]  # the primary key of a cell
+# Experiment → what it gives a variant, and when it began: its earlier events are not its own.
+UnitKinds: TypeAlias = Mapping[str, tuple[Unit, datetime]]
 
 
 class _Span(NamedTuple):
@@ -71,6 +77,7 @@ class _Cells:
         names = [column.name for column in table.c if column.name not in self.keys]
         self.numbers = [name for name in names if not name.endswith("_at")]
         self.has_times = len(self.numbers) < len(names)
+        self.is_by_hour = "hours" in self.keys
         self.cells: dict[Key, list[int]] = {}
         self.spans: dict[Key, _Span] = {}
 
@@ -88,8 +95,16 @@ class _Cells:
         span = self.spans[key]
         self.spans[key] = _Span(min(span.first, more.first), max(span.last, more.last))
 
+    def merge(self, other: _Cells) -> None:
+        """Adds the cells of another one, without their times."""
+        for key, numbers in other.cells.items():
+            known = self.cells.get(key, [0] * len(numbers))
+            self.cells[key] = [a + b for a, b in zip(known, numbers, strict=True)]
+
     def with_days(self) -> _Cells:
         """The same with the cells of the days, of cells of hours."""
+        if not self.is_by_hour:
+            return self
         found = _Cells(self.table)
         for key, numbers in self.cells.items():
             org, _, hour, *rest = key
@@ -119,8 +134,9 @@ class _Cells:
 class Rollups:
     """What events add to the sums."""
 
-    def __init__(self) -> None:
-        """Nothing yet."""
+    def __init__(self, kinds: UnitKinds) -> None:
+        """Nothing yet. kinds: of the experiments in the events, as far as they are known."""
+        self._kinds, self.units = kinds, _Cells(_units)
         self._cells = tuple(map(_Cells, TABLES))
         self._selections, self._tools, self._latencies, self._degraded, self._durations = self._cells
 
@@ -168,10 +184,20 @@ class Rollups:
         for tool, duration_ms in (event["durations_ms"] or {}).items():
             bucket = bucket_of(duration_ms, DURATION_STEPS)
             self._durations.add((*place, tool, bucket), (weight, round(duration_ms * weight)), at, sign)
+        if (known := self._kinds.get(event["experiment"])) is not None and at >= known[1]:
+            self._add_unit(event, known[0], weight, sign)
+
+    def _add_unit(self, event: Row, kind: Unit, weight: int, sign: int) -> None:
+        whose: str = event[{"user": "reporter", "session": "session", "org": "org"}[kind]]
+        unit = blake2b(whose.encode(), digest_size=16).hexdigest()
+        is_answered = event["outcome"] in ANSWERED
+        numbers = (0 if is_answered else weight, is_answered, event["outcome"] == "succeeded")
+        key = event["org"], event["experiment"], unit, event["variant"]
+        self.units.add(key, map(int, numbers), event["at"], sign)
 
     def write(self, connection: sa.Connection) -> None:
         """Adds them to the tables."""
-        for cells in self._cells:
+        for cells in (*self._cells, self.units):
             accumulate(connection, cells.table, cells.with_days().rows())
 
     def cells(self) -> dict[str, dict[Key, tuple[Any, ...]]]:
@@ -246,17 +272,20 @@ def rebuild(connection: sa.Connection, org: str, unreadable: UnreadableRows) -> 
     The sums of days whose events may have been deleted stay. The caller holds the organisation's lock.
     unreadable: gets events that cannot be read, and so do not count.
     """
-    wrong, begin = 0, kept_since(connection, org)
+    kept = begin = kept_since(connection, org)
+    wrong, units = 0, _Cells(_units)
     for day, rollups in _rolled_up(connection, org, begin, unreadable):
         wrong += _clear(connection, org, begin, day) + _replace(connection, org, day, rollups)
+        units.merge(rollups.units)
         begin = day + timedelta(days=1)
-    return wrong + _clear(connection, org, begin, None)
+    return wrong + _clear(connection, org, begin, None) + _replace_units(connection, org, kept, units)
 
 
 def _rolled_up(
     connection: sa.Connection, org: str, begin: datetime | None, unreadable: UnreadableRows
 ) -> Iterator[tuple[datetime, Rollups]]:
     """Each day with events that can be read, and its sums."""
+    kinds = unit_kinds(connection)
     while True:
         later = [_events.c.org == org, *([] if begin is None else [_events.c.at >= begin])]
         rows = read_rows(connection, (_events.c.at,), *later, order_by=(_events.c.at,), limit=1)
@@ -271,7 +300,7 @@ def _rolled_up(
             day = day_of(min(known))
         else:
             day = day_of(first["at"])
-        begin, rollups, yielder = day + timedelta(days=1), Rollups(), GilYielder()
+        begin, rollups, yielder = day + timedelta(days=1), Rollups(kinds), GilYielder()
         within = [_events.c.org == org, _events.c.at >= day, _events.c.at < begin]
         for row in unreadable.without(_events, read_rows(connection, COLUMNS, *within)):
             rollups.change(None, row)
@@ -311,6 +340,45 @@ def _replace(connection: sa.Connection, org: str, day: datetime, rollups: Rollup
         _clear(connection, org, day, day + timedelta(days=1))
         rollups.write(connection)
     return wrong
+
+
+def _replace_units(connection: sa.Connection, org: str, kept: datetime | None, units: _Cells) -> int:
+    """Replaces the units of experiments whose events are all there, if one is wrong; returns how many are.
+
+    Units of an experiment that has lost events stay, if it has some. kept: since when no event was deleted.
+    """
+    there = sa.exists().where(_units.c.org == org, _units.c.experiment == _experiments.c.name)
+    is_whole = sa.true() if kept is None else sa.or_(_experiments.c.begun_at >= kept, ~there)
+    names = sorted(connection.scalars(sa.select(_experiments.c.name).where(is_whole)))
+    mine = [_units.c.org == org, _units.c.experiment.in_(names)]
+    found: dict[Key, tuple[Any, ...]] = {}
+    wrong = 0
+    for row in read_rows(connection, list(_units.c), *mine):
+        if isinstance(row, UnreadableRow):
+            wrong += 1
+        elif any(numbers := _rest(_units, row)):
+            found[tuple(row[name] for name in units.keys)] = numbers
+    units.cells = {key: numbers for key, numbers in units.cells.items() if key[1] in names}
+    cells = {key: tuple(numbers) for key, numbers in units.cells.items()}
+    wrong += sum(found.get(key) != cells.get(key) for key in found.keys() | cells.keys())
+    if wrong:
+        connection.execute(sa.delete(_units).where(*mine))
+        accumulate(connection, _units, units.rows())
+    return wrong
+
+
+def unit_kinds(connection: sa.Connection, names: Collection[str] | None = None) -> UnitKinds:
+    """What experiments give a variant, and since when. names: of these ones; None for all."""
+    if names is not None and not names:
+        return {}
+    where = [] if names is None else [_experiments.c.name.in_(sorted(names))]
+    columns = (_experiments.c.name, _experiments.c.unit, _experiments.c.begun_at)
+    rows = read_rows(connection, columns, *where)
+    return {
+        row["name"]: (row["unit"], row["begun_at"])
+        for row in rows
+        if not isinstance(row, UnreadableRow) and row["unit"] in get_args(Unit)
+    }
 
 
 # Deleted events.

@@ -456,6 +456,20 @@ tool_rollups = _rollup(
 )
 # How long calls took; `duration_ms` is their sum.
 duration_rollups = _rollup("duration_rollups", ("tool", "bucket"), ("calls", "duration_ms"), has_times=False)
+# The events of each unit of an experiment, in each variant that it had.
+experiment_units = sa.Table(
+    "experiment_units",
+    metadata,
+    sa.Column("org", Words, nullable=False),
+    sa.Column("experiment", Words, nullable=False),
+    sa.Column("unit", Id, nullable=False),  # digest of the user, session or organisation
+    sa.Column("variant", Words, nullable=False),
+    sa.Column("unknown", Number, nullable=False),  # selections without a known outcome, in thousandths
+    sa.Column("answered", Number, nullable=False),  # events with one
+    sa.Column("succeeded", Number, nullable=False),
+    sa.PrimaryKeyConstraint("org", "experiment", "unit", "variant"),
+    sa.Index(None, "experiment"),
+)
 latency_rollups = _rollup("latency_rollups", ("bucket",), ("selections",), has_times=False)
 degraded_rollups = _rollup("degraded_rollups", ("part",), ("selections",), has_times=True)
 

@@ -109,6 +109,7 @@ class Worker:
     of the child's own. Any thread may call the methods.
 
     Attributes:
+        batch_s: the pause between `wake` and the step, so that one step serves many calls. May be changed.
         lock: held during each step, and during a fork; replaced in the child.
         error: the message of the last step's error; None if it succeeded. The error itself would keep the
             step's object alive.
@@ -131,14 +132,14 @@ class Worker:
                 before `wake`.
             name: the thread's name.
             subject: what the log lines begin with; "" logs nothing.
-            batch_s: the pause between `wake` and the step, so that one step serves many calls.
+            batch_s: see above.
             retry_s: the shortest and the longest pause after an error, before jitter.
             holds_forks: whether a fork waits until the step has ended.
         """
         self._step: Callable[[], Callable[[], float | None] | None] = weakref.WeakMethod(
             step, self.request_stop
         )
-        self._name, self._subject, self._batch_s, self._retry_s = name, subject, batch_s, retry_s
+        self._name, self._subject, self.batch_s, self._retry_s = name, subject, batch_s, retry_s
         self.is_stopped = False
         self._last: Callable[[], object] | None = None
         self._reset()
@@ -233,7 +234,7 @@ class Worker:
         while True:
             if pause_s != 0:
                 self._wait(pause_s, lambda: self._is_woken or self._is_hurried)
-                self._wait(self._batch_s, lambda: self._is_hurried)
+                self._wait(self.batch_s, lambda: self._is_hurried)
             if self.is_stopped:
                 return
             try:

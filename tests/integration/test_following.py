@@ -174,7 +174,7 @@ def test_a_store_that_is_gone_leaves_the_last_catalog_serving_and_says_how_old_i
 ):
     database = roll._home._refresher._database
 
-    def away() -> None:
+    def away(**_: object) -> None:
         raise StoreUnavailable("the cable is out")
 
     monkeypatch.setattr(database, "reading", away)
@@ -192,7 +192,7 @@ def test_a_store_that_is_gone_leaves_the_last_catalog_serving_and_says_how_old_i
 
 def test_a_store_that_hangs_holds_up_no_selection(registry, roll, monkeypatch):
     released = threading.Event()
-    monkeypatch.setattr(roll._home._refresher._database, "reading", lambda: released.wait(30))
+    monkeypatch.setattr(roll._home._refresher._database, "reading", lambda **_: released.wait(30))
     try:
         time.sleep(0.5)
         took = []

@@ -181,7 +181,7 @@ def test_what_was_learnt_stays_while_the_store_is_away(
     known = follower.learned["acme"]
     real = database.reading
 
-    def away():
+    def away(**_: object) -> None:
         raise StoreUnavailable("the database is away")
 
     monkeypatch.setattr(database, "reading", away)

@@ -368,7 +368,7 @@ def test_a_store_that_is_gone_is_not_asked_all_the_time_while_organisations_wait
     with Toolroll.open(database_url, poll_s=0.2) as roll:
         asked = []
 
-        def away() -> None:
+        def away(**_: object) -> None:
             asked.append(time.monotonic())
             raise StoreUnavailable("the cable is out")
 

@@ -151,7 +151,7 @@ class RegistryHome:
             organisations=follow.organisations,
         )
         self._conversations = StoredConversations(database, MOST_CONVERSATIONS, *sessions)
-        self._refresher.on_change = self._recording.follower.wake
+        self._refresher.on_outcomes = self._recording.follower.wake
         self._refresher.on_read = self._recording.renew_keys
         self._refresher.other_failures = self._recording.follower.failures
         self._recording.renew_keys()  # so that no receipt waits for them

@@ -312,9 +312,17 @@ def _others(by_org: Mapping[str, Any], orgs: Collection[str]) -> dict[str, Any]:
 
 def stamp_of(database: Database) -> tuple[int, datetime | None]:
     """The registry's revision and its time: equal for two calls only if nothing has changed between them."""
-    with database.reading() as connection:
-        revision = revision_in(connection)
-        return revision, _written_at(connection, revision)
+    if database.dialect != "postgresql":
+        with database.reading() as connection:
+            revision = revision_in(connection)
+            return revision, _written_at(connection, revision)
+    state, log = tables.registry_state.c, tables.changes.c
+    written_at = sa.select(sa.func.max(log.at)).where(log.revision == state.revision).scalar_subquery()
+    with database.reading(is_single=True) as connection:
+        rows = connection.execute(sa.select(state.revision, written_at)).all()
+        if len(rows) != 1 or rows[0][0] < 0:
+            revision_in(connection)  # which says what is wrong
+        return rows[0][0], rows[0][1]
 
 
 def read_settings(

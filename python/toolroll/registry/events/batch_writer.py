@@ -25,6 +25,7 @@ class WrittenBatch(NamedTuple):
         dropped: events that the store will never take, and why.
         refused: records of reports that cannot be counted, and why.
         seqs: organisation → the number of its last outcome, for the organisations with new ones.
+        waited_s: how long the batch waited for those of other processes.
     """
 
     events: int
@@ -33,6 +34,7 @@ class WrittenBatch(NamedTuple):
     dropped: list[str]
     refused: list[tuple[bytes, str]]
     seqs: dict[str, int]
+    waited_s: float
 
 
 class Batches(Protocol):
@@ -96,6 +98,7 @@ class _Batch:
         self._dropped = list[str]()
         self._refused = list[tuple[bytes, str]]()
         self._seqs = dict[str, int]()
+        self._waited_s = 0.0
 
     def refuse(self, record: bytes, error: Exception) -> None:
         """Sets aside a report that cannot be counted."""
@@ -129,6 +132,7 @@ class _Batch:
         self._events += done.events
         self._outcomes += done.outcomes
         self._repeated += done.repeated
+        self._waited_s += done.waited_s
         for report, refusal in done.refused:
             self.refuse(report.to_bytes(), refusal)
         if done.outcomes:
@@ -136,5 +140,11 @@ class _Batch:
 
     def written(self) -> WrittenBatch:
         return WrittenBatch(
-            self._events, self._outcomes, self._repeated, self._dropped, self._refused, self._seqs
+            self._events,
+            self._outcomes,
+            self._repeated,
+            self._dropped,
+            self._refused,
+            self._seqs,
+            self._waited_s,
         )

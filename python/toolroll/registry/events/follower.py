@@ -36,6 +36,7 @@ _KEPT_CHECKPOINTS = 2  # of each organisation
 _REMEMBERED = 64  # states of an organisation whose number is still known
 _SOME = 1_000  # organisations in a query
 _READ_S = 120.0
+TOGETHER_S = 0.2  # outcomes of so long a time are read together, where they come all the time
 
 L = TypeVar("L", bound=LearnedState)
 
@@ -98,14 +99,20 @@ class Follower(Generic[L]):
         self._unread: frozenset[str] = frozenset()  # organisations whose state cannot be read
         self._damage: dict[str, tuple[str, ...]] = {}  # organisation → what of it cannot be read
         self._pool = CallPool(2, "toolroll-learning")
-        self._worker = Worker(self._poll, "toolroll-learning", subject="learning", retry_s=(poll_s, poll_s))
+        self._worker = Worker(
+            self._poll,
+            "toolroll-learning",
+            subject="learning",
+            batch_s=min(poll_s, TOGETHER_S),
+            retry_s=(poll_s, poll_s),
+        )
 
     def ask(self, org: str, at: float) -> None:
         """Notes that an organisation selects, and follows it from then on. Returns at once."""
         is_new = org not in self.asked
         self.asked[org] = at
         if is_new or not self._worker.is_started:
-            self._worker.wake()
+            self._worker.hurry()
 
     def wake(self) -> None:
         """Has the store read soon, if any organisation is followed."""
@@ -127,7 +134,7 @@ class Follower(Generic[L]):
         """The number of the last outcome in a state; -1 if it is none of the organisation's recent ones."""
         if learned is self._factory.empty():  # shared by all organisations without outcomes
             return 0
-        for known, seq in self._past.get(org, ()):
+        for known, seq in tuple(self._past.get(org, ())):  # another thread adds to it
             if known is learned:
                 return seq
         return -1
@@ -195,7 +202,7 @@ class Follower(Generic[L]):
         table = tables.learning_state
         found: dict[str, tuple[int, int]] = {}
         unreadable: dict[str, tuple[str, ...]] = {}
-        with self._database.reading() as connection:
+        with self._database.reading(is_single=True) as connection:  # each organisation by itself
             for some in batches(orgs, _SOME):
                 for row in read_rows(connection, list(table.c), table.c.seq > 0, table.c.org.in_(some)):
                     if isinstance(row, UnreadableRow):

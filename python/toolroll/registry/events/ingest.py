@@ -2,14 +2,16 @@
 
 A batch is one transaction: events, outcomes, the statistics, the sums of events, and the summary in each
 event's row. Writers of
-one organisation wait for each other at its row in `learning_state`. So its outcomes have consecutive numbers
+one organisation wait for each other (`lock`). So its outcomes have consecutive numbers
 that commit in order. What is new in a report is decided under that lock, against all earlier reports on its
 event: writing a batch again, when nobody knows whether it was committed, adds nothing.
 """
 
 from __future__ import annotations
 
+import hashlib
 import logging
+import time
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,6 +20,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import ARRAY
 
 from toolroll._gil import GilYielder, batches
 from toolroll.errors import InvalidInput
@@ -44,7 +47,7 @@ from toolroll.registry.events.rows import (
 )
 from toolroll.registry.store import tables
 from toolroll.registry.store.bulk_insert import add_missing, insert_in_batches, update, upsert
-from toolroll.registry.store.database import CHANNEL, Database
+from toolroll.registry.store.database import Database
 from toolroll.registry.store.errors import is_damage
 from toolroll.registry.store.row_reader import Row, UnreadableRow, read_rows
 
@@ -68,6 +71,7 @@ class IngestResult:
         repeated: reports that said nothing new.
         refused: reports that cannot be counted, and why.
         seqs: organisation → the number of its last outcome, for the organisations in the batch.
+        waited_s: how long the batch waited for those of other processes.
     """
 
     events: int = 0
@@ -75,6 +79,7 @@ class IngestResult:
     repeated: int = 0
     refused: list[tuple[ReceivedReport, InvalidInput]] = field(default_factory=list)
     seqs: dict[str, int] = field(default_factory=dict)
+    waited_s: float = 0.0
 
 
 @dataclass(slots=True)
@@ -191,7 +196,9 @@ class _Batch:
     def run(self, events: Sequence[Mapping[str, Any]], reports: Sequence[ReceivedReport]) -> IngestResult:
         reports = list(map(self._normal, reports))
         orgs = {event["org"] for event in events} | {report.exposure.org for report in reports}
+        began = time.monotonic()
         first = lock(self._connection, orgs)
+        self._result.waited_s = time.monotonic() - began
         self._seqs = dict(first)
         numbers = self._cache.tools.of(self._connection, _tools_in(events, reports, self._cache.tools))
         ids = {event["event_id"] for event in events} | {report.exposure.event_id for report in reports}
@@ -390,17 +397,36 @@ class _Batch:
         rows = [{"of": org, "seq": self._seqs[org][0]} for org in sorted(self._added)]
         update = sa.update(table).where(table.c.org == sa.bindparam("of"))
         self._connection.execute(update, rows)
-        if self._connection.dialect.name == "postgresql":
-            self._connection.execute(sa.select(sa.func.pg_notify(CHANNEL, "outcomes")))
 
 
 def lock(connection: sa.Connection, orgs: Iterable[str]) -> dict[str, State]:
-    """Locks the organisations' rows, in the same order in every process; returns the state of each."""
+    """Locks the organisations' rows, in the same order in every process; returns the state of each.
+
+    Who waits for a row that is updated all the time may be overtaken without end: each update makes another
+    version of it, with a queue of its own. So writers queue for an advisory lock of PostgreSQL before.
+    """
     table = tables.learning_state
     wanted = sorted(set(orgs))
-    add_missing(connection, table, [{"org": org, "seq": 0, "epoch": 0} for org in wanted])
+    if connection.dialect.name == "postgresql":
+        keys = sa.func.unnest(sa.cast(sorted(map(_lock_key, wanted)), ARRAY(sa.BigInteger)))
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(keys.column_valued("key"))))
+    states = _locked(connection, wanted)
+    if missing := [org for org in wanted if org not in states]:
+        add_missing(connection, table, [{"org": org, "seq": 0, "epoch": 0} for org in missing])
+        states |= _locked(connection, missing)
+    return states
+
+
+def _lock_key(org: str) -> int:
+    """The advisory lock of an organisation: others only make it wait sometimes, so that it may be short."""
+    digest = hashlib.blake2b(f"outcomes {org}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "little", signed=True)
+
+
+def _locked(connection: sa.Connection, orgs: Sequence[str]) -> dict[str, State]:
+    table = tables.learning_state
     columns = (table.c.org, table.c.seq, table.c.epoch)
-    query = sa.select(*columns).where(table.c.org.in_(wanted)).order_by(table.c.org).with_for_update()
+    query = sa.select(*columns).where(table.c.org.in_(orgs)).order_by(table.c.org).with_for_update()
     return {row.org: (row.seq, row.epoch) for row in connection.execute(query)}
 
 

@@ -18,7 +18,7 @@ from toolroll.registry.events.details import EntryReader
 from toolroll.registry.events.fold import DamagedOutcome, outcomes_of
 from toolroll.registry.events.ingest import lock
 from toolroll.registry.store import bulk_insert, partitions, tables
-from toolroll.registry.store.database import CHANNEL, Database, words
+from toolroll.registry.store.database import CHANNEL, OUTCOMES, Database, words
 from toolroll.registry.store.errors import DamagedRow
 from toolroll.registry.store.revision import revision_in
 from toolroll.registry.store.row_reader import Row, read_rows
@@ -126,7 +126,7 @@ def forget(
         }
         bulk_insert.insert(connection, tables.changes, [line])
         if database.dialect == "postgresql":
-            connection.execute(sa.select(sa.func.pg_notify(CHANNEL, "outcomes")))
+            connection.execute(sa.select(sa.func.pg_notify(CHANNEL, OUTCOMES)))
         return len(events)
 
 

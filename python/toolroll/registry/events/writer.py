@@ -61,6 +61,9 @@ MOST_ROWS = 4_096  # rows of events that wait for the store; more are dropped
 _LARGE = 100_000  # tools; selections from a larger catalog are larger, so fewer may wait
 DELIVERED_WITHIN_S = 0.05  # a delivery later than this is not in the event
 WRITE_EVERY_S = 0.2  # larger batches cost less
+# Where many processes write outcomes of one organisation, each one pauses for so many times as long as it has
+# waited for the others, so that few wait at the same time and the batches are larger.
+_PAUSES, _LONGEST_PAUSE_S = 10, 5.0
 _QUEUED_PER_ROW = 8  # the longer the queue, the more rows an event loop makes in one go
 _LATE_S = 1.0  # after which the thread makes rows that an event loop was to make
 _EVENTS, _REPORTS = 256, 512  # in a batch
@@ -164,6 +167,7 @@ class EventWriter:
         # When one of them last did, and when a flush wants to be done; monotonic.
         self._looped_at = self._flushed_by = 0.0
         self._waiting_since: float | None = None  # monotonic
+        self._pause_s = 0.0  # after a batch, because others write the same organisations
         self._pool = CallPool(2, "toolroll-lookup")
         self._adopted_at = self._closed_at = 0.0  # monotonic
         self._pruned_at = self._measured_at = -_PRUNE_EVERY_S
@@ -487,7 +491,8 @@ class EventWriter:
             return _ADOPT_EVERY_S
         if self._database.dialect == "sqlite" and time.monotonic() - began > _LONG_S:
             time.sleep(_OTHERS_S)  # a writer that waits for the file asks every 0.1 s
-        return 0.0
+        is_full = len(self._rows) >= _EVENTS or len(found) == _REPORTS
+        return 0.0 if is_full or self._pause_s < WRITE_EVERY_S else self._pause_s
 
     def _maintain(self) -> bool:
         """Deletes old events and measures the rest, if it is time; whether there may be more to delete."""
@@ -547,6 +552,8 @@ class EventWriter:
         self.counts.repeated += done.repeated
         for why in done.dropped:
             self._drop(why)
+        self._pause_s = min((self._pause_s + _PAUSES * done.waited_s) / 2, _LONGEST_PAUSE_S)
+        self._writer.batch_s = max(WRITE_EVERY_S, self._pause_s)
         for record, refusal in done.refused:
             self._refuse(record, refusal)
         if done.outcomes:

@@ -22,7 +22,7 @@ from toolroll.errors import Failure, StoreUnavailable, ToolrollError
 from toolroll.registry.follow.reconciler import EngineOver, Reconciler
 from toolroll.registry.replica import Replica, catch_up, read_settings, stamp_of
 from toolroll.registry.store.database import Database
-from toolroll.registry.store.notifications import Signals
+from toolroll.registry.store.notifications import Heard, Signals
 from toolroll.selection.pipeline_builder import PipelineBuilder, Progress
 from toolroll.selection.snapshot import Snapshot
 from toolroll.tools import Tool
@@ -85,10 +85,9 @@ class Refresher:
         self._read_after = 0.0  # monotonic; when to read changes again
         self._signals: Signals | None = None
         self._settings_at = time.monotonic()
+        self._is_told = False  # that the registry has changed
         first = catch_up(database, Replica(followed=frozenset()))
-        self.on_change: Callable[[], None] = (
-            _ignore  # called when the database may have changed; must not wait
-        )
+        self.on_outcomes: Callable[[], None] = _ignore  # called when outcomes may have changed; must not wait
         self.on_read: Callable[[], None] = _ignore  # called after each read of the registry; may wait for it
         self._reconciler = Reconciler(
             builder, first, options.organisations, self._want, progress, engine_over
@@ -244,9 +243,12 @@ class Refresher:
 
     def _listen(self) -> float:
         assert self._signals is not None
-        if self._signals.wait(self._options.poll_s):
+        heard = self._signals.wait(self._options.poll_s)
+        if Heard.REGISTRY in heard:
+            self._is_told = self._database.dialect == "postgresql"  # SQLite's signal is of any commit
             self._builder.wake()
-            self.on_change()
+        if Heard.OUTCOMES in heard:
+            self.on_outcomes()
         since = self._reading_since
         if since is not None and time.monotonic() - since > _QUICK_S and not self._builder.is_stopped:
             self._set_failure(StoreUnavailable("registry: has not answered yet"))
@@ -286,9 +288,13 @@ class Refresher:
     def _catch_up(self, progress: Progress | None, asked: Iterable[str] = ()) -> None:
         """Reads what changed, and the rows of the organisations that asked."""
         seen, read_at = self.replica, time.monotonic()  # before the read: what it returns may be as old
-        stamp = self._in_time(lambda: stamp_of(self._database), _QUICK_S)
         replica, asked = seen, tuple(asked)
-        if stamp != (seen.revision, seen.at) or asked:
+        is_told, self._is_told = self._is_told, False  # then there is something to read
+        if (
+            asked
+            or is_told
+            or self._in_time(lambda: stamp_of(self._database), _QUICK_S) != (seen.revision, seen.at)
+        ):
             replica = self._in_time(lambda: catch_up(self._database, seen, asked), _WHOLE_S)
         replica = replace(replica, read_at=read_at)
         if replica.settings is not seen.settings:

@@ -35,6 +35,7 @@ BATCH_S, CHANGE_S = 300.0, 3_600.0  # the longest transaction of `recording` and
 CHECKED_BYTES = 64 * 2**20  # up to this size, opening a file checks it for damage
 MOST_CONNECTIONS = 2 * engines.MOST_CONNECTIONS + 1  # of a database: two engines, and one that listens
 CHANNEL = "toolroll"  # of PostgreSQL's notifications: one for each revision
+OUTCOMES = "outcomes"  # the text of one in place of a revision: outcomes were taken back
 LONGEST_WORDS = 4_096  # characters of an actor, an organisation or a reason
 
 # Pools of the parent process, kept after a fork: garbage collection would close their connections, and so
@@ -162,10 +163,17 @@ class Database:
         return database
 
     @contextmanager
-    def reading(self) -> Iterator[sa.Connection]:
-        """A connection that sees one state of the registry, even if others write meanwhile."""
+    def reading(self, *, is_single: bool = False) -> Iterator[sa.Connection]:
+        """A connection that sees one state of the registry, even if others write meanwhile.
+
+        is_single: for one statement, which needs no transaction for that. It saves PostgreSQL and the process
+            four round trips of six, for what every process asks all the time. It waits for as long as another
+            process rebuilds the table.
+        """
         with self._translated(), self._connected().connect() as connection:
-            if self.dialect == "postgresql":
+            if self.dialect == "postgresql" and is_single:
+                connection = connection.execution_options(isolation_level="AUTOCOMMIT")
+            elif self.dialect == "postgresql":
                 connection = connection.execution_options(
                     isolation_level="REPEATABLE READ", postgresql_readonly=True
                 )

@@ -10,10 +10,11 @@ import logging
 import os
 import threading
 from contextlib import suppress
+from enum import Flag
 from typing import Any
 
 from toolroll.errors import InvalidInput
-from toolroll.registry.store.database import CHANNEL, Database
+from toolroll.registry.store.database import CHANNEL, OUTCOMES, Database
 from toolroll.registry.store.revision import created_at
 
 logger = logging.getLogger(__name__)
@@ -21,6 +22,15 @@ logger = logging.getLogger(__name__)
 POLL_EVERY_S = 0.05  # of SQLite's counter; a poll takes microseconds
 LISTEN_FOR_S = 1.0  # between two checks whether `close` was called
 RECONNECT_AFTER_S = 1.0
+
+
+class Heard(Flag):
+    """What may have changed; nothing is false."""
+
+    NOTHING = 0
+    REGISTRY = 1  # what catalogs are built from
+    OUTCOMES = 2  # outcomes were taken back
+    ANYTHING = REGISTRY | OUTCOMES
 
 
 class Signals:
@@ -38,21 +48,21 @@ class Signals:
     def __init__(self, database: Database, *, listens: bool = True) -> None:
         """Starts the thread; without `listens` there is no thread, and `wait` only times out."""
         self._database, self._listens = database, listens
-        self._pending = False
+        self._pending = Heard.NOTHING
         self.failing: str | None = None
         self._begin()
 
-    def wait(self, timeout_s: float) -> bool:
-        """Waits for a change since the last call. Returns False after `timeout_s`, or once closed.
+    def wait(self, timeout_s: float) -> Heard:
+        """Waits for a change since the last call. Returns NOTHING after `timeout_s`, or once closed.
 
-        Also returns True after a lost connection was opened again.
+        Returns ANYTHING after a lost connection was opened again.
         """
         if os.getpid() != self._pid:
             self._begin()  # a forked child has no threads
         with self._changed:
             self._changed.wait_for(lambda: self._pending or self._closed.is_set(), timeout_s)
-            pending, self._pending = self._pending, False
-            return pending and not self._closed.is_set()
+            pending, self._pending = self._pending, Heard.NOTHING
+            return Heard.NOTHING if self._closed.is_set() else pending
 
     def request_stop(self) -> None:
         """Has the thread end soon, and wakes the waiting caller."""
@@ -75,9 +85,9 @@ class Signals:
             self._thread.name = "toolroll-signals"
             self._thread.start()
 
-    def _notify(self) -> None:
+    def _notify(self, heard: Heard = Heard.ANYTHING) -> None:
         with self._changed:
-            self._pending = True
+            self._pending |= heard
             self._changed.notify_all()
 
     def _run(self) -> None:
@@ -108,8 +118,8 @@ class Signals:
         self.failing = None
         self._notify()  # of changes before LISTEN
         while not closed.is_set():
-            for _ in connection.notifies(timeout=LISTEN_FOR_S, stop_after=1):
-                self._notify()
+            for notice in connection.notifies(timeout=LISTEN_FOR_S, stop_after=1):
+                self._notify(Heard.OUTCOMES if notice.payload == OUTCOMES else Heard.REGISTRY)
 
     def _check(self, connection: Any) -> None:
         """Raises InvalidInput if the connection is to another registry than the database's."""

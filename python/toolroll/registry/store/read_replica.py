@@ -53,7 +53,7 @@ class ReadReplica(Database):
         self._primary, self._is_known = primary, False
 
     @contextmanager
-    def reading(self) -> Iterator[sa.Connection]:
+    def reading(self, *, is_single: bool = False) -> Iterator[sa.Connection]:
         """A connection that sees one state of the registry, perhaps not the newest; see `behind_s`.
 
         Raises:
@@ -62,7 +62,7 @@ class ReadReplica(Database):
         """
         made_at = self._made_at()
         try:
-            with super().reading() as connection:
+            with super().reading(is_single=is_single) as connection:
                 if not self._is_known:
                     self._know(connection, made_at)
                 self.behind_s = float(connection.execute(_BEHIND).scalar_one())

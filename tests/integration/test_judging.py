@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from datetime import datetime, timedelta, timezone
+
 import pytest
 import sqlalchemy as sa
 
 from toolroll import Context, Tool, Toolroll
+from toolroll.cli import main
 from toolroll.embedders.named import embedder
+from toolroll.errors import Conflict, InvalidInput, NotFound
 from toolroll.registry.analytics.off_policy_log import evaluate_off_policy
 from toolroll.registry.analytics.redecide import Redecider
 from toolroll.registry.analytics.window import Window, events
@@ -102,3 +107,81 @@ def test_an_event_whose_message_was_not_kept_cannot_be_decided_again(used):
         connection.execute(sa.update(events).values(message_form="hashed"))
     found = evaluate_off_policy(used, Window(), again_under(used))
     assert found.judgement is None and found.skipped == {"cannot be decided again": TURNS}
+
+
+@pytest.fixture
+def exported(used, new_database_url, tmp_path):
+    """The events of two organisations with their messages, in partitions."""
+    pytest.importorskip("duckdb")
+    from toolroll._locations import Location
+    from toolroll.registry.analytics.parquet_stream import StreamOptions, export_stream
+
+    options = StreamOptions(by="org", messages=True)
+    with used.recording() as connection:
+        rest = sa.select(events.c.event_id).order_by(events.c.at).limit(6)
+        connection.execute(sa.update(events).where(events.c.event_id.in_(rest)).values(org="globex"))
+    end = datetime.now(timezone.utc) + timedelta(days=1)
+    export_stream(used, Location(str(tmp_path / "lake")), options, now=end, settle_s=0)
+    return tmp_path / "lake"
+
+
+def test_exported_events_are_judged_as_the_registrys(used, exported):
+    from toolroll.offline.lake import event_files
+    from toolroll.offline.redeciding import Decider, judge_profile
+
+    decider = Decider(used.url)
+    for org in ("acme", "globex"):
+        found = judge_profile(event_files(exported, org=org), decider)
+        assert found.judgement is not None and found.judgement.events in (6, TURNS - 6)
+        assert found.to_dict() == evaluate_off_policy(used, Window(org), again_under(used)).to_dict()
+    judgement = judge_profile(event_files(exported), Decider(used.url, "learned")).judgement
+    assert judgement is not None and judgement.events == TURNS
+
+
+@pytest.mark.parametrize("on", ["here", "ray"])
+def test_a_profile_is_judged_to_the_same_bits_wherever_it_is(used, exported, monkeypatch, tmp_path, on):
+    from toolroll.offline import redeciding
+    from toolroll.offline.lake import event_files
+
+    if on == "ray":
+        pytest.importorskip("ray")
+        monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    parts, decider, kept = event_files(exported), redeciding.Decider(used.url), str(tmp_path / "kept")
+    alone = redeciding.judge_profile(parts, decider).to_dict()
+    assert redeciding.judge_profile(parts, decider, on=on, jobs=2, kept=kept).to_dict() == alone
+
+    def again(*_):
+        raise AssertionError("what was kept is not decided again")
+
+    again.__module__, again.__qualname__ = redeciding._decide.__module__, redeciding._decide.__qualname__
+    monkeypatch.setattr(redeciding, "_decide", again)
+    assert redeciding.judge_profile(parts, decider, kept=kept).to_dict() == alone
+
+
+def test_the_command_judges_exported_events(used, exported, capsys):
+    def run(*words, status=0):
+        assert main(["lab", "judge", "--catalog", used.url, *words]) == status
+        return capsys.readouterr()
+
+    found = json.loads(run("--events", str(exported), "--jobs", "2", "--json").out)
+    assert found["judgement"]["events"] == TURNS and found["unreadable"] == []
+    assert "as it was served" in run("--events", str(exported), "--org", "globex").out
+    assert "--jobs: needs --events" in run("--jobs", "2", status=2).err
+    assert "--most: is for events of the registry" in run("--events", "x", "--most", "9", status=2).err
+    assert "no Parquet file" in run("--events", str(exported / "none"), status=1).err
+
+
+def test_events_without_messages_and_a_registry_that_changes_are_said(used, exported, tmp_path):
+    from toolroll.offline import redeciding
+    from toolroll.offline.lake import event_files
+    from toolroll.registry.analytics.parquet import export
+
+    export(used, Window(), tmp_path / "without.parquet")
+    with pytest.raises(InvalidInput, match="has no message; export events with --messages"):
+        redeciding.judge_profile(event_files(tmp_path / "without.parquet"), redeciding.Decider(used.url))
+    decider = redeciding.Decider(used.url, "small")
+    with pytest.raises(Conflict, match="the registry changed from revision 0 to"):
+        redeciding._decide(event_files(exported)[0], redeciding.Decider(used.url), 0)
+    assert "password" not in repr(redeciding.Decider("postgresql://ann:password@host/tools"))
+    with pytest.raises(NotFound, match="small"):
+        redeciding.judge_profile(event_files(exported), decider)

@@ -29,7 +29,7 @@ _MAGIC = b"PAR1"  # a Parquet file begins with it
     "toolroll events export s3://bucket/events --partitioned --every 5m",
 )
 @click.argument("target", metavar="FILE|LOCATION")
-@flag("--messages", "Include the messages, where they were kept.")
+@flag("--messages", "Include the messages, where they were kept, and what it takes to decide again.")
 @flag("--vectors", "Include the messages' vectors (float16).")
 @flag("--partitioned", "Write a folder of partitions, and go on where the last export stopped.")
 @option(

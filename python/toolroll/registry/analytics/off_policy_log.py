@@ -64,7 +64,7 @@ def evaluate_off_policy(
     called with the number of events so far. unreadable: gets events that cannot be read.
     """
     unreadable = UnreadableRows() if unreadable is None else unreadable
-    columns = _Columns()
+    columns = LogColumns()
     seen = 0
     for row in _rows(database, window, most, unreadable):
         seen += 1
@@ -92,7 +92,13 @@ def _rows(
 
 
 @dataclass(slots=True)
-class _Columns:
+class LogColumns:
+    """The log of events that were decided again, as it grows.
+
+    Attributes:
+        skipped: reason → events that could not be used.
+    """
+
     event: list[int] = field(default_factory=list)
     propensity: list[float] = field(default_factory=list)
     shown: list[bool] = field(default_factory=list)

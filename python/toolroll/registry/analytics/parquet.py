@@ -15,6 +15,7 @@ from toolroll._files import replacing
 from toolroll.errors import Unavailable
 from toolroll.registry.analytics.window import Window, events
 from toolroll.registry.events.details import read_events
+from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
 from toolroll.registry.store.unreadable_rows import UnreadableRows
 
@@ -62,7 +63,8 @@ _SCHEMA = pa.schema(
         ("durations_ms", pa.map_(pa.string(), pa.float64())),
     ]
 )
-_MESSAGE = [pa.field("message", pa.string()), pa.field("message_form", pa.string())]
+_JSON = ("context", "limits")  # columns of text
+_MESSAGE = [pa.field(name, pa.string()) for name in ("message", "message_form", *_JSON)]
 _VECTOR = pa.field("vector", pa.binary())  # float16, little-endian
 
 
@@ -79,7 +81,7 @@ def export(
     """Writes the events of the window, oldest first. Returns how many.
 
     The file appears whole or not at all. messages, vectors: whether to include the users' messages, as far as
-    they are stored, and their vectors. unreadable: gets events that cannot be read.
+    they are stored, with who asked and how, and their vectors. unreadable: gets events that cannot be read.
 
     Raises:
         InvalidInput: the file cannot be written.
@@ -97,7 +99,7 @@ def export(
 
 
 def event_schema(messages: bool, vectors: bool) -> Any:
-    """The columns of an event."""
+    """The columns of an event. messages: also what it takes to decide the event again."""
     schema = _SCHEMA
     for wanted in (_MESSAGE if messages else []) + ([_VECTOR] if vectors else []):
         schema = schema.append(wanted)
@@ -133,6 +135,8 @@ def _table(rows: Sequence[Any], schema: Any) -> Any:
         values = columns[field.name]
         if pa.types.is_map(field.type):
             values = [None if said is None else list(said.items()) for said in values]
+        elif field.name in _JSON:
+            values = list(map(tables.json_text, values))
         made.append(_candidates(values) if field.name == "candidates" else pa.array(values, field.type))
     return pa.Table.from_arrays(made, schema=schema)
 

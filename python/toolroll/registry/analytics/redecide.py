@@ -76,6 +76,15 @@ class Redecider:
         self._own: dict[str, Pipeline] = {}
         self._states: dict[str, _OrgState] = {}
 
+    @property
+    def revision(self) -> int:
+        """The registry's revision whose tools and rules decide."""
+        return self._replica.revision
+
+    def restart(self) -> None:
+        """Forgets how far outcomes were read: each organisation's rows begin again with the oldest."""
+        self._states.clear()
+
     def __call__(self, row: Any) -> Mapping[str, float] | None:
         """Tool → the probability that the profile shows it; None if the event cannot be decided again.
 

@@ -12,6 +12,7 @@ import pytest
 
 pytest.importorskip("fastapi")
 
+from bench.service.fairness import fairness
 from bench.service.overload import overload
 
 pytestmark = [
@@ -32,3 +33,12 @@ def test_four_times_the_load_is_answered_or_refused_and_the_service_is_well_afte
     assert (load.statuses[429] > 0) == (key_rate == "100/second")
     assert found.grown_bytes < MOST_BYTES
     assert found.recovered_s is not None
+
+
+def test_an_organisation_that_sends_four_times_the_load_is_refused_and_another_one_is_not() -> None:
+    found = fairness(LOAD_S)
+    print(found.sustainable, found.alone.statuses, found.beside.statuses, found.noisy.statuses)
+    assert found.alone.statuses.keys() == found.beside.statuses.keys() == {200}
+    assert found.noisy.statuses.keys() == {200, 503} and found.noisy.statuses[200] > 0
+    assert found.noisy.broken == found.noisy.unannounced == found.beside.broken == 0
+    assert found.refusals == found.noisy.statuses[503]

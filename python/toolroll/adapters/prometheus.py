@@ -95,6 +95,7 @@ def _of_registry(counters: Counters, health: Mapping[str, Any]) -> Iterator[Metr
     states = {
         "ready": organisations["ready"],
         "waiting": organisations["waiting"],
+        "unread": organisations["unread"],
         "failing": len(organisations["failing"]),
     }
     family = GaugeMetricFamily(

@@ -13,13 +13,14 @@ from toolroll.embedders import named
 from toolroll.errors import InvalidInput
 from toolroll.registry.accounts import Accounts
 from toolroll.registry.analytics.break_watch import BreakWatch
+from toolroll.server.admission import OrgAdmission
 from toolroll.server.conversations import session_router
 from toolroll.server.description import describe, operation_id
 from toolroll.server.direct_select import DirectSelect
 from toolroll.server.gate import Gate
 from toolroll.server.health import health_router
 from toolroll.server.hosts import LOOPBACK
-from toolroll.server.http_metrics import HttpMetrics, MeasuredRequests
+from toolroll.server.http_metrics import HttpMetrics, MeasuredRequests, org_refusals_in
 from toolroll.server.key_reader import KeyReader
 from toolroll.server.metrics import metrics_router
 from toolroll.server.outcomes import outcome_router
@@ -76,7 +77,8 @@ def create_application(settings: ServerSettings) -> FastAPI:
     application.add_middleware(
         Gate,
         keys=keys,
-        limits=RequestLimits(settings.key_rate, settings.key_concurrency),
+        limits=RequestLimits(settings.key_rate, settings.key_concurrency, settings.concurrency),
+        admission=OrgAdmission(settings.org_rate, settings.concurrency, org_refusals_in(metrics.registry)),
         hosts=frozenset(name.lower() for name in settings.hosts or LOOPBACK),
         max_body_bytes=settings.max_body_bytes,
         sessions=sessions,

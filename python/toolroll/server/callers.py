@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fastapi import Request
 
 from toolroll.errors import Denied
 from toolroll.registry.accounts import Account
 from toolroll.registry.service_keys import ROLES, ServiceKey
+from toolroll.server.admission import Ticket
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,7 @@ class Caller:
         key_id: of the service key; "" without one.
         sign_in: how a person signed in, such as "account"; "" with a key.
         address: where the request comes from.
+        ticket: admits the request for its organisation; None where a host's application does that.
     """
 
     name: str
@@ -33,6 +35,7 @@ class Caller:
     key_id: str = ""
     sign_in: str = ""
     address: str = ""
+    ticket: Ticket | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def of_key(cls, key: ServiceKey, address: str) -> Caller:
@@ -71,12 +74,14 @@ class Caller:
 
         Raises:
             Denied: the caller is bound to another one.
+            OrgRefused: the organisation has too many requests now.
         """
-        if self.org is None:
-            return org or ""
-        if org and org != self.org:
+        if self.org is not None and org and org != self.org:
             raise Denied(f"{self.name or 'the caller'}: is not of organisation {org!r:.80}")
-        return self.org
+        owner = (org or "") if self.org is None else self.org
+        if self.ticket is not None:
+            self.ticket.enter(owner)
+        return owner
 
     def require_any_org(self) -> None:
         """Raises Denied if the caller is bound to one organisation."""

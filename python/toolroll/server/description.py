@@ -41,7 +41,7 @@ _PROBLEM: Mapping[str, Any] = {
                 "properties": {"field": {"type": "string"}, "problem": {"type": "string"}},
             },
         },
-        **{name: {"type": "string"} for name in ("file", "field", "tool")},
+        **{name: {"type": "string"} for name in ("file", "field", "tool", "limit")},
         **{name: {"type": "integer"} for name in ("line", "column")},
     },
     "examples": [

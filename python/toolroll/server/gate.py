@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 
 from fastapi import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from toolroll.server.admission import OrgAdmission
 from toolroll.server.callers import Caller, address_of
 from toolroll.server.grants import Grant, caller_of_person
 from toolroll.server.hosts import is_allowed
@@ -57,6 +58,7 @@ class Gate:
         key_of: the text of the key in a request.
         key_place: where that is, for callers without one.
         refusal: the answer to a request that does not pass.
+        admission: limits of each organisation; None for none.
     """
 
     application: ASGIApp
@@ -71,6 +73,7 @@ class Gate:
     key_of: Callable[[Headers], str] = service_key_in
     key_place: str = "Authorization: Bearer or X-Service-Key"
     refusal: Refusal = problem_for
+    admission: OrgAdmission | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers a request, or hands it on."""
@@ -89,6 +92,8 @@ class Gate:
             await self.application(scope, limited(receive, self.max_body_bytes), send)
         finally:
             self.limits.end(caller.credential)
+            if caller.ticket is not None:
+                caller.ticket.leave()
 
     async def _admit(self, scope: Scope, headers: Headers) -> Caller | Response:
         """The caller, whose request has begun; or the answer that refuses the request."""
@@ -100,6 +105,8 @@ class Gate:
         if caller is None:
             detail = f"a valid service key is needed, as {self.key_place}"
             return self._refused(scope, 401, "Not authenticated", detail, {"WWW-Authenticate": "Bearer"})
+        if self.admission is not None:
+            caller = replace(caller, ticket=self.admission.ticket())
         scope.setdefault("state", {})["caller"] = caller  # the log names the key of a refused request too
         length = headers.get(b"content-length", b"0")
         if not length.isdigit() or int(length[:20]) > self.max_body_bytes:
@@ -110,7 +117,7 @@ class Gate:
         if wait_s is not None:
             detail, headers_of_wait = "the key has used up its requests", {"Retry-After": str(wait_s)}
             return self._refused(scope, 429, "Too many requests", detail, headers_of_wait)
-        if not self.limits.begin(caller.credential):
+        if not self.limits.begin(caller.credential, caller.org is None):
             detail, headers_of_wait = (
                 "too many requests with this key at a time",
                 {"Retry-After": str(BUSY_RETRY_S)},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from fastapi.routing import APIRoute
@@ -48,6 +49,17 @@ class HttpMetrics:
                 registry=registry,
             ),
         )
+
+
+def org_refusals_in(registry: CollectorRegistry) -> Callable[[str], None]:
+    """Counts a refusal of an organisation's request, by limit; the registry collects the counter."""
+    counter = Counter(
+        "toolroll_organisation_refusals",
+        "Requests that were refused because their organisation had too many.",
+        ["limit"],
+        registry=registry,
+    )
+    return lambda limit: counter.labels(limit).inc()
 
 
 @dataclass(frozen=True, eq=False)

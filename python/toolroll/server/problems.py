@@ -23,6 +23,7 @@ from toolroll.errors import (
     ToolrollError,
     Unavailable,
 )
+from toolroll.server.admission import OrgRateExceeded, OrgRefused
 
 MEDIA_TYPE = "application/problem+json"
 STATUSES: Mapping[type[ToolrollError], tuple[int, str]] = {
@@ -30,6 +31,8 @@ STATUSES: Mapping[type[ToolrollError], tuple[int, str]] = {
     NotFound: (404, "Not found"),
     Denied: (403, "Denied"),
     Conflict: (409, "Conflict"),
+    OrgRateExceeded: (429, "Too many requests"),
+    OrgRefused: (503, "Busy"),
     Unavailable: (503, "Unavailable"),
 }
 _RETRY_AFTER_S = 1.0  # where an error does not say it
@@ -79,10 +82,12 @@ def problem_of(error: ToolrollError) -> JSONResponse:
     status, title = next(
         (found for kind, found in STATUSES.items() if isinstance(error, kind)), (500, "Internal error")
     )
-    more = {}
+    more: dict[str, Any] = {}
     if isinstance(error, InvalidDefinition):
         places = {name: getattr(error, name) for name in ("file", "line", "column", "field", "tool")}
         more = {name: value for name, value in places.items() if value is not None}
+    if isinstance(error, OrgRefused):
+        more["limit"] = error.limit
     answer = problem(status, title, str(error), **more)
     if isinstance(error, Unavailable):
         wait_s = _RETRY_AFTER_S if error.retry_after_s is None else error.retry_after_s

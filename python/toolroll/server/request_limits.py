@@ -24,13 +24,16 @@ class RequestLimits:
         in_flight: caller → requests that are being answered.
     """
 
-    def __init__(self, rate: str, concurrency: int) -> None:
+    def __init__(self, rate: str, concurrency: int, of_all: int | None = None) -> None:
         """rate: requests in a time, such as "500/second". concurrency: requests at a time.
+
+        of_all: requests at a time of a caller for all organisations; None for as many.
 
         Raises:
             InvalidInput: the rate cannot be read.
         """
         self._rate, self._concurrency = read_rate(rate), concurrency
+        self._of_all = concurrency if of_all is None else max(concurrency, of_all)
         self._windows = FixedWindowRateLimiter(MemoryStorage())
         self.in_flight: Counter[str] = Counter()
 
@@ -42,9 +45,12 @@ class RequestLimits:
         resets_at: float = window.reset_time
         return max(1, math.ceil(resets_at - time.time()))
 
-    def begin(self, caller: str) -> bool:
-        """Whether the caller may have one more request at a time. If so, `end` must follow."""
-        if self.in_flight[caller] >= self._concurrency:
+    def begin(self, caller: str, is_of_all: bool = False) -> bool:
+        """Whether the caller may have one more request at a time. If so, `end` must follow.
+
+        is_of_all: whether the caller acts for all organisations.
+        """
+        if self.in_flight[caller] >= (self._of_all if is_of_all else self._concurrency):
             return False
         self.in_flight[caller] += 1
         return True

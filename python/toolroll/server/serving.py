@@ -191,6 +191,10 @@ def _check_key_rate(settings: ServerSettings) -> None:
     read_rate(settings.key_rate)
 
 
+def _check_org_rate(settings: ServerSettings) -> None:
+    read_rate(settings.org_rate, "org_rate")
+
+
 def _check_sign_in_rate(settings: ServerSettings) -> None:
     read_rate(settings.sign_in_rate, "sign_in_rate")
 
@@ -209,6 +213,7 @@ _CHECKS: tuple[tuple[str, Callable[[ServerSettings], None]], ...] = (
     ("embedder", _check_embedder),
     ("profile", _check_profile),
     ("key_rate", _check_key_rate),
+    ("org_rate", _check_org_rate),
     ("sign_in_rate", _check_sign_in_rate),
     ("oidc_issuer", _check_sign_in),
     ("traces_url", check_traces),

@@ -50,6 +50,9 @@ class ServerSettings(BaseSettings):
         hosts: names by which the service may be called; empty for those of this machine.
         key_rate: how many requests a key has in which time, in each worker.
         key_concurrency: how many requests of a key are answered at a time, in each worker.
+        concurrency: how many requests of organisations each worker answers at a time, and of a key for all
+            organisations; one organisation gets as many as are free, so half of them alone.
+        org_rate: how many requests an organisation has in which time, in each worker.
         max_body_bytes: the longest body of a request.
         session_secret: signs the sessions of the admin page; empty for a random one at each start.
         sign_in_rate: how often people may try to sign in, by address and by account, in each worker.
@@ -94,6 +97,8 @@ class ServerSettings(BaseSettings):
     hosts: tuple[str, ...] = ()
     key_rate: str = "5000/second"
     key_concurrency: int = Field(default=64, ge=1, le=100_000)
+    concurrency: int = Field(default=1_024, ge=2, le=100_000)
+    org_rate: str = "5000/second"
     max_body_bytes: int = Field(default=4 * 2**20, ge=1_024, le=2**30)
     session_secret: Annotated[str, matching(r"(?s).{32,}", "at least 32 characters long")] = Field(
         default="", repr=False

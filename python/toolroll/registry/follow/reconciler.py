@@ -162,7 +162,7 @@ class Reconciler:
         Raises:
             InvalidDefinition: the tools make no shared catalog; the last good one stays in use.
         """
-        empty = (replica.followed or frozenset()) - replica.orgs
+        empty = (replica.followed or frozenset()) - replica.orgs - replica.damaged.keys()
         self._replica, self._others = replica.without(empty), others
         if self.engine.snapshot.stored is not replica.settings:
             self.change(stored=replica.settings)

@@ -14,6 +14,7 @@ from toolroll.adapters.provider_requests import RequestSelector, form_of
 from toolroll.adapters.provider_requests.error_bodies import error_body
 from toolroll.adapters.provider_requests.headers import KEY
 from toolroll.embedders import named
+from toolroll.server.admission import OrgAdmission
 from toolroll.server.drop_in.connections import Connections
 from toolroll.server.drop_in.cut_answers import log_only_other_faults
 from toolroll.server.drop_in.proxy import Proxy
@@ -21,7 +22,7 @@ from toolroll.server.drop_in.upstream import Upstream
 from toolroll.server.gate import Gate, Headers
 from toolroll.server.health import health_router
 from toolroll.server.hosts import LOOPBACK
-from toolroll.server.http_metrics import HttpMetrics, MeasuredRequests
+from toolroll.server.http_metrics import HttpMetrics, MeasuredRequests, org_refusals_in
 from toolroll.server.key_reader import KeyReader
 from toolroll.server.metrics import metrics_router
 from toolroll.server.request_limits import RequestLimits
@@ -69,7 +70,8 @@ def create_drop_in(settings: ServerSettings) -> ASGIApp:
     gate = Gate(
         _Routes({METRICS: own}, Proxy(upstream, selector, connections)),
         keys=keys,
-        limits=RequestLimits(settings.key_rate, settings.key_concurrency),
+        limits=RequestLimits(settings.key_rate, settings.key_concurrency, settings.concurrency),
+        admission=OrgAdmission(settings.org_rate, settings.concurrency, org_refusals_in(metrics.registry)),
         hosts=frozenset(name.lower() for name in settings.hosts or LOOPBACK),
         max_body_bytes=settings.upstream_max_body_bytes,
         open_paths=frozenset(),

@@ -7,6 +7,7 @@ has them.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import AsyncIterator
 
 import anyio
@@ -67,7 +68,10 @@ class Proxy:
             return
         except ToolrollError as error:
             status = next((found for kind, (found, _) in STATUSES.items() if isinstance(error, kind)), 500)
-            await exchange.refuse(400 if status == 422 else status, str(error))  # 422 is of no provider
+            wait_s = getattr(error, "retry_after_s", None)
+            said_wait = [] if wait_s is None else [(b"retry-after", str(max(1, math.ceil(wait_s))).encode())]
+            # 422 is of no provider
+            await exchange.refuse(400 if status == 422 else status, str(error), said_wait)
             return
         is_changed = form is not None and changed.body is not body
         headers = headers_for_upstream(scope["headers"], is_changed=is_changed)

@@ -87,11 +87,11 @@ def fill(url: str, organisations: int, asked: int) -> None:
 
 @contextmanager
 def statements() -> Iterator[dict[str, int]]:
-    """Counts the statements of this process, and the rows of tools and the like that they return."""
-    counts = {"statements": 0, "rows": 0}
+    """Counts the statements of this thread, and the rows of tools and the like that all threads read."""
+    counts, own = {"statements": 0, "rows": 0}, threading.get_ident()
 
     def note(connection: Any, cursor: Any, statement: str, *_: object) -> None:
-        counts["statements"] += 1
+        counts["statements"] += threading.get_ident() == own
         if any(f"FROM {name}" in statement for name in ROWS) and "recursive" not in statement.lower():
             counts["rows"] += max(0, cursor.rowcount)
 

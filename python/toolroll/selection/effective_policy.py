@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from toolroll.catalog.catalog import Catalog
@@ -117,11 +117,18 @@ class EffectivePolicy:
         failures: organisation → the failures that its selections name; "" for all selections.
         require_known_tiers: whether a toolkit's tier that is not configured is an error; otherwise nobody
             sees the toolkit.
+        owners: the organisations with rules, "" for the platform; those that cannot be read count.
     """
 
     policy_source: PolicySource = field(default_factory=PolicySource)
     failures: Mapping[str, tuple[Failure, ...]] = field(default_factory=dict, hash=False, compare=False)
     require_known_tiers: bool = False
+    owners: frozenset[str] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        source = self.policy_source
+        owners = (*(rule.org for rule in source.rules), *(one.org for one in source.unreadable))
+        object.__setattr__(self, "owners", frozenset(owners))
 
     @classmethod
     def validated(cls, written: PolicySource) -> EffectivePolicy:
@@ -162,6 +169,13 @@ class EffectivePolicy:
         """The part for one organisation: the platform's rules and its own."""
         return EffectivePolicy(self.policy_source.of(("", org)), require_known_tiers=self.require_known_tiers)
 
+    def concerns_otherwise(self, before: EffectivePolicy) -> Callable[[str], bool]:
+        """Says whether the part for an organisation is another than in an earlier policy. O(rules)."""
+        now, then = _by_owner(self.policy_source), _by_owner(before.policy_source)
+        changed = {org for org in now.keys() | then.keys() if now.get(org) != then.get(org)}
+        tiers_differ = self.policy_source.tiers != before.policy_source.tiers
+        return lambda org: tiers_differ or "" in changed or org in changed
+
     def stages(self, catalog: Catalog, platform: Policy | None = None) -> tuple[Visibility, Page]:
         """The two stages over a catalog.
 
@@ -199,6 +213,21 @@ class EffectivePolicy:
             for org, found in by_owner.items()
         }
         return Visibility(compiled, closed), Page(table)
+
+
+def _by_owner(source: PolicySource) -> dict[str, list[object]]:
+    """Organisation → everything of it, in its order."""
+    found: dict[str, list[object]] = {}
+    parts: tuple[Rule | PageMapping | UnreadableRule, ...] = (
+        *source.rules,
+        *source.pages,
+        *source.unreadable,
+    )
+    for one in parts:
+        found.setdefault(one.org, []).append(one)
+    for org, problems in source.problems.items():
+        found.setdefault(org, []).append(problems)
+    return found
 
 
 def _fits(rule: Rule, others: Iterable[Rule], tiers: tuple[str, ...]) -> bool:

@@ -54,9 +54,8 @@ class Snapshot:
 
     def has_rules(self, org: str) -> bool:
         """Whether rules count for this organisation, or cannot be read."""
-        source = self.policy.policy_source
-        orgs = [rule.org for rule in source.rules] + [rule.org for rule in source.unreadable]
-        return self.expired is not None or "" in orgs or org in orgs
+        owners = self.policy.owners
+        return self.expired is not None or "" in owners or org in owners
 
     def pipeline(self, org: str) -> Pipeline:
         """The pipeline of this organisation."""

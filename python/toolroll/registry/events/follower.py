@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from functools import partial
 from typing import Any, Generic, TypeVar
+from weakref import ref
 
 import sqlalchemy as sa
 
@@ -95,7 +96,8 @@ class Follower(Generic[L]):
         self._poll_s, self._most = poll_s, most
         self.asked: dict[str, float] = {}  # organisation → time of its last selection, by the caller's clock
         self._states: dict[str, OrgState[L]] = {}
-        self._past: dict[str, deque[tuple[L, int]]] = {}
+        # Weak, since a state may be large: turns that are under way hold those that still matter.
+        self._past: dict[str, deque[tuple[ref[L], int]]] = {}
         self._unread: frozenset[str] = frozenset()  # organisations whose state cannot be read
         self._damage: dict[str, tuple[str, ...]] = {}  # organisation → what of it cannot be read
         self._pool = CallPool(2, "toolroll-learning")
@@ -135,7 +137,7 @@ class Follower(Generic[L]):
         if learned is self._factory.empty():  # shared by all organisations without outcomes
             return 0
         for known, seq in tuple(self._past.get(org, ())):  # another thread adds to it
-            if known is learned:
+            if known() is learned:
                 return seq
         return -1
 
@@ -237,7 +239,7 @@ class Follower(Generic[L]):
         else:
             self._damage.pop(org, None)
         self._states[org] = state
-        self._past.setdefault(org, deque(maxlen=_REMEMBERED)).append((state.learned, state.seq))
+        self._past.setdefault(org, deque(maxlen=_REMEMBERED)).append((ref(state.learned), state.seq))
         self.learned[org] = state.learned
 
     def _begin_from(self, connection: sa.Connection, org: str, seq: int, epoch: int) -> OrgState[L]:

@@ -215,8 +215,14 @@ class Reconciler:
                 self._policy.concerning(org),
                 self._replica.pins_of(org),
             )
-        except ToolrollError as error:
-            _log.warning("organisation %r: its own tools make no catalog: %s", org, error)
+        except Exception as error:  # whatever it is, it must not stop the others
+            is_known = isinstance(error, ToolrollError)
+            _log.warning(
+                "organisation %r: its own tools make no catalog: %s",
+                org,
+                error,
+                exc_info=None if is_known else error,
+            )
             self._errors[org] = Failure("organisation", error)
             self._retry_at[org] = time.monotonic() + _RETRY_S
             if org not in self.engine.snapshot.own:  # nothing is kept of it but the error
@@ -370,11 +376,9 @@ class Reconciler:
         snapshot, builder, before = self.engine.snapshot, self._builder, self._policy
         written = self._replica.policy_source
         now = EffectivePolicy.of(written, builder.parameters.on_policy_error, before)
-        shared = builder.governed(snapshot.shared, now)
+        shared, is_other = builder.governed(snapshot.shared, now), now.concerns_otherwise(before)
         own = {
-            org: builder.governed(pipeline, now.concerning(org), shared)
-            if now.concerning(org) != before.concerning(org)
-            else pipeline
+            org: builder.governed(pipeline, now.concerning(org), shared) if is_other(org) else pipeline
             for org, pipeline in snapshot.own.items()
         }
         self._policy_source, self._policy = written, now

@@ -83,6 +83,7 @@ class Refresher:
         self._wanted: deque[str] = deque()  # that select and have no catalog of their own, each once
         self._is_wanted: set[str] = set()
         self._read_after = 0.0  # monotonic; when to read changes again
+        self._pause_until = 0.0  # monotonic; before, there is nothing to do but for organisations that ask
         self._signals: Signals | None = None
         self._settings_at = time.monotonic()
         self._is_told = False  # that the registry has changed
@@ -256,6 +257,8 @@ class Refresher:
 
     def _follow(self) -> float:
         """Builds the shared catalog, then one organisation's: changes must not wait for a thousand builds."""
+        if not self._wanted and (left_s := self._pause_until - time.monotonic()) > 0:
+            return left_s  # somebody changes something all the time
         try:
             org = self._next()
             unread = [] if org is None else self._unread(org)
@@ -267,9 +270,8 @@ class Refresher:
                 self._read_settings()
             self._reconciler.measure()  # before organisations' catalogs, which are over the measured one
             due, wait_s = self._reconciler.due()
-            for one in dict.fromkeys(
-                (org, due if wait_s <= 0 else None)
-            ):  # one that is new, and one that is old
+            # One that asks, and one with an old catalog: neither kind waits for all of the other.
+            for one in dict.fromkeys((org, due if wait_s <= 0 else None)):
                 if one is not None and self.replica.has_read(one) and one in self.engine.snapshot.awaited:
                     self._reconciler.build(one)
         except Exception as error:
@@ -281,6 +283,7 @@ class Refresher:
         waits = [self._options.poll_s, *([wait_s] if due is not None else [])]
         if (pause_s := self._read_after - time.monotonic()) > 0:
             waits.append(pause_s)
+            self._pause_until = time.monotonic() + min(waits)
         return min(waits)
 
     # Reading.

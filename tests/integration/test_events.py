@@ -6,10 +6,11 @@ import asyncio
 import json
 import logging
 import os
+import random
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -401,6 +402,62 @@ def test_more_events_than_can_be_kept_are_dropped_and_counted_but_no_outcome_is(
     assert raw_counts(database)["", "play_music"] == (300, 300, 300)
     rows = len(rows_of(database, tables.selection_events))
     assert rows >= 20 and rows + recorder.counts.dropped == 300
+
+
+class SlowBatches(batch_writer.BatchWriter):
+    """Takes a batch only when it is told to."""
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        self.turns = threading.Semaphore(0)
+
+    def write(self, events: Sequence[bytes], records: Sequence[bytes], now: float | None) -> Any:
+        if events:
+            self.turns.acquire()
+        return super().write(events, records, now)
+
+
+def test_events_that_are_dropped_are_a_fair_sample_and_the_others_stand_for_them(
+    database: Database, roll: Toolroll, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twenty events come for each eight that the store takes: whatever comes first must not count for more."""
+    monkeypatch.setattr(module, "MOST_ROWS", 96)
+    monkeypatch.setattr(module, "_EVENTS", 8)
+    monkeypatch.setattr(module, "WRITE_EVERY_S", 0.0)
+    monkeypatch.setattr(module, "DELIVERED_WITHIN_S", 0.0)
+    slow = SlowBatches(database)
+    recorder = new_recorder(database, tmp_path / "journal", batches=lambda: slow)
+    picked = roll.select("play a song")
+    turns, of_turn = 100, 20
+    for number in range(turns * of_turn):
+        one = Selection.of(
+            picked.candidates,
+            picked.catalog,
+            picked.turn,
+            (),
+            picked.timings,
+            f"{number:08d}{random.Random(number).getrandbits(64):016x}",
+        )
+        recorder.note(one)
+        if number % of_turn == of_turn - 1:
+            eventually(lambda: not recorder._queue)
+            slow.turns.release()
+            eventually(lambda turn=1 + number // of_turn: recorder.counts.written >= 8 * min(turn, 90) - 8)
+    slow.turns.release(1_000)
+    assert recorder.flush(20)
+    recorder.close()
+    rows = rows_of(database, tables.selection_events)
+    assert len(rows) + recorder.counts.dropped == turns * of_turn and recorder.counts.dropped > 800
+    assert len({row.share for row in rows}) > 1
+    for half in range(2):
+        mine = [row for row in rows if int(row.event_id[:8]) // (turns * of_turn // 2) == half]
+        assert sum(1 / row.share for row in mine) == pytest.approx(turns * of_turn / 2, rel=0.2)
+    with database.reading() as connection:
+        table = tables.selection_rollups
+        summed = connection.execute(
+            sa.select(sa.func.sum(table.c.selections)).where(table.c.hours == 1)
+        ).scalar_one()
+    assert summed == pytest.approx(1_000 * turns * of_turn, rel=0.2)  # in thousandths
 
 
 class Makers:

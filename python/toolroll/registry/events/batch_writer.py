@@ -43,6 +43,9 @@ class Batches(Protocol):
     def write(self, events: Sequence[bytes], records: Sequence[bytes], now: float | None) -> WrittenBatch:
         """As `BatchWriter.write`."""
 
+    def start(self) -> None:
+        """Starts what takes a while to start, so that the first batch need not wait for it."""
+
     def close(self, timeout_s: float) -> None:
         """Ends what it has started, within that time."""
 
@@ -81,6 +84,9 @@ class BatchWriter:
                 batch.refuse(record, error)
         batch.take(rows, reports, now)
         return batch.written()
+
+    def start(self) -> None:
+        """Has nothing to start."""
 
     def close(self, timeout_s: float) -> None:
         """Has nothing to close: the database is its owner's."""

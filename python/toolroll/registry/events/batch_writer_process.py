@@ -24,6 +24,7 @@ from toolroll.registry.events.batch_writer import BatchWriter, WrittenBatch
 from toolroll.registry.store.database import Database
 
 _LENGTH = struct.Struct("<Q")
+_NICE = 5  # where there are too few processors for both, selections come first
 _SOME = 1 << 20  # bytes in one call of the system
 # Isolated, so that no file in the folder from which a service is started is taken for a module of ours.
 _COMMAND = (
@@ -38,9 +39,10 @@ _LogLine: TypeAlias = tuple[int, str]  # level and text
 
 
 class BatchWriterProcess:
-    """Does what `BatchWriter` does, in a process of its own that the first batch starts.
+    """Does what `BatchWriter` does, in a process of its own.
 
-    If that process ends early, the batch is not known to be written, and the next one starts another.
+    It starts with `start`, or with the first batch. If it ends early, the batch is not known to be written,
+    and the next one starts another.
     """
 
     def __init__(self, url: str, window_s: float) -> None:
@@ -71,6 +73,11 @@ class BatchWriterProcess:
         if isinstance(answer, str):
             raise StoreUnavailable(answer)
         return WrittenBatch(*answer)
+
+    def start(self) -> None:
+        """Starts the process, if the system lets it; else the first batch does."""
+        with suppress(StoreUnavailable):
+            self._started()
 
     def close(self, timeout_s: float) -> None:
         """Ends the process after its present batch; after that time at once."""
@@ -127,6 +134,8 @@ def main() -> None:
     """Writes the batches that come through standard input, until it ends."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # they are sent to groups of processes; the other one says when
+    if hasattr(os, "nice"):
+        os.nice(_NICE)
     requests, answers = os.dup(0), os.dup(1)
     os.dup2(2, 1)  # whatever is printed is no answer
     lines = _Lines()

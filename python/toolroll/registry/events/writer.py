@@ -1,6 +1,7 @@
 """Writes events and outcomes to the store in the background.
 
-A selection is appended to a queue, without waiting. When the queue is full, events are dropped and counted.
+A selection is appended to a queue, without waiting. The more events wait, the smaller is the share of them
+that is logged: those that are dropped, and counted, are a fair sample.
 An event loop that selects makes rows of its selections between its other work. A report is appended to
 the journal, from where it gets to the store even if the process is killed or the database is away for a
 while. Two threads do the rest. One makes rows of all other selections and syncs the journal to the disk; it
@@ -13,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
 import os
 import threading
 import time
@@ -25,7 +27,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakSet
 
 from toolroll._gil import GilYielder
@@ -64,7 +66,10 @@ WRITE_EVERY_S = 0.2  # larger batches cost less
 # Where many processes write outcomes of one organisation, each one pauses for so many times as long as it has
 # waited for the others, so that few wait at the same time and the batches are larger.
 _PAUSES, _LONGEST_PAUSE_S = 10, 5.0
-_QUEUED_PER_ROW = 8  # the longer the queue, the more rows an event loop makes in one go
+# Of its queue an event loop makes an eighth in one go, so that no request waits long; half of a long one.
+_PART, _LARGE_PART = 8, 2
+# How full the queue or the list of rows is, and the share of events that are logged up to there.
+_SHARES = ((0.5, 1.0), (0.75, 0.5), (0.875, 0.25), (math.inf, 0.125))
 _LATE_S = 1.0  # after which the thread makes rows that an event loop was to make
 _EVENTS, _REPORTS = 256, 512  # in a batch
 _REMEMBERED = 4_096  # events whose exposure, and reports whose result, stay in memory
@@ -84,7 +89,7 @@ class Counts:
 
     Attributes:
         written: events.
-        dropped: events that were not written: the queue was full, or no row could be made.
+        dropped: events that were not written: too many waited, or no row could be made.
         sampled_out: events that sampling has left out, and that no report has brought back.
         pruned: events that this process has deleted because of their age.
         counted: reports that changed the statistics.
@@ -155,9 +160,9 @@ class EventWriter:
 
     def _begin(self) -> None:
         self.counts = Counts()
-        self._queue: deque[tuple[float, Selection]] = deque()  # with the monotonic time
+        self._queue: deque[_Noted] = deque()
         self._recent: deque[Selection] = deque(maxlen=_RECENT)  # where no events are written
-        self._left_out: OrderedDict[str, Selection] = OrderedDict()  # by sampling, while a report may come
+        self._left_out: OrderedDict[str, Selection] = OrderedDict()  # while a report may come
         self._batches = self._batches_of()
         self._rows: list[bytes] = []  # events that are not in the store yet
         # event → its reports in this process, and how many of them said something new
@@ -191,21 +196,30 @@ class EventWriter:
             return
         if self._is_closed:
             return
-        if self._is_sampled(selection.event_id):
-            self._enqueue(selection)
+        share = self._share_now(selection)
+        if _is_within(share, selection.event_id):
+            self._enqueue(selection, share)
             return
-        self.counts.sampled_out += 1
+        if _is_within(self._sample, selection.event_id):
+            self._drop("more come than can be written; the others stand for them")
+        else:
+            self.counts.sampled_out += 1
         self._left_out[selection.event_id] = selection
         if len(self._left_out) > _most_selections(selection):
             with suppress(KeyError):  # another thread may have removed the last one
                 self._left_out.popitem(last=False)
 
-    def _enqueue(self, selection: Selection) -> None:
+    def _share_now(self, selection: Selection) -> float:
+        """The share of events that are logged now: less than the usual one if many wait."""
+        full = max(len(self._queue) / _most_selections(selection), len(self._rows) / MOST_ROWS)
+        return self._sample * next(share for bound, share in _SHARES if full < bound)
+
+    def _enqueue(self, selection: Selection, share: float) -> None:
         waiting = len(self._queue)
         if waiting > 64 and waiting >= _most_selections(selection):
             self._drop("selections come faster than rows can be made")
             return
-        self._queue.append((time.monotonic(), selection))
+        self._queue.append(_Noted(time.monotonic(), selection, share))
         loop = _running_loop()
         if loop is None:
             self._preparer.wake()
@@ -222,11 +236,12 @@ class EventWriter:
         Selections that are slow to be made rows of are left to the thread: that work needs no GIL.
         """
         self._looped_at = time.monotonic()
-        if self._messages is _UNKNOWN or (self._queue and _is_slow(self._queue[0][1])):
+        waiting = len(self._queue)
+        if self._messages is _UNKNOWN or (waiting and _is_slow(self._queue[0].selection)):
             self._preparer.wake()
-            pause_s: float | None = DELIVERED_WITHIN_S if self._queue else None
+            pause_s: float | None = DELIVERED_WITHIN_S if waiting else None
         else:
-            pause_s = self._make_rows(1 + len(self._queue) // _QUEUED_PER_ROW)
+            pause_s = self._make_rows(1 + waiting // (_PART if waiting < MOST_EVENTS // 4 else _LARGE_PART))
         if pause_s is None:
             self._loops.discard(loop)
         else:
@@ -239,12 +254,8 @@ class EventWriter:
             bool(self._loops)
             and now - self._looped_at < _LATE_S
             and not (self._is_closed or now < self._flushed_by)
-            and not (self._queue and _is_slow(self._queue[0][1]))
+            and not (self._queue and _is_slow(self._queue[0].selection))
         )
-
-    def _is_sampled(self, event_id: str) -> bool:
-        """Whether an event is logged, reported or not: the same answer in every process and at any time."""
-        return self._sample >= 1 or zlib.crc32(event_id.encode()) < self._sample * 2**32
 
     def record(
         self,
@@ -256,8 +267,8 @@ class EventWriter:
         """Takes a report. When this returns, the report is on disk and will count exactly once.
 
         now: seconds since the epoch, by the clock of the exposure's time; None for the system clock.
-        selection: which the report is about, if the caller has it: then its event is logged even if sampling
-        has left it out.
+        selection: which the report is about, if the caller has it: then its event is logged even if it was
+        left out.
 
         Returns:
             What the report adds, as far as this process knows.
@@ -271,7 +282,7 @@ class EventWriter:
         exposure = normal(exposure)
         event_id = exposure.event_id
         left_out = self._left_out.get(event_id)
-        is_logged = self._sample < 1 and (
+        is_logged = (self._sample < 1 or self.counts.dropped > 0) and (
             selection is not None or left_out is not None or event_id in self._exposures
         )
         with self._recording:
@@ -293,13 +304,17 @@ class EventWriter:
         return step
 
     def _log_reported(self, event_id: str, selection: Selection | None) -> None:
-        """Logs an event that sampling has left out, because somebody reports on it."""
+        """Logs an event that was left out, because somebody reports on it."""
+        is_sampled = _is_within(self._sample, event_id)
         if self._left_out.pop(event_id, None) is not None:
-            self.counts.sampled_out -= 1
-        elif self._messages is None or self._is_sampled(event_id) or event_id in self._exposures:
+            if is_sampled:
+                self.counts.dropped -= 1
+            else:
+                self.counts.sampled_out -= 1
+        elif self._messages is None or is_sampled or event_id in self._exposures:
             return
         if selection is not None:
-            self._enqueue(selection)
+            self._enqueue(selection, 1.0)
 
     def known(self, event_id: str, reporter: str) -> Exposure | None:
         """What a recent event of this process showed, if its row has been made."""
@@ -333,7 +348,7 @@ class EventWriter:
             return self._exposure_of(left_out)
         while True:
             try:
-                waiting = chain((selection for _, selection in self._queue), self._recent)
+                waiting = chain((one.selection for one in self._queue), self._recent)
                 found = next((one for one in waiting if one.event_id == event_id), None)
                 return None if found is None else self._exposure_of(found)
             except RuntimeError:  # another thread changed the queue
@@ -371,7 +386,8 @@ class EventWriter:
         self._journal.close()
 
     def take_over(self) -> None:
-        """Starts at once if a process that has ended left a journal."""
+        """Gets ready to write, and starts at once if a process that has ended left a journal."""
+        self._batches.start()
         if any(self._journal.folder.glob("*.alive")):
             self._writer.wake()
 
@@ -429,7 +445,7 @@ class EventWriter:
         messages, yielder = self._messages, GilYielder()
         made = 0
         while self._queue and messages is not None and not self._preparer.is_stopped:
-            since, selection = self._queue[0]
+            since, selection, share = self._queue[0]
             if most is not None and (made == most or _is_slow(selection)):
                 return 0.0
             wait_s = since + DELIVERED_WITHIN_S - time.monotonic()
@@ -444,7 +460,6 @@ class EventWriter:
                 if len(self._rows) < MOST_ROWS:
                     origin = self._origin_of(selection)
                     in_time = len(self._queue) < MOST_EVENTS // 4
-                    share = self._sample if self._is_sampled(selection.event_id) else 1.0
                     row = event_row(selection, exposure, origin, messages, has_odds=in_time, share=share)
                     self._rows.append(to_bytes(row))
                     self._writer.wake()
@@ -468,7 +483,7 @@ class EventWriter:
     def _write_batch(self) -> float:
         """Writes one batch; returns the seconds until the next one."""
         began = time.monotonic()
-        if self._queue and began - self._queue[0][0] > _LATE_S:
+        if self._queue and began - self._queue[0].at > _LATE_S:
             self._preparer.wake()
         found = self._journal.peek(_REPORTS)
         now = self._due()
@@ -588,6 +603,27 @@ class EventWriter:
             if batch:
                 self._write([], batch, None)
             orphan.clear()
+
+
+class _Noted(NamedTuple):
+    """A selection in the queue.
+
+    Attributes:
+        at: when it came; monotonic.
+        share: the probability with which such a selection is logged.
+    """
+
+    at: float
+    selection: Selection
+    share: float
+
+
+def _is_within(share: float, event_id: str) -> bool:
+    """Whether an event is in a sample of this share: the same answer in every process and at any time.
+
+    A larger sample has all of a smaller one.
+    """
+    return share >= 1 or zlib.crc32(event_id.encode()) < share * 2**32
 
 
 def _is_slow(selection: Selection) -> bool:

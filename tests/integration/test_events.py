@@ -407,6 +407,8 @@ def test_more_events_than_can_be_kept_are_dropped_and_counted_but_no_outcome_is(
 class SlowBatches(batch_writer.BatchWriter):
     """Takes a batch only when it is told to."""
 
+    most_events = 8
+
     def __init__(self, database: Database) -> None:
         super().__init__(database)
         self.turns = threading.Semaphore(0)
@@ -422,7 +424,6 @@ def test_events_that_are_dropped_are_a_fair_sample_and_the_others_stand_for_them
 ) -> None:
     """Twenty events come for each eight that the store takes: whatever comes first must not count for more."""
     monkeypatch.setattr(module, "MOST_ROWS", 96)
-    monkeypatch.setattr(module, "_EVENTS", 8)
     monkeypatch.setattr(module, "WRITE_EVERY_S", 0.0)
     monkeypatch.setattr(module, "DELIVERED_WITHIN_S", 0.0)
     slow = SlowBatches(database)

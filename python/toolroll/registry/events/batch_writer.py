@@ -38,7 +38,13 @@ class WrittenBatch(NamedTuple):
 
 
 class Batches(Protocol):
-    """Writes batches, in this process or in another."""
+    """Writes batches, in this process or in another.
+
+    Attributes:
+        most_events: of a batch. Larger ones cost less for each event, and hold up others for longer.
+    """
+
+    most_events: int
 
     def write(self, events: Sequence[bytes], records: Sequence[bytes], now: float | None) -> WrittenBatch:
         """As `BatchWriter.write`."""
@@ -55,6 +61,8 @@ class Batches(Protocol):
 
 class BatchWriter:
     """Writes batches in the thread that calls it. Used by one thread."""
+
+    most_events = 256
 
     def __init__(self, database: Database, window_s: float = LIFETIME_S) -> None:
         """window_s: how long after an event its outcomes count."""

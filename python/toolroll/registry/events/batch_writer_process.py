@@ -7,6 +7,7 @@ that started it, however that ends, and after the batch that it has begun.
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 import marshal
@@ -25,6 +26,7 @@ from toolroll.registry.store.database import Database
 
 _LENGTH = struct.Struct("<Q")
 _NICE = 5  # where there are too few processors for both, selections come first
+_COLLECT_EVERY = 100_000  # new objects, most of which go by themselves: of one batch of events
 _SOME = 1 << 20  # bytes in one call of the system
 # Isolated, so that no file in the folder from which a service is started is taken for a module of ours.
 _COMMAND = (
@@ -44,6 +46,8 @@ class BatchWriterProcess:
     It starts with `start`, or with the first batch. If it ends early, the batch is not known to be written,
     and the next one starts another.
     """
+
+    most_events = 1_024
 
     def __init__(self, url: str, window_s: float) -> None:
         """url: of the database, with its password. Starts nothing yet."""
@@ -138,21 +142,28 @@ def main() -> None:
         os.nice(_NICE)
     requests, answers = os.dup(0), os.dup(1)
     os.dup2(2, 1)  # whatever is printed is no answer
+    gc.freeze()  # the modules live as long as the process
+    gc.set_threshold(_COLLECT_EVERY, *gc.get_threshold()[1:])
     lines = _Lines()
     _log.addHandler(lines)
     _log.propagate = False
     with suppress(EOFError, OSError):  # the other process is gone
         url, window_s = _receive(requests)
         writer: BatchWriter | None = None
+        with suppress(ToolrollError):  # the first batch says so
+            writer = _writer_to(url, window_s)
         while True:
             batch = _receive(requests)
             try:
-                if writer is None:
-                    writer = BatchWriter(Database.open(url, create=False, migrate=False), window_s)
+                writer = writer or _writer_to(url, window_s)
                 answer: Any = tuple(writer.write(*batch))
             except ToolrollError as error:
                 answer = str(error)
             _send(answers, (answer, lines.taken()))
+
+
+def _writer_to(url: str, window_s: float) -> BatchWriter:
+    return BatchWriter(Database.open(url, create=False, migrate=False), window_s)
 
 
 class _Lines(logging.Handler):

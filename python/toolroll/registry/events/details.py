@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, NamedTuple, get_args
 
@@ -38,6 +39,8 @@ _EARLY = "packed"  # the field of an event with its details, if `pack_early` has
 _UNPACKED = frozenset({*PACKED, _EARLY})  # fields of an event that its row has only packed
 _HEAD = struct.Struct("<cHH")  # width of tool numbers (a small letter if late), tools, shown ones among them
 _SHORT = 2**16 - 1  # the largest number of a tool in two bytes
+# As `LoggedTool(…)`, whose call in Python would take longer than the rest.
+_new_tool: Callable[[Iterable[Any]], LoggedTool] = partial(tuple.__new__, LoggedTool)
 _ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 # Events.
@@ -73,7 +76,7 @@ def tools_of(event: Mapping[str, Any]) -> list[LoggedTool]:
     """The tools of an event of `event_row`: its candidates, then what it showed."""
     candidates: CandidateColumns = event["candidates"]
     keys = unpack_keys(candidates.keys)
-    ranked = [LoggedTool(name, *key) for name, key in zip(candidates.names, keys, strict=True)]
+    ranked = [_new_tool((name, *key)) for name, key in zip(candidates.names, keys, strict=True)]
     return [*ranked, *map(LoggedTool.of, event["shown"])]
 
 

@@ -89,11 +89,13 @@ class _Cells:
             return
         for place, number in enumerate(numbers):
             cell[place] += sign * number
-        self._stretch(key, _Span(at, at))
+        if self.has_times:
+            self._stretch(key, _Span(at, at))
 
     def _stretch(self, key: Key, more: _Span) -> None:
-        span = self.spans[key]
-        self.spans[key] = _Span(min(span.first, more.first), max(span.last, more.last))
+        first, last = self.spans[key]
+        if more.first < first or more.last > last:
+            self.spans[key] = _Span(min(first, more.first), max(last, more.last))
 
     def merge(self, other: _Cells) -> None:
         """Adds the cells of another one, without their times."""

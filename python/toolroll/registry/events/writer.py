@@ -59,7 +59,7 @@ from toolroll.selection.selection import Selection
 _log = logging.getLogger("toolroll")
 
 MOST_EVENTS = 1_024  # selections in the queue; more are dropped
-MOST_ROWS = 4_096  # rows of events that wait for the store; more are dropped
+MOST_ROWS = 8_192  # rows of events that wait for the store, of some 4 kB each; more are dropped
 _LARGE = 100_000  # tools; selections from a larger catalog are larger, so fewer may wait
 DELIVERED_WITHIN_S = 0.05  # a delivery later than this is not in the event
 WRITE_EVERY_S = 0.2  # larger batches cost less
@@ -71,7 +71,7 @@ _PART, _LARGE_PART = 8, 2
 # How full the queue or the list of rows is, and the share of events that are logged up to there.
 _SHARES = ((0.5, 1.0), (0.75, 0.5), (0.875, 0.25), (math.inf, 0.125))
 _LATE_S = 1.0  # after which the thread makes rows that an event loop was to make
-_EVENTS, _REPORTS = 256, 512  # in a batch
+_REPORTS = 512  # in a batch
 _REMEMBERED = 4_096  # events whose exposure, and reports whose result, stay in memory
 _RECENT = 128  # selections that can be found by their id where no events are written
 _LONG_S, _OTHERS_S = 0.05, 0.12  # after so long a batch, so long a pause for other writers of a SQLite file
@@ -489,7 +489,7 @@ class EventWriter:
         now = self._due()
         is_idle = not self._rows and not found and now is None
         if not is_idle:
-            events = self._rows[:_EVENTS]
+            events = self._rows[: self._batches.most_events]
             self._write(events, [one.record for one in found], now)
             del self._rows[: len(events)]
             if found:
@@ -506,7 +506,7 @@ class EventWriter:
             return _ADOPT_EVERY_S
         if self._database.dialect == "sqlite" and time.monotonic() - began > _LONG_S:
             time.sleep(_OTHERS_S)  # a writer that waits for the file asks every 0.1 s
-        is_full = len(self._rows) >= _EVENTS or len(found) == _REPORTS
+        is_full = len(self._rows) >= self._batches.most_events or len(found) == _REPORTS
         return 0.0 if is_full or self._pause_s < WRITE_EVERY_S else self._pause_s
 
     def _maintain(self) -> bool:

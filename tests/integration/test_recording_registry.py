@@ -59,6 +59,16 @@ def roll(url: str, tmp_path: Path) -> Iterator[Toolroll]:
         yield opened
 
 
+def test_health_says_that_the_journal_is_gone_and_selections_go_on(roll: Toolroll, tmp_path: Path) -> None:
+    roll.record(roll.select(MESSAGE), {"send_mail": True})
+    assert roll.flush(20) and "journal" not in roll.health()["degraded"]
+    (tmp_path / "journal").rename(tmp_path / "elsewhere")
+    health = roll.health()
+    assert health["ready"] and "journal" in health["degraded"] and "is gone" in health["why"]["journal"]
+    (tmp_path / "elsewhere").rename(tmp_path / "journal")
+    assert "journal" not in roll.health()["degraded"]
+
+
 def test_warming_up_reads_the_outcomes_of_every_organisation_with_tools_of_its_own(url, tmp_path):
     with Registry.open(url, actor="ada") as registry:
         registry.create(Tool("own", "Sends a message to a customer"), org="acme")

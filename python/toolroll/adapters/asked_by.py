@@ -8,7 +8,8 @@ from typing import Any
 from toolroll.context import Context
 from toolroll.errors import InvalidInput, quoted
 
-ContextOf = Callable[..., "Context | None"]
+ContextOf = Callable[..., Context]
+_Reader = Callable[..., "Context | None"]
 
 
 def checked_context(context: object, argument: str = "context") -> Context | None:
@@ -26,13 +27,14 @@ def checked_context(context: object, argument: str = "context") -> Context | Non
 
 def context_reader(
     context: Context | ContextOf | None, called_with: str, *, argument: str = "context"
-) -> ContextOf:
+) -> _Reader:
     """A function that says who asks, made of an adapter's argument: a `Context`, such a function, or None.
 
     called_with: what the function gets, in words. argument: its name.
 
     Raises:
-        InvalidInput: it is something else, or, when it is called, what the function returns is.
+        InvalidInput: it is something else, or, when it is called, the function returns no context. None is no
+            context either: who forgot to return one must not select as anybody.
     """
     if context is None or isinstance(context, Context):
         return lambda *_: context
@@ -43,11 +45,12 @@ def context_reader(
         )
     made_by = context
 
-    def read(*arguments: Any) -> Context | None:
-        made = made_by(*arguments)
-        if made is not None and not isinstance(made, Context):
+    def read(*arguments: Any) -> Context:
+        made: object = made_by(*arguments)
+        if not isinstance(made, Context):
             raise InvalidInput(
-                f"{argument}: its function returned {quoted(made)}, must return toolroll.Context or None"
+                f"{argument}: its function returned {quoted(made)}, must return toolroll.Context; Context() "
+                "is a caller of whom nothing is known"
             )
         return made
 

@@ -60,7 +60,7 @@ class SelectingAgent(Agent[Any]):  # type: ignore[misc]
     max_tools: int | None = None
     always_include: Sequence[str] = ()
     k: int | None = None
-    selection_context: Context | Callable[[RunContextWrapper[Any]], Context | None] | None = None
+    selection_context: Context | Callable[[RunContextWrapper[Any]], Context] | None = None
     conversation: Callable[[RunContextWrapper[Any]], str | None] | None = None
 
     def __post_init__(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from pathlib import Path
 
 import platformdirs
@@ -27,10 +28,17 @@ def state_folder(configuration: Path) -> Path:
 
 
 def private_folder(path: Path) -> Path:
-    """Makes a folder, with those above it that are missing, which only their owner may enter."""
+    """Makes a folder, with those above it that are missing, which only their owner may enter.
+
+    A folder of this user that others may enter, such as one of an older version, is closed to them.
+    """
     for each in (*reversed(path.parents), path):
         if not each.is_dir():
             each.mkdir(0o700, exist_ok=True)
+    if os.name == "posix":
+        found = path.stat()
+        if found.st_uid == os.geteuid() and found.st_mode & 0o077:
+            path.chmod(0o700)
     return path
 
 

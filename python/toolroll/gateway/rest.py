@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 from typing import Any
 
@@ -67,10 +68,44 @@ class RestEndpoint:
         )
         try:
             result = await self._server.answer(incoming)
-            return JSONResponse(result, headers={_CONVERSATION: conversation})
+            return _answer_with(result, f"the server's answer to {self._method}", conversation)
         except ProtocolError as error:
             code, message, _ = error_of(error)
             return _problem(422 if code == INVALID_PARAMS else 502, message)
+
+
+def _answer_with(result: Any, what: str, conversation: str) -> Response:
+    """The result, or why it is no JSON: servers may send numbers and strings that JSON does not have."""
+    try:
+        return JSONResponse(result, headers={_CONVERSATION: conversation})
+    except RecursionError:
+        return _problem(502, f"{what} is nested too deeply")
+    except ValueError:
+        return _problem(502, f"{what} cannot be written as JSON: {_fault_in(result)}")
+
+
+def _fault_in(value: Any, place: str = "it") -> str | None:
+    """The first value below this one that JSON does not have, with its place; None if there is none."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"{place} is {value}, must be a finite number"
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            return f"{place} holds a lone surrogate, must be Unicode text"
+    if isinstance(value, dict):
+        inner = ((f"{place}.{name}".encode("utf-8", "replace").decode(), one) for name, one in value.items())
+    elif isinstance(value, (list, tuple)):
+        inner = ((f"{place}.{_name_of(one, at)}", one) for at, one in enumerate(value))
+    else:
+        return None
+    return next((found for where, one in inner if (found := _fault_in(one, where))), None)
+
+
+def _name_of(value: Any, at: int) -> str:
+    """How a list's element is called: by its name, such as a tool's, or by its place."""
+    name = value.get("name") if isinstance(value, dict) else None
+    return f"{name:.80}" if isinstance(name, str) and name.isprintable() else str(at)
 
 
 async def _body(request: Request) -> bytes | None:

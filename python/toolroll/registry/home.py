@@ -288,6 +288,7 @@ class RegistryHome:
             Failure(where, StoreUnavailable(why))
             for where, why in (
                 ("recording", recording["failing"]),
+                ("journal", recording["journal"]),
                 ("learning", recording["learning"]["failing"]),
                 ("sessions", sessions["failing"]),
             )

@@ -14,8 +14,14 @@ def test_a_context_a_function_of_one_and_none_are_read():
     assert context_reader(ANN, "the run")("anything") is ANN
     assert context_reader(None, "the run")("anything") is None
     assert context_reader(lambda run: Context(user=run), "the run")("ann") == ANN
-    assert context_reader(lambda run: None, "the run")("ann") is None
     assert checked_context(ANN) is ANN and checked_context(None) is None
+
+
+def test_a_function_that_forgets_to_return_a_context_selects_for_nobody():
+    with pytest.raises(
+        InvalidInput, match="context: its function returned None, must return toolroll.Context"
+    ):
+        context_reader(lambda run: None, "the run")("ann")
 
 
 @pytest.mark.parametrize("wrong", [{}, {"user": "ann"}, "ann", 0, False, [ANN]])

@@ -39,6 +39,8 @@ def test_folders_of_the_state_are_their_owners_alone(tmp_path):
     folder = private_folder(tmp_path / "state" / "logs")
     assert [each.stat().st_mode & 0o777 for each in (folder, folder.parent)] == [0o700, 0o700]
     assert private_folder(folder) == folder
+    folder.chmod(0o755)  # of an older version
+    assert private_folder(folder).stat().st_mode & 0o777 == 0o700
 
 
 class Scripted(Connection):

@@ -106,11 +106,13 @@ class Journal:
     Attributes:
         folder: processes on one machine may share it.
         damage: the ranges that could not be read back.
+        error: why the last record could not be written; None if it could.
     """
 
     def __init__(self, folder: Path, *, durable: Durable = "process", most_bytes: int = MOST_BYTES) -> None:
         """Creates no file: the first record creates the folder and the first segment."""
         self.folder, self.damage = folder, Damage()
+        self.error: str | None = None
         self._durable, self._most_bytes = durable, most_bytes
         self._begin()
 
@@ -157,7 +159,7 @@ class Journal:
                     retry_after_s=10.0,
                 )
             self._write(data)
-            mark = self._written
+            mark, self.error = self._written, None
         if self._durable == "disk":
             self.sync(mark)
 
@@ -175,6 +177,22 @@ class Journal:
                     if self._file == file:  # else it was full, and was synced when it was closed
                         raise self._failed("cannot be written", error) from error
             self._synced = written
+
+    def problem(self) -> str | None:
+        """Why a record could not be written now, as far as can be said without writing one; None if it could.
+
+        The folder may have become read-only, or may be gone, since the last record.
+        """
+        if self.error is not None or self._is_closed:
+            return self.error
+        place = self.folder
+        if self._alive is None:  # the first record makes the folder
+            place = next((path for path in (place, *place.absolute().parents) if path.exists()), place)
+        if not place.is_dir():
+            return f"journal {self.folder}: is gone; outcomes are lost when this process ends. Start it again"
+        if not os.access(place, os.W_OK | os.X_OK):
+            return f"journal {self.folder}: cannot be written; reports are refused. Check its rights"
+        return None
 
     @property
     def backlog_bytes(self) -> int:
@@ -273,7 +291,8 @@ class Journal:
         if count < len(data):  # the disk is full: no record may follow half a record
             with suppress(OSError):
                 os.ftruncate(self._file, self._size)
-            raise StoreUnavailable(f"journal {self.folder}: the disk is full; nothing was recorded")
+            self.error = f"journal {self.folder}: the disk is full; nothing was recorded"
+            raise StoreUnavailable(self.error)
         self._size += count
         self._written += count
 
@@ -340,10 +359,11 @@ class Journal:
         return self.folder / f"{self._name}.{segment:06d}.log"
 
     def _failed(self, what: str, error: OSError) -> StoreUnavailable:
-        return StoreUnavailable(
+        self.error = (
             f"journal {self.folder}: {what}: {error.strerror or error}; nothing was recorded. "
             "Check the disk and the rights to the folder, or choose another one"
         )
+        return StoreUnavailable(self.error)
 
 
 class Orphan:

@@ -411,6 +411,7 @@ class EventWriter:
                 "refused": self.counts.refused,
                 "damaged": self._journal.damage.stretches,
             },
+            "journal": self._journal.problem(),
             "unreadable": [*self._inspection.unreadable()],
             "failing": self._writer.error or self._preparer.error,
         }

@@ -345,3 +345,28 @@ def test_noise_of_any_kind_in_the_folder_is_left_alone(tmp_path: Path) -> None:
     assert left(journal) == [[b"sound"]]
     assert journal.damage.stretches == 2
     journal.close()
+
+
+def test_a_journal_that_can_no_longer_be_written_says_so_before_and_after_a_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = Journal(tmp_path / "journal")
+    assert journal.problem() is None  # the first record makes the folder
+    journal.append(b"one")
+    assert journal.problem() is None
+    away = tmp_path / "journal"
+    away.rename(tmp_path / "elsewhere")
+    assert "is gone" in str(journal.problem())
+    (tmp_path / "elsewhere").rename(away)
+    assert journal.problem() is None
+    with monkeypatch.context() as patched:
+        patched.setattr(module.os, "access", lambda *_: False)  # root may write everywhere
+        assert "cannot be written" in str(journal.problem())
+    with monkeypatch.context() as patched:
+        patched.setattr(module.os, "write", lambda *_: 1)  # the disk is full
+        with pytest.raises(StoreUnavailable, match="the disk is full"):
+            journal.append(b"two")
+    assert "the disk is full" in str(journal.problem())
+    journal.append(b"three")
+    assert journal.problem() is None and records(journal) == [b"one", b"three"]
+    journal.close()

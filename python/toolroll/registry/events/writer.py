@@ -162,7 +162,7 @@ class EventWriter:
         self.counts = Counts()
         self._queue: deque[_Noted] = deque()
         self._recent: deque[Selection] = deque(maxlen=_RECENT)  # where no events are written
-        self._left_out: OrderedDict[str, Selection] = OrderedDict()  # while a report may come
+        self._left_out: OrderedDict[str, Selection] = OrderedDict()  # by sampling, while a report may come
         self._batches = self._batches_of()
         self._rows: list[bytes] = []  # events that are not in the store yet
         # event → its reports in this process, and how many of them said something new
@@ -200,10 +200,10 @@ class EventWriter:
         if _is_within(share, selection.event_id):
             self._enqueue(selection, share)
             return
-        if _is_within(self._sample, selection.event_id):
+        if self._sample >= 1:
             self._drop("more come than can be written; the others stand for them")
-        else:
-            self.counts.sampled_out += 1
+            return
+        self.counts.sampled_out += 1
         self._left_out[selection.event_id] = selection
         if len(self._left_out) > _most_selections(selection):
             with suppress(KeyError):  # another thread may have removed the last one
@@ -267,8 +267,8 @@ class EventWriter:
         """Takes a report. When this returns, the report is on disk and will count exactly once.
 
         now: seconds since the epoch, by the clock of the exposure's time; None for the system clock.
-        selection: which the report is about, if the caller has it: then its event is logged even if it was
-        left out.
+        selection: which the report is about, if the caller has it: then its event is logged even if sampling
+        has left it out.
 
         Returns:
             What the report adds, as far as this process knows.
@@ -282,7 +282,7 @@ class EventWriter:
         exposure = normal(exposure)
         event_id = exposure.event_id
         left_out = self._left_out.get(event_id)
-        is_logged = (self._sample < 1 or self.counts.dropped > 0) and (
+        is_logged = self._sample < 1 and (
             selection is not None or left_out is not None or event_id in self._exposures
         )
         with self._recording:
@@ -304,14 +304,10 @@ class EventWriter:
         return step
 
     def _log_reported(self, event_id: str, selection: Selection | None) -> None:
-        """Logs an event that was left out, because somebody reports on it."""
-        is_sampled = _is_within(self._sample, event_id)
+        """Logs an event that sampling has left out, because somebody reports on it."""
         if self._left_out.pop(event_id, None) is not None:
-            if is_sampled:
-                self.counts.dropped -= 1
-            else:
-                self.counts.sampled_out -= 1
-        elif self._messages is None or is_sampled or event_id in self._exposures:
+            self.counts.sampled_out -= 1
+        elif self._messages is None or _is_within(self._sample, event_id) or event_id in self._exposures:
             return
         if selection is not None:
             self._enqueue(selection, 1.0)

@@ -118,8 +118,7 @@ def test_calls_of_plugins_are_those_of_the_window_and_the_organisation(
     registry.sync([Tool("globex_fax", "Transmits pages by telephone")], plugin="own", org="globex")
     with Toolroll.open(database_url) as roll:
         context = Context(org="globex")
-        roll.select(MESSAGE, context)  # has the organisation's own catalog built
-        roll.refresh()
+        roll.warm_up(["globex"])
         picked = roll.select(MESSAGE, context)
         slow = {"globex_fax": {"succeeded": False, "duration_ms": 2_000}, "ping": True}
         roll.record(picked, slow)  # type: ignore[arg-type]

@@ -20,8 +20,22 @@ _MOST_TERMS = 20_000
 _CLOSE = 1e-14
 
 
-def quantile(share: float, alpha: npt.ArrayLike, beta: npt.ArrayLike) -> Floats:
-    """float64[n]: the x below which Beta(alpha, beta) lies with this probability. Shapes above 0."""
+def interval(share: float, alpha: npt.ArrayLike, beta: npt.ArrayLike) -> tuple[Floats, Floats]:
+    """The ends, float64[n] each, between which Beta(alpha, beta) lies with this probability, equal-tailed."""
+    a, b = (np.atleast_1d(np.asarray(shape, np.float64)) for shape in (alpha, beta))
+    outside = (1 - share) / 2
+    shares = np.repeat((outside, 1 - outside), len(a))
+    ends = quantile(
+        shares, np.tile(a, 2), np.tile(b, 2)
+    )  # at once: a step costs as much for a few as for all
+    return ends[: len(a)], ends[len(a) :]
+
+
+def quantile(share: float | Floats, alpha: npt.ArrayLike, beta: npt.ArrayLike) -> Floats:
+    """float64[n]: the x below which Beta(alpha, beta) lies with this probability. Shapes above 0.
+
+    share: one, or float64[n].
+    """
     a, b = (np.atleast_1d(np.asarray(shape, np.float64)) for shape in (alpha, beta))
     log_beta = _log_beta(a, b)
     low, high = np.zeros_like(a), np.ones_like(a)
@@ -35,7 +49,10 @@ def quantile(share: float, alpha: npt.ArrayLike, beta: npt.ArrayLike) -> Floats:
         with np.errstate(all="ignore"):
             step = x - over * np.exp(log_beta - (a - 1) * np.log(x) - (b - 1) * np.log1p(-x))
         step = np.where((step > low) & (step < high), step, 0.5 * (low + high))
+        is_found |= np.abs(step - x) <= _CLOSE * x  # the next step would be rounding
         x = np.where(is_found, x, step)
+        if bool(is_found.all()):
+            break
     return x
 
 

@@ -6,24 +6,34 @@ One scan by DuckDB each, on all processors.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 from toolroll.errors import InvalidInput
+from toolroll.learning.selection_figures import OUTCOMES, QUANTILES, SHARES, selection_figures
 from toolroll.offline.lake import EventFiles
 
-OUTCOMES = ("succeeded", "failed", "corrected", "wanted", "called", "unused")
 _SUCCEEDED = {"succeeded", "wanted_succeeded"}  # as `registry.events.statistics` counts
 _CALLED = {*_SUCCEEDED, "failed", "called", "corrected", "wanted_failed", "wanted"}
-_SHARES = (0.5, 0.95, 0.99)
-_PLAIN = "SELECT " + ", ".join(f"quantile_disc(latency_us, {share})" for share in _SHARES) + " FROM events"
+_PLAIN = "SELECT " + ", ".join(f"quantile_disc(latency_us, {share})" for share in SHARES) + " FROM events"
 _WEIGHTED = (
     "SELECT "
     + ", ".join(
-        f"min(latency_us) FILTER (WHERE rank >= {share} * {{total}} * (1 - 1e-9))" for share in _SHARES
+        f"min(latency_us) FILTER (WHERE rank >= {share} * {{total}} * (1 - 1e-9))" for share in SHARES
     )
     + """ FROM (SELECT latency_us, sum(1 / share) OVER (ORDER BY latency_us, event_id
         ROWS UNBOUNDED PRECEDING) AS rank FROM events)"""
 )
+_OUTCOMES = ", ".join(
+    f"coalesce(sum(1 / share) FILTER (WHERE outcome = '{name}'), 0) AS {name}" for name in OUTCOMES
+)
+_METHODS = f"""
+    SELECT profile, experiment, variant, count(*) AS logged, min("at") AS first, max("at") AS last,
+        sum(1 / share) AS selections,
+        {_OUTCOMES},
+        sum(latency_us / share) AS latency_us, sum(tokens_selected / share) AS tokens_selected,
+        sum(tokens_total / share) AS tokens_total, sum(len(selected) / share) AS tools
+    FROM events GROUP BY ALL ORDER BY ALL"""
 
 
 def _all(parts: Sequence[EventFiles]) -> EventFiles:
@@ -36,74 +46,29 @@ def metrics(parts: Sequence[EventFiles]) -> dict[str, Any]:
     """Totals, latency, profiles, outcomes and tokens, as `registry.analytics.metrics.metrics`."""
     every = _all(parts)
     with every.query() as connection:
-        groups = connection.execute(
-            """SELECT profile, experiment, variant, outcome, count(*) AS logged, sum(1 / share) AS events,
-                sum(latency_us / share) AS latency_us, sum(tokens_selected / share) AS tokens_selected,
-                sum(tokens_total / share) AS tokens_total, sum(len(selected) / share) AS tools,
-                min("at") AS first, max("at") AS last FROM events GROUP BY ALL ORDER BY ALL"""
-        ).fetchall()
+        groups = connection.execute(_METHODS)
+        names = [column[0] for column in groups.description]
+        methods = [SimpleNamespace(**dict(zip(names, row, strict=True))) for row in groups.fetchall()]
         organisations = connection.execute("SELECT count(DISTINCT org) FROM events").fetchone()[0]
         failures = connection.execute(
             """SELECT name, sum(1 / share) AS n FROM (SELECT unnest(degraded) AS name, share FROM events)
                 GROUP BY name ORDER BY n DESC, name"""
         ).fetchall()
-        total = sum(row[5] for row in groups)
-        quantiles = dict.fromkeys([f"p{share * 100:g}" for share in _SHARES])
+        total = sum(row.selections for row in methods)
+        quantiles = dict.fromkeys(QUANTILES)
         if total:
             # Nearest rank, each event as often as it stands for; a sort only where that differs.
-            is_sampled = connection.execute("SELECT coalesce(min(share) < 1, false) FROM events").fetchone()[
-                0
-            ]
-            query = _WEIGHTED if is_sampled else _PLAIN
+            lowest = connection.execute("SELECT coalesce(min(share) < 1, false) FROM events")
+            query = _WEIGHTED if lowest.fetchone()[0] else _PLAIN
             found = connection.execute(query.format(total=total)).fetchone()
             quantiles = dict(zip(quantiles, found, strict=True))
-    methods: dict[tuple[str, str, str], float] = {}
-    outcomes: dict[str | None, float] = {}
-    for profile, experiment, variant, outcome, _, number, *_rest in groups:
-        methods[profile, experiment, variant] = methods.get((profile, experiment, variant), 0) + number
-        outcomes[outcome] = outcomes.get(outcome, 0) + number
-    latency, selected, of_all, tools = (sum(row[at] for row in groups) for at in (6, 7, 8, 9))
-    answered = total - outcomes.get(None, 0)
-
-    def of_each(number: float) -> float | None:
-        return number / total if total else None
-
-    return {
+    window = {
         "org": every.org,
         "since": None if every.since is None else every.since.isoformat(),
         "until": None if every.until is None else every.until.isoformat(),
-        "total": round(total),
-        "logged": sum(row[4] for row in groups),
-        "organisations": organisations,
-        "first": min((row[10].isoformat() for row in groups), default=None),
-        "last": max((row[11].isoformat() for row in groups), default=None),
-        "latency_us": {**quantiles, "mean": of_each(latency)},
-        "methods": [
-            {
-                "profile": profile,
-                "experiment": experiment or None,
-                "variant": variant or None,
-                "events": round(number),
-                "share": number / total,
-            }
-            for (profile, experiment, variant), number in sorted(
-                methods.items(), key=lambda method: (-method[1], method[0])
-            )
-        ],
-        "outcomes": {
-            **{name: round(outcomes.get(name, 0)) for name in OUTCOMES},
-            "unknown": round(outcomes.get(None, 0)),
-        },
-        "success": outcomes.get("succeeded", 0) / answered if answered else None,
-        "tools_per_event": of_each(tools),
-        "tokens": {
-            "selected_per_event": of_each(selected),
-            "saved_per_event": of_each(of_all - selected),
-            "saved": round(of_all - selected),
-            "saved_share": (of_all - selected) / of_all if of_all else None,
-        },
-        "degraded": {name: round(number) for name, number in failures},
     }
+    degraded = {name: round(number) for name, number in failures}
+    return selection_figures(window, methods, organisations, quantiles, degraded)
 
 
 def heatmap(parts: Sequence[EventFiles], of: str = "called") -> dict[tuple[str, str], int]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from toolroll.learning.beta import quantile
+from toolroll.learning.beta import interval, quantile
 
 
 def test_quantiles_are_scipys_for_shapes_of_all_decimals():
@@ -14,6 +14,13 @@ def test_quantiles_are_scipys_for_shapes_of_all_decimals():
     a, b = rng.gamma(1, 30, (2, 2_000)) + 0.05
     for share in (0.025, 0.975):
         assert quantile(share, a, b) == pytest.approx(stats.beta.ppf(share, a, b), rel=1e-8, abs=1e-12)
+
+
+def test_an_interval_has_the_two_quantiles():
+    a, b = np.random.default_rng(2).gamma(1, 30, (2, 50)) + 0.05
+    low, high = interval(0.95, a, b)
+    assert np.allclose(low, stats.beta.ppf(0.025, a, b), rtol=1e-8, atol=1e-12)
+    assert np.allclose(high, stats.beta.ppf(0.975, a, b), rtol=1e-8, atol=1e-12)
 
 
 @pytest.mark.slow

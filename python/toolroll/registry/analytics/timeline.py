@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 import sqlalchemy as sa
 
+from toolroll.learning.selection_figures import OUTCOMES
 from toolroll.registry.analytics.rollup_reader import over_rollups, total, whole_hours
 from toolroll.registry.analytics.window import Window, day, hour
-from toolroll.registry.events.rollups import OUTCOMES
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
 from toolroll.registry.store.unreadable_rows import Conditions, UnreadableRows

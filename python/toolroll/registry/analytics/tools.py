@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from toolroll._core import Learned
 from toolroll.errors import InvalidInput
-from toolroll.learning.beta import quantile
+from toolroll.learning.beta import interval
 from toolroll.learning.effects import deltas
 from toolroll.registry.analytics.rollup_reader import over_rollups, total, whole_hours
 from toolroll.registry.analytics.window import Window, json_fields
@@ -99,7 +99,7 @@ def arms(
     mean, strength = (0.5, 2.0) if is_plain else (RATES.prior_mean, RATES.prior_strength)
     alpha = mean * strength + left * np.array([row.successes for row in rows])
     beta = (1 - mean) * strength + left * np.array([row.failures for row in rows])
-    low, high = (quantile(share, alpha, beta).tolist() for share in (0.025, 0.975))
+    low, high = (end.tolist() for end in interval(0.95, alpha, beta))
     found = []
     for at, row in enumerate(rows):
         share = float(left[at])

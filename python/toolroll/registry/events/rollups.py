@@ -21,6 +21,7 @@ import sqlalchemy as sa
 from toolroll._gil import GilYielder, batches
 from toolroll.learning.experiment_counts import ANSWERED
 from toolroll.learning.experiments import Unit
+from toolroll.learning.selection_figures import OUTCOMES
 from toolroll.registry.events.statistics import CALLED, SUCCEEDED
 from toolroll.registry.store import tables
 from toolroll.registry.store.bulk_insert import accumulate
@@ -31,7 +32,6 @@ from toolroll.registry.store.unreadable_rows import Conditions, UnreadableRows
 UNIT = 1_000  # numbers are thousandths: an event that sampling kept stands for a fraction of selections
 HOUR, DAY = 1, 24  # `hours` of a cell
 FAILED: frozenset[Any] = frozenset({"failed", "wanted_failed"})
-OUTCOMES = ("succeeded", "failed", "corrected", "wanted", "called", "unused")
 _HITS: frozenset[Any] = frozenset({"succeeded", "failed", "called"})
 _MOST_WEIGHT = 10**12  # so that no share, however small, makes a number too large to be stored
 _STEPS = 64  # buckets of the latency in an octave: a quantile is at most 0.8 % off

@@ -125,7 +125,7 @@ def analytics_router(
         for each plugin.
         """
         window, unreadable = access.window(request, org, since, until), UnreadableRows()
-        found = tool_calls.tool_calls(access.database, window, by=by, limit=limit, unreadable=unreadable)
+        found = tool_calls.tool_calls(access.reports, window, by=by, limit=limit, unreadable=unreadable)
         return {"tools": [each.to_dict() for each in found], "unreadable": [*unreadable]}
 
     @router.get("/heatmap")

@@ -58,7 +58,7 @@ def updated_policy(
 ) -> PolicySource:
     """The policy where only these organisations have changed since a revision; `known` if it is as it was.
 
-    known: the policy at that revision. orgs: without the platform.
+    known: the policy at that revision.
     """
     if not orgs:
         return known

@@ -65,11 +65,13 @@ class PolicySource:
         for page in self.pages:
             page_patterns.check(page)
 
-    def sorted_out(self, known_tiers: tuple[str, ...] = ()) -> PolicySource:
+    def sorted_out(self, before: PolicySource | None = None) -> PolicySource:
         """The same, with rules and mappings that make no sense among those that cannot be read.
 
-        known_tiers: count where these are no tiers.
+        before: one that was sorted out. Its tiers count where these are no tiers, and its rules are not
+            checked again under the same tiers.
         """
+        known_tiers = () if before is None else before.tiers
         problems = {org: list(found) for org, found in self.problems.items()}
         tiers = known_tiers
         try:
@@ -78,9 +80,11 @@ class PolicySource:
             problems.setdefault("", []).append(str(error))
         rules, unreadable = [], list(self.unreadable)
         names = Counter((rule.org, rule.name) for rule in self.rules)
+        checked = {id(rule) for rule in before.rules} if before is not None and before.tiers == tiers else ()
         for rule in self.rules:
             try:
-                policy.check(rule, tiers)
+                if id(rule) not in checked:
+                    policy.check(rule, tiers)
                 if names[rule.org, rule.name] > 1:  # neither can be told from the other
                     raise InvalidDefinition(f"rule {rule.name!r:.80}: there are two of that name")
             except InvalidDefinition as error:
@@ -154,7 +158,7 @@ class EffectivePolicy:
         before = PolicySource()
         if on_error == "last_known" and known is not None:
             before = known.policy_source
-        source = written.sorted_out(before.tiers)
+        source = written.sorted_out(before)
         rules, unreadable = list(source.rules), []
         for one in source.unreadable if on_error != "open" else ():
             last = next((rule for rule in before.rules if one.was(rule)), None)
@@ -176,10 +180,13 @@ class EffectivePolicy:
         tiers_differ = self.policy_source.tiers != before.policy_source.tiers
         return lambda org: tiers_differ or "" in changed or org in changed
 
-    def stages(self, catalog: Catalog, platform: Policy | None = None) -> tuple[Visibility, Page]:
+    def stages(
+        self, catalog: Catalog, platform: Policy | None = None, before: Policy | None = None
+    ) -> tuple[Visibility, Page]:
         """The two stages over a catalog.
 
         platform: the policy of the shared catalog under the same rules, whose platform's hold here too.
+        before: an earlier policy over this catalog, see `Policy.of`.
 
         Raises:
             InvalidDefinition: a toolkit's tier is not configured, where that is an error.
@@ -199,6 +206,7 @@ class EffectivePolicy:
             policy_source.tiers,
             tools=catalog.tools,
             platform=platform,
+            before=before,
             require_known_tiers=self.require_known_tiers,
         )
         table = PageTable.of(len(catalog), policy_source.pages, catalog.below)

@@ -213,7 +213,7 @@ class PipelineBuilder:
         catalog = Catalog.stacked(
             shared.catalog, own, self.embedder if shared.catalog.dim else None, self.options
         )
-        pipeline = self._staged(with_pins(catalog, pins), policy, _platform(shared))
+        pipeline = self._staged(with_pins(catalog, pins), policy, _compiled(shared))
         return pipeline.lacking(*shared.lasting_failures) if shared.lasting_failures else pipeline
 
     def governed(
@@ -223,7 +223,7 @@ class PipelineBuilder:
 
         shared: for an organisation, the shared pipeline, which is under the other rules already.
         """
-        return pipeline.governed(*policy.stages(pipeline.catalog, _platform(shared)))
+        return pipeline.governed(*policy.stages(pipeline.catalog, _compiled(shared), _compiled(pipeline)))
 
     @property
     def options(self) -> CatalogOptions:
@@ -267,9 +267,9 @@ class PipelineBuilder:
         return replace(pipeline, variants=variants)
 
 
-def _platform(shared: Pipeline | None) -> Policy | None:
-    """The compiled rules of the platform: they are compiled once for all organisations."""
-    for stage in () if shared is None else shared.hard:
+def _compiled(pipeline: Pipeline | None) -> Policy | None:
+    """The compiled rules of a pipeline: the platform's are compiled once for all organisations."""
+    for stage in () if pipeline is None else pipeline.hard:
         if isinstance(stage, Visibility):
             return stage.policy
     return None

@@ -209,6 +209,7 @@ class Policy:
         *,
         tools: Sequence[Tool] = (),
         platform: Policy | None = None,
+        before: Policy | None = None,
         require_known_tiers: bool = True,
     ) -> Policy:
         """Checks every rule and compiles them. A rule for an unknown tool or toolkit matches no row.
@@ -217,20 +218,31 @@ class Policy:
         require_known_tiers: False hides a toolkit whose tier is not one of `tiers`, instead of raising.
         platform: a policy with the same tiers whose platform rules hold here, too: they are compiled once
         for all organisations' catalogs, and not passed again.
+        before: an earlier policy. Over the same catalog and with the same tiers, the compiled rules of
+        organisations whose rules are the same objects are taken from it.
 
         Raises:
             InvalidDefinition: see `check`; two rules of one organisation have the same name; a toolkit's
                 tier is not one of `tiers`.
         """
         known = tiers_of(tiers)
+        is_over_same = before is not None and before.names is names and before.tiers == known
+        compiled = before.levels if before is not None and is_over_same else {}
+        checked = {id(rule) for level in compiled.values() for rule in level.rules}
         by_org: dict[str, dict[str, Rule]] = {}
         for rule in rules:
-            check_fields(rule)
+            if id(rule) not in checked:
+                check_fields(rule)
             own = by_org.setdefault(rule.org, {})
             if rule.name in own:
                 raise wrong(rule, "name", "is taken by another rule: must be unique in an organisation")
             own[rule.name] = rule
-        levels = {org: _Level.of(own.values(), known) for org, own in by_org.items()}
+        kept = {
+            org: level
+            for org, level in compiled.items()
+            if org in by_org and set(map(id, level.rules)) == set(map(id, by_org[org].values()))
+        }
+        levels = {org: kept.get(org) or _Level.of(own.values(), known) for org, own in by_org.items()}
         if platform is not None:
             assert platform.tiers == known and "" not in levels
             levels[""] = platform.levels.get("", _NO_RULES)
@@ -245,7 +257,10 @@ class Policy:
                     raise InvalidDefinition(f"toolkit {quoted(toolkit.name)}: tier {problem}", field="tier")
                 gates[toolkit.name] = known[known.index(toolkit.tier) :]
         annotated = AnnotatedRows.of(size, tools, None if platform is None else platform.tools)
-        applied = {org: level.over(annotated) for org, level in levels.items()}
+        applied = {
+            org: before.applied[org] if before is not None and org in kept else level.over(annotated)
+            for org, level in levels.items()
+        }
         attributes = _attributes(levels, bool(gates))
         return cls(size, names, below, known, levels, applied, annotated, gates, attributes)
 

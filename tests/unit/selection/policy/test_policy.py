@@ -599,6 +599,25 @@ def test_rules_of_one_organisation_are_nothing_to_another(some, context):
     assert visible(policy_of(*some), context) == visible(policy_of(*own), context)
 
 
+@given(st.lists(rules(), max_size=6), st.integers(0, 63), st.integers(0, 63), callers())
+def test_a_policy_after_an_earlier_one_over_the_same_catalog_decides_as_one_of_its_own(
+    some, then, now, context
+):
+    some = numbered(some)
+    before = policy_of(*(rule for at, rule in enumerate(some) if then >> at & 1))
+    present = [rule for at, rule in enumerate(some) if now >> at & 1]
+    policy = Policy.of(
+        *(5, present, before.names, before.below, WORLD.toolkits, WORLD.tiers),
+        tools=WORLD.tools,
+        before=before,
+    )
+    expected = policy_of(*present)
+    assert visible(policy, context) == visible(expected, context)
+    assert policy.attributes == expected.attributes
+    for name in before.names:
+        assert policy.why(name, context) == expected.why(name, context)
+
+
 @given(st.lists(rules(), max_size=5), callers())
 def test_platform_rules_taken_from_another_policy_decide_the_same(some, context):
     some = numbered(some)

@@ -68,7 +68,8 @@ def played(profile: Profile) -> tuple[list[object], list[float]]:
     for message in MESSAGES:
         picked = session.select(message, k=3)
         session.used({name: True for name in picked.names[:2]})
-        ranked, _ = candidates_of(picked)
+        candidates, _ = candidates_of(picked)
+        ranked = list(candidates.rows())
         seen += [picked.names, picked.has_match, sorted(name for name, *_ in ranked)]
         seen.append(session.conversation.to_record())
         numbers += [*picked.candidates.scores.tolist(), picked.confidence or 0.0]

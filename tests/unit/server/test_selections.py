@@ -113,7 +113,11 @@ def test_an_unknown_provider_is_a_problem(host):
         ("select/batch", {"requests": [{"message": "x"}, {}]}, {"body.requests.1.message": "is missing"}),
         ("select/batch", {"requests": []}, {"body.requests": "must be a list of 1 or more"}),
         ("outcomes", {"selection": "x", "called": 3}, {"body.called": "must be an object or a list"}),
-        ("outcomes", {"selection": "x", "called": {"a": 3}}, {"body.called.a": "must be true or false"}),
+        (
+            "outcomes",
+            {"selection": "x", "called": {"a": 3}},
+            {"body.called.a": "must be true or false or an object"},
+        ),
     ],
 )
 def test_what_is_wrong_in_a_request_is_told_in_plain_words(host, path, body, problems):

@@ -3,7 +3,7 @@
 A provider on loopback, written in asyncio without a framework, answers at once. The same client asks it
 directly and through the proxy, over connections that stay open; the two take turns, request by request. Each
 request has another message, so each is selected for. For streams the provider sends a part, waits, and sends
-another.
+another. Between two streams both sides are idle, so answers after such a pause are measured beside them.
 """
 
 from __future__ import annotations
@@ -68,6 +68,13 @@ def request(number: int, count: int, port: int, stream: bool) -> bytes:
     return head.encode() + body
 
 
+def answer_s(connection: Connection, content: bytes) -> float:
+    """Seconds until the whole answer is there."""
+    begun = time.perf_counter()
+    connection.ask(content)
+    return time.perf_counter() - begun
+
+
 def first_part_s(connection: Connection, content: bytes) -> float:
     """Seconds until the first part of a stream is there. Reads the stream to its end."""
     begun = time.perf_counter()
@@ -120,23 +127,28 @@ def main(requests: int, streams: int, tools: int) -> None:
         sides = {"direct": Connection(ports[0]), "drop-in": Connection(ports[1])}
         found: dict[str, list[float]] = {name: [] for name in sides}
         firsts: dict[str, list[float]] = {name: [] for name in sides}
+        paused: dict[str, list[float]] = {name: [] for name in sides}
         before = 0.0
         for number in range(-50, requests):
             if not number:
                 before = processor_s(pid)
             for at, (name, connection) in enumerate(sides.items()):
-                content = request(number, tools, ports[at], stream=False)
-                begun = time.perf_counter()
-                connection.ask(content)
+                spent = answer_s(connection, request(number, tools, ports[at], stream=False))
                 if number >= 0:
-                    found[name].append(time.perf_counter() - begun)
+                    found[name].append(spent)
         busy = (processor_s(pid) - before) / requests
         for number in range(streams):
             for at, (name, connection) in enumerate(sides.items()):
                 firsts[name].append(first_part_s(connection, request(number, tools, ports[at], stream=True)))
+                time.sleep(_PAUSE_S)  # as long as the other side's stream takes
+                paused[name].append(answer_s(connection, request(number, tools, ports[at], stream=False)))
     size = len(request(0, tools, ports[0], stream=False))
     print(f"{tools} tools, {size:,} bytes; processor time of the drop-in {busy * 1e3:.2f} ms a request")
-    for title, measured in (("answer", found), ("first part of a stream", firsts)):
+    for title, measured in (
+        ("answer", found),
+        ("answer after a pause", paused),
+        ("first part of a stream", firsts),
+    ):
         for name, seconds in measured.items():
             at = sorted(seconds)
             print(

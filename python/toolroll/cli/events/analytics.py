@@ -231,7 +231,7 @@ def tools(options: WindowOptions, by: Any, limit: int) -> None:
 @analytics.command("plugins", example="toolroll events analytics plugins --since 24h")
 @window_options(since="7d")
 def plugins(options: WindowOptions) -> None:
-    """List how often calls of each plugin failed, and how long they took.
+    """List each plugin's failed calls, and how long calls took.
 
     The plugins with the most failures come first.
     """

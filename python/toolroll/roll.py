@@ -794,6 +794,7 @@ class Toolroll:
         if not isinstance(name, str):
             raise NotFound(f"tool {quoted(name)}: is no name")
         snapshot = self._engine.serving
+        self._engine.ask(context.org)
         pipeline, stored = snapshot.pipeline(context.org), snapshot.settings(context.org)
         return judge(pipeline, name, context, stored, snapshot.expired)
 
@@ -1041,9 +1042,11 @@ class Toolroll:
         """Builds the catalogs of these organisations, or of all, reads their outcomes, and waits for it.
 
         All are the organisations with tools of their own; outcomes of others are read when they first ask.
-        Without it a registry's organisations are built one after another in the background, those that
-        ask first; until then the shared tools serve them and `degraded` lists "organisation". In memory
-        there is nothing to do. progress: called with (organisations built, in all).
+        Without it a registry's organisations are built in the background when they first ask; until then the
+        shared tools serve them and `degraded` lists "organisation". Of all, at most as many are built as are
+        kept (`organisations` of `open`). In memory there is nothing to do.
+
+        progress: called with (organisations built, in all).
 
         Raises:
             StoreUnavailable: the registry cannot be read.

@@ -74,6 +74,21 @@ def test_only_organisations_that_select_are_read_and_built_for(registry, databas
         assert roll.select("serves", Context(org="nobody")).degraded == ()
 
 
+@pytest.mark.parametrize(
+    "question",
+    [
+        lambda roll, acme: roll.may("acme_tool", acme),
+        lambda roll, acme: "acme_tool" in roll.visible(acme).names,
+        lambda roll, acme: "acme_tool" in roll.preview("serves", acme, k=9).names,
+        lambda roll, acme: "acme_tool" in [tool.name for tool in roll.session("s", acme).search("serves")],
+    ],
+    ids=["may", "visible", "preview", "search"],
+)
+def test_every_question_about_an_organisation_has_its_tools_read(registry, database_url, question):
+    with Toolroll.open(database_url, poll_s=0.1) as roll:
+        soon(lambda: question(roll, Context(org="acme")))
+
+
 def test_an_organisation_that_is_dropped_is_read_again_with_what_changed_meanwhile(registry, database_url):
     with Toolroll.open(database_url, organisations=1, poll_s=0.1) as roll:
         soon(lambda: "acme_tool" in names(roll, "acme"))

@@ -280,6 +280,7 @@ class Engine(NoConversation):
         profile: decides in place of the engine's own.
         """
         begun = self._begin(request, profile=profile)
+        self.ask(begun.context.org)
         reading, failures = _embed(begun.embedder, begun.reading, begun.given)
         lasting = begun.snapshot.failures(begun.context.org)
         return begun.pipeline.decide(self._turn(begun, reading, None), "", (*lasting, *failures), calls=self)
@@ -347,6 +348,7 @@ class Engine(NoConversation):
         request: without a message, and with what the turn has shown. conversation: in this turn.
         """
         snapshot, context = self.serving, _checked(request.context)
+        self.ask(context.org)
         _, pipeline = snapshot.variant_for(context)
         turn = Turn(
             text="",
@@ -368,6 +370,7 @@ class Engine(NoConversation):
     def find(self, query: str, context: Context, k: int) -> Selection:
         """What this caller may have that fits the query best; no event, and core tools count as others do."""
         begun = self._begin(Request(query, context, k), is_search=True)
+        self.ask(begun.context.org)
         reading, failures = _embed(begun.embedder, begun.reading, None)
         turn = self._turn(begun, reading, None)
         failures = (*begun.snapshot.failures(turn.context.org), *failures)
@@ -392,6 +395,7 @@ class Engine(NoConversation):
         change by a new snapshot; only a caller's own collection of settings may change unseen.
         """
         snapshot, known = self.serving, self._visible
+        self.ask(context.org)
         if known is not None and known[0] is snapshot and known[1] is context:
             return known[2]
         pipeline = snapshot.pipeline(context.org)
@@ -410,6 +414,11 @@ class Engine(NoConversation):
     def denied(self, reason: Denial) -> None:
         """Counts a check that refuses."""
         self.telemetry.denied(reason)
+
+    def ask(self, org: str) -> None:
+        """Has an organisation's tools read and indexed if it has no pipeline of its own. Does not wait."""
+        if org in self._snapshot.awaited:
+            self._want(org)
 
     def exposure(self, selection: Selection, reporter: str) -> Exposure:
         """What a selection showed. reporter: who reports what came of it; "" for the application itself."""
@@ -486,8 +495,7 @@ class Engine(NoConversation):
         lasting = (*snapshot.failures(org), *begun.request.failures)
         if org in snapshot.own:
             self.used[org] = time.perf_counter_ns()
-        if org in snapshot.awaited:
-            self._want(org)
+        self.ask(org)
         calls = self if calls is None else calls
         event_id = begun.request.event_id or random_bytes()[:12].hex()
         selection = pipeline.decide(turn, event_id, (*lasting, *failures), timings, calls)

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
 
 from fastapi import Request
 
-from toolroll import Registry
-from toolroll.errors import NotFound
+from toolroll import Registry, Toolroll
+from toolroll.errors import NotFound, ToolrollError
 from toolroll.registry.analytics.window import Window
 from toolroll.registry.store.database import Database
 from toolroll.server.callers import Identify
 
 T = TypeVar("T")
+
+
+def prepare(roll: Toolroll, orgs: Iterable[str]) -> None:
+    """Waits for the organisations' own tools: people who ask about them should not have to ask twice.
+
+    If they cannot be had now, the answer is about the shared tools.
+    """
+    with suppress(ToolrollError):
+        roll.warm_up(orgs)
 
 
 @dataclass(frozen=True, slots=True)

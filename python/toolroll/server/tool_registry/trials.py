@@ -16,7 +16,7 @@ from toolroll.selection.explanation import Account
 from toolroll.server.bodies import Body
 from toolroll.server.problems import ProblemRoute
 from toolroll.server.selections import SelectBody
-from toolroll.server.tool_registry.access import RegistryAccess
+from toolroll.server.tool_registry.access import RegistryAccess, prepare
 from toolroll.server.tool_registry.rules import RuleBody
 from toolroll.server.tool_registry.what_if import TriedRules
 
@@ -82,6 +82,7 @@ def trial_router(roll: Toolroll, access: RegistryAccess) -> APIRouter:
         caller = access.identify(request)
         caller.require("read")
         context = body.context.context(caller)
+        prepare(roll, {context.org, *(() if org is None else (org,))})
         present: Toolroll | WhatIf = roll
         if body.what_if is not None:
             present = _changed(roll, access, request, body, context, org)

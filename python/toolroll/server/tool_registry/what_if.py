@@ -17,7 +17,7 @@ from toolroll.selection.policy.sample_contexts import sample_contexts
 from toolroll.server.bodies import Body, ContextBody
 from toolroll.server.callers import Caller
 from toolroll.server.problems import ProblemRoute
-from toolroll.server.tool_registry.access import RegistryAccess
+from toolroll.server.tool_registry.access import RegistryAccess, prepare
 from toolroll.server.tool_registry.rules import NEW_RULE, RuleBody, rule_of_id
 
 
@@ -60,6 +60,7 @@ def what_if_router(roll: Toolroll, access: RegistryAccess) -> APIRouter:
         registry, org = access.reader(request, org)
         tried = TriedRules.of(registry, body.rule, body.replaces, org)
         contexts = _contexts(registry, caller, body, tried.new, org)
+        prepare(roll, {context.org for context in contexts})
         changed = roll.what_if(
             tried.active, without_rules=tried.without, orgs={context.org for context in contexts}
         )
@@ -92,6 +93,7 @@ def what_if_router(roll: Toolroll, access: RegistryAccess) -> APIRouter:
         caller.require("read")
         context = body.context.context(caller)
         absent = NotFound(f"tool {body.name!r:.80}: is not in the catalog")
+        prepare(roll, (context.org,))
         try:
             verdict = roll.why(body.name, context)
         except NotFound as error:

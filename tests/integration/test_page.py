@@ -527,13 +527,44 @@ def test_a_plugin_shows_its_last_sync_and_what_it_changed(service: PageService, 
     page.reload()
     card = page.get_by_role("region", name="net")
     expect(card).to_contain_text("1.3.0")
-    expect(card).to_contain_text("nothing to review")
+    expect(card).to_contain_text("no calls for a day")
+    expect(card).to_contain_text("no call was timed")
+    expect(card).to_contain_text("none in 31 days")
     card.get_by_text("1 deleted").click()
     expect(card.get_by_text("ping_2")).to_be_visible()
     new = Tool("trace_route", "Names the hosts on the way to a host")
     service.registry.sync([*tools[:2], new], plugin="net", plugin_version="1.4.0", review="all")
     page.reload()
     expect(page.get_by_role("region", name="net")).to_contain_text("1 awaits approval")
+
+
+def test_plugins_say_what_callers_saw_in_the_last_day_and_are_put_in_order(
+    service: PageService, open_page: Open
+) -> None:
+    service.registry.sync([Tool("ping", "Asks whether a host is there")], plugin="net")
+    service.registry.sync([Tool("transmit_fax", "Transmits a fax by telephone")], plugin="fax")
+    service.registry.sync([Tool("fold_origami", "Folds paper to a bird")], plugin="paper")
+    with Toolroll.open(service.url) as roll:
+        for turn in range(12):
+            picked = roll.select("is the host there? ping it", Context(user=f"user {turn}"))
+            roll.record(picked, {"ping": {"succeeded": turn < 4, "duration_ms": 1_500}})
+        for turn in range(4):
+            picked = roll.select("transmit a fax", Context(user=f"user {turn}"))
+            roll.record(picked, {"transmit_fax": turn > 0})
+    page = open_page(service, "plugins", "reader")
+    net, fax, paper = (page.get_by_role("region", name=name, exact=True) for name in ("net", "fax", "paper"))
+    expect(net).to_contain_text("1 tool left out since")
+    expect(net.get_by_role("link", name="ping", exact=True)).to_be_visible()
+    expect(net).to_contain_text("8 of 12 calls")
+    expect(net).to_contain_text("mean 1.5 s")
+    expect(net).to_contain_text(re.compile(r"Last failure\s*after"))
+    expect(fax).to_contain_text("some calls fail")
+    expect(fax).to_contain_text("no call was timed")
+    expect(paper).to_contain_text("no calls for a day")
+    cards = page.locator("section.card h2")
+    for order, first in (("Slowest", "net"), ("By name", "fax"), ("Changed last", "paper")):
+        page.get_by_label("Order").select_option(label=order)
+        expect(cards.first).to_contain_text(first)
 
 
 def test_the_overview_shows_selections_over_time_by_hour_and_by_day(
@@ -687,12 +718,20 @@ def test_analytics_show_what_fails_what_is_unused_and_how_experiments_do(
         for turn in range(12):
             picked = roll.select("is the host there? ping it", Context(user=f"user {turn}"))
             roll.record(picked, {"ping": turn < 4})
+        for turn in range(3):
+            picked = roll.select("should I bring an umbrella?", Context(user=f"user {turn}"))
+            roll.record(picked, {picked.names[0]: True})
     page = open_page(service, "analytics", "reader")
     broken = page.get_by_role("region", name="Tools that stopped working")
     expect(broken.get_by_role("row").filter(has_text="ping")).to_contain_text("left out since")
     expect(page.get_by_role("img", name="Hit rate over time")).to_be_visible()
     plugins = page.get_by_role("region", name="Calls of plugins").first
     expect(plugins.get_by_role("row").filter(has_text="net")).to_contain_text("8 (66.7%)")
+    expect(plugins).to_contain_text("No call has said how long it took")
+    tools = page.get_by_role("region", name="Calls of tools").first
+    expect(tools).to_contain_text("No call has said how long it took")
+    tools.get_by_role("button", name="Most failures").click()
+    expect(tools.get_by_role("row").nth(1)).to_contain_text("8 (66.7%)")
     arms = page.get_by_role("region", name="Reliability of tools")
     expect(arms.get_by_role("row").nth(1)).to_contain_text("ping")  # the least reliable one
     expect(arms.get_by_role("img").first).to_have_attribute("aria-label", re.compile("% to "))
@@ -701,6 +740,34 @@ def test_analytics_show_what_fails_what_is_unused_and_how_experiments_do(
     expect(unused.get_by_role("link", name="browser_click", exact=True)).to_be_visible()
     experiment = page.get_by_role("region", name="ranking")
     expect(experiment.get_by_role("row").filter(has_text="learned")).to_contain_text("50%")
+
+
+def test_analytics_show_which_plugins_and_tools_are_slow(service: PageService, open_page: Open) -> None:
+    service.registry.sync([Tool("ping", "Asks whether a host is there")], plugin="net")
+    service.registry.sync([Tool("transmit_fax", "Transmits a fax by telephone")], plugin="fax")
+    with Toolroll.open(service.url) as roll:
+        for turn in range(3):
+            picked = roll.select("is the host there? ping it", Context(user=f"user {turn}"))
+            roll.record(picked, {"ping": {"succeeded": True, "duration_ms": 40}})
+            picked = roll.select("transmit a fax", Context(user=f"user {turn}"))
+            roll.record(picked, {"transmit_fax": {"succeeded": turn > 0, "duration_ms": 90_000}})
+    page = open_page(service, "analytics", "reader")
+    plugins = page.get_by_role("region", name="Calls of plugins").first
+    rows = plugins.get_by_role("row")
+    expect(rows.nth(1)).to_contain_text("fax")  # it failed
+    expect(rows.nth(1)).to_contain_text("1.5 min")
+    expect(rows.nth(2)).to_contain_text("40 ms")
+    title = plugins.get_by_role("columnheader", name="p95").first
+    title.get_by_role("button").click()
+    expect(title).to_have_attribute("aria-sort", "descending")
+    expect(rows.nth(1)).to_contain_text("fax")
+    title.get_by_role("button").press("Enter")
+    expect(title).to_have_attribute("aria-sort", "ascending")
+    expect(rows.nth(1)).to_contain_text("net")
+    tools = page.get_by_role("region", name="Calls of tools").first
+    expect(tools.get_by_role("row").nth(1)).to_contain_text("transmit_fax")
+    tools.get_by_role("button", name="Most calls").click()
+    expect(tools.get_by_role("button", name="Most calls")).to_have_attribute("aria-pressed", "true")
 
 
 def test_an_empty_registry_says_what_to_do(database_url: str, open_page: Open) -> None:
@@ -814,6 +881,57 @@ def test_a_phone_shows_all_of_a_rule_a_score_and_a_past_selection(
     past.scroll_into_view_if_needed()
     expect(past.get_by_role("button", name=re.compile("Replay")).first).to_be_in_viewport(ratio=1)
     expect(past).to_have_attribute("data-more", "below")
+
+
+@pytest.mark.parametrize("colours", ["light", "dark"])
+def test_every_view_fits_a_narrow_phone_with_long_names(
+    service: PageService, open_page: Open, colours: str
+) -> None:
+    long = "mcp_server_of_the_warehouse__getCurrentWeatherForecastOfTheNextFourteenDays"
+    unbroken = "x" * 64
+    tools = [
+        Tool(
+            long, "Should I bring an umbrella tomorrow?", examples=("Should I bring an umbrella tomorrow?",)
+        ),
+        Tool(
+            unbroken, "Should I bring an umbrella?", toolkit="a_toolkit_of_the_weather_service_of_the_north"
+        ),
+    ]
+    service.registry.sync(tools, plugin="weather-plugin-of-the-warehouse-in-the-north", review="auto")
+    with Toolroll.open(service.url) as roll:
+        for turn in range(8):
+            picked = roll.select("Should I bring an umbrella tomorrow?", Context(user=f"user {turn}"))
+            roll.record(picked, {long: turn > 0, unbroken: {"succeeded": True, "duration_ms": 61_000}})
+    service.registry.rules.add(Rule(f"no {unbroken}", "deny", "role", {"role": "intern"}, tool=long))
+    page = open_page(service, color_scheme=colours)
+    page.set_viewport_size({"width": 360, "height": 740})
+    for view in (*VIEWS, f"catalog/{long}"):
+        page.goto(f"{service.base}/admin/#/{view}")
+        expect(page.locator("h1")).to_be_visible()
+        if view == "playground":
+            page.get_by_role("button", name="Select", exact=True).click()
+            page.get_by_role("button", name=re.compile("^All ")).click()
+            page.get_by_label("Find a tool").fill(long[:12])
+            found = page.get_by_role("table", name="All").get_by_role("link", name=long, exact=True)
+            expect(found).to_be_visible()
+            page.locator("summary", has_text="Stages").click()
+        expect(page.get_by_text("Loading…")).to_have_count(0)
+        page.wait_for_load_state("networkidle")
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), view
+        spilled = page.evaluate(_SPILLED)
+        assert spilled == [], view
+        if PICTURES:
+            path = Path(PICTURES) / f"{view.replace('/', '-')[:30]}-{colours}-360.png"
+            page.screenshot(path=path, full_page=True)
+
+
+# Texts that are drawn beyond the edge of their card, and cells that are narrower than one word of theirs.
+_SPILLED = """() => [...document.querySelectorAll('main a.name, main td, main th, main h1, main h2, main dd, main .badge')]
+  .filter((at) => {
+    const box = at.closest('.scroll, .table') ? null : at.closest('.card, main').getBoundingClientRect()
+    return box && at.getClientRects().length && at.getBoundingClientRect().right > box.right + 1
+  })
+  .map((at) => at.outerHTML.slice(0, 120))"""
 
 
 def test_charts_begin_with_a_whole_day_or_hour(service: PageService, open_page: Open) -> None:

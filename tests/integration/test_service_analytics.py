@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -13,6 +14,8 @@ from tests.integration.served import Served, served
 from toolroll import Context, Toolroll
 from toolroll.learning.experiments import Experiment
 from toolroll.registry.analytics import experiments
+from toolroll.registry.analytics.tools import Break
+from toolroll.registry.plugins import plugins
 from toolroll.registry.registry import Registry
 from toolroll.server.tool_registry.router import PREFIX
 from toolroll.tools import Tool
@@ -103,6 +106,46 @@ def test_plugins_say_what_their_last_sync_changed_and_how_their_tools_do(
     assert mail["changes"]["delete"] == ["ping"]
     assert (mail["called"], mail["succeeded"], mail["waiting"]) == (4, 3, 0)
     assert (reports["org"], reports["waiting"], reports["called"]) == ("acme", 1, 0)
+
+
+def test_plugins_say_when_they_were_called_and_failed_last(ask: Ask, registry: Registry) -> None:
+    found = ask("/plugins")
+    mail, reports = found["plugins"]
+    assert mail["last_day"] == {"calls": 4, "failed": 1}
+    assert mail["last_failure"] <= mail["last_call"]  # the first of four failed
+    assert (reports["last_day"], reports["last_call"]) == ({"calls": 0, "failed": 0}, None)
+    assert (mail["left_out"], found["complete"]) == ([], True)
+
+    called = datetime.fromisoformat(mail["last_call"])
+    assert (called.minute, called.second) == (0, 0)
+    day = called.replace(hour=0)
+
+    def at(**later: int) -> Any:
+        return plugins(registry.database, "", now=called + timedelta(**later))[0]
+
+    assert (at(hours=23).last_call, at(hours=23).last_day["calls"]) == (called, 4)
+    assert (at(days=3).last_call, at(days=3).last_day["calls"]) == (day, 0)
+    assert at(days=40).last_call is None
+    assert at(days=40).left_out is None
+
+
+def test_plugins_name_the_tools_that_selections_leave_out_and_since_when(registry: Registry) -> None:
+    first, later = (datetime(2026, 3, day, 12, tzinfo=timezone.utc) for day in (1, 2))
+
+    def broke(org: str, tool: str, at: datetime, back: datetime | None = None) -> Break:
+        return Break(org, tool, 0.9, at, at, 6, 0, 3, back)
+
+    breaks = [
+        broke("globex", "send_mail", later),
+        broke("acme", "send_mail", first),
+        broke("acme", "ping", first, back=later),
+        broke("acme", "acme_report", later),
+        broke("globex", "acme_report", first),  # no tool of that name is Globex's
+        broke("acme", "of_nobody", first),
+    ]
+    mail, reports = plugins(registry.database, breaks=breaks)
+    assert mail.left_out == ({"tool": "send_mail", "since": first.isoformat()},)
+    assert reports.left_out == ({"tool": "acme_report", "since": later.isoformat()},)
 
 
 def test_an_organisation_reads_its_own_plugins_alone(ask: Ask) -> None:

@@ -256,7 +256,25 @@ export interface PluginCalls {
   calls: number
   succeeded: number
   failed: number
+  timed: number
+  duration_ms: Duration
   failing: { name: string; calls: number; failed: number }[]
+  slow: { name: string; timed: number; mean: number; p95: number }[]
+}
+
+/** Of the calls that were measured; null where none was. */
+export interface Duration {
+  mean: number | null
+  p95: number | null
+}
+
+export interface ToolCalls {
+  org: string
+  tool: string
+  calls: number
+  failed: number
+  timed: number
+  duration_ms: Duration
 }
 
 export interface Experiment {

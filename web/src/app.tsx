@@ -5,7 +5,7 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 import { ask, Problem, readSession, registryPath, type Session, signOut } from './api'
 import { useLoaded } from './loading'
 import { Failure, TextField } from './parts/elements'
-import { useMedia } from './parts/media'
+import { useIsPhone } from './parts/media'
 import { useFade } from './parts/scroller'
 import { linkTo, useRoute } from './route'
 import { t } from './texts'
@@ -109,7 +109,7 @@ function Views({ current }: { current: string }) {
 
 /** Whose rows are shown, and by whom; on a phone behind a click, so that the view comes first. */
 function Who({ summary, children }: { summary: string; children: ComponentChildren }) {
-  const isPhone = useMedia('(max-width: 44rem)')
+  const isPhone = useIsPhone()
   if (!isPhone) return <div class="who">{children}</div>
   return <details class="account"><summary>{summary}</summary><div class="who">{children}</div></details>
 }

@@ -2,6 +2,7 @@
 
 const number = new Intl.NumberFormat('en')
 const decimal = new Intl.NumberFormat('en', { maximumFractionDigits: 2 })
+const oneDecimal = new Intl.NumberFormat('en', { maximumFractionDigits: 1 })
 const percent = new Intl.NumberFormat('en', { style: 'percent', minimumFractionDigits: 1, maximumFractionDigits: 1 })
 const wholePercent = new Intl.NumberFormat('en', { style: 'percent', maximumFractionDigits: 0 })
 const compact = new Intl.NumberFormat('en', { notation: 'compact', maximumFractionDigits: 1 })
@@ -14,6 +15,9 @@ const hour = new Intl.DateTimeFormat('en', { hour: '2-digit', minute: '2-digit',
 
 const NONE = '–'
 const tools = (count: number) => `${number.format(count)} ${count === 1 ? 'tool' : 'tools'}`
+
+const MINUTE_MS = 60_000
+const HOUR_MS = 60 * MINUTE_MS
 
 export const format = {
   count: (value: number | null | undefined) => (value == null ? NONE : number.format(value)),
@@ -33,6 +37,15 @@ export const format = {
   },
   day: (value: string) => day.format(new Date(`${value}T00:00:00Z`)),
   hour: (value: string) => hour.format(new Date(value)),
+  milliseconds: (value: number | null | undefined) =>
+    value == null ? NONE
+      : value < 1_000 ? `${number.format(value < 10 ? Number(value.toFixed(1)) : Math.round(value))} ms`
+        : value < MINUTE_MS ? `${oneDecimal.format(value / 1_000)} s` : `${oneDecimal.format(value / MINUTE_MS)} min`,
+  /** What is known to the hour, or to the day (in UTC) if it is longer ago than a day. */
+  hourOrDay: (value: string | null | undefined) => {
+    if (!value) return NONE
+    return Date.now() - Date.parse(value) <= 25 * HOUR_MS ? `after ${time.format(new Date(value))}` : day.format(new Date(value))
+  },
   microseconds: (value: number | null | undefined) =>
     value == null ? NONE : value < 1_000 ? `${Math.round(value)} µs` : `${decimal.format(value / 1_000)} ms`,
 }
@@ -208,6 +221,7 @@ export const t = {
     noMatch: 'No tool seems to serve this message.',
     degraded: (parts: string) => `Degraded: ${parts}.`,
     tool: 'Tool',
+    toolAndWhy: 'Tool, and why',
     toolkit: 'Toolkit',
     score: 'Score',
     why: 'Why',
@@ -267,7 +281,15 @@ export const t = {
     interval: (low: string, high: string) => `${low} to ${high}`,
     noArms: 'No outcomes are known yet.',
     plugins: 'Calls of plugins',
-    pluginsHint: 'Those with the most failures first. Calls have no durations, so slow plugins are not known here.',
+    pluginsHint: 'A click on a title puts them in order.',
+    noDurations: 'No call has said how long it took. Outcomes that are reported with duration_ms tell.',
+    mean: 'Mean',
+    p95: 'p95',
+    slowest: 'Slowest tools, p95',
+    toolCalls: 'Calls of tools',
+    toolCallsHint: (count: number) => `The first ${count} by what is chosen`,
+    orderBy: 'Order',
+    orders: { p95: 'Slowest', failed: 'Most failures', calls: 'Most calls' } as Record<string, string>,
     noPlugins: 'No tool of a plugin was called in this period.',
     plugin: 'Plugin',
     failures: 'Failures',
@@ -338,21 +360,36 @@ export const t = {
 
   plugins: {
     title: 'Plugins and servers',
-    explanation: 'Who registers tools, and how these tools do.',
+    explanation: 'Who registers tools, and what callers say of these tools. Whether a server of a gateway is up, that gateway knows:',
+    upCommand: 'toolroll mcp status',
+    orderBy: 'Order',
+    orders: { name: 'By name', failed: 'Most failures in a day', slow: 'Slowest', called: 'Most calls in a day', changed: 'Changed last' } as Record<string, string>,
+    works: 'calls work',
+    someFail: 'some calls fail',
+    mostFail: 'most calls fail',
+    notCalled: 'no calls for a day',
+    leftOut: (count: number, since: string) => `${tools(count)} left out since ${since}`,
+    leftOutNow: 'Left out',
+    callsOfDay: 'Calls in a day',
+    failedOfDay: 'Failed in a day',
+    inAll: (count: number) => `${number.format(count)} in all`,
+    duration: 'Duration, p95',
+    meanOf: (mean: string) => `mean ${mean}, in 30 days`,
+    notTimed: 'no call was timed',
+    lastCall: 'Last call',
+    lastFailure: 'Last failure',
+    never: 'none in 31 days',
+    synced: 'Last change',
     none: 'No plugin has registered tools',
     noneHint: 'A plugin or an MCP server registers its tools by a request, with a key of its own:',
     command: 'POST /internal/tool-registry/plugins/sync',
     tools: 'Tools',
-    syncedAt: (time: string, actor: string) => `Last sync ${time} ${byWhom(actor)}`,
+    syncedAt: (time: string, actor: string) => `${time} ${byWhom(actor)}; a sync without changes leaves no trace`,
     ofCalls: (count: number, calls: number) => `${number.format(count)} of ${number.format(calls)} calls`,
-    shown: 'Times selected',
-    called: 'Calls',
-    errors: 'Calls without success',
     waiting: (count: number) => `${number.format(count)} ${count === 1 ? 'awaits' : 'await'} approval`,
     flagged: (count: number) => `${number.format(count)} flagged`,
     inactive: (count: number) => `${number.format(count)} not active`,
-    well: 'nothing to review',
-    lastChange: (time: string) => `Last change ${time}:`,
+    lastChange: (time: string) => `What the sync of ${time} changed:`,
     actions: { create: 'Added', change: 'Changed', restore: 'Restored', delete: 'Deleted' } as Record<string, string>,
     counted: {
       create: (count) => `${number.format(count)} added`, change: (count) => `${number.format(count)} changed`,

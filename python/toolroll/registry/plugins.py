@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import sqlalchemy as sa
 
 from toolroll.registry import governed_rows
+from toolroll.registry.analytics.rollup_reader import total
+from toolroll.registry.analytics.tools import Break
+from toolroll.registry.events.rollups import DAY, HOUR, day_of, hour_of
 from toolroll.registry.store import tables
 from toolroll.registry.store.column_kinds import are_readable
 from toolroll.registry.store.database import Database, words
@@ -16,7 +20,9 @@ from toolroll.registry.store.row_reader import UnreadableRow, read_rows
 from toolroll.registry.store.unreadable_rows import UnreadableRows
 
 _PLUGINS, _TOOLS, _ARMS, _LOG = tables.plugins, tables.tools, tables.arm_statistics, tables.changes
+_SUMS = tables.tool_rollups
 _NONE = (0, 0, 0)
+_LONGEST = 31  # days in which the last call is looked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +37,11 @@ class PluginRecord:
         synced_at, synced_by: the last time that it registered its tools, and by whom.
         changes: of the last sync with changes: `at`, `counts`, and names by action; None if unknown.
         shown, called, succeeded: in how many events its tools were.
+        last_day: `calls` and `failed` in the last 24 hours, from the beginning of the first one on.
+        last_call, last_failure: the beginning of the hour of the last such call in these hours, else of its
+            day; None where none was made in 31 days.
+        left_out: its tools that stopped working, so that selections of some organisation leave them out:
+            `tool`, and `since` when; None where nobody knows.
     """
 
     org: str
@@ -47,6 +58,10 @@ class PluginRecord:
     shown: int
     called: int
     succeeded: int
+    last_day: dict[str, int]
+    last_call: datetime | None
+    last_failure: datetime | None
+    left_out: tuple[dict[str, Any], ...] | None
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -54,14 +69,20 @@ class PluginRecord:
 
 
 def plugins(
-    database: Database, org: str | None = None, unreadable: UnreadableRows | None = None
+    database: Database,
+    org: str | None = None,
+    unreadable: UnreadableRows | None = None,
+    *,
+    breaks: Iterable[Break] | None = None,
+    now: datetime | None = None,
 ) -> tuple[PluginRecord, ...]:
     """The plugins of an organisation ("": the platform), or all, by organisation and name.
 
     Calls of a plugin of the platform are those of all organisations. unreadable: gets plugins that cannot be
-    read.
+    read. breaks: of tools; None where they are not known. now: None for the present.
     """
     unreadable = UnreadableRows() if unreadable is None else unreadable
+    now = datetime.now(timezone.utc) if now is None else now
     where = [] if org is None else [_PLUGINS.c.org == words(org, "org")]
     order = (_PLUGINS.c.org, _PLUGINS.c.name)
     with database.reading() as connection:
@@ -69,6 +90,8 @@ def plugins(
             *unreadable.without(_PLUGINS, read_rows(connection, list(_PLUGINS.c), *where, order_by=order))
         ]
         states, calls = _states(connection, org), _calls(connection, org)
+        recent = _recent(connection, org, now)
+        left_out = None if breaks is None else _left_out(connection, org, breaks)
         return tuple(
             PluginRecord(
                 row["org"],
@@ -81,6 +104,8 @@ def plugins(
                 row["synced_by"],
                 _last_change(connection, row["org"], row["name"]),
                 *calls.get((row["org"], row["name"]), _NONE),
+                *recent.get((row["org"], row["name"]), _NEVER).fields(),
+                None if left_out is None else tuple(left_out.get((row["org"], row["name"]), ())),
             )
             for row in found
         )
@@ -136,6 +161,86 @@ def _calls(connection: sa.Connection, org: str | None) -> dict[tuple[str, str], 
     )
     rows = connection.execute(query)
     return {(org, name): (int(shown), int(called), int(done)) for org, name, shown, called, done in rows}
+
+
+@dataclass(slots=True)
+class _Recent:
+    """Calls of a plugin's tools."""
+
+    calls: float = 0.0
+    failed: float = 0.0
+    last_call: datetime | None = None
+    last_failure: datetime | None = None
+
+    def fields(self) -> tuple[dict[str, int], datetime | None, datetime | None]:
+        """As the last but one fields of a record."""
+        numbers = {"calls": round(self.calls), "failed": round(self.failed)}
+        return numbers, self.last_call, self.last_failure
+
+
+_NEVER = _Recent()
+
+
+def _recent(connection: sa.Connection, org: str | None, now: datetime) -> dict[tuple[str, str], _Recent]:
+    """(organisation, plugin) → its calls in the last hours, and when the last ones were made."""
+    columns = (_SUMS.c.org, _SUMS.c.tool, _SUMS.c.hours, _SUMS.c.at, _SUMS.c.called, _SUMS.c.failed)
+    is_theirs = sa.and_(
+        _SUMS.c.tool == _TOOLS.c.name, sa.or_(_TOOLS.c.org == "", _TOOLS.c.org == _SUMS.c.org)
+    )
+    hours = sa.and_(_SUMS.c.hours == HOUR, _SUMS.c.at >= hour_of(now - timedelta(days=1)))
+    days = sa.and_(_SUMS.c.hours == DAY, _SUMS.c.at >= day_of(now - timedelta(days=_LONGEST)))
+    has_failed = sa.case((_SUMS.c.failed > 0, _SUMS.c.at))
+    query = (
+        sa.select(
+            _TOOLS.c.org,
+            _TOOLS.c.plugin,
+            _SUMS.c.hours,
+            total(_SUMS.c.called),
+            total(_SUMS.c.failed),
+            sa.func.max(_SUMS.c.at, type_=_SUMS.c.at.type),
+            sa.func.max(has_failed, type_=_SUMS.c.at.type),
+        )
+        .select_from(_TOOLS.join(_SUMS, is_theirs))
+        .where(
+            _SUMS.c.called > 0,
+            sa.or_(hours, days),
+            *_of_plugins(org),
+            are_readable(columns, connection.dialect.name),
+        )
+        .group_by(_TOOLS.c.org, _TOOLS.c.plugin, _SUMS.c.hours)
+        .order_by(_SUMS.c.hours.desc())  # an hour says more than its day, so it comes last
+    )
+    found: dict[tuple[str, str], _Recent] = {}
+    for owner, name, width, calls, failed, last_call, last_failure in connection.execute(query):
+        recent = found.setdefault((owner, name), _Recent())
+        if width == HOUR:
+            recent.calls, recent.failed = calls, failed
+        recent.last_call = last_call
+        recent.last_failure = last_failure or recent.last_failure
+    return found
+
+
+def _left_out(
+    connection: sa.Connection, org: str | None, breaks: Iterable[Break]
+) -> dict[tuple[str, str], list[dict[str, Any]]]:
+    """(organisation, plugin) → its tools that selections leave out somewhere, the longest first."""
+    open_breaks = sorted((each for each in breaks if each.back is None), key=lambda each: each.alarm)
+    names = {each.tool for each in open_breaks}
+    query = sa.select(_TOOLS.c.org, _TOOLS.c.name, _TOOLS.c.plugin).where(
+        _TOOLS.c.name.in_(names),
+        *_of_plugins(org),
+        are_readable((_TOOLS.c.org, _TOOLS.c.name, _TOOLS.c.plugin), connection.dialect.name),
+    )
+    owners = {(row.org, row.name): row.plugin for row in connection.execute(query)} if names else {}
+    since: dict[tuple[str, str], dict[str, datetime]] = {}
+    for each in open_breaks:
+        owner = each.org if (each.org, each.tool) in owners else ""
+        if plugin := owners.get((owner, each.tool)):
+            since.setdefault((owner, plugin), {}).setdefault(each.tool, each.alarm)
+    return {
+        key: [{"tool": tool, "since": at.isoformat()} for tool, at in tools.items()]
+        for key, tools in since.items()
+    }
 
 
 def _last_change(connection: sa.Connection, org: str, name: str) -> dict[str, Any] | None:

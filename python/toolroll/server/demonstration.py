@@ -32,6 +32,7 @@ _TURNS, _WEEKEND_SHARE = 60, 0.4  # selections of a working day; how many of the
 _USERS = 150
 _FAILING_SHARE = 0.06  # of the calls to a tool that works
 _CORRECTED_SHARE = 0.03  # of the calls: the model has called another tool, and the user says which was meant
+_WAITED = 4.0  # times as long as a call that works
 _FLUSH_S = 30.0
 # Messages that say too little to select by: the model searches.
 _VAGUE_SHARE = 0.04
@@ -142,12 +143,19 @@ def _write_events(url: str, embedder: str, end: float) -> None:
 
 def _report(roll: Toolroll, picked: Selection, wanted: str, works: bool, draw: random.Random) -> None:
     """Reports what a model did that needed this tool: it called or searched it, or called another one."""
+    call = {wanted: {"succeeded": works, "duration_ms": _duration_ms(wanted, works, draw)}}
     others = [name for name in picked.shown if name != wanted]
     if not roll.may(wanted, picked.turn.context):
         roll.record(picked)
     elif wanted not in picked.shown:
-        roll.record(picked, wanted={wanted: works})
+        roll.record(picked, wanted=call)
     elif others and draw.random() < _CORRECTED_SHARE:
         roll.record(picked, corrected={others[0]: wanted})
     else:
-        roll.record(picked, {wanted: works})
+        roll.record(picked, call)
+
+
+def _duration_ms(tool: str, works: bool, draw: random.Random) -> float:
+    """How long a call may take: each tool has its own median, and a call that fails has waited."""
+    median_ms = 10 ** random.Random(tool).uniform(1.5, 3.0)
+    return median_ms * draw.lognormvariate(0.0, 0.5) * (1 if works else _WAITED)

@@ -4,6 +4,7 @@ import type { ComponentChildren } from 'preact'
 import { useEffect, useId, useRef } from 'preact/hooks'
 import type { Problem } from '../api'
 import { isPassing } from '../loading'
+import { linkTo } from '../route'
 import { t } from '../texts'
 
 interface Labelled {
@@ -70,6 +71,17 @@ export function Select({ label, value, onInput, options, class: name }: Input & 
       )}
     </Field>
   )
+}
+
+const JOINTS = /(?<=[_\-./:])|(?<=[a-z])(?=[A-Z])/
+
+/** A name of a tool, which lines break between its words: a phone is narrower than many names. */
+export function Name({ children }: { children: string }) {
+  return <>{children.split(JOINTS).map((part, place) => (place ? [<wbr key={place} />, part] : part))}</>
+}
+
+export function ToolLink({ name }: { name: string }) {
+  return <a class="name" href={linkTo('catalog', name)}><Name>{name}</Name></a>
 }
 
 export function Badge({ children, tone = 'plain' }: { children: ComponentChildren; tone?: 'plain' | 'good' | 'warning' | 'bad' }) {

@@ -11,3 +11,6 @@ export function useMedia(query: string): boolean {
   }, [query])
   return holds
 }
+
+/** Whether the window is as narrow as a phone: as the style sheet has it. */
+export const useIsPhone = () => useMedia('(max-width: 44rem)')

@@ -2,8 +2,8 @@
 
 import { useState } from 'preact/hooks'
 import type { Trial, TrialTool } from '../api'
-import { linkTo } from '../route'
 import { format, t } from '../texts'
+import { ToolLink } from './elements'
 import { Scroller } from './scroller'
 
 const FIRST = 15 // tools without a click
@@ -34,7 +34,7 @@ export function StageTable({ tools, stages }: { tools: TrialTool[]; stages: Tria
           <tbody>
             {shown.map((tool) => (
               <tr key={tool.name} class={tool.selected ? undefined : 'off'}>
-                <th scope="row"><a class="name" href={linkTo('catalog', tool.name)}>{tool.name}</a></th>
+                <th scope="row"><ToolLink name={tool.name} /></th>
                 {stages.map((_, place) => <Cell key={place} scores={tool.scores} place={place} best={best} />)}
               </tr>
             ))}

@@ -3,7 +3,7 @@
 import { elementScroll, observeElementOffset, observeElementRect, Virtualizer } from '@tanstack/virtual-core'
 import type { ComponentChildren } from 'preact'
 import { useLayoutEffect, useReducer, useRef, useState } from 'preact/hooks'
-import { useMedia } from './media'
+import { useIsPhone } from './media'
 import { useFade } from './scroller'
 
 export interface Column<T> {
@@ -37,7 +37,7 @@ const ROWS_AHEAD = 80 // of the end, where more are read: before one gets there
 export function Table<T>({ label, rows, columns, rowKey, total = null, hasMore = false, onEnd }: Properties<T>) {
   const box = useRef<HTMLDivElement>(null)
   useFade(box)
-  const isPhone = useMedia('(max-width: 44rem)')
+  const isPhone = useIsPhone()
   const shown = isPhone ? columns.filter((column) => !column.isExtra) : columns
   const [, redraw] = useReducer((n: number) => n + 1, 0)
   const options = {

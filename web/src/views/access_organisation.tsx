@@ -5,8 +5,7 @@ import { useActing } from '../acting'
 import { ask, registryPath } from '../api'
 import type { ViewProperties } from '../app'
 import { useLoaded } from '../loading'
-import { Badge, Failure, Notice, TextField } from '../parts/elements'
-import { linkTo } from '../route'
+import { Badge, Failure, Notice, TextField, ToolLink } from '../parts/elements'
 import { format, t } from '../texts'
 
 interface Pin {
@@ -122,7 +121,7 @@ function Pins({ org, mayEdit }: { org: string | undefined; mayEdit: boolean }) {
           <tbody>
             {found.map((pin) => (
               <tr key={pin.tool_id}>
-                <th scope="row"><a class="name" href={linkTo('catalog', pin.tool)}>{pin.tool}</a></th>
+                <th scope="row"><ToolLink name={pin.tool} /></th>
                 <td><Badge tone={pin.pinned ? 'good' : 'warning'}>{pin.pinned ? texts.pinned : texts.unpinned}</Badge></td>
                 {mayEdit && <td class="number"><button type="button" class="quiet" aria-label={texts.removePin(pin.tool)} onClick={() => void change('DELETE', pin.tool)}>{texts.remove}</button></td>}
               </tr>

@@ -8,8 +8,9 @@ import { useLoaded } from '../loading'
 import { Failure } from '../parts/elements'
 import { daysAgo, firstWhole } from '../periods'
 import { t } from '../texts'
+import { PluginCallsCard, ToolCallsCard } from './analytics_calls'
 import { Experiments } from './analytics_experiments'
-import { Arms, BrokenCard, Days, FailingPlugins } from './analytics_success'
+import { Arms, BrokenCard, Days } from './analytics_success'
 import { DriftCard, Heat, UnusedCard } from './analytics_usage'
 
 const MOST_ARMS = 100
@@ -49,13 +50,10 @@ export function Analytics({ org }: ViewProperties) {
       {experiments.value && <Experiments experiments={experiments.value.value.experiments} />}
       <div class="columns">
         {arms.value && <Arms arms={arms.value.value.arms} />}
-        {(plugins.value || unused.value) && (
-          <div class="pile">
-            {plugins.value && <FailingPlugins plugins={plugins.value.value.plugins} />}
-            {unused.value && <UnusedCard unused={unused.value.value} />}
-          </div>
-        )}
+        {unused.value && <UnusedCard unused={unused.value.value} />}
       </div>
+      {plugins.value && <PluginCallsCard plugins={plugins.value.value.plugins} />}
+      <ToolCallsCard org={org} since={since} days={days} />
       {heatmap.value && <Heat heatmap={heatmap.value.value} of={of} onChoose={setOf} />}
       {drift.value?.value.stored && <DriftCard drift={drift.value.value} />}
     </>

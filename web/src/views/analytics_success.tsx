@@ -1,12 +1,11 @@
-/** How well tools and plugins do: hit rate and calls over time, tools that broke, reliability, failures. */
+/** How well tools do: hit rate and calls over time, tools that broke, reliability. */
 
 import { useState } from 'preact/hooks'
-import type { Accuracy, Arm, PluginCalls } from '../api'
+import type { Accuracy, Arm } from '../api'
 import type { BrokenTools } from '../broken'
 import { Chart } from '../parts/chart'
-import { Badge, Empty } from '../parts/elements'
+import { Badge, Empty, ToolLink } from '../parts/elements'
 import { Scroller } from '../parts/scroller'
-import { linkTo } from '../route'
 import { format, t } from '../texts'
 
 const FIRST = 12 // tools without a click
@@ -54,7 +53,7 @@ export function BrokenCard({ broken, complete }: BrokenTools) {
             {broken.map((each) => (
               <tr key={`${each.org}/${each.tool}/${each.alarm}`}>
                 <th scope="row">
-                  <a class="name" href={linkTo('catalog', each.tool)}>{each.tool}</a>{each.org && <small> {each.org}</small>}
+                  <ToolLink name={each.tool} />{each.org && <small> {each.org}</small>}
                   <small class="line">{texts.failed(each.failures, each.reporters)} · {texts.workedBefore(format.share(each.worked))}</small>
                 </th>
                 <td class="number">{each.back ? <Badge tone="good">{texts.back(format.time(each.back))}</Badge> : <Badge tone="bad">{texts.since(format.time(each.alarm))}</Badge>}</td>
@@ -80,7 +79,7 @@ export function Arms({ arms }: { arms: Arm[] }) {
           <tbody>
             {(isWhole ? sorted : sorted.slice(0, FIRST)).map((arm) => (
               <tr key={`${arm.org}/${arm.tool}`}>
-                <th scope="row"><a class="name" href={linkTo('catalog', arm.tool)}>{arm.tool}</a>{arm.org && <small> {arm.org}</small>}</th>
+                <th scope="row"><ToolLink name={arm.tool} />{arm.org && <small> {arm.org}</small>}</th>
                 <td class="number">{format.count(arm.called)}</td>
                 <td class="bar"><Interval low={arm.low} value={arm.mean} high={arm.high} label={texts.interval(format.share(arm.low), format.share(arm.high))} /></td>
                 <td class="number">{format.share(arm.mean)}</td>
@@ -103,31 +102,5 @@ export function Interval({ low, value, high, label, from = 0, to = 1 }: { low: n
       <span class="range" style={{ left: at(low), width: `calc(${at(high)} - ${at(low)})` }} />
       <span class="value" style={{ left: at(value) }} />
     </span>
-  )
-}
-
-export function FailingPlugins({ plugins }: { plugins: PluginCalls[] }) {
-  const texts = t.analytics
-  return (
-    <section class="card" aria-label={texts.plugins}>
-      <div><h2>{texts.plugins}</h2><small>{texts.pluginsHint}</small></div>
-      {plugins.length === 0 ? <p>{texts.noPlugins}</p> : (
-        <Scroller label={texts.plugins}>
-          <table>
-            <thead><tr><th scope="col">{texts.plugin}</th><th scope="col" class="number">{texts.called}</th><th scope="col" class="number">{texts.failures}</th><th scope="col">{texts.failing}</th></tr></thead>
-            <tbody>
-              {plugins.map((each) => (
-                <tr key={`${each.org}/${each.plugin}`}>
-                  <th scope="row">{each.plugin}{each.org && <small> {each.org}</small>}</th>
-                  <td class="number">{format.count(each.calls)}</td>
-                  <td class="number">{format.count(each.failed)} <small>({format.share(each.calls ? each.failed / each.calls : null)})</small></td>
-                  <td>{each.failing.length === 0 ? format.count(null) : each.failing.map((tool) => <div key={tool.name}><a class="name" href={linkTo('catalog', tool.name)}>{tool.name}</a> <small>{format.count(tool.failed)} / {format.count(tool.calls)}</small></div>)}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </Scroller>
-      )}
-    </section>
   )
 }

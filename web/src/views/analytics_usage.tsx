@@ -2,9 +2,8 @@
 
 import { useState } from 'preact/hooks'
 import type { Drift, Heatmap, Unused } from '../api'
-import { Empty } from '../parts/elements'
+import { Empty, ToolLink } from '../parts/elements'
 import { Scroller } from '../parts/scroller'
-import { linkTo } from '../route'
 import { format, t } from '../texts'
 
 const FIRST = 12 // tools of the heatmap without a click
@@ -34,7 +33,7 @@ export function Heat({ heatmap, of, onChoose }: { heatmap: Heatmap; of: string; 
           <tbody>
             {(isWhole ? tools : tools.slice(0, FIRST)).map((tool, place) => (
               <tr key={tool}>
-                <th scope="row"><a class="name" href={linkTo('catalog', tool)}>{tool}</a></th>
+                <th scope="row"><ToolLink name={tool} /></th>
                 {pages.map((page, column) => {
                   const count = counts[place]![column]!
                   const share = Math.round((STRONGEST * count) / most)
@@ -65,13 +64,13 @@ export function UnusedCard({ unused }: { unused: Unused }) {
       {ignored.length > 0 && (
         <details open>
           <summary>{texts.neverCalled(ignored.length)}</summary>
-          <ul class="names">{ignored.map(({ org, name, shown }) => <li key={`${org}/${name}`}><a class="name" href={linkTo('catalog', name)}>{name}</a> <small>{texts.shown(shown)}</small></li>)}</ul>
+          <ul class="names">{ignored.map(({ org, name, shown }) => <li key={`${org}/${name}`}><ToolLink name={name} /> <small>{texts.shown(shown)}</small></li>)}</ul>
         </details>
       )}
       {unseen.length > 0 && (
         <details>
           <summary>{texts.neverSelected(unseen.length)}</summary>
-          <ul class="names">{unseen.map(({ org, name }) => <li key={`${org}/${name}`}><a class="name" href={linkTo('catalog', name)}>{name}</a></li>)}</ul>
+          <ul class="names">{unseen.map(({ org, name }) => <li key={`${org}/${name}`}><ToolLink name={name} /></li>)}</ul>
         </details>
       )}
     </section>
@@ -87,7 +86,7 @@ export function DriftCard({ drift }: { drift: Drift }) {
       {drift.tools.length > 0 && (
         <>
           <p>{texts.drifting(format.count(drift.tools.length), format.count(drift.checked))}</p>
-          <ul>{drift.tools.map((tool) => <li key={tool.name}><a class="name" href={linkTo('catalog', tool.name)}>{tool.name}</a></li>)}</ul>
+          <ul>{drift.tools.map((tool) => <li key={tool.name}><ToolLink name={tool.name} /></li>)}</ul>
         </>
       )}
     </section>

@@ -5,9 +5,8 @@ import { useActing } from '../acting'
 import { ask, Problem, registryPath, type Tool, type ToolPage } from '../api'
 import type { ViewProperties } from '../app'
 import { useLoaded } from '../loading'
-import { Badge, Empty, Failure, Notice, TextField } from '../parts/elements'
+import { Badge, Empty, Failure, Notice, TextField, ToolLink } from '../parts/elements'
 import { Difference } from '../parts/difference'
-import { linkTo } from '../route'
 import { format, t } from '../texts'
 
 const MOST = 500
@@ -68,7 +67,7 @@ export function Approval({ org, mayEdit }: ViewProperties) {
           <div class="row spread center">
             <div class="row center">
               {mayEdit && <input type="checkbox" aria-label={texts.choose(tool.name)} checked={chosen.has(tool.tool_id)} onChange={(event) => toggle(tool.tool_id, event.currentTarget.checked)} />}
-              <h2><a class="name" href={linkTo('catalog', tool.name)}>{tool.name}</a></h2>
+              <h2><ToolLink name={tool.name} /></h2>
               <Badge tone="warning">{tool.review === 'pending' ? texts.isNew : texts.isChanged}</Badge>
               {tool.org && <Badge>{tool.org}</Badge>}
             </div>

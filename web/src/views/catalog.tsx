@@ -6,9 +6,8 @@ import { ask, type Drift, namesOf, Problem, registryPath, told, type Tool, type 
 import type { ViewProperties } from '../app'
 import { isPassing, RETRY_MS, useLoaded } from '../loading'
 import { visible } from '../parts/difference'
-import { Badge, Empty, Failure, Notice, Select, TextField } from '../parts/elements'
+import { Badge, Empty, Failure, Notice, Select, TextField, ToolLink } from '../parts/elements'
 import { Table } from '../parts/table'
-import { linkTo } from '../route'
 import { format, t } from '../texts'
 
 const PART = 200
@@ -90,7 +89,7 @@ export function Catalog({ session, org, mayEdit }: ViewProperties) {
               title: <input type="checkbox" aria-label={texts.chooseAll} checked={picked.length === tools.length} onChange={(event) => setChosen(new Set(event.currentTarget.checked ? tools.map((tool) => tool.tool_id) : []))} />,
               cell: (tool: Tool) => <input type="checkbox" aria-label={t.approval.choose(tool.name)} checked={chosen.has(tool.tool_id)} onChange={(event) => toggle(tool.tool_id, event.currentTarget.checked)} />,
             }] : []),
-            { key: 'name', title: texts.name, width: '2fr', cell: (tool) => <a class="name" href={linkTo('catalog', tool.name)}>{tool.name}</a> },
+            { key: 'name', title: texts.name, width: '2fr', cell: (tool) => <ToolLink name={tool.name} /> },
             { key: 'description', title: texts.description, width: '4fr', isExtra: true, cell: (tool) => <span class="one-line">{visible(tool.description)}</span> },
             { key: 'toolkit', title: texts.toolkit, width: '1.8fr', isExtra: true, cell: (tool) => <span class="one-line" title={tool.toolkit}>{tool.toolkit}</span> },
             { key: 'status', title: texts.status, width: '1.4fr', cell: (tool) => <StatusBadges tool={tool} drift={drifting.get(`${tool.org}/${tool.name}`)} /> },

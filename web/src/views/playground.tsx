@@ -3,8 +3,8 @@
 import { useState } from 'preact/hooks'
 import { ask, Problem, registryPath, type Session, type Trial } from '../api'
 import type { ViewProperties } from '../app'
-import { Badge, Empty, Failure, Select, TextArea, TextField } from '../parts/elements'
-import { useMedia } from '../parts/media'
+import { Badge, Empty, Failure, Select, TextArea, TextField, ToolLink } from '../parts/elements'
+import { useIsPhone } from '../parts/media'
 import { format, t } from '../texts'
 import { PastSelections } from './past_selections'
 import { ChangeFields, NO_CHANGE, whatIfOf } from './playground_change'
@@ -28,7 +28,7 @@ export function Playground({ session, org }: ViewProperties) {
   const [runs, setRuns] = useState<Run[]>()
   const [problem, setProblem] = useState<Problem>()
   const [isBusy, setIsBusy] = useState(false)
-  const isPhone = useMedia('(max-width: 44rem)')
+  const isPhone = useIsPhone()
   const set = (name: keyof typeof START) => (value: string) => setForm({ ...form, [name]: value })
   const whatIf = isChanged ? whatIfOf(change) : undefined
   const texts = t.playground
@@ -131,7 +131,7 @@ function Changes({ from, to }: { from: Run; to: Run }) {
           <thead><tr><th scope="col">{texts.tool}</th><th scope="col" class="number">{from.title}</th><th scope="col" class="number">{to.title}</th><th scope="col" class="number">{texts.change}</th></tr></thead>
           <tbody>
             {moved.map(({ name, before, after }) => (
-              <tr key={name}><th scope="row" class="name">{name}</th><td class="number">{format.score(before)}</td><td class="number">{format.score(after)}</td><td class="number">{format.signed(after - before)}</td></tr>
+              <tr key={name}><th scope="row"><ToolLink name={name} /></th><td class="number">{format.score(before)}</td><td class="number">{format.score(after)}</td><td class="number">{format.signed(after - before)}</td></tr>
             ))}
           </tbody>
         </table>

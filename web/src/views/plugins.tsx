@@ -1,13 +1,16 @@
-/** Who registers tools: when last, what that changed, and how these tools do. */
+/** Who registers tools: what that changed, what callers say of these tools, and what is to review. */
 
-import { ask, registryPath } from '../api'
+import { useState } from 'preact/hooks'
+import { ask, type Duration, type PluginCalls, registryPath } from '../api'
 import type { ViewProperties } from '../app'
 import { useLoaded } from '../loading'
-import { Badge, Empty, Failure } from '../parts/elements'
-import { linkTo } from '../route'
+import { Badge, Empty, Failure, Select, ToolLink } from '../parts/elements'
+import { daysAgo } from '../periods'
 import { format, t } from '../texts'
 
 const ACTIONS = ['create', 'change', 'restore', 'delete'] as const
+const DAYS = '30' // in which durations count
+const MANY = 0.5 // of the calls of a day
 
 interface Plugin {
   org: string
@@ -20,49 +23,87 @@ interface Plugin {
   synced_at: string
   synced_by: string
   changes: ({ at: string } & Record<(typeof ACTIONS)[number], string[]>) | null
-  shown: number
   called: number
-  succeeded: number
+  last_day: { calls: number; failed: number }
+  last_call: string | null
+  last_failure: string | null
+  left_out: { tool: string; since: string }[] | null
 }
 
+type Orders = Record<string, (plugin: Plugin, took: Duration) => number>
+
+// The highest first; the service answers by name.
+const ORDERS: Orders = {
+  name: () => 0,
+  failed: (plugin) => plugin.last_day.failed,
+  slow: (_, took) => took.p95 ?? -1,
+  called: (plugin) => plugin.last_day.calls,
+  changed: (plugin) => Date.parse(plugin.synced_at),
+}
+const UNTIMED: Duration = { mean: null, p95: null }
+
 export function Plugins({ org }: ViewProperties) {
-  const plugins = useLoaded((signal) => ask<{ plugins: Plugin[] }>('GET', registryPath('/plugins', { org }), { signal }), [org])
+  const plugins = useLoaded((signal) => ask<{ plugins: Plugin[]; complete: boolean }>('GET', registryPath('/plugins', { org }), { signal }), [org])
+  const calls = useLoaded((signal) => ask<{ plugins: PluginCalls[] }>('GET', registryPath('/plugins/calls', { org, since: daysAgo(DAYS).toISOString() }), { signal }), [org])
+  const [by, setBy] = useState('name')
   const texts = t.plugins
-  const found = plugins.value?.value.plugins
+  const took = new Map(calls.value?.value.plugins.map((each) => [`${each.org}/${each.plugin}`, each.duration_ms]))
+  const tookOf = (plugin: Plugin) => took.get(`${plugin.org}/${plugin.name}`) ?? UNTIMED
+  const order = ORDERS[by]!
+  const found = plugins.value && [...plugins.value.value.plugins].sort((a, b) => order(b, tookOf(b)) - order(a, tookOf(a)))
   return (
     <>
-      <div class="title"><div><h1>{texts.title}</h1><p>{texts.explanation}</p></div></div>
+      <div class="title">
+        <div><h1>{texts.title}</h1><p>{texts.explanation} <code>{texts.upCommand}</code></p></div>
+        {found && found.length > 1 && <Select label={texts.orderBy} value={by} onInput={setBy} options={Object.entries(texts.orders)} />}
+      </div>
       {plugins.problem && <Failure problem={plugins.problem} onRetry={plugins.reload} />}
       {!found && !plugins.problem && <p role="status">{t.loading}</p>}
+      {plugins.value && !plugins.value.value.complete && <p role="status"><small>{t.analytics.stillReading}</small></p>}
       {found?.length === 0 && <div class="card"><Empty title={texts.none}><p>{texts.noneHint}</p><pre tabIndex={0}>{texts.command}</pre></Empty></div>}
-      {found && found.length > 0 && <div class="columns">{found.map((plugin) => <PluginCard key={`${plugin.org}/${plugin.name}`} plugin={plugin} />)}</div>}
+      {found && found.length > 0 && <div class="columns">{found.map((plugin) => <PluginCard key={`${plugin.org}/${plugin.name}`} plugin={plugin} took={tookOf(plugin)} />)}</div>}
     </>
   )
 }
 
-function PluginCard({ plugin }: { plugin: Plugin }) {
+/** What callers saw of it in the last day: whether it is up, only its gateway knows. */
+function Verdict({ plugin: { left_out, last_day } }: { plugin: Plugin }) {
   const texts = t.plugins
-  const { changes } = plugin
+  const [first] = left_out ?? []
+  if (first) return <Badge tone="bad">{texts.leftOut(left_out!.length, format.time(first.since))}</Badge>
+  if (last_day.calls === 0) return <Badge>{texts.notCalled}</Badge>
+  if (last_day.failed === 0) return <Badge tone="good">{texts.works}</Badge>
+  return <Badge tone="warning">{last_day.failed > MANY * last_day.calls ? texts.mostFail : texts.someFail}</Badge>
+}
+
+function PluginCard({ plugin, took }: { plugin: Plugin; took: Duration }) {
+  const texts = t.plugins
+  const { changes, last_day } = plugin
   const states: [(count: number) => string, number, 'warning' | 'plain'][] = [[texts.waiting, plugin.waiting, 'warning'], [texts.flagged, plugin.flagged, 'warning'], [texts.inactive, plugin.inactive, 'plain']]
   const figures: [string, string, string][] = [
     [texts.tools, format.count(plugin.tools), ''],
-    [texts.shown, format.compact(plugin.shown), ''],
-    [texts.called, format.compact(plugin.called), ''],
-    [texts.errors, plugin.called ? format.share(1 - plugin.succeeded / plugin.called) : format.share(null), plugin.called ? texts.ofCalls(plugin.called - plugin.succeeded, plugin.called) : ''],
+    [texts.callsOfDay, format.compact(last_day.calls), texts.inAll(plugin.called)],
+    [texts.failedOfDay, last_day.calls ? format.share(last_day.failed / last_day.calls) : format.share(null), last_day.calls ? texts.ofCalls(last_day.failed, last_day.calls) : ''],
+    [texts.duration, format.milliseconds(took.p95), took.p95 === null ? texts.notTimed : texts.meanOf(format.milliseconds(took.mean))],
   ]
   const moved = changes ? ACTIONS.filter((action) => changes[action].length > 0) : []
   return (
     <section class="card" aria-label={plugin.name}>
       <div class="row spread center">
         <h2>{plugin.name} <small>{plugin.plugin_version}{plugin.org && ` · ${plugin.org}`}</small></h2>
-        <span class="row">
+        <span class="row badges">
+          <Verdict plugin={plugin} />
           {states.filter(([, count]) => count > 0).map(([text, count, tone]) => <Badge key={text(count)} tone={tone}>{text(count)}</Badge>)}
-          {states.every(([, count]) => count === 0) && <Badge tone="good">{texts.well}</Badge>}
         </span>
       </div>
-      <small>{texts.syncedAt(format.time(plugin.synced_at), plugin.synced_by)}</small>
       <dl class="figures">
         {figures.map(([label, value, hint]) => <div key={label} class="figure"><dt>{label}</dt><dd><span class="value">{value}</span>{hint && <small>{hint}</small>}</dd></div>)}
+      </dl>
+      <dl class="facts">
+        <dt>{texts.lastCall}</dt><dd>{plugin.last_call ? format.hourOrDay(plugin.last_call) : texts.never}</dd>
+        <dt>{texts.lastFailure}</dt><dd>{plugin.last_failure ? format.hourOrDay(plugin.last_failure) : texts.never}</dd>
+        {plugin.left_out && plugin.left_out.length > 0 && <><dt>{texts.leftOutNow}</dt><dd>{plugin.left_out.map((each) => <div key={each.tool}><ToolLink name={each.tool} /> <small>{t.analytics.since(format.time(each.since))}</small></div>)}</dd></>}
+        <dt>{texts.synced}</dt><dd>{texts.syncedAt(format.time(plugin.synced_at), plugin.synced_by)}</dd>
       </dl>
       {changes && moved.length > 0 && (
         <details>
@@ -70,7 +111,7 @@ function PluginCard({ plugin }: { plugin: Plugin }) {
           {moved.map((action) => (
             <div key={action} class="stack">
               <h3>{texts.actions[action]}</h3>
-              <ul class="names">{changes[action].map((name) => <li key={name}>{action === 'delete' ? <span class="name">{name}</span> : <a class="name" href={linkTo('catalog', name)}>{name}</a>}</li>)}</ul>
+              <ul class="names">{changes[action].map((name) => <li key={name}>{action === 'delete' ? <span class="name">{name}</span> : <ToolLink name={name} />}</li>)}</ul>
             </div>
           ))}
         </details>

@@ -1,11 +1,12 @@
 /** A selection: its tools with reasons and scores, and the stages that decided. */
 
+import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
 import type { Trial, TrialTool } from '../api'
-import { Badge, Empty, Notice } from '../parts/elements'
+import { Badge, Empty, Name, Notice, ToolLink } from '../parts/elements'
+import { useIsPhone } from '../parts/media'
 import { StageTable } from '../parts/stages'
 import { Table } from '../parts/table'
-import { linkTo } from '../route'
 import { format, t } from '../texts'
 
 type Shown = 'selected' | 'leftOut' | 'all'
@@ -29,6 +30,7 @@ export function Result({ profile, title = profile, names, tools, stages, confide
   const texts = t.playground
   const [shown, setShown] = useState<Shown>('selected')
   const [part, setPart] = useState('')
+  const isPhone = useIsPhone()
   const counts = { selected: names.length, leftOut: tools.length - names.length, all: tools.length }
   const rows = tools.filter(
     (tool) => (shown === 'all' || tool.selected === (shown === 'selected')) && tool.name.toLowerCase().includes(part.toLowerCase()),
@@ -57,8 +59,8 @@ export function Result({ profile, title = profile, names, tools, stages, confide
         <Table
           label={texts[shown]} rows={rows} rowKey={(tool) => tool.name}
           columns={[
-            { key: 'name', title: texts.tool, width: '3fr', cell: (tool) => <ToolName tool={tool} isOnlyHere={tool.selected && !!elsewhere && !elsewhere.has(tool.name)} /> },
-            { key: 'why', title: texts.why, width: '2fr', cell: (tool) => <ul class="reasons">{tool.reasons.map((reason) => <li key={reason}>{reason}</li>)}</ul> },
+            { key: 'name', title: isPhone ? texts.toolAndWhy : texts.tool, width: '3fr', cell: (tool) => <ToolName tool={tool} isOnlyHere={tool.selected && !!elsewhere && !elsewhere.has(tool.name)}>{isPhone && <Reasons reasons={tool.reasons} />}</ToolName> },
+            { key: 'why', title: texts.why, width: '2fr', isExtra: true, cell: (tool) => <Reasons reasons={tool.reasons} /> },
             { key: 'score', title: texts.score, width: 'clamp(3.25rem, 12vw, 7rem)', isNumber: true, cell: (tool) => <Score score={tool.score} best={best} /> },
           ]}
         />
@@ -71,11 +73,15 @@ export function Result({ profile, title = profile, names, tools, stages, confide
   )
 }
 
-function ToolName({ tool, isOnlyHere }: { tool: TrialTool; isOnlyHere: boolean }) {
+const Reasons = ({ reasons }: { reasons: string[] }) => <ul class="reasons">{reasons.map((reason) => <li key={reason}>{reason}</li>)}</ul>
+
+/** children: what stands below it. */
+function ToolName({ tool, isOnlyHere, children }: { tool: TrialTool; isOnlyHere: boolean; children: ComponentChildren }) {
   return (
     <span class="stack">
-      <span><a class="name" href={linkTo('catalog', tool.name)}>{tool.name}</a> {isOnlyHere && <Badge tone="warning">{t.playground.onlyHere}</Badge>}</span>
-      {tool.toolkit && <small>{tool.toolkit}</small>}
+      <span><ToolLink name={tool.name} /> {isOnlyHere && <Badge tone="warning">{t.playground.onlyHere}</Badge>}</span>
+      {tool.toolkit && <small><Name>{tool.toolkit}</Name></small>}
+      {children}
     </span>
   )
 }

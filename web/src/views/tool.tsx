@@ -95,14 +95,14 @@ function Schema({ parameters }: { parameters: Record<string, unknown> | null }) 
       <h2>{texts.schema}</h2>
       {properties.length === 0 ? <p>{texts.noSchema}</p> : (
         <Scroller label={texts.schema}>
-          <table>
+          <table class="cards">
             <thead><tr>{[texts.parameter, texts.type, texts.required, texts.meaning].map((title) => <th key={title} scope="col">{title}</th>)}</tr></thead>
             <tbody>
               {properties.map(([name, property]) => (
                 <tr key={name}>
-                  <td class="name">{visible(name)}</td>
+                  <th scope="row" class="name">{visible(name)}</th>
                   <td>{[property.type ?? ''].flat().join(' | ')}</td>
-                  <td>{required.has(name) ? t.yes : t.no}</td>
+                  <td data-label={texts.required}>{required.has(name) ? t.yes : t.no}</td>
                   <td>{visible(property.description ?? '')}{property.enum && <small> {visible(property.enum.map(String).join(', '))}</small>}</td>
                 </tr>
               ))}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from collections.abc import Iterable
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -11,7 +12,10 @@ from pydantic.alias_generators import to_camel
 
 from toolroll.errors import Denied
 from toolroll.formats.sources.dicts import read_tools
+from toolroll.registry.analytics.break_watch import BreakWatch
 from toolroll.registry.analytics.plugin_calls import plugin_calls
+from toolroll.registry.analytics.tools import Break
+from toolroll.registry.analytics.window import Window
 from toolroll.registry.content import route_to
 from toolroll.registry.plugins import plugins
 from toolroll.registry.store.unreadable_rows import UnreadableRows
@@ -85,8 +89,8 @@ class SyncBody(_PluginBody):
         )
 
 
-def plugin_router(access: RegistryAccess) -> APIRouter:
-    """`/plugins` and `/plugins/sync`."""
+def plugin_router(access: RegistryAccess, breaks: BreakWatch | None = None) -> APIRouter:
+    """`/plugins` and `/plugins/sync`. breaks: knows which tools broke; without it, plugins do not say."""
     router = APIRouter(tags=["plugins"], route_class=ProblemRoute, prefix="/plugins")
 
     @router.post("/sync")
@@ -114,13 +118,26 @@ def plugin_router(access: RegistryAccess) -> APIRouter:
 
     @router.get("")
     def list_plugins(request: Request, org: str | None = None) -> dict[str, Any]:
-        """The plugins: their last sync and what it changed, tools to review, calls and successes.
+        """The plugins: their last change and what it was, tools to review, calls and failures.
 
-        Without `org`, a caller of any organisation gets those of all.
+        `synced_at` is the last sync that changed something: others write nothing. `last_day` counts calls of
+        the last 24 hours; `last_call` and `last_failure` are the beginning of that hour, or of that day if it
+        is longer ago. `left_out` has the tools that stopped working and since when; null if nobody knows.
+        `complete` is false while the service still reads outcomes. Without `org`, a caller of any
+        organisation gets the plugins of all.
         """
-        owner, unreadable = access.window(request, org).org, UnreadableRows()
-        found = plugins(access.database, owner, unreadable)
-        return {"plugins": [record.to_dict() for record in found], "unreadable": [*unreadable]}
+        month = access.window(request, org, datetime.now(timezone.utc) - timedelta(days=30))
+        unreadable, is_complete = UnreadableRows(), True
+        broken: Iterable[Break] | None = None
+        if breaks is not None:
+            every = Window(None, month.since) if month.org == "" else month  # all call the platform's tools
+            broken, is_complete = breaks.broken(every, unreadable)
+        found = plugins(access.database, month.org, unreadable, breaks=broken)
+        return {
+            "plugins": [record.to_dict() for record in found],
+            "complete": is_complete,
+            "unreadable": [*unreadable],
+        }
 
     @router.get("/calls")
     def list_plugin_calls(

@@ -50,7 +50,7 @@ def registry_router(
         embedding_router(access, embedder),
         trial_router(roll, access),
         past_selection_router(access, embedder),
-        plugin_router(access),
+        plugin_router(access, breaks),
     ):
         router.include_router(part)
     return router

@@ -72,6 +72,10 @@ def postgresql_database(new_database_url: Callable[[str], str]) -> Iterator[Data
 def test_each_table_is_of_one_of_the_two_kinds() -> None:
     assert set(tables.metadata.tables) == DISTRIBUTED | REFERENCE
     assert not DISTRIBUTED & REFERENCE
+    page = (Path(__file__).parents[2] / "docs" / "scale.md").read_text("utf-8")
+    for function, names in (("distributed", DISTRIBUTED), ("reference", REFERENCE)):
+        listed = re.search(rf"create_{function}_table\(.*?ARRAY\[(.*?)\]", page, re.DOTALL)
+        assert listed is not None and set(re.findall(r"'(\w+)'", listed[1])) == names
 
 
 @pytest.mark.db

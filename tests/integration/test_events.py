@@ -26,6 +26,7 @@ from toolroll.learning.exposure import Exposure
 from toolroll.learning.outcomes import Entry, Report
 from toolroll.registry.events import batch_writer
 from toolroll.registry.events import writer as module
+from toolroll.registry.events.batch_writer import WrittenBatch
 from toolroll.registry.events.details import pack_early, packed_event, tools_of
 from toolroll.registry.events.event_row import SelectionOrigin, event_row, seed_of
 from toolroll.registry.events.ingest import ingest
@@ -34,7 +35,7 @@ from toolroll.registry.events.logged_tools import LoggedTool, LoggedToolReader, 
 from toolroll.registry.events.maintenance import delete_old_events, prune, rebuild
 from toolroll.registry.events.receipts import message_secret, rotate, signer_of
 from toolroll.registry.events.rows import MOST_STEPS, Messages, ReceivedReport
-from toolroll.registry.events.writer import EventWriter
+from toolroll.registry.events.writer import WRITE_EVERY_S, EventWriter
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
 from toolroll.selection.selection import Selection
@@ -846,3 +847,19 @@ def test_numbers_of_tools_are_read_again_after_a_backup_was_restored(database: D
         reader = LoggedToolReader(connection)
         reader.read([again[one]])
         assert reader[again[one]] == one
+
+
+def test_a_writer_that_waits_for_others_writes_less_often(
+    recorder: EventWriter, roll: Toolroll, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, changed = recorder._batches.write, {"waited_s": 0.0}
+
+    def contended(*arguments: object) -> WrittenBatch:
+        return real(*arguments)._replace(**changed)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(recorder._batches, "write", contended)
+    for waited_s, pause_s in ((0.05, 0.5), (0.001, WRITE_EVERY_S), (10.0, 30.0)):
+        changed["waited_s"] = waited_s
+        recorder.note(roll.select("What is the weather in Oslo?", k=2))
+        assert recorder.flush(20)  # which waits for no pause
+        assert recorder._writer.batch_s == pytest.approx(pause_s)

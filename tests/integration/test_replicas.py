@@ -21,3 +21,4 @@ def test_replicas_lose_nothing_count_nothing_twice_and_show_nothing_denied(tmp_p
     assert {name: found[name] for name in MUST_BE_ZERO} == dict.fromkeys(MUST_BE_ZERO, 0), found
     assert found["outcomes acknowledged"] > 20
     assert found["notifications for a change"] == 1
+    assert found["reads of a change by each"] == 1

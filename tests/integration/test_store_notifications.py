@@ -15,8 +15,13 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
+from tests.integration.outcomes import NOW, exposure
+from toolroll.learning.outcomes import Report
+from toolroll.registry.events.ingest import ingest
+from toolroll.registry.events.maintenance import OutcomeFilter, forget
+from toolroll.registry.events.rows import ReceivedReport
 from toolroll.registry.store.database import Database
-from toolroll.registry.store.notifications import Signals
+from toolroll.registry.store.notifications import Heard, Signals
 
 WRITER = """
 import sys
@@ -239,3 +244,20 @@ def test_a_network_that_swallows_everything_costs_no_more_than_the_timeout(
     heard.close()
     database.close()
     writer.close()
+
+
+@pytest.mark.db
+def test_outcomes_wake_nobody_unless_some_are_taken_back(new_database_url: Callable[[str], str]) -> None:
+    url = new_database_url("postgresql")
+    database = Database.open(url, create=False, migrate=False)
+    heard = Signals(database)
+    assert heard.wait(10) is Heard.ANYTHING
+    report = ReceivedReport(exposure("e1", "alpha"), Report("e1", ()), NOW)
+    assert ingest(database, [], [report]).outcomes == 1
+    assert not heard.wait(0.5)
+    write(database)
+    assert heard.wait(5) is Heard.REGISTRY
+    assert forget(database, "acme", OutcomeFilter(event_id="e1"), actor="ann") == 1
+    assert heard.wait(5) is Heard.OUTCOMES
+    heard.close()
+    database.close()

@@ -122,10 +122,9 @@ class Replica:
             raise RuntimeError(f"replica {self.role.number}: {found}") from found
         return found
 
-    def end(self) -> Tally:
-        """Ends it as a process ends that is asked to: what it has recorded is written before."""
-        self.tell("end")
-        tally: Tally = self.answer()
+    def ended(self) -> Tally:
+        """Waits for the end of one that was told to end: what it has recorded is written before."""
+        tally: Tally = self.answer(180)
         self._process.join(30)
         return tally
 
@@ -309,6 +308,11 @@ class _Running:
         assert self._published is not None
         assert self._published.select(MESSAGE, k=5).names
         return str(self._published.health()["catalog_revision"])
+
+    def take_over(self, limit_s: float) -> bool:
+        """Whether nothing is left of the journals of earlier processes, within the limit."""
+        journal = self._role.folder / f"{self._role.number}" / "journal"
+        return self._when(lambda: not any(journal.glob("*.alive")), limit_s, every_s=0.1) is not None
 
     def cost(self) -> tuple[float, int]:
         """Processor time of the process since it is open, in seconds, and its threads."""

@@ -18,6 +18,7 @@ from tests.integration.conftest import own_server, server_root
 _EACH = 8  # connections of a replica
 _COUNTS = """SELECT coalesce(sum(calls), 0),
         coalesce(sum(calls) FILTER (WHERE query ILIKE 'BEGIN%READ ONLY%'), 0),
+        coalesce(sum(calls) FILTER (WHERE query ILIKE '%FROM changes%changes.revision > %'), 0),
         coalesce(sum(calls) FILTER (WHERE query ILIKE 'BEGIN%' AND query NOT ILIKE '%READ ONLY%'), 0),
         coalesce(sum(calls) FILTER (WHERE query ILIKE '%pg_notify%'), 0)
     FROM pg_stat_statements WHERE query NOT ILIKE '%pg_stat_statements%'"""
@@ -30,12 +31,14 @@ class Counts:
     Attributes:
         statements: all of them, also those that begin and end transactions.
         reads: transactions that read.
+        reads_of_changes: those that read what has changed in the registry.
         writes: transactions that write.
         notifications: statements that send one.
     """
 
     statements: int
     reads: int
+    reads_of_changes: int
     writes: int
     notifications: int
 
@@ -43,6 +46,7 @@ class Counts:
         return Counts(
             self.statements - other.statements,
             self.reads - other.reads,
+            self.reads_of_changes - other.reads_of_changes,
             self.writes - other.writes,
             self.notifications - other.notifications,
         )
@@ -89,7 +93,7 @@ class Server:
     def counts(self) -> Counts:
         """What it has done so far."""
         with self.connected() as connection:
-            return Counts(*map(int, connection.execute(_COUNTS).fetchone() or (0, 0, 0, 0)))
+            return Counts(*map(int, connection.execute(_COUNTS).fetchone() or (0,) * 5))
 
     def connections(self) -> int:
         """How many clients are connected, without this one."""

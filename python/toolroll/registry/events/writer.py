@@ -65,7 +65,7 @@ DELIVERED_WITHIN_S = 0.05  # a delivery later than this is not in the event
 WRITE_EVERY_S = 0.2  # larger batches cost less
 # Where many processes write outcomes of one organisation, each one pauses for so many times as long as it has
 # waited for the others, so that few wait at the same time and the batches are larger.
-_PAUSES, _LONGEST_PAUSE_S = 10, 5.0
+_PAUSES, _LONGEST_PAUSE_S = 10, 30.0
 # Of its queue an event loop makes an eighth in one go, so that no request waits long; half of a long one.
 _PART, _LARGE_PART = 8, 2
 # How full the queue or the list of rows is, and the share of events that are logged up to there.
@@ -460,6 +460,8 @@ class EventWriter:
                     row = event_row(selection, exposure, origin, messages, has_odds=in_time, share=share)
                     self._rows.append(to_bytes(row))
                     self._writer.wake()
+                    if len(self._rows) == self._batches.most_events:
+                        self._writer.hurry()  # no pause makes a full batch larger
                 else:
                     self._drop("the store has taken none for a while")
             except Exception as error:  # one selection must not hold up the next ones
@@ -564,7 +566,7 @@ class EventWriter:
         self.counts.repeated += done.repeated
         for why in done.dropped:
             self._drop(why)
-        self._pause_s = min((self._pause_s + _PAUSES * done.waited_s) / 2, _LONGEST_PAUSE_S)
+        self._pause_s = min(_PAUSES * done.waited_s, _LONGEST_PAUSE_S)
         self._writer.batch_s = max(WRITE_EVERY_S, self._pause_s)
         for record, refusal in done.refused:
             self._refuse(record, refusal)

@@ -187,6 +187,17 @@ def test_without_an_interpreter_to_start_the_option_is_refused(monkeypatch: pyte
         BatchWriterProcess("sqlite:///t.db", LIFETIME_S)
 
 
+def test_an_interpreter_that_cannot_be_started_is_said_and_tried_again(
+    database: Database, process: BatchWriterProcess, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(sys, "executable", str(tmp_path / "none"))
+        process.start()  # is no error: selections go on
+        with pytest.raises(StoreUnavailable, match="cannot be started"):
+            process.write([], [record(0)], None)
+    assert process.write([], [record(0)], None).outcomes == 1
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="no signals there")
 def test_it_ends_with_a_process_that_is_killed(database: Database, database_url: str) -> None:
     program = (

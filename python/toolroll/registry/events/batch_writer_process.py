@@ -67,7 +67,7 @@ class BatchWriterProcess:
         try:
             _send(_input_of(process), (list(events), list(records), now))
             answer, lines = _receive(_output_of(process))
-        except (EOFError, OSError) as error:
+        except (EOFError, OSError, ValueError) as error:  # ValueError: it was closed meanwhile
             self._end(process)
             raise StoreUnavailable(
                 f"the process that writes events has ended ({process.poll()}); the next batch starts another"
@@ -108,20 +108,23 @@ class BatchWriterProcess:
     def _started(self) -> subprocess.Popen[bytes]:
         if self._is_closed:
             raise StoreUnavailable("the process that writes events is closed")
-        if self._process is None:
-            try:
-                self._process = subprocess.Popen(
-                    [sys.executable, *_COMMAND, json.dumps(sys.path)],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    bufsize=0,
-                )
-                _send(_input_of(self._process), (self._url, self._window_s))
-            except OSError as error:
-                raise StoreUnavailable(
-                    f"the process that writes events cannot be started: {error}"
-                ) from error
-        return self._process
+        if self._process is not None:
+            return self._process
+        process = None
+        try:
+            process = subprocess.Popen(
+                [sys.executable, *_COMMAND, json.dumps(sys.path)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                bufsize=0,
+            )
+            _send(_input_of(process), (self._url, self._window_s))
+        except OSError as error:
+            if process is not None:
+                self._end(process)
+            raise StoreUnavailable(f"the process that writes events cannot be started: {error}") from error
+        self._process = process
+        return process
 
     def _end(self, process: subprocess.Popen[bytes]) -> None:
         self._process = None

@@ -6,7 +6,8 @@ An event loop that selects makes rows of its selections between its other work. 
 the journal, from where it gets to the store even if the process is killed or the database is away for a
 while. Two threads do the rest. One makes rows of all other selections and syncs the journal to the disk; it
 asks the database for the key of message digests, once, and for nothing else. The other writes both to the
-store, tries again until that succeeds, and takes over the journals of processes that have ended.
+store, or has another process do so, tries again until that succeeds, and takes over the journals of processes
+that have ended.
 """
 
 from __future__ import annotations

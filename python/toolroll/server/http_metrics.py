@@ -59,6 +59,8 @@ def org_refusals_in(registry: CollectorRegistry) -> Callable[[str], None]:
         ["limit"],
         registry=registry,
     )
+    for limit in ("rate", "slots", "share"):
+        counter.labels(limit)  # so that it is there before the first refusal
     return lambda limit: counter.labels(limit).inc()
 
 

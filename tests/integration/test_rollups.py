@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from tests.integration.logged import event
+from tests.integration.logged import event, write_events
 from tests.integration.outcomes import exposure, said
 from toolroll.learning.experiment_counts import ANSWERED, ExperimentCounts, UnitRow
 from toolroll.learning.experiments import Experiment
@@ -26,7 +26,7 @@ from toolroll.registry.analytics.usage import heatmap, hits
 from toolroll.registry.analytics.window import Window
 from toolroll.registry.events import rollups
 from toolroll.registry.events.ingest import ingest
-from toolroll.registry.events.maintenance import prune, rebuild
+from toolroll.registry.events.maintenance import events_without_sums, prune, rebuild
 from toolroll.registry.events.rows import ReceivedReport
 from toolroll.registry.registry import Registry
 from toolroll.registry.store import tables
@@ -252,6 +252,20 @@ def test_plugins_and_tools_of_an_organisation_are_told_by_sums(database: Databas
     assert found.calls == round(sum(number for _, number in calls))
     assert found.failed == round(sum(number for kind, number in calls if kind == "failed"))
     assert unused(database, Window("acme"))["events"] == round(sum(map(weight, rows)))
+
+
+def test_events_of_a_process_that_adds_no_sums_are_counted_until_they_are_added(database: Database) -> None:
+    now = datetime.now(timezone.utc)
+    ages = (timedelta(hours=2), timedelta(days=2), timedelta(days=30))
+    write_events(database, *(event(at=now - age) for age in ages))
+    with database.recording() as connection:
+        connection.execute(sa.insert(tables.learning_state), {"org": "acme", "seq": 0, "epoch": 0})
+    with database.reading() as connection:
+        assert rollups.missing(connection, now) == 0
+    write_events(database, *(event(at=now - age) for age in ages), is_added=False)
+    assert events_without_sums(database) == 2  # of the last week
+    rebuild(database)
+    assert events_without_sums(database) == 0
 
 
 @pytest.mark.parametrize("seed", [12, 13])

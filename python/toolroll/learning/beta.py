@@ -25,9 +25,7 @@ def interval(share: float, alpha: npt.ArrayLike, beta: npt.ArrayLike) -> tuple[F
     a, b = (np.atleast_1d(np.asarray(shape, np.float64)) for shape in (alpha, beta))
     outside = (1 - share) / 2
     shares = np.repeat((outside, 1 - outside), len(a))
-    ends = quantile(
-        shares, np.tile(a, 2), np.tile(b, 2)
-    )  # at once: a step costs as much for a few as for all
+    ends = quantile(shares, np.tile(a, 2), np.tile(b, 2))  # at once: most of a step is overhead
     return ends[: len(a)], ends[len(a) :]
 
 

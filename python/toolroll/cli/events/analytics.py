@@ -220,7 +220,7 @@ def arms(options: WindowOptions, level: str, tool: str | None, limit: int) -> No
 @option("--limit", "Most lines.", type=POSITIVE, default=100)
 @window_options(since="7d")
 def tools(options: WindowOptions, by: Any, limit: int) -> None:
-    """List how often calls of each tool failed, and how long they took."""
+    """List failures and durations of calls by tool."""
     with options.report() as (database, unreadable):
         from toolroll.registry.analytics.tool_calls import tool_calls
 
@@ -231,7 +231,7 @@ def tools(options: WindowOptions, by: Any, limit: int) -> None:
 @analytics.command("plugins", example="toolroll events analytics plugins --since 24h")
 @window_options(since="7d")
 def plugins(options: WindowOptions) -> None:
-    """List each plugin's failed calls, and how long calls took.
+    """List failures and durations of calls by plugin.
 
     The plugins with the most failures come first.
     """

@@ -19,7 +19,7 @@ from toolroll.registry.events.fold import DamagedOutcome, outcomes_of
 from toolroll.registry.events.ingest import lock
 from toolroll.registry.store import bulk_insert, partitions, tables
 from toolroll.registry.store.database import CHANNEL, OUTCOMES, Database, words
-from toolroll.registry.store.errors import DamagedRow
+from toolroll.registry.store.errors import DamagedRow, is_damage
 from toolroll.registry.store.revision import revision_in
 from toolroll.registry.store.row_reader import Row, read_rows
 from toolroll.registry.store.unreadable_rows import UnreadableRows
@@ -233,6 +233,17 @@ def prune(
         delete_old_rollups(database, now - timedelta(seconds=rollups_s), org)
     delete_old_counts(database, now)
     return gone
+
+
+def events_without_sums(database: Database) -> int | None:
+    """How many events of the last week are not in the sums; None if something that says so is damaged."""
+    with database.reading() as connection:
+        try:
+            return rollups.missing(connection, datetime.now(timezone.utc))
+        except Exception as error:
+            if not is_damage(error):
+                raise
+            return None
 
 
 def delete_old_events(database: Database, before: datetime, most: int, org: str | None = None) -> int:

@@ -383,6 +383,23 @@ def unit_kinds(connection: sa.Connection, names: Collection[str] | None = None) 
     }
 
 
+def missing(connection: sa.Connection, now: datetime) -> int:
+    """How many events of the last week, up to this hour, are not in the sums; `rebuild` adds them.
+
+    A process of a version without sums writes such events, as long as it runs beside newer ones.
+    """
+    begin = first_whole_day(now - timedelta(days=7))
+    mine = sa.select(sa.func.max(tables.learning_state.c.events_since)).scalar_subquery()
+    for deleted in connection.execute(sa.select(tables.registry_state.c.events_since, mine)).one():
+        begin = begin if deleted is None else max(begin, deleted)
+    counted = tables.selection_rollups
+    logged = sa.select(sa.func.sum(counted.c.logged)).where(
+        counted.c.hours == HOUR, counted.c.at >= begin, counted.c.at < hour_of(now)
+    )
+    there = sa.select(sa.func.count()).where(_events.c.at >= begin, _events.c.at < hour_of(now))
+    return int(connection.scalar(there) or 0) - int(connection.scalar(logged) or 0)
+
+
 # Deleted events.
 
 

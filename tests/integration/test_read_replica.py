@@ -16,6 +16,7 @@ from tests.integration.commands import Typed
 from tests.integration.outcomes import eventually
 from tests.integration.served import Served, served
 from tests.integration.standby import Cluster, primary_and_standby
+from tests.ports import free_port
 from toolroll import Context, Registry, Tool, Toolroll
 from toolroll.errors import InvalidInput, StoreUnavailable
 from toolroll.registry.store.read_replica import ReadReplica
@@ -178,3 +179,14 @@ def test_a_read_replica_must_be_a_postgresql_beside_a_postgresql(
         assert registry.reports is registry.database and registry.read_replica is None
     found = Typed(url, capsys)("events", "analytics", "metrics", "--read-replica", url, status=1)
     assert "read_replica: is" in found.err
+
+
+@pytest.mark.parametrize("setting", ["READ_REPLICA", "LISTEN_URL"])
+def test_the_service_refuses_an_address_that_its_registry_cannot_have(
+    setting: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"sqlite:///{tmp_path / 'tools.db'}"
+    Registry.open(url).close()
+    monkeypatch.setenv(f"TOOLROLL_SERVER_{setting}", "postgresql://ann:hunter2@127.0.0.1:1/tools")
+    found = Typed(url, capsys)("serve", "--port", str(free_port()), "--check", status=1)
+    assert "must both be PostgreSQL" in found.err and "hunter2" not in found.err

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import uvicorn
 
-from toolroll.argument_checks import check_registry_url
 from toolroll.embedders import named
 from toolroll.errors import InvalidDefinition, InvalidInput, ToolrollError
 from toolroll.registry.events.recording import check_journal, usual_journal
-from toolroll.registry.store.database import Database
+from toolroll.registry.store.database import Database, listen_address
 from toolroll.registry.store.read_replica import ReadReplica
+from toolroll.registry.store.url import Address
 from toolroll.selection.profiles import profile
 from toolroll.server.application import identity_provider
 from toolroll.server.drop_in.upstream import check_upstream
@@ -155,13 +155,13 @@ def _check_registry(settings: ServerSettings) -> None:
 
 
 def _check_read_replica(settings: ServerSettings) -> None:
-    if settings.read_replica:
-        ReadReplica(settings.read_replica).close()  # one that is away now only holds up reports
+    if settings.read_replica and settings.catalog:  # it is not opened: one that is away only holds up reports
+        ReadReplica(settings.read_replica, Database(Address.of(settings.catalog)))
 
 
 def _check_listen_url(settings: ServerSettings) -> None:
-    if settings.listen_url:
-        check_registry_url(settings.listen_url)
+    if settings.listen_url and settings.catalog:
+        listen_address(Address.of(settings.catalog), settings.listen_url)
 
 
 def _check_journal(settings: ServerSettings) -> None:

@@ -147,11 +147,7 @@ class Database:
                 not toolroll's.
         """
         address = Address.of(url)
-        listen = None if listen_url is None else Address.of(listen_url)
-        if listen is not None and "sqlite" in (address.dialect, listen.dialect):
-            raise InvalidInput(
-                f"listen_url: is {listen.text!r}; registry and listen_url must both be PostgreSQL"
-            )
+        listen = None if listen_url is None else listen_address(address, listen_url)
         if address.path is not None:
             sqlite_file.find(address, address.path, create)
         database = cls(address, wait_s, silence_s, listen)
@@ -392,6 +388,16 @@ class Database:
                 "%s: its disk allows no write-ahead log; readers and writers will wait for each other",
                 self.url,
             )
+
+
+def listen_address(of: Address, url: str) -> Address:
+    """The address to listen at for changes of a registry. Raises InvalidInput if it can be none."""
+    address = Address.of(url)
+    if "sqlite" in (of.dialect, address.dialect):
+        raise InvalidInput(
+            f"listen_url: is {address.text!r}; registry and listen_url must both be PostgreSQL"
+        )
+    return address
 
 
 def is_storable(text: str) -> bool:

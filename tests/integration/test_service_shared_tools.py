@@ -68,6 +68,7 @@ def keys(registry: Registry) -> dict[str, str]:
 @pytest.fixture
 def service(registry: Registry, keys: dict[str, str], database_url: str) -> Iterator[Served]:
     with served(registry, database_url) as service:
+        service.application.state.roll.warm_up(["acme"])  # else its own tools come a moment later
         yield service
 
 

@@ -287,6 +287,7 @@ export const t = {
     p95: 'p95',
     slowest: 'Slowest tools, p95',
     toolCalls: 'Calls of tools',
+    tableOf: (title: string) => `Table: ${title}`,
     toolCallsHint: (count: number) => `The first ${count} by what is chosen`,
     orderBy: 'Order',
     orders: { p95: 'Slowest', failed: 'Most failures', calls: 'Most calls' } as Record<string, string>,

@@ -30,7 +30,7 @@ export function PluginCallsCard({ plugins }: { plugins: PluginCalls[] }) {
     <section class="card" aria-label={texts.plugins}>
       <div><h2>{texts.plugins}</h2><small>{isTimed || plugins.length === 0 ? texts.pluginsHint : texts.noDurations}</small></div>
       {plugins.length === 0 ? <p>{texts.noPlugins}</p> : (
-        <Scroller label={texts.plugins}>
+        <Scroller label={texts.tableOf(texts.plugins)}>
           <table>
             <thead>
               <tr>
@@ -86,7 +86,7 @@ export function ToolCallsCard({ org, since, days }: { org: string | undefined; s
       {read.problem && <Failure problem={read.problem} onRetry={read.reload} />}
       {tools?.length === 0 && <p>{texts.noCalls}</p>}
       {tools && tools.length > 0 && (
-        <Scroller label={texts.toolCalls}>
+        <Scroller label={texts.tableOf(texts.toolCalls)}>
           <table>
             <thead><tr><th scope="col">{t.playground.tool}</th>{[texts.called, texts.failures, texts.mean, texts.p95].map((title) => <th key={title} scope="col" class="number">{title}</th>)}</tr></thead>
             <tbody>

@@ -141,8 +141,11 @@ def most_connections(direct: str, roll: Toolroll, databases: Sequence[Database])
 
     def watch() -> None:
         with psycopg.connect(direct, autocommit=True) as connection:
+            before = 0
             while not stop.is_set():
-                counts.append((connection.execute(OURS).fetchone() or (0,))[0])
+                now = (connection.execute(OURS).fetchone() or (0,))[0]
+                counts.append(min(before, now))  # the server takes a moment to end one that was closed
+                before = now
                 time.sleep(0.01)
 
     def work(at: int) -> None:

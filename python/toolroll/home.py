@@ -106,6 +106,9 @@ class Home(Protocol):
     def warm_up(self, orgs: frozenset[str] | None, progress: Progress | None) -> None:
         """Builds what would be built at the first use; see `Toolroll.warm_up`."""
 
+    def is_preparing(self, org: str) -> bool:
+        """Whether an organisation asks for the first time, and its own tools come soon. Must not wait."""
+
     def forget_outcomes(
         self,
         org: str,
@@ -287,6 +290,10 @@ class MemoryHome:
 
     def warm_up(self, orgs: frozenset[str] | None, progress: Progress | None) -> None:
         """Does nothing: the catalog is built."""
+
+    def is_preparing(self, org: str) -> bool:
+        """False: all tools are there."""
+        return False
 
     def forget_outcomes(self, org: str, **which: object) -> NoReturn:
         """Refuses: in memory, outcomes are folded into statistics and not kept.

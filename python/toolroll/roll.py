@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 import warnings
 import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -60,6 +61,8 @@ Progress = Callable[[int, int], None]
 
 _PROGRESS = "(texts embedded, in all)"
 _LONGEST_REPORTER = 4_096
+_OWN_TOOLS_S = 0.5  # how long an organisation that asks for the first time waits for its own tools
+_LOOK_S = 0.002  # between two looks whether they are there
 _TASKS = 4  # refreshes, flushes and the like of event loops at the same time
 LONGEST_SESSION = 1_024
 _LONGEST_TIMEOUT_S = 86_400 * 365
@@ -601,7 +604,13 @@ class Toolroll:
         k: int | None = None,
         **options: Unpack[RequestOptions],
     ) -> Selection:
-        """`select` for an event loop: an embedder that waits does so in a thread."""
+        """`select` for an event loop: an embedder that waits does so in a thread.
+
+        Over a registry, an organisation's first selection in a process waits for its own tools, half a second
+        at the most.
+        """
+        if isinstance(context, Context):
+            await self._aown_tools(context.org)
         return await self._engine.aselect(Request(message, context, k, **options))
 
     def preview(
@@ -710,7 +719,8 @@ class Toolroll:
 
         In memory the last 100,000 conversations are kept. Over a registry this reads the store, so that any
         process can go on with the conversation; while the store is away it goes on with what this process
-        has. In an event loop, use `asession`.
+        has. If its organisation asks for the first time in this process, it waits half a second at the most
+        for the organisation's own tools. In an event loop, use `asession`.
 
         Args:
             session: names it within its organisation; as long as it is the same, so is the conversation.
@@ -724,6 +734,7 @@ class Toolroll:
         """
         context = _session_context(session, context)
         max_age_s = None if max_age_s is None else _checked_age(max_age_s)
+        self._own_tools(context.org)
         retention = self._engine.serving.pipeline(context.org).retention
         return self._session(context, self._home.conversations.open(context, retention, max_age_s), learns)
 
@@ -738,6 +749,7 @@ class Toolroll:
         """`session` for an event loop: a store that waits does so in a thread."""
         context = _session_context(session, context)
         max_age_s = None if max_age_s is None else _checked_age(max_age_s)
+        await self._aown_tools(context.org)
         retention = self._engine.serving.pipeline(context.org).retention
         state = await self._home.conversations.aopen(context, retention, max_age_s)
         return self._session(context, state, learns)
@@ -753,6 +765,22 @@ class Toolroll:
         """
         context = _session_context(session, context)
         self._home.conversations.release(context.org, context.session)
+
+    def _own_tools(self, org: str) -> None:
+        """Waits a moment for an organisation's own tools, if it asks for the first time in this process."""
+        if org in self._engine.snapshot.awaited:
+            deadline = time.monotonic() + _OWN_TOOLS_S
+            while self._home.is_preparing(org) and time.monotonic() < deadline:
+                time.sleep(_LOOK_S)
+
+    async def _aown_tools(self, org: str) -> None:
+        """`_own_tools` for an event loop."""
+        if org in self._engine.snapshot.awaited:
+            import asyncio  # the caller has imported it
+
+            deadline = time.monotonic() + _OWN_TOOLS_S
+            while self._home.is_preparing(org) and time.monotonic() < deadline:
+                await asyncio.sleep(_LOOK_S)
 
     def _session(self, context: Context, state: ConversationState, learns: bool) -> Session:
         check_flag(learns, "learns")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Iterator
 
@@ -9,11 +10,12 @@ import pytest
 import sqlalchemy as sa
 from bench.scale import tenants
 
-from toolroll import Context, Tool, Toolroll
+from toolroll import Context, InvalidDefinition, StoreUnavailable, Tool, Toolroll
 from toolroll.registry.registry import Registry
 from toolroll.registry.replica import Replica, catch_up
 from toolroll.registry.store import tables
 from toolroll.rules import PageMapping, Rule
+from toolroll.selection.pipeline_builder import PipelineBuilder
 from toolroll.tools import Toolkit
 
 pytestmark = pytest.mark.slow
@@ -87,6 +89,49 @@ def test_only_organisations_that_select_are_read_and_built_for(registry, databas
 def test_every_question_about_an_organisation_has_its_tools_read(registry, database_url, question):
     with Toolroll.open(database_url, poll_s=0.1) as roll:
         soon(lambda: question(roll, Context(org="acme")))
+
+
+def test_the_first_selection_of_an_event_loop_has_the_organisations_own_tools(registry, database_url):
+    async def first(roll):
+        return await asyncio.gather(
+            *[roll.aselect("serves", Context(org=org), k=9) for org in ("acme", "globex")]
+        )
+
+    with Toolroll.open(database_url, poll_s=3_600) as roll:
+        acme, globex = asyncio.run(first(roll))
+        assert set(acme.names) == {"plat", "acme_tool"} and set(globex.names) == {"plat", "globex_tool"}
+        assert acme.degraded == globex.degraded == ()
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_call_is_checked_in_a_process_in_which_its_organisation_never_selected(
+    registry, database_url, is_async
+):
+    context = Context(org="acme", user="ann")
+
+    async def check(roll):
+        session = await roll.asession("talk", context)
+        return await session.acheck("acme_tool")
+
+    with Toolroll.open(database_url) as one, Toolroll.open(database_url) as other:
+        assert "acme_tool" in one.session("talk", context).select("serves", k=9).names
+        tool = asyncio.run(check(other)) if is_async else other.session("talk", context).check("acme_tool")
+        assert tool.name == "acme_tool"
+
+
+def test_nobody_waits_for_tools_that_do_not_come(registry, database_url, monkeypatch):
+    monkeypatch.setattr("toolroll.roll._OWN_TOOLS_S", 3_600.0)  # a wait would not end within the test
+    with Toolroll.open(database_url, poll_s=0.1) as roll:
+        monkeypatch.setattr(PipelineBuilder, "stacked", _fails)
+        picked = asyncio.run(roll.aselect("serves", Context(org="acme"), k=9))
+        assert picked.names == ("plat",) and "organisation" in picked.degraded
+        roll._home._refresher._set_failure(StoreUnavailable("gone"))
+        picked = asyncio.run(roll.aselect("serves", Context(org="globex"), k=9))
+        assert picked.names == ("plat",) and set(picked.degraded) == {"organisation", "registry"}
+
+
+def _fails(*_):
+    raise InvalidDefinition("no catalog")
 
 
 def test_an_organisation_that_is_dropped_is_read_again_with_what_changed_meanwhile(registry, database_url):

@@ -239,6 +239,10 @@ class RegistryHome:
         self._refresher.prepare(orgs, progress)
         self._recording.follower.follow({"", *(self.engine.snapshot.own if orgs is None else orgs)})
 
+    def is_preparing(self, org: str) -> bool:
+        """Whether an organisation asks for the first time, and its own tools come soon."""
+        return self._refresher.is_preparing(org)
+
     def forget_outcomes(
         self,
         org: str,

@@ -232,6 +232,14 @@ class Refresher:
         )
         return Failure("policy", error)
 
+    def is_preparing(self, org: str) -> bool:
+        """Whether the organisation has no catalog yet, and one is being built; asks for it."""
+        snapshot = self.engine.snapshot
+        if org not in snapshot.awaited or org in snapshot.own or snapshot.lasting_failures:
+            return False
+        self._want(org)
+        return org in self._is_wanted  # not if its build has failed a moment ago
+
     def _want(self, org: str) -> None:
         if org in self._is_wanted or len(self._wanted) >= _MOST_WANTED:
             return

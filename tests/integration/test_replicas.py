@@ -5,6 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
+pytest.importorskip("fsspec")
+pytest.importorskip("cryptography")
 from bench.scale.replicas.server import server
 from bench.scale.replicas.simulation import MUST_BE_ZERO, run
 

@@ -6,6 +6,8 @@ import math
 from typing import Any
 
 import pytest
+
+pytest.importorskip("mcp")
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.testclient import TestClient
 

@@ -327,7 +327,8 @@ def wait_for(condition: Any) -> None:
 def test_an_interruption_loses_nothing_that_was_answered(
     examples: Examples, tmp_path: Path, server: ChatServer, sent: signal.Signals
 ) -> None:
-    source = many_tools(tmp_path, 12)
+    count = 40  # enough that some are left on a slow machine
+    source = many_tools(tmp_path, count)
     before = source.read_bytes()
     server.always = chat_server.after(0.15)
     process = started(examples, source, "--batch", "1", "--concurrency", "2", "--per-tool", "2")
@@ -340,13 +341,13 @@ def test_an_interruption_loses_nothing_that_was_answered(
         assert str(answers) in err and "Traceback" not in err
     assert source.read_bytes() == before
     answered = {json.loads(line)["tool"] for line in answers.read_text().splitlines()}
-    assert 4 <= len(answered) < 12
+    assert 4 <= len(answered) < count
     server.requests.clear()
     server.always = chat_server.good
     process = started(examples, source, "--batch", "1", "--per-tool", "2")
     out, err = process.communicate(timeout=60)
     assert process.returncode == 0, err
-    assert sorted(server.asked) == sorted({f"tool_{i}" for i in range(12)} - answered)
-    assert f"{12 - len(answered)} requests to" in err
-    assert "examples for 12 tools" in out
+    assert sorted(server.asked) == sorted({f"tool_{i}" for i in range(count)} - answered)
+    assert f"{count - len(answered)} requests to" in err
+    assert f"examples for {count} tools" in out
     assert all(tool.examples for tool in read_folder(source).tools)

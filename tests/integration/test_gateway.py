@@ -1391,8 +1391,9 @@ def test_an_address_that_other_machines_can_reach_is_refused(tmp_path, capsys, h
     assert "callers do not sign in" in capsys.readouterr().err
 
 
-def processes_below(pid: int) -> set[int]:
-    return {int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
+def parent_of(pid: int) -> int:
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(re.search(r"^PPid:\s+(\d+)$", status, re.MULTILINE)[1])
 
 
 @pytest.mark.parametrize("transport", ["stdio", "http"])
@@ -1404,18 +1405,16 @@ def test_sigterm_ends_a_gateway_with_its_servers_and_loses_nothing(tmp_path, mon
     if transport == "http":
         arguments += ["--http", f"127.0.0.1:{port}"]
 
-    async def end(process, client):
+    async def end(client):
         await client.call("search_tools", {"queries": ["echo a text"]})
         await client.call("call_tool", {"name": "a_echo", "arguments": {"text": "x"}})
         server = int((await client.call("a_pid"))[0])
-        os.kill(process, signal.SIGTERM)
+        os.kill(parent_of(server), signal.SIGTERM)
         await until(lambda: not Path(f"/proc/{server}").exists())
 
     async def over_stdio():
-        before = processes_below(os.getpid())  # what earlier tests left running, such as a database
         async with command_client(arguments) as client:
-            (process,) = processes_below(os.getpid()) - before
-            await end(process, client)
+            await end(client)
 
     async def over_http():
         async with await anyio.open_process([sys.executable, "-m", "toolroll", *arguments]) as process:
@@ -1423,7 +1422,7 @@ def test_sigterm_ends_a_gateway_with_its_servers_and_loses_nothing(tmp_path, mon
                 while await to_thread.run_sync(is_refused, port):
                     await anyio.sleep(0.1)
             async with http_client(f"http://127.0.0.1:{port}/mcp") as client:
-                await end(process.pid, client)
+                await end(client)
             assert await process.wait() == 0
 
     run(over_stdio if transport == "stdio" else over_http)

@@ -414,6 +414,7 @@ BEYOND_THE_SEEDS = [
     ("PUT", "/settings/crm_url", {"is_set": True}),
     ("GET", "/analytics/timeline", None),
     ("GET", "/analytics/arms", None),
+    ("GET", "/analytics/tools", None),
     ("GET", "/analytics/unused", None),
     ("GET", "/analytics/broken", None),
     ("GET", "/analytics/experiments", None),

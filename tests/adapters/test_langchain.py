@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import nullcontext
 from functools import partial
 from itertools import count
 from typing import Any
@@ -33,10 +34,13 @@ from langchain.agents.middleware import (
     ToolRetryMiddleware,
 )
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import StructuredTool, tool
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode
+from langgraph.prebuilt.tool_node import ToolInvocationError
 from langgraph.types import Command
 
 from toolroll.adapters.langchain import ToolSelectorMiddleware
@@ -410,3 +414,18 @@ def test_a_thread_that_is_no_name_is_refused(thread):
     agent = create_agent(Model(queue=[], sent=[]).then(), tools=TOOLS, middleware=[ToolSelectorMiddleware()])
     with pytest.raises(InvalidInput, match="thread_id: is .*, must be a name of 1 to 1,024 characters"):
         agent.invoke({"messages": [("user", "Hello.")]}, {"configurable": {"thread_id": thread}})
+
+
+@pytest.mark.parametrize("handles", [True, False])
+def test_arguments_that_do_not_fit_are_no_fault_of_the_tool_in_a_graph_of_ones_own(reports, handles):
+    roll = Toolroll.from_tools([], observers=[reports])
+    selects = ToolSelectorMiddleware(roll, max_tools=3)
+    turn = selects.selector.turn(TOOLS, [HumanMessage(message_for(FIRST))], conversation="c")
+    assert FIRST in turn.names
+    wrappers = {"wrap_tool_call": selects.wrap_tool_call, "awrap_tool_call": selects.awrap_tool_call}
+    node = ToolNode(TOOLS, handle_tool_errors=handles, **wrappers)
+    graph = StateGraph(MessagesState).add_node("tools", node).add_edge(START, "tools").compile()
+    wrong = AIMessage("", tool_calls=[{"name": FIRST, "args": {"target": {"no": "text"}}, "id": "1"}])
+    with nullcontext() if handles else pytest.raises(ToolInvocationError):
+        graph.invoke({"messages": [wrong]}, {"configurable": {"thread_id": "c"}})
+    assert [outcome for _, outcome in reports.outcomes] == ["called"]

@@ -477,15 +477,16 @@ def test_a_tool_that_the_client_has_switched_off_is_not_there(tmp_path):
     servers = {
         "a": {**scripted(tools=[tool("echo"), tool("wipe")]), "disabledTools": ["wipe", "ehco"]},
         "b": {**scripted(tools=[tool("echo"), tool("wipe")]), "includeTools": ["echo"]},
+        "c": {**scripted(tools=[tool("echo"), tool("wipe")]), "excludeTools": ["*"]},
     }
 
     async def go():
         async with gateway_over(tmp_path, servers, mode="all") as (gateway, client):
             assert {name for name in await client.names() if name[1] == "_"} == {"a_echo", "b_echo"}
-            for name in ("a_wipe", "b_wipe"):
+            for name in ("a_wipe", "b_wipe", "c_echo"):
                 answer, is_error = await client.call(name)
                 assert is_error and answer.startswith(f"No tool is named {name!r}")
-            told = "exclude_tools: the server has no tool 'ehco'; did you mean 'echo'?"
+            told = "switched off: the server has no tool 'ehco'; did you mean 'echo'?"
             assert gateway.upstreams["a"].listing.problems == (told,)
 
     run(go)

@@ -10,7 +10,8 @@ It stands in the place of LangChain's `LLMToolSelectorMiddleware` and takes its 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Annotated, Any
 from uuid import uuid4
 
@@ -19,9 +20,10 @@ from langchain.agents.middleware.types import ModelRequest, PrivateStateAttr, To
 from langchain_core.messages import ToolMessage
 from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
+from langgraph.prebuilt.tool_node import ToolInvocationError
 from typing_extensions import NotRequired
 
-from toolroll.adapters.agent_turn import AgentTurn
+from toolroll.adapters.agent_turn import AgentTurn, CallOutcome
 from toolroll.adapters.asked_by import ContextOf, context_reader
 from toolroll.adapters.messages import CallResult, MadeCall, ReadMessage, read_message
 from toolroll.adapters.tool_choice import chosen_names
@@ -29,9 +31,8 @@ from toolroll.adapters.tool_selector import ToolSelector, check_conversation
 from toolroll.context import Context
 from toolroll.roll import Toolroll
 
-_BAD_ARGUMENTS = (
-    "Error invoking tool "  # how LangGraph's ToolNode begins the answer to arguments that do not fit
-)
+# How LangGraph's ToolNode begins the answer to arguments that do not fit, with either of its own texts.
+_BAD_ARGUMENTS = ("Error invoking tool ", "Error: ToolInvocationError(")
 
 
 class SelectorState(AgentState):  # type: ignore[misc]
@@ -122,7 +123,8 @@ class ToolSelectorMiddleware(AgentMiddleware):  # type: ignore[misc]
         if (refusal := turn.refusal(name, unknown=request.tool is None)) is not None:
             return _refused(request, refusal)
         with turn.call(name) as outcome:
-            result = handler(request)
+            with _excusing(outcome):
+                result = handler(request)
             outcome.worked = _worked(result)
         return result
 
@@ -140,7 +142,8 @@ class ToolSelectorMiddleware(AgentMiddleware):  # type: ignore[misc]
         if (refusal := await turn.arefusal(name, unknown=request.tool is None)) is not None:
             return _refused(request, refusal)
         async with turn.acall(name) as outcome:
-            result = await handler(request)
+            with _excusing(outcome):
+                result = await handler(request)
             outcome.worked = _worked(result)
         return result
 
@@ -222,6 +225,16 @@ def _tools(request: ToolCallRequest) -> Sequence[Any]:
 def _refused(request: ToolCallRequest, text: str) -> ToolMessage:
     call = request.tool_call
     return ToolMessage(text, name=call["name"], tool_call_id=call["id"], status="error")
+
+
+@contextmanager
+def _excusing(outcome: CallOutcome) -> Iterator[None]:
+    """Arguments that do not fit are no fault of the tool's."""
+    try:
+        yield
+    except ToolInvocationError:
+        outcome.worked = None
+        raise
 
 
 def _worked(result: Any) -> bool | None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from toolroll.errors import InvalidInput, quoted
+from toolroll.formats.sources.callables import read_callable
 from toolroll.formats.sources.fields import FieldError
 from toolroll.formats.sources.hosted import is_hosted
 from toolroll.formats.sources.lenient import group_in, name_in
+from toolroll.formats.sources.objects import described
 from toolroll.selection.selection import Selection
 
 ReadTool = Callable[[Any], "tuple[Any, Any, Any] | None"]
@@ -85,6 +88,18 @@ class ListedTools:
         return _Divided(in_front, by_name, has_groups)
 
 
+def read_object(tool: Any) -> tuple[Any, Any, Any] | None:
+    """What a framework's tool or an annotated function says of itself; None for an object of another kind.
+
+    Raises:
+        FieldError: it cannot say what its parameters are.
+    """
+    if not inspect.isroutine(tool):
+        return described(tool)
+    read = read_callable(tool)
+    return read.name, read.description, read.parameters
+
+
 def said_by(tools: Sequence[Any], read: ReadTool) -> list[Said]:
     """What the tools say of themselves."""
     kinds = set(map(type, tools))
@@ -104,7 +119,8 @@ def _said_by(tool: Any, read: ReadTool) -> Said:
     try:
         return read(tool)
     except FieldError:
-        return getattr(tool, "name", None), getattr(tool, "description", None), None
+        name = getattr(tool, "name", None) or getattr(tool, "__name__", None)
+        return name, getattr(tool, "description", None) or getattr(tool, "__doc__", None), None
 
 
 def name_of(said: Said) -> str:

@@ -24,12 +24,11 @@ from typing import Any, NamedTuple
 from toolroll.adapters.agent_turn import AgentTurn, TurnOptions
 from toolroll.adapters.asked_by import checked_context
 from toolroll.adapters.heard import MOST_BEFORE, Heard, ReadMessages, called_in, digest, heard_in, said_before
-from toolroll.adapters.listed_tools import ListedTools, ReadTool, name_of, objects_of, said_by
+from toolroll.adapters.listed_tools import ListedTools, ReadTool, name_of, objects_of, read_object, said_by
 from toolroll.adapters.messages import ReadMessage, read_own_messages
 from toolroll.argument_checks import items_of
 from toolroll.context import Context
 from toolroll.errors import InvalidInput, quoted
-from toolroll.formats.sources.objects import described
 from toolroll.roll import LONGEST_SESSION, Toolroll
 
 MOST_TURNS = 4_096  # that are kept, so that hooks of their tool calls find them
@@ -55,7 +54,7 @@ class ToolSelector:
         max_tools: int | None = None,
         always_include: Iterable[str] = (),
         context: Context | None = None,
-        read_tool: ReadTool = described,
+        read_tool: ReadTool = read_object,
         read_messages: ReadMessages = read_own_messages,
         suspending: tuple[type[BaseException], ...] = (),
         learns: bool = True,

@@ -105,9 +105,7 @@ class _Entry(BaseModel):
 
     def included(self) -> tuple[str, ...] | None:
         """The tools that are switched on; None for all."""
-        lists = [each for each in (self.tools, self.includeTools, self.enabledTools) if each is not None]
-        lists = [each for each in lists if "*" not in each]
-        return tuple(name for name in lists[0] if all(name in each for each in lists)) if lists else None
+        return _in_all(self.tools, self.includeTools, self.enabledTools)
 
 
 def read_configuration(path: Path, environ: Mapping[str, str]) -> Configuration:
@@ -180,7 +178,8 @@ def with_servers(
         else:
             given = {} if own is None else own.model_dump(exclude_none=True, exclude={"enabled"})
             excluded = (*spec.exclude_tools, *given.pop("exclude_tools", ()))
-            servers[spec.name] = replace(spec, **given, exclude_tools=excluded)
+            included = _in_all(spec.include_tools, given.pop("include_tools", None))
+            servers[spec.name] = replace(spec, **given, include_tools=included, exclude_tools=excluded)
     prefixes: dict[str, ServerSpec] = {}
     for spec in servers.values():
         if (other := prefixes.setdefault(prefix_of(spec.name).casefold(), spec)) is not spec:
@@ -238,6 +237,12 @@ def server_of(document: Document, path: tuple[str, ...], value: Any) -> tuple[Se
     )
     is_off = entry.disabled or not entry.enabled
     return spec, f"{spec.place}: it is disabled" if is_off else ""
+
+
+def _in_all(*lists: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    """The names that are in each of the lists; None for all names, as are None and "*" in a list."""
+    limits = [each for each in lists if each is not None and "*" not in each]
+    return tuple(name for name in limits[0] if all(name in each for each in limits)) if limits else None
 
 
 def _as_text(value: str | int | float | bool) -> str:

@@ -14,7 +14,7 @@ from toolroll.errors import InvalidInput
 from toolroll.gateway.configuration import SECTION, Configuration
 from toolroll.gateway.connection import Connection, address_of, process_of
 from toolroll.gateway.identity import Identity
-from toolroll.gateway.listing import Listing, read_listing
+from toolroll.gateway.listing import Listing, read_listing, without_excluded
 from toolroll.gateway.mcp_versions import Client, Json
 from toolroll.gateway.places import log_file
 from toolroll.gateway.references import resolved
@@ -116,7 +116,8 @@ async def _tried(spec: ServerSpec, folder: Path, log: Path, account: Account | N
     listings: list[tuple[Listing, str]] = []
 
     async def on_up(client: Client) -> None:
-        listings.append((await read_listing(client), client.server))
+        listing = without_excluded(await read_listing(client), spec.include_tools, spec.exclude_tools)
+        listings.append((listing, client.server))
 
     async def on_notification(method: str, params: Json) -> None:
         """Nobody wants to know."""

@@ -67,18 +67,19 @@ def without_excluded(
 ) -> Listing:
     """The listing without the tools that its configuration switches off.
 
-    A name of the configuration that no tool has is a problem: a tool with a mistyped name is not off.
+    excluded: "*" stands for all. A name that no tool has is a problem: a tool whose name is mistyped is
+    not off.
     """
     problems = [
-        f"{key}: the server has no tool {name[:80]!a}{nearest(name, listing.tools)}"
-        for key, names in (("include_tools", included or ()), ("exclude_tools", excluded))
+        f"switched {state}: the server has no tool {name[:80]!a}{nearest(name, listing.tools)}"
+        for state, names in (("on", included or ()), ("off", excluded))
         for name in names
-        if name not in listing.tools
+        if name not in listing.tools and name != "*"
     ]
     kept = {
         name: tool
         for name, tool in listing.tools.items()
-        if name not in excluded and (included is None or name in included)
+        if not {name, "*"}.intersection(excluded) and (included is None or name in included)
     }
     return replace(listing, tools=kept, problems=(*listing.problems, *problems))
 

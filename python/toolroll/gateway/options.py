@@ -20,13 +20,22 @@ class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+_SPELLINGS = {
+    "disabledTools": "exclude_tools",
+    "excludeTools": "exclude_tools",
+    "enabledTools": "include_tools",
+    "includeTools": "include_tools",
+    "tools": "include_tools",
+}
+
+
 class ServerOptions(_Section):
     """What a configuration may say of one server beside what its client says.
 
     Attributes:
         enabled: whether it is used.
         role, sensitive, instance, sign_in, command_prefix, cwd, timeout_s, start_timeout_s, max_in_flight,
-            include_tools: as `ServerSpec` has them.
+            include_tools: as `ServerSpec` has them; of the tools that the server's entry includes.
         exclude_tools: beside those that the server's entry excludes.
     """
 
@@ -42,6 +51,17 @@ class ServerOptions(_Section):
     max_in_flight: int | None = Field(None, ge=1, le=10_000)
     include_tools: tuple[str, ...] | None = None
     exclude_tools: tuple[str, ...] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _is_spelt_our_way(cls, value: Any) -> Any:
+        """Says which key is meant: the most similar one may mean the opposite."""
+        for key in value if isinstance(value, dict) else ():
+            if key in _SPELLINGS:
+                raise ValueError(
+                    f"{key!r} is a key of the server's own entry, here it is {_SPELLINGS[key]!r}"
+                )
+        return value
 
 
 class CallerOptions(_Section):

@@ -658,3 +658,27 @@ def test_the_page_goes_on_with_a_turn_that_another_process_has_begun(selector, r
     elsewhere["after_the_answer"]("c", own_tools())
     assert reports.reported[0][1] == {"create_refund": "succeeded"}
     assert reports.reported[-1][-1]
+
+
+def test_annotated_functions_are_selected_from(reports):
+    def create_refund(order: str, amount: float) -> str:
+        """Give a customer the money of an order back."""
+
+    def odd(thing: NoSuchType) -> str:  # noqa: F821
+        """Something whose parameters cannot be read."""
+
+    others = [_function(number) for number in range(30)]
+    roll = Toolroll.from_tools([], observers=[reports])
+    turn = ToolSelector(roll, max_tools=5).turn([create_refund, odd, *others], REFUND)
+    assert create_refund in turn.tools and len(turn.tools) <= 5
+    hidden = next(one for one in others if one not in turn.tools)
+    assert turn.refusal(hidden.__name__) and turn.refusal("create_refund") is None
+    assert turn.report("create_refund", True)
+
+
+def _function(number):
+    def paint(colour: str) -> None:
+        """Paint the fence."""
+
+    paint.__name__ = f"paint_{number}"
+    return paint

@@ -168,7 +168,8 @@ def test_servers_are_switched_off_by_file_option_and_variable(tmp_path):
         ({"tools": ["*"], "enabledTools": ["a"]}, {}, ("a",), ()),
         ({"includeTools": ["a", "b"], "enabledTools": ["b", "c"]}, {}, ("b",), ()),
         ({"includeTools": []}, {}, (), ()),
-        ({"includeTools": ["a"]}, {"include_tools": ["b"]}, ("b",), ()),
+        ({"includeTools": ["a", "b"]}, {"include_tools": ["b", "c"]}, ("b",), ()),
+        ({"tools": ["*"]}, {"include_tools": ["b"]}, ("b",), ()),
     ],
 )
 def test_tools_are_switched_off_by_the_keys_of_each_client_and_by_option(
@@ -177,6 +178,17 @@ def test_tools_are_switched_off_by_the_keys_of_each_client_and_by_option(
     document = {"mcpServers": {"s": {"command": "x", **entry}}, "toolroll": {"servers": {"s": own}}}
     spec = read(tmp_path, json.dumps(document)).servers["s"]
     assert (spec.include_tools, spec.exclude_tools) == (included, excluded)
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"), [("disabledTools", "exclude_tools"), ("includeTools", "include_tools")]
+)
+def test_a_clients_key_in_our_section_is_told_with_the_one_that_means_the_same(tmp_path, key, meant):
+    document = {"mcpServers": {"s": {"command": "x"}}, "toolroll": {"servers": {"s": {key: ["a"]}}}}
+    with pytest.raises(
+        InvalidDefinition, match=f"'{key}' is a key of the server's own entry, here it is '{meant}'"
+    ):
+        read(tmp_path, json.dumps(document))
 
 
 def test_comments_are_blanked_and_lines_stay():

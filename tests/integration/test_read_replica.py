@@ -168,6 +168,40 @@ def test_a_copy_of_another_registry_is_not_read(servers: tuple[Cluster, Cluster]
         registry.reports.revision()
 
 
+@pytest.mark.slow
+def test_a_command_refuses_a_copy_of_another_registry(
+    servers: tuple[Cluster, Cluster], pair: Pair, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other, command, lake = Pair(*servers), Typed(pair.url, capsys), tmp_path / "lake"
+    for words in (
+        ("events", "analytics", "metrics"),
+        ("events", "list"),
+        ("events", "export", str(lake), "--partitioned"),
+        ("events", "export", str(tmp_path / "e.parquet")),
+        ("lab", "experiment", "show"),
+        ("lab", "judge", "--embedder", "none"),
+    ):
+        failed = command(*words, "--read-replica", other.copy_url, status=1)
+        assert "read replica" in failed.err and "holds another registry" in failed.err, words
+    assert not lake.exists() and not (tmp_path / "e.parquet").exists()
+    command("events", "export", str(lake), "--partitioned", "--read-replica", pair.copy_url)
+    assert lake.exists()
+
+
+@pytest.mark.slow
+def test_exported_events_are_not_judged_by_a_copy_of_another_registry(
+    servers: tuple[Cluster, Cluster], pair: Pair, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("duckdb")
+    other, command, file = Pair(*servers), Typed(pair.url, capsys), str(tmp_path / "e.parquet")
+    pair.serve_turns(2, tmp_path / "journal")
+    pair.catch_up()
+    command("events", "export", file, "--messages")
+    words = ("lab", "judge", "--events", file, "--embedder", "none", "--read-replica")
+    assert "holds another registry" in command(*words, other.copy_url, status=1).err
+    assert command.json(*words, pair.copy_url)["profile"] == "default"
+
+
 def test_a_read_replica_must_be_a_postgresql_beside_a_postgresql(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

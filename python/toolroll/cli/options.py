@@ -87,16 +87,23 @@ class RegistryOptions:
             database.close()
 
     @contextmanager
+    def read_replica_database(self) -> Iterator[Database]:
+        """Opens the copy of the registry; its first read fails if it is the copy of another one."""
+        from toolroll.registry.store.read_replica import ReadReplica
+
+        with self.database() as primary, closing(ReadReplica(self.read_replica, primary)) as replica:
+            yield replica
+
+    @contextmanager
     def report(self) -> Iterator[tuple[Database, UnreadableRows]]:
         """Opens the registry's database, or its copy, for a report, and names the rows that it leaves out.
 
         With --json, the report itself does.
         """
-        from toolroll.registry.store.read_replica import ReadReplica
         from toolroll.registry.store.unreadable_rows import UnreadableRows
 
         unreadable = UnreadableRows()
-        with closing(ReadReplica(self.read_replica)) if self.read_replica else self.database() as database:
+        with self.read_replica_database() if self.read_replica else self.database() as database:
             yield database, unreadable
             if database.behind_s >= 1:
                 note(f"{database.url} is up to {database.behind_s:,.0f} s older than the registry")

@@ -135,6 +135,8 @@ def _judge_files(
     from toolroll.offline.redeciding import Decider, judge_profile
 
     parts = event_files(events, storage_options, org=options.org, since=options.since, until=options.until)
+    with options.report() as (database, _):
+        database.revision()  # workers get an address alone, so what it holds is checked here
     with Progress() as progress:
         return judge_profile(
             parts,

@@ -133,10 +133,10 @@ def export_stream(
     """
     unreadable = UnreadableRows() if unreadable is None else unreadable
     export = _Export(database, location, options, unreadable, progress)
+    with database.reading():  # before anything is written: it may fail, or be another registry's copy
+        now -= timedelta(seconds=database.behind_s)  # a read replica has only what happened until then
     with _Lease(location.below(_STATE)) as renew:
         export.recover()
-        with database.reading():  # a read replica has only what happened until then
-            now -= timedelta(seconds=database.behind_s)
         end = _floor(now - timedelta(seconds=settle_s), options.slice_s)
         export.check_late(end - timedelta(seconds=late_s), renew)
         at = export.next_slice(export.position)

@@ -337,6 +337,17 @@ def test_9_a_plugin_registers_itself_and_only_what_changed_is_written(ask: Ask, 
     assert [tool["name"] for tool in gone["tools"]] == ["ros_deals"]
 
 
+def test_9_a_sync_that_names_no_tools_deletes_none(ask: Ask) -> None:
+    own = {**PAYLOAD, "pageMappings": []}
+    ask("POST", "/plugins/sync", own, key="plugin")
+    without = {name: value for name, value in own.items() if name != "tools"}
+    refused, _ = ask("POST", "/plugins/sync", without, 422, key="plugin")
+    assert refused["errors"] == [{"field": "body.tools", "problem": "is missing"}]
+    assert len(ask("GET", "/tools?plugin=nexus-ros")[0]["tools"]) == 2
+    ask("POST", "/plugins/sync", {**own, "tools": []}, key="plugin")
+    assert ask("GET", "/tools?plugin=nexus-ros")[0]["tools"] == []
+
+
 def test_9_the_key_of_a_plugin_registers_that_plugin_alone(ask: Ask) -> None:
     own = {**PAYLOAD, "pageMappings": []}
     done, _ = ask("POST", "/plugins/sync", own, key="plugin")
@@ -391,7 +402,7 @@ ENDPOINTS = [
     ("GET", "/analytics/drift", None),
     ("POST", "/embeddings/recompute", {}),
     ("POST", "/test-selection", {"message": "report", "context": {"org": "globex"}}),
-    ("POST", "/plugins/sync", {"pluginId": "x"}),
+    ("POST", "/plugins/sync", {"pluginId": "x", "tools": []}),
 ]
 
 

@@ -59,12 +59,16 @@ class CategoryBody(_PluginBody):
 
 
 class SyncBody(_PluginBody):
-    """Everything that a plugin has. Tools that are missing here are deleted."""
+    """Everything that a plugin has. Tools that are missing here are deleted.
+
+    So `tools` must be there: an empty list says that all of them are meant to go.
+    """
 
     plugin_id: str = Field(min_length=1)
     version: str = ""
     tools: tuple[dict[str, Any], ...] = Field(
-        (), examples=[[{"name": "ping", "description": "Asks whether a host is there", "toolkit": "net"}]]
+        description="All tools of the plugin: those that it had and that are missing here are deleted.",
+        examples=[[{"name": "ping", "description": "Asks whether a host is there", "toolkit": "net"}]],
     )
     categories: tuple[CategoryBody, ...] = ()
     page_mappings: tuple[PageMappingBody, ...] = ()

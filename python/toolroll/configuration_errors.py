@@ -80,16 +80,17 @@ def matching(pattern: str, wanted: str) -> AfterValidator:
 
 
 def written(value: Any, problem: ErrorDetails) -> Iterator[str | int]:
-    """The part of an error's path that is in the file, with the key that is missing.
+    """The part of an error's path that is in the file, with the key that is missing, which is its last.
 
     Pydantic adds names of types to it.
     """
-    for part in problem["loc"]:
+    last = len(problem["loc"]) - 1
+    for at, part in enumerate(problem["loc"]):
         is_item = isinstance(value, list) and isinstance(part, int) and part < len(value)
         if is_item or (isinstance(value, dict) and part in value):
             value = value[part]
             yield part
-        elif problem["type"] == "missing":
+        elif problem["type"] == "missing" and at == last:
             yield part
 
 

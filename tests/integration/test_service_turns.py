@@ -81,9 +81,10 @@ def test_outcomes_say_how_long_calls_took(acme, service):
     used = {"get_forecast": {"succeeded": False, "duration_ms": 1_000}}
     assert acme("POST", "/sessions/talk/used", {"called": used}) == {"refused": []}
     eventually(lambda: durations(service) == [{"get_forecast": 84.5}, {"get_forecast": 1_000}])
-    for wrong in (-1, "x", 1e9):
+    for wrong in (-1, "x", 1e9, True, "84"):
         called = {"get_forecast": {"succeeded": True, "duration_ms": wrong}}
         acme("POST", "/outcomes", {"selection": selection["event_id"], "called": called}, 422)
+        acme("POST", "/sessions/talk/used", {"called": called}, 422)
 
 
 def durations(service: Served) -> list[dict[str, float]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fastapi import APIRouter, Request
-from pydantic import Field
+from pydantic import Field, StrictBool, StrictFloat
 
 from toolroll import Toolroll
 from toolroll.learning.outcomes import Called
@@ -16,13 +16,14 @@ from toolroll.server.problems import ProblemRoute
 class CallBody(Body):
     """A call with more than its result."""
 
-    succeeded: bool | None = Field(description="null if it is unknown, or no fault of the tool's.")
-    duration_ms: float | None = Field(
+    succeeded: StrictBool | None = Field(description="null if it is unknown, or no fault of the tool's.")
+    duration_ms: StrictFloat | None = Field(
         None, description="How long the tool's call took, in milliseconds.", examples=[84.0]
     )
 
 
-CalledBody = dict[str, bool | CallBody | None] | tuple[str, ...]
+# Strict: a text or a number in place of a result would be learned from as if somebody had meant it.
+CalledBody = dict[str, StrictBool | CallBody | None] | tuple[str, ...]
 
 
 def called_of(body: CalledBody) -> Called:

@@ -118,6 +118,35 @@ def test_an_unknown_provider_is_a_problem(host):
             {"selection": "x", "called": {"a": 3}},
             {"body.called.a": "must be true or false or an object"},
         ),
+        (
+            "outcomes",
+            {"selection": "x", "called": {"a": {}}},
+            {"body.called.a.succeeded": "is missing"},
+        ),
+        (
+            "outcomes",
+            {"selection": "x", "called": {"a": 1, "b": "s3cret"}},
+            {
+                "body.called.a": "must be true or false or an object",
+                "body.called.b": "must be true or false or an object",
+            },
+        ),
+        (
+            "outcomes",
+            {"selection": "x", "wanted": {"a": {"succeeded": "yes", "duration_ms": "84"}}},
+            {
+                "body.wanted.a.succeeded": "must be true or false",
+                "body.wanted.a.duration_ms": "must be a number",
+            },
+        ),
+        (
+            "outcomes",
+            {"selection": "x", "called": {"a": {"succeeded": True, "duration_ms": True, "s3": 1}}},
+            {
+                "body.called.a.duration_ms": "must be a number",
+                "body.called.a.s3": "is no known field",
+            },
+        ),
     ],
 )
 def test_what_is_wrong_in_a_request_is_told_in_plain_words(host, path, body, problems):

@@ -7,7 +7,7 @@ import time
 from collections import Counter
 
 from fastapi import HTTPException
-from limits import RateLimitItem, parse
+from limits import RateLimitItem, parse_many
 from limits.aio.storage import MemoryStorage  # the other one starts a thread every 10 ms, and waits for it
 from limits.aio.strategies import FixedWindowRateLimiter
 from starlette.types import Message, Receive
@@ -30,7 +30,7 @@ class RequestLimits:
         of_all: requests at a time of a caller for all organisations; None for as many.
 
         Raises:
-            InvalidInput: the rate cannot be read.
+            InvalidInput: the rate is wrong; `read_rate` says why.
         """
         self._rate, self._concurrency = read_rate(rate), concurrency
         self._of_all = concurrency if of_all is None else max(concurrency, of_all)
@@ -63,13 +63,18 @@ class RequestLimits:
 
 
 def read_rate(text: str, setting: str = "key_rate") -> RateLimitItem:
-    """The rate in a text. Raises InvalidInput."""
+    """The one rate in a text. Raises InvalidInput: it cannot be read, has several, or lets nobody in."""
     try:
-        return parse(text)
+        rates = parse_many(text)
     except ValueError as error:
         raise InvalidInput(
             f"{setting} is {text!r:.80}, must be such as 500/second or 10000/minute"
         ) from error
+    if len(rates) > 1:
+        raise InvalidInput(f"{setting} is {text!r:.80}, must be one rate, such as 500/second")
+    if rates[0].amount < 1:
+        raise InvalidInput(f"{setting} is {text!r:.80}, must be > 0, such as 500/second")
+    return rates[0]
 
 
 def limited(receive: Receive, most: int) -> Receive:

@@ -2,8 +2,8 @@
 
 Objects are written whole or not at all, as far as the storage lets us: an object store shows an object once
 its upload is complete, and elsewhere we write beside the file and rename. What is read is checked by its
-reader. Needs fsspec (extras `published` and `offline`); the package of the storage, such as s3fs, is the
-caller's choice.
+reader. Needs fsspec, which several extras bring, so whoever imports this says which; the package of the
+storage, such as s3fs, is the caller's choice.
 """
 
 from __future__ import annotations
@@ -17,15 +17,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import IO, Any
 
-from toolroll.errors import InvalidInput, NotFound, ToolrollError, Unavailable
+from fsspec.core import url_to_fs
+from fsspec.registry import known_implementations
 
-try:
-    from fsspec.core import url_to_fs
-    from fsspec.registry import known_implementations
-except ImportError as missing:
-    raise Unavailable(
-        f'locations: fsspec is missing ({missing}): pip install "toolroll[published]", or "toolroll[offline]"'
-    ) from missing
+from toolroll.errors import InvalidInput, NotFound, ToolrollError, Unavailable
 
 # Protocols under which an object appears whole: neither folders nor a rename are needed.
 _OBJECT_STORES = frozenset({"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "oss", "memory"})

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import numpy.typing as npt
 
+from toolroll._extras import needs_extra
 from toolroll._threads import CallPool
 from toolroll.argument_checks import check_callable, check_flag, check_registry_url, items_of
 from toolroll.catalog.catalog import Catalog
@@ -405,7 +406,8 @@ class Toolroll:
                 in force cannot be read.
             Unavailable: the location does not take it, or the extra is not installed.
         """
-        from toolroll._locations import Location
+        with needs_extra("publish", "published"):
+            from toolroll._locations import Location
         from toolroll.published.keys import SigningKey
         from toolroll.published.manifest import checked_name
         from toolroll.published.publisher import publish, source_digest

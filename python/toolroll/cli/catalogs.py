@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from toolroll._extras import needs_extra
 from toolroll.cli.commands import Group
 from toolroll.cli.options import (
     POLL_S,
@@ -222,7 +223,8 @@ def _nothing(shelf: Shelf) -> NotFound:
 
 
 def _shelf(location: str, name: str, trust: tuple[str, ...], options: dict[str, Any]) -> Shelf:
-    from toolroll._locations import Location
+    with needs_extra("published catalogs", "published"):
+        from toolroll._locations import Location
     from toolroll.published.keys import public_keys
     from toolroll.published.manifest import checked_name
     from toolroll.published.shelf import Shelf

@@ -312,6 +312,14 @@ on_option = option(
     choices=("here", "ray"),
     default="here",
 )
+
+
+def check_on(on: str) -> None:
+    """Imports what `--on` names, before other packages are missed: its extra brings those, too."""
+    if on == "ray":
+        import toolroll.offline.ray_cluster  # noqa: F401
+
+
 jobs_option = option(
     "--jobs",
     "Processes, or workers of a cluster that is started here; the result is the same.",

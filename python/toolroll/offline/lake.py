@@ -13,15 +13,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from toolroll._locations import Location
+from toolroll._extras import needs_extra
 from toolroll.errors import InvalidInput, NotFound, ToolrollError, Unavailable
 
-try:
+with needs_extra("events in Parquet", "offline"):
     import duckdb
-except ImportError as missing:
-    raise Unavailable(
-        f'events in Parquet: duckdb is missing ({missing}): pip install "toolroll[offline]"'
-    ) from missing
+
+    from toolroll._locations import Location
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,12 @@ import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 
+from toolroll._extras import needs_extra
 from toolroll.errors import ToolrollError, Unavailable
 from toolroll.offline.task import Task
 
-try:
+with needs_extra("--on ray", "ray"):
     import ray
-except ImportError as missing:
-    raise Unavailable(f'--on ray: ray is missing ({missing}): pip install "toolroll[ray]"') from missing
 
 _RETRIES = 5  # of a task whose worker is lost
 _AHEAD = 4  # tasks that are handed to the cluster, for each of its processors

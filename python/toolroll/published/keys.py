@@ -14,16 +14,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from os import PathLike
 
-from toolroll.errors import Denied, InvalidInput, NotFound, Unavailable, quoted
+from toolroll._extras import needs_extra
+from toolroll.errors import Denied, InvalidInput, NotFound, quoted
 
-try:
+with needs_extra("published catalogs", "published"):
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-except ImportError as missing:
-    raise Unavailable(
-        f'published catalogs: cryptography is missing ({missing}): pip install "toolroll[published]"'
-    ) from missing
 
 _PREFIX = "ed25519:"
 _CONTEXT = b"toolroll published catalog\0"  # a signature of ours means nothing anywhere else

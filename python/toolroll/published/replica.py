@@ -19,8 +19,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from toolroll._extras import needs_extra
 from toolroll._files import replace_file
-from toolroll._locations import Location
 from toolroll._threads import CallPool, Full, Overdue
 from toolroll._version import __version__
 from toolroll.embedders.cached import default_folder
@@ -30,6 +30,8 @@ from toolroll.published.manifest import Manifest, checked_name
 from toolroll.published.publisher import sha256_of
 from toolroll.published.shelf import Shelf
 
+with needs_extra("published catalogs", "published"):
+    from toolroll._locations import Location
 try:
     import fcntl
 except ImportError:  # Windows: each process fetches for itself

@@ -14,10 +14,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from toolroll._locations import Location, is_part
+from toolroll._extras import needs_extra
 from toolroll.errors import Denied, InvalidInput, NotFound
 from toolroll.published.keys import PublicKey
 from toolroll.published.manifest import LONGEST, Manifest
+
+with needs_extra("published catalogs", "published"):
+    from toolroll._locations import Location, is_part
 
 NEWEST = "newest.json"
 

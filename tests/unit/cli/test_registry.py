@@ -168,6 +168,26 @@ def test_without_the_extra_a_registry_says_how_to_get_it(words):
     assert "pip install 'toolroll[store]'" in done.stderr and done.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("words", "extra"),
+    [
+        (["events", "export", "lake", "--partitioned", "--catalog", "sqlite:///x.db"], "parquet"),
+        (["events", "parquet", "hits", "lake"], "offline"),
+        (["events", "parquet", "judge", "lake", "--on", "ray"], "ray"),
+        (["lab", "judge", "--events", "lake", "--on", "ray", "--catalog", "sqlite:///x.db"], "ray"),
+        (["catalogs", "list", "--to", "lake"], "published"),
+    ],
+)
+def test_a_missing_package_names_the_extra_that_the_command_needs(words, extra):
+    program = (
+        "import sys; sys.modules.update(fsspec=None, ray=None)\n"
+        "from toolroll.cli import main; sys.exit(main(sys.argv[1:]))"
+    )
+    done = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True)
+    assert done.returncode == 1 and done.stdout == ""
+    assert f'pip install "toolroll[{extra}]"' in done.stderr and done.stderr.count("\n") == 1
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="arguments are no bytes there")
 def test_bytes_that_are_no_utf8_are_one_line(tmp_path):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from toolroll._extras import needs_extra
 from toolroll.cli.commands import command
 from toolroll.cli.options import WindowOptions, flag, option, storage_options_option, window_options
 from toolroll.cli.output import Progress, note, print_result, redacted
@@ -82,7 +83,8 @@ def export(
         return
     if options.org is not None or options.since is not None or options.until is not None:
         raise click.UsageError("--partitioned: exports all events; --org, --since and --until choose some")
-    from toolroll._locations import Location
+    with needs_extra("--partitioned", "parquet"):
+        from toolroll._locations import Location
 
     place = Location(target, storage_options)
     with options.report() as (database, unreadable), Progress() as progress:

@@ -14,6 +14,7 @@ from toolroll.cli.commands import Group
 from toolroll.cli.events.analytics import print_hits, print_metrics
 from toolroll.cli.lab.judge import print_judgement
 from toolroll.cli.options import (
+    check_on,
     jobs_option,
     json_option,
     keep_option,
@@ -135,6 +136,7 @@ def judge(
     its candidates, their scores and how likely each was to be shown. Partitions are judged apart, so the
     result does not depend on where they are.
     """
+    check_on(on)
     parts = source.parts()
     from toolroll.offline.judging import Target
     from toolroll.offline.judging import judge as judge_parts

@@ -10,6 +10,7 @@ from click.core import ParameterSource
 from toolroll.cli.commands import command as declare
 from toolroll.cli.options import (
     WindowOptions,
+    check_on,
     embedder_option,
     jobs_option,
     keep_option,
@@ -131,6 +132,7 @@ def _judge_files(
     keep: str | None,
     storage_options: dict[str, Any],
 ) -> Judged:
+    check_on(on)
     from toolroll.offline.lake import event_files
     from toolroll.offline.redeciding import Decider, judge_profile
 

@@ -11,19 +11,17 @@ from itertools import accumulate
 from types import SimpleNamespace
 from typing import Any
 
+from toolroll._extras import needs_extra
 from toolroll._files import replacing
-from toolroll.errors import Unavailable
 from toolroll.registry.analytics.window import Window, events
 from toolroll.registry.events.details import read_events
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
 from toolroll.registry.store.unreadable_rows import UnreadableRows
 
-try:
+with needs_extra("events", "parquet"):
     import pyarrow as pa
     import pyarrow.parquet as pq
-except ImportError as missing:
-    raise Unavailable(f'events: pyarrow is missing ({missing}): pip install "toolroll[parquet]"') from missing
 
 GROUP = 10_000  # rows written at once
 

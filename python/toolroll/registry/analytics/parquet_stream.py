@@ -33,18 +33,18 @@ from urllib.parse import quote
 
 import sqlalchemy as sa
 
-from toolroll._locations import Location
-from toolroll.errors import Conflict, InvalidInput, NotFound, Unavailable, quoted
+from toolroll._extras import needs_extra
+from toolroll.errors import Conflict, InvalidInput, NotFound, quoted
 from toolroll.registry.analytics.parquet import GROUP, event_schema, tables_of
 from toolroll.registry.analytics.window import events
 from toolroll.registry.events.details import read_events
 from toolroll.registry.store.database import Database
 from toolroll.registry.store.unreadable_rows import UnreadableRows
 
-try:
+with needs_extra("events", "parquet"):
     import pyarrow.parquet as pq
-except ImportError as missing:
-    raise Unavailable(f'events: pyarrow is missing ({missing}): pip install "toolroll[parquet]"') from missing
+
+    from toolroll._locations import Location
 
 FORMAT = 1
 BY = ("hash", "org")

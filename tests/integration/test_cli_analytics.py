@@ -89,6 +89,9 @@ def test_events_are_listed_shown_exported_and_cleared_away(used, tmp_path):
         said = used("events", "export", str(tmp_path / "e2.parquet"), *wrong, status=2).err
         assert f"{wrong[0]}: needs --partitioned" in said
     assert "needs --partitioned" in used("events", "export", f"{tmp_path}/lake/", status=2).err
+    for pause in ("0s", "0d"):
+        again = ("events", "export", str(tmp_path / "lake"), "--partitioned", "--every", pause)
+        assert "--every: must be at least 1s" in used(*again, status=2).err
     assert not (tmp_path / "lake").exists() and not (tmp_path / "e2.parquet").exists()
 
     assert used.json("events", "prune", "--older-than", "5d") == {"events": 20}

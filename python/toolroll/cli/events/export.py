@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from toolroll.registry.analytics.parquet_stream import StreamResult
 
 _OF_PARTITIONS = ("by", "buckets", "slice_", "settle", "late", "every", "storage_options")
+_LEAST_PAUSE = timedelta(seconds=1)  # of --every; without a pause it would ask the registry all the time
 _MAGIC = b"PAR1"  # a Parquet file begins with it
 
 
@@ -83,6 +84,8 @@ def export(
         return
     if options.org is not None or options.since is not None or options.until is not None:
         raise click.UsageError("--partitioned: exports all events; --org, --since and --until choose some")
+    if every is not None and every < _LEAST_PAUSE:
+        raise click.UsageError("--every: must be at least 1s; without --every, the export looks once")
     with needs_extra("--partitioned", "parquet"):
         from toolroll._locations import Location
 

@@ -1041,6 +1041,10 @@ class Toolroll:
     def __len__(self) -> int:
         return len(self.catalog)
 
+    def __bool__(self) -> bool:
+        """True, also without tools: `if roll:` asks whether there is a roll, which may get tools later."""
+        return True
+
     def refresh(self, tools: Iterable[Any] | None = None, *, progress: Progress | None = None) -> Catalog:
         """Puts the next catalog in place now; if that fails, the last good one stays.
 

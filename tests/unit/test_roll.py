@@ -441,6 +441,11 @@ def test_what_is_no_collection_of_names_cannot_be_included(names):
 # Every roll can be closed, flushed, asked for its health and used in a `with`.
 
 
+def test_a_roll_without_tools_is_true():
+    with Toolroll.from_tools([]) as roll:
+        assert len(roll) == 0 and roll
+
+
 def test_a_roll_in_memory_is_closed_and_flushed_and_well():
     with Toolroll.demo() as roll:
         assert roll.flush(0)

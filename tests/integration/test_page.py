@@ -803,6 +803,20 @@ def test_an_organisation_with_nothing_sees_nothing_of_others(service: PageServic
     go_through_views(page, service)
 
 
+@pytest.mark.parametrize("key", ["acme", "admin"], ids=["its key", "chosen"])
+def test_an_organisation_without_rules_is_told_that_the_platforms_apply(
+    service: PageService, open_page: Open, key: str
+) -> None:
+    service.registry.rules.add(Rule("no air", "deny", "composite", {"all": []}, tool="get_air_quality"))
+    page = open_page(service, "access", key)
+    if key == "admin":
+        page.get_by_label("Organisation").fill("acme")
+        page.keyboard.press("Enter")
+    expect(page.get_by_text("acme has no rules of its own")).to_be_visible()
+    expect(page.get_by_text("The rules of the platform apply to it, too.")).to_be_visible()
+    expect(page.get_by_text("Everybody sees every active tool")).to_have_count(0)
+
+
 def test_a_tool_of_the_platform_is_read_and_not_edited_where_an_organisation_is_chosen(
     service: PageService, open_page: Open
 ) -> None:

@@ -15,7 +15,7 @@ const MOST = 1_000
 const TYPING_MS = 300
 const EVERYBODY = JSON.stringify({ all: [] })
 
-export function RulesPart({ org, mayEdit }: ViewProperties) {
+export function RulesPart({ session, org, mayEdit }: ViewProperties) {
   const rules = useLoaded(
     (signal) => ask<{ visibility_rules: Rule[] }>('GET', registryPath('/visibility-rules', { org, inactive: true, limit: MOST }), { signal }), [org],
   )
@@ -23,6 +23,7 @@ export function RulesPart({ org, mayEdit }: ViewProperties) {
   const [saved, setSaved] = useState('')
   const texts = t.access
   const found = rules.value?.value.visibility_rules
+  const owner = session.org ?? org ?? ''
   const newRule = !edited && mayEdit && <button type="button" onClick={() => { setSaved(''); setEdited('new') }}>{texts.newRule}</button>
   const done = (text: string) => { setEdited(undefined); setSaved(text); rules.reload() }
   return (
@@ -31,7 +32,7 @@ export function RulesPart({ org, mayEdit }: ViewProperties) {
       {saved && <Notice tone="good">{saved}</Notice>}
       {edited && <RuleEditor key={edited === 'new' ? '' : edited.rule_id} rule={edited === 'new' ? undefined : edited} org={org} onDone={done} onDiscard={() => setEdited(undefined)} />}
       {!found && !rules.problem && <p role="status">{t.loading}</p>}
-      {found?.length === 0 && <div class="card"><Empty title={texts.noRules}><p>{texts.noRulesHint}</p>{newRule}</Empty></div>}
+      {found?.length === 0 && <div class="card"><Empty title={owner ? texts.noOwnRules(owner) : texts.noRules}><p>{owner ? texts.noOwnRulesHint : texts.noRulesHint}</p>{newRule}</Empty></div>}
       {found && found.length > 0 && (
         <section class="card">
           <div class="row spread center"><div><h2>{texts.rules}</h2><small>{texts.rulesHint}</small></div>{newRule}</div>

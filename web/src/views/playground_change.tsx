@@ -52,7 +52,7 @@ function RuleChoice({ org, value, onInput }: { org: string | undefined; value: s
   const rules = useLoaded((signal) => ask<{ visibility_rules: Rule[] }>('GET', registryPath('/visibility-rules', { org, limit: 1_000 }), { signal }), [org])
   const found = rules.value?.value.visibility_rules
   if (rules.problem) return <Failure problem={rules.problem} onRetry={rules.reload} />
-  if (found?.length === 0) return <p>{t.access.noRules}</p>
+  if (found?.length === 0) return <p>{t.playground.noRules}</p>
   return <Select label={t.playground.ruleLess} value={value} onInput={onInput} options={[['', t.access.choose], ...(found ?? []).map((rule): [string, string] => [rule.rule_id, rule.name])]} />
 }
 

@@ -7,6 +7,7 @@ import gc
 import os
 import re
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
 from xml.etree import ElementTree
@@ -23,6 +24,10 @@ for place in ("TOOLROLL_CACHE", "XDG_STATE_HOME"):
     if tempfile.gettempdir() not in os.environ.get(place, ""):
         os.environ[place] = tempfile.mkdtemp(prefix="toolroll-")
         atexit.register(shutil.rmtree, os.environ[place], ignore_errors=True)
+
+# What a script starts with "&" ignores interrupts, and so would the processes that tests interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # How long the long tier runs is said by variables that only tests read.
 environment_names.warned.update(os.environ)

@@ -12,6 +12,7 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -1397,6 +1398,15 @@ def parent_of(pid: int) -> int:
     return int(re.search(r"^PPid:\s+(\d+)$", status, re.MULTILINE)[1])
 
 
+@pytest.fixture(params=[False, True], ids=["in front", "in the background of a script"])
+def _where_it_is_started(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A script's shell has what it starts with "&" ignore interrupts, and processes inherit that."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN if request.param else signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("_where_it_is_started")
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 def test_sigterm_ends_a_gateway_with_its_servers_and_loses_nothing(tmp_path, monkeypatch, capsys, transport):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -215,14 +216,7 @@ def test_a_database_of_the_first_schema_keeps_all_its_rows(empty_url: str) -> No
         for name, count in counts.items():
             table = tables.metadata.tables[name]
             assert connection.execute(sa.select(sa.func.count()).select_from(table)).scalar() == count, name
-        context = MigrationContext.configure(
-            connection,
-            opts={
-                "version_table": schema.VERSION_TABLE,
-                "include_name": lambda name, kind, _: kind != "table" or name in tables.metadata.tables,
-            },
-        )
-        assert compare_metadata(context, tables.metadata) == []
+        assert differences(connection) == []
         if database.dialect == "postgresql":
             first, *_ = partitions.months(connection, tables.selection_events)
             assert first == ("selection_events_before", partitions.after(partitions.month_of(now)))
@@ -231,6 +225,19 @@ def test_a_database_of_the_first_schema_keeps_all_its_rows(empty_url: str) -> No
     ingest(database, [event()], [])
     assert set(rebuild(database).values()) == {0}
     database.close()
+
+
+def differences(connection: sa.Connection) -> list[Any]:
+    """Between the tables of a database and those of today's schema."""
+    context = MigrationContext.configure(
+        connection,
+        opts={
+            "version_table": schema.VERSION_TABLE,
+            "include_name": lambda name, kind, _: kind != "table" or name in tables.metadata.tables,
+        },
+    )
+    found: list[Any] = compare_metadata(context, tables.metadata)
+    return found
 
 
 def without_durations(url: str) -> None:
@@ -259,14 +266,7 @@ def test_a_database_without_durations_gets_them_and_keeps_its_rows(empty_url: st
     database.close()
     database = Database.open(empty_url, create=False, migrate=True)
     with database.reading() as connection:
-        context = MigrationContext.configure(
-            connection,
-            opts={
-                "version_table": schema.VERSION_TABLE,
-                "include_name": lambda name, kind, _: kind != "table" or name in tables.metadata.tables,
-            },
-        )
-        assert compare_metadata(context, tables.metadata) == []
+        assert differences(connection) == []
         for table, count in ((tables.selection_events, 3), (tables.outcomes, 5)):
             assert list(connection.scalars(sa.select(table.c.durations_ms))) == [None] * count
     rebuild(database)

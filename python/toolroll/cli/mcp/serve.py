@@ -135,10 +135,8 @@ def _ended_by_sigterm() -> Iterator[None]:
         is_told = True
         signal.raise_signal(signal.SIGINT)
 
-    before = signal.signal(signal.SIGTERM, end)
-    if (
-        signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-    ):  # in the background of a script: it would do nothing
+    before, interrupts = signal.signal(signal.SIGTERM, end), signal.getsignal(signal.SIGINT)
+    if interrupts is signal.SIG_IGN:  # as in the background of a script: `end` would do nothing
         signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield
@@ -147,6 +145,7 @@ def _ended_by_sigterm() -> Iterator[None]:
             raise
     finally:
         signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGINT, interrupts)
 
 
 def _loop() -> dict[str, bool]:

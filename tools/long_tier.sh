@@ -4,7 +4,7 @@ set -euo pipefail
 
 usage() {
   cat <<'USAGE'
-usage: tools/long_tier.sh [tests|kills|outcomes|turns|load|faults|decisions|damage|twins|picks|requests|gateway|deploy|service|fuzz]...
+usage: tools/long_tier.sh [tests|kills|outcomes|turns|load|faults|decisions|damage|twins|picks|requests|gateway|deploy|service|attacks|fuzz]...
 
   tests     every property test with 5,000 examples, other ones on each run
   kills     200 kills each of a sync, a rollback, an embedding, an upgrade and a creation, on each database
@@ -23,6 +23,7 @@ usage: tools/long_tier.sh [tests|kills|outcomes|turns|load|faults|decisions|dama
   deploy    what the image's build does, as a script, and the service as the image runs it: as another user
   service   300 requests to each operation of the service from each caller, generated from its OpenAPI description
   picks     100,000 random worlds in which the core and the stages in Python must select the same
+  attacks   the long form of each attack of a stranger on the service, the drop-in and the gateway
   requests  10,000 requests to providers, of which the drop-in must keep every byte but the tools
   fuzz      every fuzzer for FUZZ_SECONDS
 
@@ -39,7 +40,7 @@ python=${PYTHON:-python}
 modes=("${@:-all}")
 for mode in "${modes[@]}"; do
   case $mode in
-    tests | kills | outcomes | turns | load | faults | decisions | damage | twins | picks | requests | gateway | deploy | service | fuzz | all) ;;
+    tests | kills | outcomes | turns | load | faults | decisions | damage | twins | picks | requests | gateway | deploy | service | attacks | fuzz | all) ;;
     -h | --help) usage && exit 0 ;;
     *) usage >&2 && exit 2 ;;
   esac
@@ -103,6 +104,9 @@ if wanted picks; then
 fi
 if wanted requests; then
   TOOLROLL_REQUESTS=10000 "$python" -m pytest -m "" -n 0 --timeout 7200 tests/unit/adapters/test_provider_requests.py
+fi
+if wanted attacks; then
+  TOOLROLL_ATTACKS=long "$python" -m pytest -m "" -n 0 -s --timeout 7200 tests/attacks
 fi
 if wanted fuzz; then FUZZ_SECONDS=${FUZZ_SECONDS:-600} tools/check_native.sh fuzz; fi
 echo "long_tier: ${modes[*]}: passed"

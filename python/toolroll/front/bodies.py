@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from starlette.exceptions import HTTPException
-from starlette.types import Message, Receive
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _RETRY_S = 1
 
@@ -59,3 +59,19 @@ class BodiesInFlight:
             self._of[caller] -= size
             if not self._of[caller]:
                 del self._of[caller]
+
+
+class BoundedBodies:
+    """An ASGI application before another one, whose bodies are counted by the address of the client."""
+
+    def __init__(self, application: ASGIApp, bodies: BodiesInFlight) -> None:
+        self._application, self._bodies = application, bodies
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Hands the request on."""
+        if scope["type"] != "http":
+            await self._application(scope, receive, send)
+            return
+        address = (scope.get("client") or ("",))[0]
+        with self._bodies.limited(receive, f"address {address}") as counted:
+            await self._application(scope, counted, send)

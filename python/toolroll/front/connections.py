@@ -1,7 +1,7 @@
 """`Front`: the connections of one process, each with a limit of bytes and seconds for what it sends.
 
-uvicorn takes headers of any length from its faster parser, and waits for a request and its body for as long as
-a client likes. So its connection is extended here: it counts bytes before they are kept, and one look at all
+uvicorn's faster parser takes headers of any length, and it waits for a request and its body for as long as a
+client likes. So its connection is extended here: it counts bytes before they are kept, and one look at all
 connections each second closes those that have run out of patience.
 
 Where connections run out, those that have sent only a part of a request make room, the longest-waiting first:
@@ -23,12 +23,11 @@ from toolroll.front.limits import FrontLimits
 
 _LOOK_S = 1.0
 _MOST_HEADERS = 128
-_MOST_PIPELINED = (
-    16  # requests that were sent before the answer to an earlier one; browsers and clients send none
-)
+_MOST_PIPELINED = 16  # requests sent before the answer to an earlier one; clients send none
 _FRAMES = 64 * 1_024  # bytes of a body beside its content: sizes of chunks, and trailers
 
-# Of what a client sends. "header" also before its first byte; "between": a request is complete, none has begun.
+# Of what a client sends. "header": also before its first byte. "between": one request is complete, and the
+# next has not begun.
 _Phase = Literal["header", "body", "between"]
 _REASONS = {
     400: b"Bad Request",
@@ -130,8 +129,11 @@ class Connection(HttpToolsProtocol):
         self._front, self._limits = front, front.limits
         self._address = ""
         self._is_refused = False
+        self.phase: _Phase = "header"
         self._step = 0  # counts phases
-        self._begin("header")
+        self._bytes = self._kept = 0  # that came in this phase, and those of its header
+        self._patience_s = self._limits.patience_s
+        self._unread, self._unread_s = 0, 0.0  # bytes of answers, and for how long they have not become fewer
 
     @property
     def is_waiting(self) -> bool:
@@ -243,11 +245,10 @@ class Connection(HttpToolsProtocol):
     # Underneath.
 
     def _begin(self, phase: _Phase) -> None:
-        self.phase: _Phase = phase
+        self.phase = phase
         self._step += 1
         self._bytes = self._kept = 0
         self._patience_s = self._limits.patience_s
-        self._unread, self._unread_s = 0, 0.0
 
     def _refuse(self, status: int) -> None:
         """Answers with a status and closes the connection. Nothing more of it is kept."""

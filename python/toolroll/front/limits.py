@@ -24,7 +24,8 @@ class FrontLimits:
         connections: open ones, in all. Each address may have as many as are free, so half of them alone.
         header_bytes: the longest header of a request, with its first line.
         body_bytes: the longest body of a request.
-        in_flight_bytes: bytes of all bodies that are held at a time. Each caller may have as many as are free.
+        in_flight_bytes: of all bodies that are read or worked on at a time. Each caller may have as many as
+            are free.
         patience_s: how long a header may take, and how long a body may rest.
         slowest_bytes_s: bytes a second of a body, on average, below which patience ends.
         answer_s: how long a client may leave an answer unread.
@@ -43,8 +44,8 @@ class FrontLimits:
     def __post_init__(self) -> None:
         if self.in_flight_bytes < 2 * self.body_bytes:  # one caller gets half
             raise InvalidInput(
-                f"max_in_flight_bytes is {self.in_flight_bytes}, must be at least {2 * self.body_bytes}: one caller gets "
-                "half of it, which must be enough for the longest body"
+                f"max_in_flight_bytes is {self.in_flight_bytes}, must be at least {2 * self.body_bytes}: one "
+                "caller gets half of it, which must be enough for the longest body"
             )
 
 

@@ -55,8 +55,8 @@ class ServerSettings(BaseSettings):
             organisations; one organisation gets as many as are free, so half of them alone.
         org_rate: how many requests an organisation has in which time, in each worker.
         max_body_bytes: the longest body of a request.
-        max_in_flight_bytes: bytes of all bodies that each worker holds at a time; one caller gets as many as are
-            free, so half of them alone.
+        max_in_flight_bytes: of all bodies that each worker reads or works on at a time; one caller gets as
+            many as are free, so half of them alone.
         max_header_bytes: the longest header of a request, with its first line.
         max_connections: how many connections each worker has open; one address gets as many as are free.
         patience_s: how long the header of a request may take, and how long its body may rest.
@@ -143,7 +143,11 @@ class ServerSettings(BaseSettings):
 
     @property
     def front(self) -> FrontLimits:
-        """What the front of each worker lets in. Raises InvalidInput: two of the limits contradict each other."""
+        """What the front of each worker lets in.
+
+        Raises:
+            InvalidInput: two of the limits contradict each other.
+        """
         return FrontLimits(
             connections=self.max_connections,
             header_bytes=self.max_header_bytes,

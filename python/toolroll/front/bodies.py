@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from starlette.exceptions import HTTPException
@@ -29,8 +29,16 @@ class BodiesInFlight:
         self._of: Counter[str] = Counter()
 
     @contextmanager
-    def limited(self, receive: Receive, caller: str, longest: int | None = None) -> Iterator[Receive]:
-        """The same body, counted for a caller until the context ends. longest: of this one; None as usual.
+    def limited(
+        self,
+        receive: Receive,
+        caller: str,
+        longest: int | None = None,
+        note: Callable[[int], object] | None = None,
+    ) -> Iterator[Receive]:
+        """The same body, counted for a caller until the context ends.
+
+        longest: of this one; None as usual. note: called with the bytes that came.
 
         Reading it raises an HTTPException with status 413 once it is too long, and with 503 once the caller
         has as many bytes in flight as are free.
@@ -50,6 +58,8 @@ class BodiesInFlight:
                 size += came
                 self._total += came
                 self._of[caller] += came
+                if note is not None:
+                    note(came)
             return message
 
         try:

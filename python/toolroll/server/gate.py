@@ -15,6 +15,8 @@ from toolroll.server.callers import Caller, address_of
 from toolroll.server.grants import Grant, caller_of_person
 from toolroll.server.hosts import is_allowed
 from toolroll.server.key_reader import KeyReader
+from toolroll.server.large_requests import LargeRequests
+from toolroll.server.metering import Metered
 from toolroll.server.page import is_open
 from toolroll.server.page_sessions import AccountSubject, KeySubject, PageSessions, is_of_another_site
 from toolroll.server.problems import problem
@@ -61,6 +63,7 @@ class Gate:
         key_place: where that is, for callers without one.
         refusal: the answer to a request that does not pass.
         admission: limits of each organisation; None for none.
+        large: turns of requests with long bodies, which find it in their state.
     """
 
     application: ASGIApp
@@ -76,6 +79,7 @@ class Gate:
     key_place: str = "Authorization: Bearer or X-Service-Key"
     refusal: Refusal = problem_for
     admission: OrgAdmission | None = None
+    large: LargeRequests = field(default_factory=LargeRequests)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers a request, or hands it on."""
@@ -92,13 +96,17 @@ class Gate:
         if isinstance(caller, Response):
             await caller(scope, receive, send)
             return
+        ticket, state = caller.ticket, scope["state"]
+        state["large"] = self.large
+        note = None if ticket is None else ticket.received
         try:
-            with self.bodies.limited(receive, caller.credential) as counted:
-                await self.application(scope, counted, send)
+            with self.bodies.limited(receive, caller.credential, note=note) as counted:
+                answering = self.application(scope, counted, send)
+                await (answering if ticket is None else Metered(answering, ticket.spend))
         finally:
             self.limits.end(caller.credential)
-            if caller.ticket is not None:
-                caller.ticket.leave()
+            if ticket is not None:
+                ticket.leave()
 
     async def _admit(self, scope: Scope, headers: Headers) -> Caller | Response:
         """The caller, whose request has begun; or the answer that refuses the request."""

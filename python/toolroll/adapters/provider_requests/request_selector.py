@@ -157,7 +157,13 @@ class RequestSelector:
         self._known = KnownToolTexts()
 
     def select(
-        self, body: bytes, form: RequestForm, headers: RequestHeaders, context: Context | None = None
+        self,
+        body: bytes,
+        form: RequestForm,
+        headers: RequestHeaders,
+        context: Context | None = None,
+        *,
+        may_report: bool = True,
     ) -> Changed:
         """The body to send in place of this one.
 
@@ -166,6 +172,7 @@ class RequestSelector:
             form: of the request.
             headers: what our headers in the request say.
             context: who asks; None for that of the headers, else the selector's.
+            may_report: whether outcomes that this caller sends count.
 
         Raises:
             InvalidInput: the body cannot be read, and there are rules that it might break; or the name of
@@ -182,10 +189,11 @@ class RequestSelector:
             changed = self._changed(asked, turn)
         except Exception:
             return self._after_failure(asked)
-        try:
-            turn.report_results(asked.request.messages)
-        except Exception:
-            _log.exception(_UNRECORDED)
+        if may_report:
+            try:
+                turn.report_results(asked.request.messages)
+            except Exception:
+                _log.exception(_UNRECORDED)
         return changed
 
     async def aselect(
@@ -197,10 +205,7 @@ class RequestSelector:
         *,
         may_report: bool = True,
     ) -> Changed:
-        """`select` for an event loop: an embedder or a store that waits does so in a thread.
-
-        may_report: whether outcomes that this caller sends count.
-        """
+        """`select` for an event loop: an embedder or a store that waits does so in a thread."""
         asked = self._asked(body, form, headers, context)
         if asked is None:
             return Changed(body)

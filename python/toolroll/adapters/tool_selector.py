@@ -291,7 +291,9 @@ class ToolSelector:
         return () if known is None else tuple([name for name in known.names if name in turn.listed.names])
 
     def _kept(self, turn: AgentTurn) -> AgentTurn:
-        """Keeps a turn, for its tool calls and further steps."""
+        """Keeps a turn, for its tool calls and further steps, unless its list is too large for that."""
+        if turn.memory_bytes * 2 > MOST_BYTES:
+            return turn
         with self._lock:
             before = self._turns.pop(turn.key, None)
             self._turns[turn.key] = turn

@@ -2,7 +2,7 @@
 
 A selection holds its catalog. A process that changes its catalog, or gets other tools with each request,
 would keep a catalog for each of them. So only the newest catalogs are held, up to a number of bytes; of
-selections from older ones, what they showed remains.
+selections from older or larger ones, what they showed remains.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from toolroll.learning.exposure import Exposure
 from toolroll.selection.selection import Selection
 
 MOST_SELECTIONS = 128
-MOST_BYTES = 128 << 20  # of catalogs beside the newest one, by estimate
+MOST_BYTES = 128 << 20  # of catalogs, by estimate, beside the newest one of tools that came with no request
 _BYTES_PER_TOOL = 8_000  # of a catalog whose tools did not come with a request
 
 
@@ -37,7 +37,11 @@ class RecentSelections:
         most: int = MOST_SELECTIONS,
         most_bytes: int = MOST_BYTES,
     ) -> None:
-        """Has none yet. exposure_of: what a selection showed. most_bytes: of catalogs beside the newest."""
+        """Has none yet.
+
+        exposure_of: what a selection showed. most_bytes: of catalogs, beside the newest one of tools that
+        came with no request: its process has it anyway.
+        """
         self._exposure_of, self._most_bytes = exposure_of, most_bytes
         self._recent: deque[_Recent] = deque(maxlen=most)
         self._newest: Catalog | None = None
@@ -68,7 +72,7 @@ class RecentSelections:
             held = recent.held
             if not isinstance(held, Selection) or id(held.catalog) in kept:
                 continue
-            if held.catalog is not self._newest:
+            if held.catalog is not self._newest or held.turn.tool_list is not None:
                 total += _bytes_of(held)
             if total <= self._most_bytes:
                 kept.add(id(held.catalog))

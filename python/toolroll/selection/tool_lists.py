@@ -91,7 +91,7 @@ class _KnownList:
     @property
     def memory_bytes(self) -> int:
         """By estimate."""
-        return _BYTES_PER_BYTE * self.size + _BYTES_PER_TOOL * len(self.copies)
+        return _memory_bytes(self.size, len(self.copies))
 
 
 @dataclass(slots=True, eq=False)
@@ -206,12 +206,13 @@ class ToolLists:
         return request
 
     def _read(self, items: Sequence[Any], policy: EffectivePolicy) -> _KnownList:
-        """Reads and indexes a list that is not known, and keeps it."""
+        """Reads and indexes a list that is not known, and keeps it, if it is not too large for that."""
+        is_kept = _memory_bytes(sum(map(_size_of, items)), len(items)) <= self._most_bytes
         groups = [group_in(item) for item in items]
         read = [
-            [self._read_tool(item)]
+            [self._read_tool(item, is_kept)]
             if group is None
-            else [self._read_tool(one, group.key != "tools") for one in group.members]
+            else [self._read_tool(one, is_kept, group.key != "tools") for one in group.members]
             for item, group in zip(items, groups, strict=True)
         ]
         found = [one for members in reversed(read) for one in reversed(members) if one.tool is not None]
@@ -241,15 +242,16 @@ class ToolLists:
                 copies.append(_copy({**item, group.key: []}) | {group.key: [one.copy for one in members]})
                 places.append(Place(rows, group.key, has_rest))
         known = _KnownList(_bucket_of(items), copies, places, size, (policy, pipeline))
-        if is_whole and known.memory_bytes <= self._most_bytes:
+        if is_whole and is_kept:
             self._keep(known)
         return known
 
-    def _read_tool(self, item: Any, is_declaration: bool = False) -> _ReadTool:
+    def _read_tool(self, item: Any, is_kept: bool, is_declaration: bool = False) -> _ReadTool:
+        """A tool. is_kept: whether its list is; else nobody changes the item while it is needed."""
         content = _content(item)
-        if content is None:
+        if content is None or not is_kept:
             tool = read_one(item, is_declaration=is_declaration)
-            return _ReadTool(item, tool, None if tool is None else ToolText.of(tool), 0)
+            return _ReadTool(item, tool, None if tool is None else ToolText.of(tool), len(content or b""))
         known = self._tools.get((content, is_declaration))
         if known is None:
             copy = marshal.loads(content)
@@ -347,6 +349,15 @@ def _content(item: Any) -> bytes | None:
         return marshal.dumps(item, 2)  # from version 3 on it depends on which values are one object
     except ValueError:
         return None
+
+
+def _size_of(item: Any) -> int:
+    return len(_content(item) or b"")
+
+
+def _memory_bytes(size: int, count: int) -> int:
+    """Of a list with this many items and bytes of content, by estimate."""
+    return _BYTES_PER_BYTE * size + _BYTES_PER_TOOL * count
 
 
 def _copy(item: Mapping[str, Any]) -> dict[str, Any]:

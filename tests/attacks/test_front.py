@@ -15,7 +15,7 @@ import pytest
 
 pytest.importorskip("fastapi")
 
-from bench.service.servers import fill, resident_bytes, serving
+from bench.service.servers import fill, free_port, resident_bytes, running, serving
 
 from tests.attacks import bounded
 
@@ -184,3 +184,36 @@ def test_half_open_requests_keep_nobody_out(tmp_path: Path) -> None:
             f"{len(statuses)} of others, {statuses.count(200)} answered; grown by {served.grown() / MB:.1f} MB"
         )
         assert set(statuses) == {200}
+
+
+def test_the_gateway_over_http_has_the_same_front(tmp_path: Path) -> None:
+    """Before: an endless header, a body of any length at any pace, and any number of connections."""
+    pytest.importorskip("mcp")
+    configuration = tmp_path / "mcp.json"
+    http = {"max_connections": 40, "patience_s": 2}
+    configuration.write_text(
+        json.dumps({"mcpServers": {"away": {"command": "false"}}, "toolroll": {"http": http}})
+    )
+    port = free_port()
+    command = ("-m", "toolroll", "mcp", "--config", str(configuration), "--http", f"127.0.0.1:{port}")
+    with running(port, *command) as pid, ExitStack() as stack:
+        usual = resident_bytes(pid)
+
+        def connected(first: bytes) -> socket.socket:
+            connection = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=60))
+            connection.sendall(first)
+            return connection
+
+        header = connected(b"GET /tools/list HTTP/1.1\r\nHost: localhost\r\n")
+        pushed(header, b"X-A: " + b"y" * 16_000 + b"\r\n", 64_000_000)
+        assert ends_after(header, 15) <= 15
+        post = b"POST /tools/call HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5000000\r\n\r\n"
+        body = connected(post)
+        pushed(body, b"y" * 65_536, 4_900_000)
+        half = [connected(b"GET /tools/list HTTP/1.1\r\nHost: loc") for _ in range(100)]
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/tools/list", timeout=30) as answer:
+            assert answer.status == 200
+        assert ends_after(half[-1], 15) <= 15
+        grown = resident_bytes(pid) - usual
+        print(f"gateway grown by {grown / MB:.1f} MB")
+        assert grown <= 16 * MB  # 4 of them are the body that may be that long

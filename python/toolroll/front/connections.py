@@ -24,6 +24,7 @@ from toolroll.front.limits import FrontLimits
 _LOOK_S = 1.0
 _MOST_HEADERS = 128
 _MOST_PIPELINED = 16  # requests sent before the answer to an earlier one; clients send none
+_SLICE = 16 * 1_024  # bytes that are parsed before anything is counted
 _FRAMES = 64 * 1_024  # bytes of a body beside its content: sizes of chunks, and trailers
 
 # Of what a client sends. "header": also before its first byte. "between": one request is complete, and the
@@ -131,7 +132,7 @@ class Connection(HttpToolsProtocol):
         self._is_refused = False
         self.phase: _Phase = "header"
         self._step = 0  # counts phases
-        self._bytes = self._kept = 0  # that came in this phase, and those of its header
+        self._bytes = 0  # that came in this phase
         self._patience_s = self._limits.patience_s
         self._unread, self._unread_s = 0, 0.0  # bytes of answers, and for how long they have not become fewer
 
@@ -159,19 +160,31 @@ class Connection(HttpToolsProtocol):
             return
         if self.phase == "between":
             self._begin("header")
-        step, came = self._step, len(data)
-        super().data_received(data)
-        if self._step != step or self._is_refused:
+        if len(data) <= _SLICE or self.phase == "body":
+            self._feed(data)
             return
-        self._bytes += came
-        if self.phase == "header" and self._bytes > self._limits.header_bytes:
-            self._refuse(431)
-        elif self.phase == "body":
-            self._patience_s = min(
-                self._limits.patience_s, self._patience_s + came / self._limits.slowest_bytes_s
-            )
-            if self._bytes > 2 * self._limits.body_bytes + _FRAMES:
-                self._refuse(413)
+        for at in range(0, len(data), _SLICE):  # as the parser keeps all of a header that it gets at once
+            if not self._is_refused:
+                self._feed(data[at : at + _SLICE])
+
+    def _feed(self, data: bytes) -> None:
+        step = self._step
+        super().data_received(data)
+        if self._is_refused:
+            return
+        if len(self.pipeline) > _MOST_PIPELINED:
+            self._refuse(400)
+        elif self._step == step:
+            self._bytes += len(data)
+            if self.phase == "header":
+                if self._bytes > self._limits.header_bytes:
+                    self._refuse(431)
+            else:
+                limits = self._limits
+                earned_s = len(data) / limits.slowest_bytes_s
+                self._patience_s = min(limits.patience_s, self._patience_s + earned_s)
+                if self._bytes > 2 * limits.body_bytes + _FRAMES:
+                    self._refuse(413)
 
     def wait(self, seconds: float) -> None:
         """Notes that this much time has passed; closes the connection where its patience has ended."""
@@ -196,24 +209,6 @@ class Connection(HttpToolsProtocol):
 
     # What the parser found.
 
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """Keeps a header; those behind a body are left out."""
-        if self.phase != "header" or self._is_refused:
-            return
-        self._kept += len(name) + len(value)
-        if len(self.headers) >= _MOST_HEADERS or self._kept > self._limits.header_bytes:
-            self._refuse(431)
-            return
-        super().on_header(name, value)
-
-    def on_url(self, url: bytes) -> None:
-        """Keeps a part of the address."""
-        self._kept += len(url)
-        if self._kept > self._limits.header_bytes:
-            self._refuse(431)
-        elif not self._is_refused:
-            super().on_url(url)
-
     def on_message_begin(self) -> None:
         """A request begins."""
         if self._is_refused:
@@ -224,12 +219,13 @@ class Connection(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """A request is to be answered."""
-        if not self._is_refused and len(self.pipeline) >= _MOST_PIPELINED:
-            self._refuse(400)
+        if not self._is_refused and len(self.headers) > _MOST_HEADERS:
+            self._refuse(431)
         if self._is_refused:
             return
         self._begin("body")
         super().on_headers_complete()
+        self.headers = _Trailers()
 
     def on_body(self, body: bytes) -> None:
         """A part of a body."""
@@ -247,7 +243,7 @@ class Connection(HttpToolsProtocol):
     def _begin(self, phase: _Phase) -> None:
         self.phase = phase
         self._step += 1
-        self._bytes = self._kept = 0
+        self._bytes = 0
         self._patience_s = self._limits.patience_s
 
     def _refuse(self, status: int) -> None:
@@ -270,3 +266,10 @@ class Connection(HttpToolsProtocol):
         self.headers, self.url = [], b""
         self._front.remove(self, self._address)
         self.transport.close()
+
+
+class _Trailers(list[tuple[bytes, bytes]]):
+    """Where headers behind a body go, which nobody reads."""
+
+    def append(self, _: tuple[bytes, bytes]) -> None:
+        """Keeps nothing."""

@@ -2,7 +2,7 @@
 
 Three limits. Rate: requests in a time, which is fixed. Slots: an organisation may have as many requests at a
 time as slots are free, so one alone gets half of them, and a newcomer always finds some. Share: if requests
-wait for the event loop, organisations are refused that had the most processor time and bytes of the last
+wait for the event loop, organisations are refused whose requests cost the most time and bytes in the last
 second, until nothing waits. The share does not count where an organisation is alone, for one that sends one
 request at a time, or where requests wait although the service does little: then the host is busy.
 
@@ -29,7 +29,7 @@ _BEATS = 10  # from one update of what organisations have used to the next
 _IDLE_BEATS = 200  # without a request, until the beat stops
 _HALF_LIFE_S = 1.0  # of what an organisation has used
 _USED_NOTHING = 1e-4  # seconds
-_BUSY_S = 0.3  # that all have used in about the last second, from which on it may be they who let others wait
+_BUSY_S = 0.3  # of about the last second, from which on what all have used may be what others wait for
 _NOTED_S = 0.001  # of a request, until they are noted
 _S_PER_BYTE = 10e-9  # what a byte of a body costs beside the time of reading it
 _RETRY_S = 1.0
@@ -70,7 +70,7 @@ class OrgAdmission:
         self._total = 0
         self._counts: dict[str, int] = {}  # organisation → requests in this window
         self._window = 0
-        self._used: dict[str, float] = {}  # organisation → seconds of processor time of about the last second
+        self._used: dict[str, float] = {}  # organisation → seconds of about the last second
         self._level = math.inf  # what one may have used while requests wait
         self._lag_s, self._used_at = 0.0, 0.0  # event loop's seconds
         self._is_beating = False
@@ -113,7 +113,7 @@ class OrgAdmission:
             self._counts[org], self._idle = count + 1, 0
 
     def spend(self, org: str, seconds: float) -> None:
-        """Adds up what an organisation's requests cost, as processor time."""
+        """Adds up what an organisation's requests cost."""
         with self._lock:
             self._used[org] = self._used.get(org, 0.0) + seconds
 
@@ -200,7 +200,7 @@ class Ticket:
             self._orgs.append(org)
 
     def spend(self, seconds: float) -> None:
-        """Notes processor time of the request."""
+        """Notes what the request costs."""
         self._spent_s += seconds
         if self._spent_s > _NOTED_S and self._orgs:
             self._divide()

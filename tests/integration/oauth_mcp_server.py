@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 import time
 from contextlib import asynccontextmanager
@@ -168,11 +169,25 @@ class _Endpoint:
         await self._manager.handle_request(scope, receive, send)
 
 
+def browser() -> Any:
+    """A browser with cookies of its own."""
+    return create_mcp_http_client()
+
+
 async def browse(url: str) -> str:
-    """What a browser shows at the end of the redirects."""
-    async with create_mcp_http_client() as client:
-        while True:
-            response = await client.get(url, follow_redirects=False)
-            if response.status_code not in (302, 303, 307):
-                return str(response.text)
-            url = response.headers["location"]
+    """What a new browser shows at the end of the redirects, in which somebody presses each page's button."""
+    async with browser() as opened:
+        return str((await followed(opened, url)).text)
+
+
+async def followed(opened: Any, url: str) -> Any:
+    """The last answer that a browser gets: it follows redirects and presses the button of each page."""
+    response = await opened.get(url, follow_redirects=False)
+    while True:
+        if response.status_code in (302, 303, 307):
+            url = str(response.url.join(response.headers["location"]))
+            response = await opened.get(url, follow_redirects=False)
+        elif form := re.search('name="page" value="([0-9a-f]+)"', response.text):
+            response = await opened.post(url, data={"page": form[1]}, follow_redirects=False)
+        else:
+            return response

@@ -2,15 +2,16 @@
 
 A server answers 401. The gateway's background connection then waits, and says that somebody has to sign in.
 An attempt (`SignIn`) finds the authorization server, registers the gateway, and has a URL for the user's
-browser. The browser comes back with a code, and the tokens go into the `TokenStore`. The connection takes
-them from there.
+browser, which `sign_in_pages` leads there. The browser comes back with a code, and the tokens go into the
+`TokenStore`. The connection takes them from there.
 """
 
 from __future__ import annotations
 
 import os
+import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,28 +20,24 @@ from urllib.parse import parse_qs, urlsplit
 import anyio
 import anyio.to_thread
 from mcp.client.auth import OAuthClientProvider
-from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp.shared.auth import (
     OAuthClientInformationFull,
     OAuthClientMetadata,
     OAuthMetadata,
     OAuthToken,
 )
-from starlette.requests import Request
-from starlette.responses import PlainTextResponse
-
 from toolroll.errors import InvalidInput, Unavailable
 from toolroll.gateway import mcp_versions
 from toolroll.gateway.configuration import Configuration
 from toolroll.gateway.references import resolved
 from toolroll.gateway.server_spec import ServerSpec
+from toolroll.gateway.sign_in_addresses import SignInAddresses, origin_of
 from toolroll.gateway.token_store import TokenStore
 
-CALLBACK = "/oauth/callback"
 LONGEST_S = 600.0  # for which the user's browser may take
 _MARGIN_S = 60.0  # before the end of a token, it is renewed: clocks differ
 _URL_S = 60.0  # until an attempt has a URL
-_DONE = "You are signed in. You can close this page."
+_NOWHERE = "http://127.0.0.1/"  # no browser comes back to a connection
 
 
 class SignInNeeded(Unavailable):
@@ -60,12 +57,14 @@ class Account:
         user: "" for everybody's.
         url: of the server.
         store: has the tokens.
+        origins: that the configuration names for the server's sign-in.
     """
 
     server: str
     user: str
     url: str
     store: TokenStore
+    origins: tuple[str, ...] = ()
 
     def record(self) -> dict[str, Any]:
         """What is known."""
@@ -97,7 +96,7 @@ class Account:
         async def never() -> Any:
             raise SignInNeeded(f"server {self.server!r}: its sign-in has expired")
 
-        redirect = (record.get("client") or {}).get("redirect_uris") or [f"http://127.0.0.1{CALLBACK}"]
+        redirect = (record.get("client") or {}).get("redirect_uris") or [_NOWHERE]
         return _Provider(self, str(redirect[0]), needed, never)
 
 
@@ -126,7 +125,8 @@ class Accounts:
         if spec.transport in ("stdio", "openapi"):
             return None
         try:
-            return Account(spec.name, user, resolved(spec.url, self.environ, self.folder), self.store)
+            url = resolved(spec.url, self.environ, self.folder)
+            return Account(spec.name, user, url, self.store, spec.sign_in_origins)
         except InvalidInput:
             return None  # its connection says so
 
@@ -164,7 +164,10 @@ class _Storage:
 
 
 class _Provider(OAuthClientProvider):  # type: ignore[misc]
-    """The package's client, which also remembers when tokens expire and where they are renewed."""
+    """The package's client, which also remembers when tokens expire and where they are renewed.
+
+    It fetches only what `SignInAddresses` allows.
+    """
 
     def __init__(self, account: Account, redirect_uri: str, on_redirect: Any, on_callback: Any) -> None:
         storage = _Storage(account)
@@ -178,6 +181,46 @@ class _Provider(OAuthClientProvider):  # type: ignore[misc]
         )
         super().__init__(account.url, metadata, storage, on_redirect, on_callback)
         storage.provider, self._account = self, account
+        self._addresses = SignInAddresses(account.url, account.origins)
+
+    async def async_auth_flow(self, request: Any) -> AsyncGenerator[Any, Any]:
+        """The package's flow. A server's metadata is looked for at the server's own address alone."""
+        flow = super().async_auth_flow(request)
+        try:
+            following = await flow.__anext__()
+            while True:
+                if following is request or not await self._is_elsewhere(following):
+                    answer = yield following
+                else:
+                    answer = mcp_versions.not_found(following)
+                following = await flow.asend(answer)
+        except StopAsyncIteration:
+            return
+        finally:
+            await flow.aclose()
+
+    async def _is_elsewhere(self, request: Any) -> bool:
+        """Whether the server names another address for its own metadata.
+
+        Raises:
+            SignInFailed: the authorization server's address is not allowed.
+        """
+        url, issuer = str(request.url), self.context.auth_server_url
+        if self._addresses.is_own(url):
+            return False
+        if request.method == "GET" and origin_of(url) != origin_of(issuer or ""):
+            return True
+        await self.check(request)
+        return False
+
+    async def check(self, request: Any) -> None:
+        """Refuses a request to an address that is not allowed.
+
+        Raises:
+            SignInFailed: it is refused.
+        """
+        if why := await self._addresses.refusal(str(request.url)):
+            raise SignInFailed(f"server {self._account.server!r}: {why}")
 
     async def _initialize(self) -> None:
         await super()._initialize()
@@ -192,27 +235,36 @@ class SignIn:
 
     Attributes:
         account: whose.
-        url: for the user's browser; "" until `begun` returns.
+        redirect_uri: where the browser comes back to.
+        asker: who gets the access, in words by label, for the person at the browser.
+        ticket: names the attempt in the link; a secret of whoever has the link.
+        url: of the authorization server, for the user's browser; "" until `begun` returns.
         state: names the attempt in the browser's way back.
+        browser: the secret of the browser in which somebody has agreed; "" until then.
         problem: why it failed; "" if it did not.
         is_done: whether it has ended.
     """
 
-    def __init__(self, account: Account, redirect_uri: str) -> None:
-        """redirect_uri: where the browser comes back to."""
-        self.account, self.url, self.state, self.problem = account, "", "", ""
+    def __init__(self, account: Account, redirect_uri: str, asker: Mapping[str, str]) -> None:
+        self.account, self.redirect_uri, self.asker = account, redirect_uri, asker
+        self.ticket = secrets.token_urlsafe(32)
+        self.url, self.state, self.browser, self.problem = "", "", "", ""
         self.is_done = False
-        self._redirect_uri = redirect_uri
         self._has_url, self._has_answer, self._ended = anyio.Event(), anyio.Event(), anyio.Event()
         self._answer: Mapping[str, str] = {}
+
+    @property
+    def is_secure(self) -> bool:
+        """Whether the browser reaches the gateway by https."""
+        return self.redirect_uri.startswith("https://")
 
     async def run(self) -> None:
         """Makes the attempt, until the browser has come back or time is up. Errors go into `problem`."""
         try:
             await anyio.to_thread.run_sync(self._forget_other_address)
-            provider = _Provider(self.account, self._redirect_uri, self._redirected, self._called_back)
+            provider = _Provider(self.account, self.redirect_uri, self._redirected, self._called_back)
             with anyio.fail_after(LONGEST_S):
-                async with create_mcp_http_client(auth=provider) as client:
+                async with mcp_versions.http_client_with(provider) as client:
                     ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
                     accept = {"Accept": "application/json, text/event-stream"}
                     response = await client.post(self.account.url, json=ping, headers=accept)
@@ -229,17 +281,16 @@ class SignIn:
             self._has_url.set()
             self._ended.set()
 
-    async def begun(self) -> str:
-        """The URL for the browser.
+    async def begun(self) -> None:
+        """Waits until the attempt has a URL for the browser.
 
         Raises:
-            SignInFailed: there is none.
+            SignInFailed: it gets none.
         """
         with anyio.move_on_after(_URL_S):
             await self._has_url.wait()
         if not self.url:
             raise SignInFailed(f"server {self.account.server!r}: {self.problem or 'it does not answer'}")
-        return self.url
 
     async def ended(self) -> str:
         """Waits for the end of the attempt; why it failed, "" if it did not."""
@@ -247,14 +298,15 @@ class SignIn:
         return self.problem
 
     def answer(self, parameters: Mapping[str, str]) -> None:
-        """Takes what the browser brought back: the parameters of the callback's URL."""
-        self._answer = parameters
-        self._has_answer.set()
+        """Takes what the browser brought back, once: the parameters of the callback's URL."""
+        if not self._has_answer.is_set():
+            self._answer = parameters
+            self._has_answer.set()
 
     def _forget_other_address(self) -> None:
         """A registration is for one address of the browser's way back."""
         record = self.account.record()
-        if self._redirect_uri not in ((record.get("client") or {}).get("redirect_uris") or []):
+        if self.redirect_uri not in ((record.get("client") or {}).get("redirect_uris") or []):
             record["client"] = None
         self.account.store.write(self.account.server, self.account.user, {**record, "tokens": None})
 
@@ -268,38 +320,3 @@ class SignIn:
             told = self._answer.get("error_description") or self._answer["error"]
             raise SignInFailed(f"the authorization server refuses: {told[:300]}")
         return mcp_versions.authorization_code(self._answer)
-
-
-class SignIns:
-    """The attempts of a gateway that have not ended: one for each server and user."""
-
-    def __init__(self) -> None:
-        self._attempts: dict[tuple[str, str], SignIn] = {}
-
-    def begin(self, account: Account, redirect_uri: str) -> tuple[SignIn, bool]:
-        """The attempt for this account, and whether it is a new one, which the caller has to run."""
-        running = self.running(account)
-        if running is not None:
-            return running, False
-        self._attempts = {key: each for key, each in self._attempts.items() if not each.is_done}
-        attempt = SignIn(account, redirect_uri)
-        self._attempts[account.server, account.user] = attempt
-        return attempt, True
-
-    def running(self, account: Account) -> SignIn | None:
-        """The attempt for this account; None if there is none."""
-        found = self._attempts.get((account.server, account.user))
-        return None if found is None or found.is_done else found
-
-    async def callback(self, request: Request) -> PlainTextResponse:
-        """Answers the browser that comes back."""
-        parameters = dict(request.query_params)
-        state = parameters.get("state", "")
-        found = [
-            each for each in self._attempts.values() if state and each.state == state and not each.is_done
-        ]
-        if not found:
-            return PlainTextResponse("This sign-in is over. Begin again.", 400)
-        found[0].answer(parameters)
-        problem = await found[0].ended()
-        return PlainTextResponse(problem, 400) if problem else PlainTextResponse(_DONE)

@@ -63,6 +63,7 @@ async def shared_gateway(folder):
         http_server(own, identity_of(configuration), gateway, at_gateway) as url,
     ):
         await gateway.known(30)
+        authorization.issuer = issuer
         yield authorization, lambda user: http_client(url, issuer.token("gateway", sub=user, org="acme"))
 
 
@@ -142,6 +143,29 @@ def test_neither_the_link_nor_the_providers_address_gives_the_senders_calls_anot
                         await anyio.sleep(0.1)
                 assert await victim.call("mail_whoami") == ("victim", False)
             assert not await has_access(mallory)
+
+    run(go)
+
+
+def test_a_victim_who_agrees_gives_nothing_where_the_servers_issuer_is_the_gateways(tmp_path):
+    """The page says whose access it is, and the victim agrees all the same: the token names another user."""
+
+    async def go():
+        async with (
+            shared_gateway(tmp_path) as (authorization, client_of),
+            client_of("mallory") as mallory,
+            browser() as victims,
+        ):
+            authorization.user = "victim"
+            authorization.signs = lambda user: authorization.issuer.token("mail", sub=user)
+            told = (await followed(victims, await link(mallory))).text
+            assert "another user has signed in" in told
+            assert not await has_access(mallory)
+            authorization.user = "mallory"
+            assert (await followed(victims, await link(mallory))).text == DONE
+            with anyio.fail_after(20):
+                while not await has_access(mallory):
+                    await anyio.sleep(0.1)
 
     run(go)
 

@@ -74,7 +74,7 @@ class OfferedSignIns:
         account = upstream.account(user)
         assert account is not None
         try:
-            attempt = await self._begun(upstream, user, account, _asker(caller, account))
+            attempt = await self._begun(upstream, user, account, caller)
             await attempt.begun()
         except SignInFailed as error:
             return _text(f"{SIGN_IN}: {error}", is_error=True)
@@ -84,11 +84,10 @@ class OfferedSignIns:
             f"{link_of(attempt)}"
         )
 
-    async def _begun(
-        self, upstream: Upstream, user: str, account: Account, asker: Mapping[str, str]
-    ) -> SignIn:
+    async def _begun(self, upstream: Upstream, user: str, account: Account, caller: Caller) -> SignIn:
+        asker = _asker(caller, account)
         if self.callback:
-            attempt, is_new = self.sign_ins.begin(account, self.callback, asker)
+            attempt, is_new = self.sign_ins.begin(account, self.callback, asker, _subject(caller, account))
             if is_new:
                 self._tasks().start_soon(self._run, upstream, user, attempt)
             return attempt
@@ -116,6 +115,13 @@ class OfferedSignIns:
             task_status.started(attempt)
             await self._run(upstream, user, attempt)
             await anyio.sleep(0.5)  # the browser gets its page
+
+
+def _subject(caller: Caller, account: Account) -> tuple[str, str] | None:
+    """Issuer and subject of the caller's token; None for a shared sign-in, and for callers with a key."""
+    token = caller.incoming.token
+    issuer = (getattr(token, "claims", None) or {}).get("iss")
+    return (issuer, token.subject) if issuer and account.user else None
 
 
 def _asker(caller: Caller, account: Account) -> dict[str, str]:

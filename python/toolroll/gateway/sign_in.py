@@ -19,6 +19,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import anyio
 import anyio.to_thread
+import jwt
 from mcp.client.auth import OAuthClientProvider
 from mcp.shared.auth import (
     OAuthClientInformationFull,
@@ -136,14 +137,17 @@ class _Storage:
 
     def __init__(self, account: Account) -> None:
         self._account = account
-        self.provider: OAuthClientProvider | None = None
+        self.provider: _Provider | None = None
 
     async def get_tokens(self) -> OAuthToken | None:
         found = (await anyio.to_thread.run_sync(self._account.record)).get("tokens")
         return OAuthToken.model_validate(found) if found else None
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
-        context = self.provider.context  # type: ignore[union-attr]
+        assert self.provider is not None
+        if _is_anothers(tokens.access_token, self.provider.subject):
+            raise SignInFailed("another user has signed in than the one who asked for the link")
+        context = self.provider.context
         lasts_s = tokens.expires_in
         expires_at = None if lasts_s is None else time.time() + lasts_s - min(_MARGIN_S, lasts_s / 10)
         metadata = context.oauth_metadata
@@ -181,6 +185,7 @@ class _Provider(OAuthClientProvider):  # type: ignore[misc]
         )
         super().__init__(account.url, metadata, storage, on_redirect, on_callback)
         storage.provider, self._account = self, account
+        self.subject: tuple[str, str] | None = None
         self._addresses = SignInAddresses(account.url, account.origins)
 
     async def async_auth_flow(self, request: Any) -> AsyncGenerator[Any, Any]:
@@ -230,6 +235,20 @@ class _Provider(OAuthClientProvider):  # type: ignore[misc]
             self.context.oauth_metadata = OAuthMetadata.model_validate(record["metadata"])
 
 
+def _is_anothers(token: str, subject: tuple[str, str] | None) -> bool:
+    """Whether the token is another user's of the issuer at which the asker signed in.
+
+    Other issuers' tokens and those that are no JWT do not say who their user is at that issuer.
+    """
+    if subject is None:
+        return False
+    try:
+        claims = jwt.decode(token, options={"verify_signature": False})  # its issuer itself has sent it
+    except jwt.PyJWTError:
+        return False
+    return claims.get("iss") == subject[0] and claims.get("sub") != subject[1]
+
+
 class SignIn:
     """One attempt of a user to sign in at a server.
 
@@ -237,6 +256,7 @@ class SignIn:
         account: whose.
         redirect_uri: where the browser comes back to.
         asker: who gets the access, in words by label, for the person at the browser.
+        subject: issuer and subject of the token with which the asker signed in at the gateway; None for none.
         ticket: names the attempt in the link; a secret of whoever has the link.
         url: of the authorization server, for the user's browser; "" until `begun` returns.
         state: names the attempt in the browser's way back.
@@ -245,7 +265,14 @@ class SignIn:
         is_done: whether it has ended.
     """
 
-    def __init__(self, account: Account, redirect_uri: str, asker: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        account: Account,
+        redirect_uri: str,
+        asker: Mapping[str, str],
+        subject: tuple[str, str] | None = None,
+    ) -> None:
+        self.subject = subject
         self.account, self.redirect_uri, self.asker = account, redirect_uri, asker
         self.ticket = secrets.token_urlsafe(32)
         self.url, self.state, self.browser, self.problem = "", "", "", ""
@@ -263,6 +290,7 @@ class SignIn:
         try:
             await anyio.to_thread.run_sync(self._forget_other_address)
             provider = _Provider(self.account, self.redirect_uri, self._redirected, self._called_back)
+            provider.subject = self.subject
             with anyio.fail_after(LONGEST_S):
                 async with mcp_versions.http_client_with(provider) as client:
                     ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}

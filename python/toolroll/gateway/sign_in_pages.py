@@ -68,7 +68,11 @@ class SignIns:
         self._secret = secrets.token_bytes(32)
 
     def begin(
-        self, account: Account, redirect_uri: str, asker: Mapping[str, str]
+        self,
+        account: Account,
+        redirect_uri: str,
+        asker: Mapping[str, str],
+        subject: tuple[str, str] | None = None,
     ) -> tuple[SignIn, bool]:
         """The attempt for this account, and whether it is a new one, which the caller has to run.
 
@@ -85,7 +89,7 @@ class SignIns:
             raise SignInFailed(f"{MOST:,} people are signing in, try again in some minutes")
         if used := self._attempts.get((account.server, account.user)):
             used.answer({"error": "a newer link was asked for"})
-        attempt = SignIn(account, redirect_uri, asker)
+        attempt = SignIn(account, redirect_uri, asker, subject)
         self._attempts[account.server, account.user] = attempt
         return attempt, True
 

@@ -27,6 +27,7 @@ from toolroll.gateway.modes import Shown, shown_for
 from toolroll.gateway.offered_sign_ins import OfferedSignIns, sign_in_tool
 from toolroll.gateway.places import log_file
 from toolroll.gateway.results import READ_RESULT_TOOL, LimitResults
+from toolroll.gateway.reviewed_offers import ReviewedOffers
 from toolroll.gateway.search_markdown import markdown
 from toolroll.gateway.sign_in import Accounts
 from toolroll.gateway.tool_catalog import Route, ToolCatalog
@@ -97,6 +98,7 @@ class Gateway:
             )
             for spec in configuration.servers.values()
         }
+        self.reviewed = ReviewedOffers.of_configuration(configuration, state)
         self.offered_sign_ins = OfferedSignIns(
             self.upstreams, self.user_of, self.options.identity is None, lambda: self.tasks
         )
@@ -204,6 +206,7 @@ class Gateway:
                 except Exception as error:  # one server's list costs its own tools only
                     upstream.refusal = str(error) or type(error).__name__
                     _log.warning("server %r: its tools are not taken over: %s", upstream.spec.name, error)
+                await self._review_offers(upstream)
                 if time.monotonic() - began > _TOGETHER_S:
                     self._pending = [*taken[number:], *self._pending]
                     self._has_pending.set()
@@ -213,6 +216,12 @@ class Gateway:
             for upstream in taken:
                 self._known[upstream.spec.name].set()
             await self._changed("tools", "prompts", "resources")
+
+    async def _review_offers(self, upstream: Upstream) -> None:
+        """Takes prompts and resources over as far as they are approved."""
+        if upstream.listing is not None:
+            name = upstream.spec.name
+            await anyio.to_thread.run_sync(self.reviewed.take_over, name, upstream.listing)
 
     async def _compare(self) -> None:
         """Compares the servers' lists from time to time, and notes which servers are away.
@@ -230,9 +239,13 @@ class Gateway:
                     self._away_since.setdefault(name, now)
             before, absent = (absent, revision), self._absent()
             revision = self.catalog.revision
-            if absent != before[0]:
+            approved = [one for name, one in self.upstreams.items() if self.reviewed.is_changed(name)]
+            for upstream in approved:
+                await self._review_offers(upstream)
+            if approved or absent != before[0]:
                 await self._changed("tools", "prompts", "resources")
             elif revision != before[1]:
+                await self.catalog.read_held()
                 await self._changed("tools")
             if now - compared > self.options.refresh_s:
                 compared = now

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -16,11 +17,13 @@ from toolroll.gateway.listing import Listing
 from toolroll.gateway.mcp_versions import Json
 from toolroll.gateway.server_spec import ServerSpec
 from toolroll.gateway.tool_names import ToolNames
+from toolroll.registry.records import Review
 from toolroll.selection.visible import VisibleTools
 
 _log = logging.getLogger("toolroll.gateway")
 
 SENSITIVE = "sensitive"  # the annotation of tools of sensitive servers
+_WAITING: tuple[Review, ...] = ("pending", "changed")
 _MOST_TOLD = 20  # names in a line of the log
 _LONGEST_DESCRIPTION = 8_000  # characters; more is an essay or an attack
 
@@ -47,6 +50,7 @@ class ToolCatalog:
         roll: selects from it, and follows the registry.
         registry: has the tools.
         routes: listed name → where its calls go, for all servers that have said what they have.
+        held: server → its tools that wait for approval.
     """
 
     def __init__(
@@ -79,7 +83,7 @@ class ToolCatalog:
             if self._names.is_renamed(spec.name, listed, own):
                 _log.info("server %r: its tool %r is listed as %r", spec.name, own, listed)
         async with self._writing:
-            report = await anyio.to_thread.run_sync(lambda: self._sync(spec, items))
+            report, self.held[spec.name] = await anyio.to_thread.run_sync(lambda: self._sync(spec, items))
         routes = {
             listed: Route(spec.name, own, _is_for_app(listing.tools[own])) for listed, own in names.items()
         }
@@ -87,15 +91,14 @@ class ToolCatalog:
         gone, new = self.routes.keys() - others.keys() - routes.keys(), routes.keys() - self.routes.keys()
         self.routes = {**others, **routes}
         self._revision += 1
-        self.held[spec.name] = report.plan.held
         if changed := report.plan.names("change"):
             _log.info("server %r: changed: %s", spec.name, _told(changed))
         if new or gone:
             _log.info("server %r: new: %s; gone: %s", spec.name, _told(new), _told(gone))
-        if report.plan.held:
+        if held := self.held[spec.name]:
             _log.warning(
                 "server %r: %d tools wait for approval, see `toolroll registry review`: %s",
-                spec.name, len(report.plan.held), _told(report.plan.held),
+                spec.name, len(held), _told(held),
             )  # fmt: skip
 
     async def refresh(self) -> None:
@@ -128,15 +131,35 @@ class ToolCatalog:
             self._seen = catalog, self._revision
         return self.unroutable
 
-    def _sync(self, spec: ServerSpec, items: Iterable[Json]) -> Any:
-        return self.registry.sync(
+    async def read_held(self) -> None:
+        """Reads which tools wait, after somebody may have approved some."""
+        for server in [server for server, held in self.held.items() if held]:
+            with suppress(ToolrollError):  # the old names stay
+                self.held[server] = await anyio.to_thread.run_sync(self._waiting, server)
+
+    def _sync(self, spec: ServerSpec, items: Iterable[Json]) -> tuple[Any, tuple[str, ...]]:
+        """The report, and the names of the server's tools that wait."""
+        review = spec.review or self._review
+        if review == "changed" and self._has_listed(spec.name):
+            review = "all"  # what a server adds after its first list was seen by nobody
+        report = self.registry.sync(
             items,
             plugin=spec.name,
             toolkit=spec.name,
-            review=self._review,
+            review=review,
             while_waiting="approved",
             reason="the server's list",
         )
+        return report, self._waiting(spec.name)
+
+    def _has_listed(self, server: str) -> bool:
+        """Whether the registry has had a tool of this server."""
+        has = (self.registry.tools(plugin=server, deleted=gone, limit=1) for gone in (False, True))
+        return any(page.records for page in has)
+
+    def _waiting(self, server: str) -> tuple[str, ...]:
+        pages = (self.registry.tools(plugin=server, review=state, limit=1_000) for state in _WAITING)
+        return tuple(record.name for page in pages for record in page.records)
 
     def _item(self, spec: ServerSpec, listed: str, tool: Json) -> Json:
         """The server's tool as the registry gets it."""

@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("mcp")
 
-from anyio import to_thread
+from anyio import fail_after, sleep, to_thread
 
 from tests.attacks import bounded
 from tests.integration.gateways import gateway_over, run, scripted, tool, until
@@ -46,7 +46,9 @@ def test_a_new_tool_waits_whatever_its_name_is_and_after_a_restart(tmp_path):
 
     async def is_hidden(gateway, client):
         await until(lambda: len(gateway.catalog.held.get("a", ())) == len(names))
-        assert await client.names() == ["a_become", "a_lookup", "b_search", "read_result"]
+        with fail_after(10):
+            while await client.names() != ["a_become", "a_lookup", "b_search", "read_result"]:
+                await sleep(0.1)
         for name in gateway.catalog.held["a"]:
             told, is_error = await client.call(name)
             assert is_error and POISON not in told
@@ -97,7 +99,9 @@ def test_no_part_of_an_approved_tool_changes_before_somebody_has_seen_it(tmp_pat
 
 
 FIRST = {
-    "prompts": [{"name": "review", "description": "Reviews", "arguments": [{"name": "x", "description": "d"}]}],
+    "prompts": [
+        {"name": "review", "description": "Reviews", "arguments": [{"name": "x", "description": "d"}]}
+    ],
     "resources": [{"uri": "note://1", "name": "one", "description": "A note", "size": 1}],
     "templates": [{"uriTemplate": "note://{id}", "name": "notes", "description": "Notes"}],
 }
@@ -167,7 +171,9 @@ def test_a_server_never_gets_reads_of_another_servers_resources(tmp_path):
         "text": "owner",
     }
     hostile = {"resources": [], "text": "hostile", "templates": []}
-    listed = [{"uri": uri, "name": "x"} for uri in ("db://prod", "file:///shared/private/key", "db://prod?x=1")]
+    listed = [
+        {"uri": uri, "name": "x"} for uri in ("db://prod", "file:///shared/private/key", "db://prod?x=1")
+    ]
     claims = {
         "resources": listed,
         "templates": [

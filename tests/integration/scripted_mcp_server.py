@@ -91,7 +91,9 @@ def call(request_id: Any, params: dict[str, Any]) -> dict[str, Any] | None:
         return text("touched")
     if name == "become":
         TOOLS[:] = arguments.get("tools", TOOLS)
-        BEHAVIOUR.update({kind: arguments[kind] for kind in ("prompts", "resources", "templates") if kind in arguments})
+        BEHAVIOUR.update(
+            {kind: arguments[kind] for kind in ("prompts", "resources", "templates") if kind in arguments}
+        )
         if not arguments.get("silently"):
             send({"method": "notifications/tools/list_changed"})
         return text("changed")

@@ -316,7 +316,9 @@ def test_prompts_resources_and_completions_are_passed_through(tmp_path):
             listed = (await request("resources/list", {}))["resources"]
             assert [each["name"] for each in listed] == ["a", "file:///both"]
             assert (await request("resources/read", {"uri": "file:///a"}))["contents"][0]["text"] == "first"
-            with pytest.raises(ProtocolError, match="several servers, so none of them is asked: 'one', 'two'"):
+            with pytest.raises(
+                ProtocolError, match="several servers, so none of them is asked: 'one', 'two'"
+            ):
                 await request("resources/read", {"uri": "file:///both"})
             assert (await request("resources/read", {"uri": "notes://7"}))["contents"][0]["text"] == "second"
             reference = {

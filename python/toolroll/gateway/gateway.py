@@ -219,9 +219,12 @@ class Gateway:
 
     async def _review_offers(self, upstream: Upstream) -> None:
         """Takes prompts and resources over as far as they are approved."""
-        if upstream.listing is not None:
-            name = upstream.spec.name
-            await anyio.to_thread.run_sync(self.reviewed.take_over, name, upstream.listing)
+        name, listing = upstream.spec.name, upstream.listing
+        if listing is not None:
+            try:
+                await anyio.to_thread.run_sync(self.reviewed.take_over, name, listing)
+            except Exception as error:  # the state folder may be gone or closed
+                _log.warning("server %r: its prompts and resources are not taken over: %s", name, error)
 
     async def _compare(self) -> None:
         """Compares the servers' lists from time to time, and notes which servers are away.

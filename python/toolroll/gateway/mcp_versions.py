@@ -248,6 +248,17 @@ def http_client_with(auth: Any, headers: dict[str, str] | None = None, timeout: 
     return client
 
 
+async def is_read_within(response: Any, limit: int) -> bool:
+    """Reads a response of the HTTP client; False if it has more bytes than the limit."""
+    content = b""
+    async for part in response.aiter_bytes():
+        content += part
+        if len(content) > limit:
+            return False
+    response._content = content  # as its `aread` does
+    return True
+
+
 def not_found(request: Any) -> Any:
     """The answer to a request that is not sent."""
     return _HTTPX.Response(404, content=b"", request=request)

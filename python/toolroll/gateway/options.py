@@ -63,7 +63,9 @@ class ServerOptions(_Section):
     def _are_origins(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         for each in value:
             if not _ORIGIN.fullmatch(each):
-                raise ValueError(f"has {without_secrets(each)!r:.100}, must be like https://login.example.org")
+                raise ValueError(
+                    f"has {without_secrets(each)!r:.100}, must be like https://login.example.org"
+                )
         return value
 
     @model_validator(mode="before")

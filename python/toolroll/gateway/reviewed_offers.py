@@ -1,8 +1,8 @@
 """Which prompts and resources of the servers clients are shown, and which server a resource belongs to.
 
-The registry reviews tools; this does the same for what servers offer beside them. What a server lists first is
-believed, and what it adds or rewrites later waits: a new prompt is not shown, a rewritten one and resources are
-shown without their texts. Digests of what was approved are in a file for each server.
+The registry reviews tools; this does the same for what servers offer beside them. What a server lists first
+is believed, and what it adds or rewrites later waits: a new prompt is not shown, a rewritten one and
+resources are shown without their texts. Digests of what was approved are in a file for each server.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Offered:
 
     Attributes:
         prompts, resources, templates: as `Listing` has them, without texts that wait.
-        approved, later: the resources that were approved, and those that the server has listed since.
+        approved, later: the resources that were approved, and those that nobody has looked at.
         held: what waits for approval, in words.
     """
 
@@ -91,9 +91,10 @@ class ReviewedOffers:
         """folder: for the records. reviews: what waits, by server."""
         self._folder, self._reviews = folder, reviews
         self._read_at = {server: _changed_at(self._path(server)) for server in reviews}
-        self._established = {server: self._record(server) or {} for server in reviews}
+        none: Record = {kind: {} for kind in _KINDS}
+        self._established = {server: self._record(server) or none for server in reviews}
         self.offered = {
-            server: Offered(approved=Claims.of(record.get("resources", {}), record.get("templates", {})))
+            server: Offered(approved=Claims.of(record["resources"], record["templates"]))
             for server, record in self._established.items()
         }
 
@@ -110,32 +111,36 @@ class ReviewedOffers:
         review, record = self._reviews[server], self._record(server)
         if review == "auto":
             claims = Claims.of(listing.resources, listing.templates)
-            self.offered[server] = Offered(**found, approved=claims)
+            shown = (listing.prompts, listing.resources, listing.templates)
+            self.offered[server] = Offered(*shown, later=claims)
             return
         if record is None:
-            record = {}
+            record = {kind: {} for kind in _KINDS}
             if review == "changed" and (listing.tools or any(found.values())):
                 record = self._first(server, found)
                 self._write(self._path(server), record)
+                self._read_at[server] = _changed_at(self._path(server))
         waiting: Waiting = {
             kind: {
                 name: item
                 for name, item in found[kind].items()
-                if record.get(kind, {}).get(name) != _digest(kind, item)
+                if record[kind].get(name) != _digest(kind, item)
             }
             for kind in _KINDS
         }
-        shown = {kind: dict(found[kind]) for kind in _KINDS}
+        kept = {kind: dict(found[kind]) for kind in _KINDS}
         for kind, items in waiting.items():
             for name, item in items.items():
-                if kind == "prompts" and name not in record.get(kind, {}):
-                    del shown[kind][name]
+                if kind == "prompts" and name not in record[kind]:
+                    del kept[kind][name]
                 else:
-                    shown[kind][name] = without_texts(item)
-        known = [found[kind].keys() & record.get(kind, {}).keys() for kind in _KINDS]
-        new = [found[kind].keys() - record.get(kind, {}).keys() for kind in _KINDS]
+                    kept[kind][name] = without_texts(item)
+        known = [found[kind].keys() & record[kind].keys() for kind in _KINDS]
+        new = [found[kind].keys() - record[kind].keys() for kind in _KINDS]
         self.offered[server] = Offered(
-            **shown,
+            kept["prompts"],
+            kept["resources"],
+            kept["templates"],
             approved=Claims.of(known[1], known[2]),
             later=Claims.of(new[1], new[2]),
             held=tuple(f"{kind[:-1]} {name[:200]!a}" for kind in _KINDS for name in waiting[kind]),
@@ -155,28 +160,32 @@ class ReviewedOffers:
 
     def waiting(self, server: str) -> Waiting:
         """What waits, as the server sent it when a gateway read its lists last."""
-        return self._read(self._waiting_path(server)) or {}
+        return self._read(self._waiting_path(server)) or {kind: {} for kind in _KINDS}
 
     def approve(self, server: str, waiting: Waiting) -> None:
         """Approves these items of a server as they are here.
 
         Raises:
             NotFound: there are none.
-            InvalidInput: the record cannot be written.
+            InvalidInput: the record cannot be written, or is full.
         """
-        record = self._record(server) or {}
+        record = self._record(server) or {kind: {} for kind in _KINDS}
         if not any(waiting.values()):
             raise NotFound(f"server {server!r}: no prompt or resource waits for approval")
         for kind in _KINDS:
-            for name, item in waiting.get(kind, {}).items():
-                record.setdefault(kind, {})[name] = _digest(kind, item)
-        replace_file(self._path(server), json.dumps(record).encode())
+            record[kind] |= {name: _digest(kind, item) for name, item in waiting[kind].items()}
+        content = json.dumps(record).encode()
+        if len(content) > 2 * _LARGEST:
+            raise InvalidInput(
+                f"{self._path(server)}: is full; remove it, and the next list is the first one"
+            )
+        replace_file(self._path(server), content)
         self._waiting_path(server).unlink(missing_ok=True)
 
     def _first(self, server: str, found: Mapping[str, Mapping[str, Json]]) -> Record:
-        """The record of a server's first list: without resources that others had before this process began."""
+        """The record of a server's first list: without resources that others had before this process."""
         others = [
-            Claims.of(record.get("resources", {}), record.get("templates", {}))
+            Claims.of(record["resources"], record["templates"])
             for other, record in self._established.items()
             if other != server
         ]
@@ -192,6 +201,7 @@ class ReviewedOffers:
         return record
 
     def _record(self, server: str) -> Record | None:
+        """What was approved of a server; None for a server that has listed nothing yet."""
         return self._read(self._path(server))
 
     def _path(self, server: str) -> Path:
@@ -200,13 +210,16 @@ class ReviewedOffers:
     def _waiting_path(self, server: str) -> Path:
         return self._folder / f"{prefix_of(server)}.waiting.json"
 
-    def _read(self, path: Path) -> Any:
-        """The JSON object in a file; None where there is none."""
+    def _read(self, path: Path) -> dict[str, dict[str, Any]] | None:
+        """What a file has, by kind; None where there is no file. In a damaged one, nothing is approved."""
         try:
             found = json.loads(path.read_bytes())
-        except (OSError, ValueError):
+        except FileNotFoundError:
             return None
-        return found if isinstance(found, dict) else None
+        except (OSError, ValueError):
+            found = None
+        kinds = found if isinstance(found, dict) else {}
+        return {kind: value if isinstance(value := kinds.get(kind), dict) else {} for kind in _KINDS}
 
     def _write(self, path: Path, value: Any) -> None:
         try:
@@ -284,7 +297,7 @@ def _within(waiting: Waiting) -> Waiting:
     size, kept = 0, {kind: dict[str, Json]() for kind in _KINDS}
     for kind, items in waiting.items():
         for name, item in items.items():
-            size += len(json.dumps(item))
+            size += len(json.dumps({name: item}))
             if size > _LARGEST_WAITING:
                 return kept
             kept[kind][name] = item

@@ -8,6 +8,7 @@ browser, which `sign_in_pages` leads there. The browser comes back with a code, 
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 import time
@@ -27,6 +28,7 @@ from mcp.shared.auth import (
     OAuthMetadata,
     OAuthToken,
 )
+
 from toolroll.errors import InvalidInput, Unavailable
 from toolroll.gateway import mcp_versions
 from toolroll.gateway.configuration import Configuration
@@ -36,7 +38,12 @@ from toolroll.gateway.sign_in_addresses import SignInAddresses, origin_of
 from toolroll.gateway.token_store import TokenStore
 
 LONGEST_S = 600.0  # for which the user's browser may take
+# Why a sign-in failed is told to the browser. The package would log it, too, in the provider's words.
+logging.getLogger("mcp.client.auth.oauth2").addFilter(
+    lambda record: "OAuth flow error" not in str(record.msg)
+)
 _MARGIN_S = 60.0  # before the end of a token, it is renewed: clocks differ
+_LARGEST_ANSWER = 1_000_000  # bytes of an answer of the authorization server
 _URL_S = 60.0  # until an attempt has a URL
 _NOWHERE = "http://127.0.0.1/"  # no browser comes back to a connection
 
@@ -196,6 +203,8 @@ class _Provider(OAuthClientProvider):  # type: ignore[misc]
             while True:
                 if following is request or not await self._is_elsewhere(following):
                     answer = yield following
+                    if following is not request or answer.status_code in (401, 403):
+                        await self._read(answer)
                 else:
                     answer = mcp_versions.not_found(following)
                 following = await flow.asend(answer)
@@ -217,6 +226,16 @@ class _Provider(OAuthClientProvider):  # type: ignore[misc]
             return True
         await self.check(request)
         return False
+
+    async def _read(self, answer: Any) -> None:
+        """Reads an answer before the package does, which would read any length.
+
+        Raises:
+            SignInFailed: it is too long.
+        """
+        if not await mcp_versions.is_read_within(answer, _LARGEST_ANSWER):
+            told = f"{answer.request.url.host} answers more than {_LARGEST_ANSWER:,} bytes"
+            raise SignInFailed(f"server {self._account.server!r}: {told}")
 
     async def check(self, request: Any) -> None:
         """Refuses a request to an address that is not allowed.
@@ -295,8 +314,10 @@ class SignIn:
                 async with mcp_versions.http_client_with(provider) as client:
                     ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
                     accept = {"Accept": "application/json, text/event-stream"}
-                    response = await client.post(self.account.url, json=ping, headers=accept)
-            if response.status_code == 401:
+                    sent = client.stream("POST", self.account.url, json=ping, headers=accept)
+                    async with sent as response:  # whose body may have no end
+                        status = response.status_code
+            if status == 401:
                 self.problem = "the server does not accept its own authorization server's token"
             elif not self.account.has_tokens:
                 self.problem = "the server does not ask for a sign-in"

@@ -1,8 +1,8 @@
 """Which addresses a sign-in may make the gateway fetch.
 
-A remote server says where its sign-in is: in a header, which leads to metadata, which leads to an authorization
-server. A hostile one would name an address that only the gateway reaches, such as a neighbour's or the cloud's
-metadata service.
+A remote server says where its sign-in is: in a header, which leads to metadata, which leads to an
+authorization server. A hostile one would name an address that only the gateway reaches, such as a neighbour's
+or the cloud's metadata service.
 """
 
 from __future__ import annotations

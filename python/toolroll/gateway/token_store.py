@@ -22,6 +22,8 @@ from toolroll.gateway.references import resolved
 
 _SERVICE, _USER = "toolroll", "gateway-tokens"  # in the keyring
 SHORTEST_KEY = 32  # characters
+LARGEST = 64_000  # bytes of a record
+MOST_BYTES = 50_000_000  # of all records; those that were written longest ago make room
 
 
 class TokenStore:
@@ -55,14 +57,30 @@ class TokenStore:
         """Replaces the record.
 
         Raises:
-            InvalidInput: there is no key.
+            InvalidInput: there is no key, or the record is too large.
         """
-        content = self._fernet().encrypt(json.dumps(record).encode())
+        plain = json.dumps(record).encode()
+        if len(plain) > LARGEST:
+            raise InvalidInput(
+                f"server {server!r}: its sign-in brought {len(plain):,} bytes, may bring {LARGEST:,}"
+            )
+        content = self._fernet().encrypt(plain)
         private_folder(self._folder)
         path = self._path(server, user)
+        self._make_room(path, len(content))
         if not path.exists():
             path.touch(0o600)
         replace_file(path, content)
+
+    def _make_room(self, path: Path, size: int) -> None:
+        """Deletes the oldest of the other records where there is no room for one of this size."""
+        others = [(each.stat(), each) for each in self._folder.glob("*.token") if each != path]
+        size += sum(found.st_size for found, _ in others)
+        for found, each in sorted(others, key=lambda pair: pair[0].st_mtime_ns):
+            if size <= MOST_BYTES:
+                return
+            each.unlink(missing_ok=True)
+            size -= found.st_size
 
     def _path(self, server: str, user: str) -> Path:
         digest = hashlib.sha256(f"{server}\0{user}".encode("utf-8", "surrogatepass")).hexdigest()

@@ -111,7 +111,7 @@ LATER = {
             "name": "review",
             "title": POISON,
             "description": POISON,
-            "arguments": [{"name": "x", "description": POISON, "required": True}],
+            "arguments": [{"name": "x", "description": POISON, "required": True}, {"name": POISON}],
             "_meta": {"x": POISON},
         },
         {"name": "REVIEW", "description": POISON},
@@ -203,15 +203,15 @@ def test_a_server_never_gets_reads_of_another_servers_resources(tmp_path):
             async with gateway_over(folder, servers) as (_, client):
                 for uri in theirs:
                     assert "several servers" in await read(client, uri), uri
-        # A server that comes later, or claims more later, gets nothing that another one had.
+        # A server that comes later gets nothing that another one had, and one that claims more later nothing.
         servers = {"owner": scripted(tools=[become], **owner)}
         async with gateway_over(tmp_path, servers) as (_, client):
             assert await read(client, theirs[0]) == "owner"
-        servers = {"bad": scripted(tools=[become], **{**hostile, **claims}), **servers}
-        async with gateway_over(tmp_path, servers) as (_, client):
-            for uri in theirs[:3]:
-                assert await read(client, uri) == "owner", uri
-            assert await read(client, "mine://x") != "owner"
+        for names in (("bad", "owner"), ("owner", "bad")):
+            both = {"bad": bad, **servers}
+            async with gateway_over(tmp_path, {name: both[name] for name in names}) as (_, client):
+                for uri in theirs:
+                    assert "several servers" in await read(client, uri), uri
         servers = {"late": scripted(tools=[become], **hostile), "owner": servers["owner"]}
         (tmp_path / "late").mkdir()
         async with gateway_over(tmp_path / "late", servers) as (gateway, client):

@@ -26,6 +26,7 @@ ALLOWED = {
     ("embedders/onnx_graph.py", "ThreadPoolExecutor"),
     ("gateway/call_log.py", "run_sync"),
     ("gateway/connection.py", "run_sync"),
+    ("gateway/gateway.py", "run_sync"),
     ("gateway/identity.py", "run_sync"),
     ("gateway/openapi/server.py", "run_sync"),
     ("gateway/serving.py", "run_sync"),

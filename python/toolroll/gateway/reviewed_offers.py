@@ -33,6 +33,8 @@ _DIGITS = 32  # of a digest
 _KINDS = ("prompts", "resources", "templates")
 _PLAIN = re.compile("[?#]")
 _TIME = re.compile(r"[0-9][0-9T:.+Z-]{3,39}")
+_NAME = re.compile("[A-Za-z0-9_.-]{1,64}")
+_ADDRESS = re.compile("[!-~]{1,2000}")
 _TYPE = re.compile(r"[A-Za-z0-9.+-]{1,60}/[A-Za-z0-9.+-]{1,60}")
 
 Record = dict[str, dict[str, str]]  # kind → name or URI → digest of what was approved
@@ -91,12 +93,10 @@ class ReviewedOffers:
         """folder: for the records. reviews: what waits, by server."""
         self._folder, self._reviews = folder, reviews
         self._read_at = {server: _changed_at(self._path(server)) for server in reviews}
-        none: Record = {kind: {} for kind in _KINDS}
-        self._established = {server: self._record(server) or none for server in reviews}
-        self.offered = {
-            server: Offered(approved=Claims.of(record["resources"], record["templates"]))
-            for server, record in self._established.items()
-        }
+        self.offered = {server: Offered() for server in reviews}
+        for server in reviews:
+            if record := self._record(server):  # a resource stays its server's while that one is away
+                self.offered[server] = Offered(approved=Claims.of(record["resources"], record["templates"]))
 
     @classmethod
     def of_configuration(cls, configuration: Configuration, state: Path) -> ReviewedOffers:
@@ -117,7 +117,7 @@ class ReviewedOffers:
         if record is None:
             record = {kind: {} for kind in _KINDS}
             if review == "changed" and (listing.tools or any(found.values())):
-                record = self._first(server, found)
+                record = _recorded(found)
                 self._write(self._path(server), record)
                 self._read_at[server] = _changed_at(self._path(server))
         waiting: Waiting = {
@@ -131,7 +131,8 @@ class ReviewedOffers:
         kept = {kind: dict(found[kind]) for kind in _KINDS}
         for kind, items in waiting.items():
             for name, item in items.items():
-                if kind == "prompts" and name not in record[kind]:
+                is_new = name not in record[kind]
+                if is_new and (kind == "prompts" or not _ADDRESS.fullmatch(name)):
                     del kept[kind][name]
                 else:
                     kept[kind][name] = without_texts(item)
@@ -181,24 +182,6 @@ class ReviewedOffers:
             )
         replace_file(self._path(server), content)
         self._waiting_path(server).unlink(missing_ok=True)
-
-    def _first(self, server: str, found: Mapping[str, Mapping[str, Json]]) -> Record:
-        """The record of a server's first list: without resources that others had before this process."""
-        others = [
-            Claims.of(record["resources"], record["templates"])
-            for other, record in self._established.items()
-            if other != server
-        ]
-        record: Record = {kind: {} for kind in _KINDS}
-        size = 0
-        for kind in _KINDS:
-            for name, item in found[kind].items():
-                size += len(json.dumps(name)) + _DIGITS + 6
-                if size <= _LARGEST and not (
-                    kind != "prompts" and any(_overlap(kind, name, claims) for claims in others)
-                ):
-                    record[kind][name] = _digest(kind, item)
-        return record
 
     def _record(self, server: str) -> Record | None:
         """What was approved of a server; None for a server that has listed nothing yet."""
@@ -251,12 +234,16 @@ def _changed_at(path: Path) -> int:
         return 0
 
 
-def _overlap(kind: str, name: str, claims: Claims) -> bool:
-    """Whether a URI or template could stand for a resource of another server."""
-    start = name.partition("{")[0] if kind == "templates" else name
-    if name in claims.uris or (start and claims.may_be(start)):
-        return True
-    return kind == "templates" and bool(start) and any(each.startswith(start) for each in claims.starts)
+def _recorded(found: Mapping[str, Mapping[str, Json]]) -> Record:
+    """The record of a server's first list, as far as it has room."""
+    record: Record = {kind: {} for kind in _KINDS}
+    size = 0
+    for kind in _KINDS:
+        for name, item in found[kind].items():
+            size += len(json.dumps(name)) + _DIGITS + 6
+            if size <= _LARGEST:
+                record[kind][name] = _digest(kind, item)
+    return record
 
 
 def _digest(kind: str, item: Json) -> str:
@@ -282,7 +269,11 @@ def without_texts(item: Json) -> Json:
     if "uri" not in item:
         given = item.get("arguments")
         named = [each for each in given if isinstance(each, dict)] if isinstance(given, list) else []
-        arguments = [{"name": each.get("name"), "required": each.get("required") is True} for each in named]
+        arguments = [
+            {"name": each["name"], "required": each.get("required") is True}
+            for each in named
+            if _NAME.fullmatch(str(each.get("name")))
+        ]
         return {"name": item["name"], "arguments": arguments}
     shown: Json = {"uri": item["uri"], "name": item["uri"]}
     if type(item.get("size")) is int:

@@ -53,7 +53,10 @@ def origin_of(url: str) -> tuple[str, str, int]:
     """Scheme, host and port of a URL; ("", "", 0) for what is none."""
     try:
         parts = urlsplit(url)
-        return parts.scheme, (parts.hostname or "").rstrip("."), parts.port or _PORTS.get(parts.scheme, 0)
+        host = (parts.hostname or "").rstrip(".")
+        if not host.isascii():
+            host = host.encode("idna").decode()
+        return parts.scheme, host, parts.port or _PORTS.get(parts.scheme, 0)
     except ValueError:
         return "", "", 0
 

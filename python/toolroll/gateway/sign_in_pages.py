@@ -135,6 +135,8 @@ class SignIns:
         proof = await _proof_in(request)
         if not browser or not hmac.compare_digest(proof, self._proof(attempt, browser).encode()):
             return _told("This page was not asked for in this browser, or it refuses cookies.", 403)
+        if attempt.browser:  # somebody else was faster
+            return _told(_OVER, 410)
         # Another secret than that of the page, which somebody else may have put there.
         attempt.browser = secrets.token_urlsafe(32)
         response = RedirectResponse(attempt.url, 303, headers=_HEADERS)

@@ -97,8 +97,8 @@ class ToolCatalog:
             _log.info("server %r: new: %s; gone: %s", spec.name, _told(new), _told(gone))
         if held := self.held[spec.name]:
             _log.warning(
-                "server %r: %d tools wait for approval, see `toolroll registry review`: %s",
-                spec.name, len(held), _told(held),
+                "server %r: %d tools wait for approval, see `toolroll mcp approve %s`: %s",
+                spec.name, len(held), spec.name, _told(held),
             )  # fmt: skip
 
     async def refresh(self) -> None:

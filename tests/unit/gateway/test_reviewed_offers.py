@@ -11,8 +11,9 @@ pytest.importorskip("mcp")
 from toolroll.cli import main
 from toolroll.gateway.configuration import read_configuration
 from toolroll.gateway.listing import Listing
-from toolroll.gateway.places import state_folder
+from toolroll.gateway.places import private_folder, registry_url, state_folder
 from toolroll.gateway.reviewed_offers import Claims, Offered, ReviewedOffers, owners
+from toolroll.registry.registry import Registry
 
 ONE = {"review": {"name": "review", "description": "Reviews"}}
 NOTE = {
@@ -128,13 +129,20 @@ def test_the_command_approves_what_it_prints(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     path = tmp_path / "mcp.json"
     path.write_text(json.dumps({"mcpServers": {"a": {"command": "a"}}}))
-    offers = ReviewedOffers.of_configuration(read_configuration(path, {}), state_folder(path))
+    configuration, state = read_configuration(path, {}), private_folder(state_folder(path))
+    offers = ReviewedOffers.of_configuration(configuration, state)
     words = ["mcp", "approve", "a", "--config", str(path), "--yes"]
-    offers.take_over("a", Listing(prompts=ONE))
-    assert main(words) == 1 and "no prompt or resource waits" in capsys.readouterr().err
-    later = {"review": {"name": "review", "description": "Reviews \u202e"}}
-    offers.take_over("a", Listing(prompts=later))
-    assert main(words) == 0
-    assert "Reviews \\u202e" in capsys.readouterr().out
+    with Registry.open(registry_url(configuration.options, state)) as registry:
+        registry.sync([{"name": "old"}], plugin="a", toolkit="a", review="changed")
+        offers.take_over("a", Listing(prompts=ONE))
+        assert main(words) == 1 and "nothing waits" in capsys.readouterr().err
+        later = {"review": {"name": "review", "description": "Reviews \u202e"}}
+        offers.take_over("a", Listing(prompts=later))
+        new = {"name": "new", "description": "Does more", "inputSchema": {"type": "object", "title": "Title"}}
+        registry.sync([{"name": "old"}, new], plugin="a", toolkit="a", review="all")
+        assert main(words) == 0
+        told = capsys.readouterr().out
+        assert all(text in told for text in ("Reviews \\u202e", "new (version 1", "Does more", "Title"))
+        assert registry.tool("new").review == "approved"
     offers.take_over("a", Listing(prompts=later))
     assert offers.offered["a"].prompts == later

@@ -217,10 +217,26 @@ def test_a_server_never_gets_reads_of_another_servers_resources(tmp_path):
         async with gateway_over(tmp_path / "late", servers) as (gateway, client):
             await client.call("late_become", claims)
             await until(lambda: gateway.reviewed.offered["late"].held != ())
-            for uri in theirs:
+            assert "several servers" in await read(client, theirs[0])
+            for uri in theirs[1:]:
                 assert await read(client, uri) == "owner", uri
-            # Nor does it get them when the owner is away.
-            gateway.upstreams["owner"].listing = None
-            assert await read(client, theirs[0]) == "owner"
+        # Nor does it get them while the owner is away.
+        away = {"late": scripted(tools=[become], **{**hostile, **claims}), "owner": {"command": "/nowhere"}}
+        async with gateway_over(tmp_path / "late", away) as (_, client):
+            for uri in theirs:
+                assert "hostile" != await read(client, uri), uri
+        # Nor what another server adds to its list, by a template for everything.
+        (tmp_path / "new").mkdir()
+        notes = [{"uri": f"note://{number}", "name": "a note"} for number in (1, 2)]
+        broad = {"templates": [{"uriTemplate": "n{x}", "name": "x"}], "resources": []}
+        servers = {
+            "notes": scripted(tools=[become], resources=notes[:1], text="owner"),
+            "bad": scripted(tools=[become], **broad, text="hostile"),
+        }
+        async with gateway_over(tmp_path / "new", servers) as (gateway, client):
+            assert await read(client, "note://1") == "owner"
+            await client.call("notes_become", {"resources": notes})
+            await until(lambda: gateway.reviewed.offered["notes"].held != ())
+            assert "several servers" in await read(client, "note://2")
 
     run(go)

@@ -61,7 +61,9 @@ class Claims:
 
     def may_be(self, uri: str) -> bool:
         """Whether a template could stand for the URI, or a listed URI with a query or fragment."""
-        return uri.startswith(self.starts) or _PLAIN.split(uri, 1)[0] in self.uris
+        if uri.startswith(self.starts):
+            return True
+        return ("?" in uri or "#" in uri) and _PLAIN.split(uri, maxsplit=1)[0] in self.uris
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +114,7 @@ class ReviewedOffers:
         if review == "auto":
             claims = Claims.of(listing.resources, listing.templates)
             shown = (listing.prompts, listing.resources, listing.templates)
-            self.offered[server] = Offered(*shown, later=claims)
+            self.offered[server] = Offered(*shown, approved=claims)
             return
         if record is None:
             record = {kind: {} for kind in _KINDS}
@@ -215,16 +217,16 @@ class ReviewedOffers:
 def owners(offered: Mapping[str, Offered], uri: str) -> list[str]:
     """The servers that a URI belongs to. Several have an equal claim: none of them is to be asked.
 
-    What was approved comes before what a server has listed since, and a listed URI before a template.
+    A listed URI comes before a template, and what was approved before what nobody has looked at. A listed URI
+    that nobody has looked at is worth a template: either server could be the hostile one.
     """
-    for claims in (
-        {server: each.approved for server, each in offered.items()},
-        {server: each.later for server, each in offered.items()},
-    ):
-        found = [server for server, each in claims.items() if uri in each.uris]
-        if found := found or [server for server, each in claims.items() if each.may_be(uri)]:
-            return found
-    return []
+    listed = [server for server, each in offered.items() if uri in each.approved.uris]
+    if listed:
+        return listed
+    alike = [
+        server for server, each in offered.items() if each.approved.may_be(uri) or uri in each.later.uris
+    ]
+    return alike or [server for server, each in offered.items() if each.later.may_be(uri)]
 
 
 def _changed_at(path: Path) -> int:

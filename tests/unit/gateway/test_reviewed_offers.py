@@ -109,14 +109,18 @@ def claims(resources=(), templates=()):
         ("a://deep/2", ["first", "second"]),  # a longer template is no better claim
         ("b://1", ["first"]),  # approved, before what was listed later
         ("b://1?x=1", ["first"]),
+        ("a://new", ["first", "second"]),  # listed later, and fits another's approved template
         ("c://1", ["second"]),
+        ("c://new", ["first"]),  # listed later, before a template of later
         ("d://1", []),
         ("", []),
     ],
 )
 def test_a_resource_belongs_to_whoever_had_it_first(uri, having):
     offered = {
-        "first": Offered(approved=claims(["a://1", "b://1"], ["a://{x}"])),
+        "first": Offered(
+            approved=claims(["a://1", "b://1"], ["a://{x}"]), later=claims(["c://new", "a://new"])
+        ),
         "second": Offered(
             approved=claims([], ["a://{y}", "a://deep/{z}", "{+any}"]),
             later=claims(["b://1"], ["c://{x}", "b://{x}"]),

@@ -224,7 +224,7 @@ def test_a_server_never_gets_reads_of_another_servers_resources(tmp_path):
         away = {"late": scripted(tools=[become], **{**hostile, **claims}), "owner": {"command": "/nowhere"}}
         async with gateway_over(tmp_path / "late", away) as (_, client):
             for uri in theirs:
-                assert "hostile" != await read(client, uri), uri
+                assert await read(client, uri) != "hostile", uri
         # Nor what another server adds to its list, by a template for everything.
         (tmp_path / "new").mkdir()
         notes = [{"uri": f"note://{number}", "name": "a note"} for number in (1, 2)]

@@ -31,6 +31,7 @@ ALLOWED = {
     ("gateway/openapi/server.py", "run_sync"),
     ("gateway/serving.py", "run_sync"),
     ("gateway/sign_in.py", "run_sync"),
+    ("gateway/sign_in_client.py", "run_sync"),
     ("gateway/standard_input.py", "run_sync"),
     ("gateway/status.py", "run_sync"),
     ("gateway/tool_catalog.py", "run_sync"),

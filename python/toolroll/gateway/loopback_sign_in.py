@@ -12,7 +12,8 @@ import anyio
 import uvicorn
 from starlette.applications import Starlette
 
-from toolroll.gateway.sign_in import Account, SignInFailed
+from toolroll.gateway.sign_in import Account
+from toolroll.gateway.sign_in_client import SignInFailed
 from toolroll.gateway.sign_in_pages import CALLBACK, SignIns, link_of
 
 

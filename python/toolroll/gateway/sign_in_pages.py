@@ -20,7 +20,8 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import BaseRoute, Route
 
 from toolroll.gateway.options import without_secrets
-from toolroll.gateway.sign_in import LONGEST_S, Account, SignIn, SignInFailed
+from toolroll.gateway.sign_in import LONGEST_S, Account, SignIn
+from toolroll.gateway.sign_in_client import SignInFailed
 
 CALLBACK = "/oauth/callback"
 PAGE = "/oauth/sign-in"

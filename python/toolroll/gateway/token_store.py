@@ -10,6 +10,7 @@ import hashlib
 import json
 import secrets
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -74,13 +75,17 @@ class TokenStore:
 
     def _make_room(self, path: Path, size: int) -> None:
         """Deletes the oldest of the other records where there is no room for one of this size."""
-        others = [(each.stat(), each) for each in self._folder.glob("*.token") if each != path]
-        size += sum(found.st_size for found, _ in others)
-        for found, each in sorted(others, key=lambda pair: pair[0].st_mtime_ns):
+        others: list[tuple[int, int, Path]] = []
+        for each in self._folder.glob("*.token"):
+            with suppress(OSError):  # another process may have made room
+                others.append((each.stat().st_mtime_ns, each.stat().st_size, each))
+        others = sorted(other for other in others if other[2] != path)
+        size += sum(each_size for _, each_size, _ in others)
+        for _, each_size, each in others:
             if size <= MOST_BYTES:
                 return
             each.unlink(missing_ok=True)
-            size -= found.st_size
+            size -= each_size
 
     def _path(self, server: str, user: str) -> Path:
         digest = hashlib.sha256(f"{server}\0{user}".encode("utf-8", "surrogatepass")).hexdigest()

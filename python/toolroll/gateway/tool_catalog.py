@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -83,7 +82,7 @@ class ToolCatalog:
             if self._names.is_renamed(spec.name, listed, own):
                 _log.info("server %r: its tool %r is listed as %r", spec.name, own, listed)
         async with self._writing:
-            report, self.held[spec.name] = await anyio.to_thread.run_sync(lambda: self._sync(spec, items))
+            report = await anyio.to_thread.run_sync(lambda: self._sync(spec, items))
         routes = {
             listed: Route(spec.name, own, _is_for_app(listing.tools[own])) for listed, own in names.items()
         }
@@ -95,14 +94,10 @@ class ToolCatalog:
             _log.info("server %r: changed: %s", spec.name, _told(changed))
         if new or gone:
             _log.info("server %r: new: %s; gone: %s", spec.name, _told(new), _told(gone))
-        if held := self.held[spec.name]:
-            _log.warning(
-                "server %r: %d tools wait for approval, see `toolroll mcp approve %s`: %s",
-                spec.name, len(held), spec.name, _told(held),
-            )  # fmt: skip
 
     async def refresh(self) -> None:
         """Selects from what was written."""
+        await self.read_held()
         try:
             await self.roll.arefresh()
         except ToolrollError as error:
@@ -132,17 +127,26 @@ class ToolCatalog:
         return self.unroutable
 
     async def read_held(self) -> None:
-        """Reads which tools wait, after somebody may have approved some."""
-        for server in [server for server, held in self.held.items() if held]:
-            with suppress(ToolrollError):  # the old names stay
-                self.held[server] = await anyio.to_thread.run_sync(self._waiting, server)
+        """Reads which tools wait, and says which do so since."""
+        try:
+            waiting = await anyio.to_thread.run_sync(self._waiting)
+        except ToolrollError as error:  # the old names stay
+            _log.warning("which tools wait for approval cannot be read: %s", error)
+            return
+        before, servers = self.held, {route.server for route in self.routes.values()}
+        self.held = {server: waiting.get(server, ()) for server in sorted(servers | before.keys())}
+        for server, held in self.held.items():
+            if set(held) - set(before.get(server, ())):
+                _log.warning(
+                    "server %r: %d tools wait for approval, see `toolroll mcp approve %s`: %s",
+                    server, len(held), server, _told(held),
+                )  # fmt: skip
 
-    def _sync(self, spec: ServerSpec, items: Iterable[Json]) -> tuple[Any, tuple[str, ...]]:
-        """The report, and the names of the server's tools that wait."""
+    def _sync(self, spec: ServerSpec, items: Iterable[Json]) -> Any:
         review = spec.review or self._review
         if review == "changed" and self._has_listed(spec.name):
             review = "all"  # what a server adds after its first list was seen by nobody
-        report = self.registry.sync(
+        return self.registry.sync(
             items,
             plugin=spec.name,
             toolkit=spec.name,
@@ -150,16 +154,19 @@ class ToolCatalog:
             while_waiting="approved",
             reason="the server's list",
         )
-        return report, self._waiting(spec.name)
 
     def _has_listed(self, server: str) -> bool:
         """Whether the registry has had a tool of this server."""
         has = (self.registry.tools(plugin=server, deleted=gone, limit=1) for gone in (False, True))
         return any(page.records for page in has)
 
-    def _waiting(self, server: str) -> tuple[str, ...]:
-        pages = (self.registry.tools(plugin=server, review=state, limit=1_000) for state in _WAITING)
-        return tuple(record.name for page in pages for record in page.records)
+    def _waiting(self) -> dict[str, tuple[str, ...]]:
+        """Plugin → its tools that wait, of the first ones by name."""
+        found: dict[str, tuple[str, ...]] = {}
+        for state in _WAITING:
+            for record in self.registry.tools(review=state, limit=1_000).records:
+                found[record.plugin] = (*found.get(record.plugin, ()), record.name)
+        return found
 
     def _item(self, spec: ServerSpec, listed: str, tool: Json) -> Json:
         """The server's tool as the registry gets it."""

@@ -99,6 +99,7 @@ class Gateway:
             for spec in configuration.servers.values()
         }
         self.reviewed = ReviewedOffers.of_configuration(configuration, state)
+        self._reviewing = anyio.Lock()
         self.offered_sign_ins = OfferedSignIns(
             self.upstreams, self.user_of, self.options.identity is None, lambda: self.tasks
         )
@@ -206,19 +207,24 @@ class Gateway:
                 except Exception as error:  # one server's list costs its own tools only
                     upstream.refusal = str(error) or type(error).__name__
                     _log.warning("server %r: its tools are not taken over: %s", upstream.spec.name, error)
-                await self._review_offers(upstream)
                 if time.monotonic() - began > _TOGETHER_S:
                     self._pending = [*taken[number:], *self._pending]
                     self._has_pending.set()
                     taken = taken[:number]
                     break
+            await self._review_offers(taken)
             await self.catalog.refresh()
             for upstream in taken:
                 self._known[upstream.spec.name].set()
             await self._changed("tools", "prompts", "resources")
 
-    async def _review_offers(self, upstream: Upstream) -> None:
-        """Takes prompts and resources over as far as they are approved."""
+    async def _review_offers(self, upstreams: Iterable[Upstream]) -> None:
+        """Takes prompts and resources over as far as they are approved: files are written side by side."""
+        async with self._reviewing, anyio.create_task_group() as tasks:
+            for upstream in upstreams:
+                tasks.start_soon(self._review, upstream)
+
+    async def _review(self, upstream: Upstream) -> None:
         name, listing = upstream.spec.name, upstream.listing
         if listing is not None:
             try:
@@ -243,8 +249,7 @@ class Gateway:
             before, absent = (absent, revision), self._absent()
             revision = self.catalog.revision
             approved = [one for name, one in self.upstreams.items() if self.reviewed.is_changed(name)]
-            for upstream in approved:
-                await self._review_offers(upstream)
+            await self._review_offers(approved)
             if approved or absent != before[0]:
                 await self._changed("tools", "prompts", "resources")
             elif revision != before[1]:

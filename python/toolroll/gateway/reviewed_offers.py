@@ -85,7 +85,7 @@ class Offered:
 
 
 class ReviewedOffers:
-    """The offers of all servers of a gateway. Used by one task; its methods read and write files.
+    """The offers of all servers of a gateway. Its methods read and write files, those of one server in turn.
 
     Attributes:
         offered: by server; what was approved before, for servers that have not said what they have.

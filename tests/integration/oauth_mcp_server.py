@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 import time
+from collections.abc import Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -41,12 +43,14 @@ class Authorization:
     Attributes:
         user: who sits at the browser; "" for somebody who refuses.
         lifetime_s: of access tokens.
+        signs: makes a user's access token; None for one that says nothing.
         renewals: how many were renewed.
         registrations: how many clients have registered.
     """
 
     def __init__(self) -> None:
         self.user, self.lifetime_s, self.renewals = "ann", 3_600, 0
+        self.signs: Callable[[str], str] | None = None
         self.clients: dict[str, OAuthClientInformationFull] = {}
         self.codes: dict[str, AuthorizationCode] = {}
         self.access: dict[str, AccessToken] = {}
@@ -103,7 +107,7 @@ class Authorization:
         """Not offered."""
 
     def _tokens(self, client: Any, user: str, resource: str | None) -> OAuthToken:
-        access, refresh = secrets.token_hex(16), secrets.token_hex(16)
+        access, refresh = self.signs(user) if self.signs else secrets.token_hex(16), secrets.token_hex(16)
         client_id = str(client.client_id)
         expires_at = int(time.time()) + self.lifetime_s
         self.access[access] = AccessToken(
@@ -168,11 +172,25 @@ class _Endpoint:
         await self._manager.handle_request(scope, receive, send)
 
 
+def browser() -> Any:
+    """A browser with cookies of its own."""
+    return create_mcp_http_client()
+
+
 async def browse(url: str) -> str:
-    """What a browser shows at the end of the redirects."""
-    async with create_mcp_http_client() as client:
-        while True:
-            response = await client.get(url, follow_redirects=False)
-            if response.status_code not in (302, 303, 307):
-                return str(response.text)
-            url = response.headers["location"]
+    """What a new browser shows at the end of the redirects, in which somebody presses each page's button."""
+    async with browser() as opened:
+        return str((await followed(opened, url)).text)
+
+
+async def followed(opened: Any, url: str) -> Any:
+    """The last answer that a browser gets: it follows redirects and presses the button of each page."""
+    response = await opened.get(url, follow_redirects=False)
+    while True:
+        if response.status_code in (302, 303, 307):
+            url = str(response.url.join(response.headers["location"]))
+            response = await opened.get(url, follow_redirects=False)
+        elif form := re.search('name="page" value="([0-9a-f]+)"', response.text):
+            response = await opened.post(url, data={"page": form[1]}, follow_redirects=False)
+        else:
+            return response

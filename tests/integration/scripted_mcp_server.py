@@ -90,7 +90,10 @@ def call(request_id: Any, params: dict[str, Any]) -> dict[str, Any] | None:
             send({"method": "notifications/resources/updated", "params": {"uri": arguments["uri"]}})
         return text("touched")
     if name == "become":
-        TOOLS[:] = arguments["tools"]
+        TOOLS[:] = arguments.get("tools", TOOLS)
+        BEHAVIOUR.update(
+            {kind: arguments[kind] for kind in ("prompts", "resources", "templates") if kind in arguments}
+        )
         if not arguments.get("silently"):
             send({"method": "notifications/tools/list_changed"})
         return text("changed")

@@ -294,12 +294,12 @@ def test_a_servers_questions_reach_the_client_that_called(tmp_path):
 def test_prompts_resources_and_completions_are_passed_through(tmp_path):
     first = scripted(
         prompts=[{"name": "review"}],
-        resources=[{"uri": "file:///a", "name": "a"}],
+        resources=[{"uri": "file:///a", "name": "a"}, {"uri": "file:///both", "name": "ours"}],
         text="first",
         completions={},
     )
     second = scripted(
-        resources=[{"uri": "file:///a", "name": "other"}],
+        resources=[{"uri": "file:///both", "name": "theirs"}],
         templates=[{"uriTemplate": "notes://{id}", "name": "notes"}],
         text="second",
     )
@@ -313,8 +313,13 @@ def test_prompts_resources_and_completions_are_passed_through(tmp_path):
                 "name": "review",
                 "arguments": {"x": "1"},
             }
-            assert [each["name"] for each in (await request("resources/list", {}))["resources"]] == ["a"]
+            listed = (await request("resources/list", {}))["resources"]
+            assert [each["name"] for each in listed] == ["a", "file:///both"]
             assert (await request("resources/read", {"uri": "file:///a"}))["contents"][0]["text"] == "first"
+            with pytest.raises(
+                ProtocolError, match="several servers, so none of them is asked: 'one', 'two'"
+            ):
+                await request("resources/read", {"uri": "file:///both"})
             assert (await request("resources/read", {"uri": "notes://7"}))["contents"][0]["text"] == "second"
             reference = {
                 "ref": {"type": "ref/prompt", "name": "one_review"},
@@ -423,7 +428,8 @@ def test_a_changed_list_is_read_again_and_the_client_is_told(tmp_path):
     after = [tool("become"), tool("new")]
 
     async def go():
-        async with gateway_over(tmp_path, {"a": scripted(tools=before)}, mode="all") as (_, client):
+        servers = {"a": scripted(tools=before)}
+        async with gateway_over(tmp_path, servers, mode="all", review="auto") as (_, client):
             assert await client.names() == ["a_become", "a_old", "read_result"]
             client.notes.clear()
             await client.call("a_become", {"tools": after})
@@ -440,7 +446,8 @@ def test_a_list_that_changed_without_a_word_is_found_by_the_next_comparison(tmp_
 
     async def go():
         servers = {"a": scripted(tools=[tool("become"), tool("old")])}
-        async with gateway_over(tmp_path, servers, mode="all", refresh_s=1) as (_, client):
+        options = {"refresh_s": 1, "servers": {"a": {"review": "auto"}}}
+        async with gateway_over(tmp_path, servers, mode="all", **options) as (_, client):
             await client.names()
             client.notes.clear()
             await client.call("a_become", {"tools": after, "silently": True})
@@ -764,7 +771,9 @@ def test_a_client_is_shown_all_of_a_few_tools_and_a_search_among_many(tmp_path):
     many = [tool(f"t{i}") for i in range(30)]
 
     async def go(tools, names):
-        async with gateway_over(tmp_path, {"a": scripted(tools=tools)}) as (_, client):
+        folder = tmp_path / str(len(tools))
+        folder.mkdir()
+        async with gateway_over(folder, {"a": scripted(tools=tools)}) as (_, client):
             assert await client.names() == names
 
     run(go, many[:2], ["a_t0", "a_t1", "read_result"])

@@ -195,7 +195,8 @@ def test_a_changed_document_is_read_again_and_secrets_stay_at_the_service(tmp_pa
                 "url": f"http://127.0.0.1:{free_port()}",
                 "headers": {"Authorization": "Bearer s3cret"},
             }
-            async with gateway_over(tmp_path, {"a": service}, mode="all") as (gateway, client):
+            options = {"mode": "all", "review": "auto"}
+            async with gateway_over(tmp_path, {"a": service}, **options) as (gateway, client):
                 assert await client.names() == ["a_get_a", "read_result"]
                 paths["/b"] = {"get": {}}
                 gateway.upstreams["a"].compare()

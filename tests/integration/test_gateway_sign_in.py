@@ -30,7 +30,8 @@ from toolroll.gateway.diagnosis import diagnose
 from toolroll.gateway.identity import identified_caller
 from toolroll.gateway.loopback_sign_in import sign_in
 from toolroll.gateway.serving import identity_of, open_gateway
-from toolroll.gateway.sign_in import Accounts, SignInFailed
+from toolroll.gateway.sign_in import Accounts
+from toolroll.gateway.sign_in_client import SignInFailed
 
 pytestmark = pytest.mark.slow
 

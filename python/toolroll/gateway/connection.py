@@ -25,7 +25,8 @@ from toolroll.gateway.places import private_folder
 from toolroll.gateway.reasons import ended, first, last_line, not_answered, said
 from toolroll.gateway.references import resolved
 from toolroll.gateway.server_spec import ServerSpec
-from toolroll.gateway.sign_in import Account, SignInNeeded
+from toolroll.gateway.sign_in import Account
+from toolroll.gateway.sign_in_client import SignInNeeded
 from toolroll.gateway.traffic import Flood, LimitedStream, Traffic
 
 _log = logging.getLogger("toolroll.gateway")

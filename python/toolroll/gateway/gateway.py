@@ -27,6 +27,7 @@ from toolroll.gateway.modes import Shown, shown_for
 from toolroll.gateway.offered_sign_ins import OfferedSignIns, sign_in_tool
 from toolroll.gateway.places import log_file
 from toolroll.gateway.results import READ_RESULT_TOOL, LimitResults
+from toolroll.gateway.reviewed_offers import ReviewedOffers
 from toolroll.gateway.search_markdown import markdown
 from toolroll.gateway.sign_in import Accounts
 from toolroll.gateway.tool_catalog import Route, ToolCatalog
@@ -97,6 +98,8 @@ class Gateway:
             )
             for spec in configuration.servers.values()
         }
+        self.reviewed = ReviewedOffers.of_configuration(configuration, state)
+        self._reviewing = anyio.Lock()
         self.offered_sign_ins = OfferedSignIns(
             self.upstreams, self.user_of, self.options.identity is None, lambda: self.tasks
         )
@@ -209,10 +212,25 @@ class Gateway:
                     self._has_pending.set()
                     taken = taken[:number]
                     break
+            await self._review_offers(taken)
             await self.catalog.refresh()
             for upstream in taken:
                 self._known[upstream.spec.name].set()
             await self._changed("tools", "prompts", "resources")
+
+    async def _review_offers(self, upstreams: Iterable[Upstream]) -> None:
+        """Takes prompts and resources over as far as they are approved: files are written side by side."""
+        async with self._reviewing, anyio.create_task_group() as tasks:
+            for upstream in upstreams:
+                tasks.start_soon(self._review, upstream)
+
+    async def _review(self, upstream: Upstream) -> None:
+        name, listing = upstream.spec.name, upstream.listing
+        if listing is not None:
+            try:
+                await anyio.to_thread.run_sync(self.reviewed.take_over, name, listing)
+            except Exception as error:  # the state folder may be gone or closed
+                _log.warning("server %r: its prompts and resources are not taken over: %s", name, error)
 
     async def _compare(self) -> None:
         """Compares the servers' lists from time to time, and notes which servers are away.
@@ -230,9 +248,12 @@ class Gateway:
                     self._away_since.setdefault(name, now)
             before, absent = (absent, revision), self._absent()
             revision = self.catalog.revision
-            if absent != before[0]:
+            approved = [one for name, one in self.upstreams.items() if self.reviewed.is_changed(name)]
+            await self._review_offers(approved)
+            if approved or absent != before[0]:
                 await self._changed("tools", "prompts", "resources")
             elif revision != before[1]:
+                await self.catalog.read_held()
                 await self._changed("tools")
             if now - compared > self.options.refresh_s:
                 compared = now

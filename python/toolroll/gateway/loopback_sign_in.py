@@ -11,9 +11,10 @@ from urllib.parse import urlsplit
 import anyio
 import uvicorn
 from starlette.applications import Starlette
-from starlette.routing import Route
 
-from toolroll.gateway.sign_in import CALLBACK, Account, SignInFailed, SignIns
+from toolroll.gateway.sign_in import Account
+from toolroll.gateway.sign_in_client import SignInFailed
+from toolroll.gateway.sign_in_pages import CALLBACK, SignIns, link_of
 
 
 class _Server(uvicorn.Server):
@@ -31,11 +32,11 @@ class _Server(uvicorn.Server):
 
 @asynccontextmanager
 async def loopback_callback(sign_ins: SignIns, port: int = 0) -> AsyncIterator[str]:
-    """Serves the browser's way back on this machine, and gives its address.
+    """Serves the browser's pages on this machine, and gives the address of its way back.
 
     port: that is tried first; 0 for any.
     """
-    app = Starlette(routes=[Route(CALLBACK, sign_ins.callback)])
+    app = Starlette(routes=sign_ins.routes())
     settings = uvicorn.Config(
         app,
         host="127.0.0.1",
@@ -73,18 +74,19 @@ def port_of(account: Account) -> int:
 
 
 async def sign_in(account: Account, show: Callable[[str], object] = webbrowser.open) -> None:
-    """Signs a user in who sits at this machine. show: gets the URL.
+    """Signs a user in who sits at this machine. show: gets the link.
 
     Raises:
         SignInFailed: the user is not signed in.
     """
     sign_ins = SignIns()
     async with loopback_callback(sign_ins, port_of(account)) as address:
-        attempt, _ = sign_ins.begin(account, address)
+        attempt, _ = sign_ins.begin(account, address, {"User": "everybody who uses this gateway"})
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(attempt.run)
             with suppress(SignInFailed):
-                show(await attempt.begun())
+                await attempt.begun()
+                show(link_of(attempt))
             problem = await attempt.ended()
         await anyio.sleep(0.2)  # the browser gets its page
     if problem:

@@ -224,7 +224,7 @@ def _http_client(
     methods: set[str],
     timeout: Any = None,
 ) -> Any:
-    client = create_mcp_http_client(headers=headers, timeout=timeout, auth=auth)
+    client = http_client_with(auth, headers, timeout)
 
     async def look(response: Any) -> None:
         is_failed = response.status_code == 401 or (
@@ -233,8 +233,35 @@ def _http_client(
         if is_failed and on_failed is not None:
             on_failed(response.status_code)
 
-    client.event_hooks = {"response": [look]}
+    client.event_hooks = {**client.event_hooks, "response": [look]}
     return client
+
+
+def http_client_with(auth: Any, headers: dict[str, str] | None = None, timeout: Any = None) -> Any:
+    """The package's HTTP client. auth: signs requests; None for nobody.
+
+    In version 1 it follows redirects to any address, so there `auth` checks each of its requests.
+    """
+    client = create_mcp_http_client(headers=headers, timeout=timeout, auth=auth)
+    if MAJOR == 1 and auth is not None:
+        client.event_hooks = {"request": [auth.check]}
+    return client
+
+
+async def is_read_within(response: Any, limit: int) -> bool:
+    """Reads a response of the HTTP client; False if it has more bytes than the limit."""
+    content = b""
+    async for part in response.aiter_bytes():
+        content += part
+        if len(content) > limit:
+            return False
+    response._content = content  # as its `aread` does
+    return True
+
+
+def not_found(request: Any) -> Any:
+    """The answer to a request that is not sent."""
+    return _HTTPX.Response(404, content=b"", request=request)
 
 
 def authorization_code(parameters: Mapping[str, str]) -> Any:

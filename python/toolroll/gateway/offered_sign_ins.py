@@ -11,7 +11,9 @@ from toolroll.context import Context
 from toolroll.gateway.caller import Caller
 from toolroll.gateway.loopback_sign_in import loopback_callback, port_of
 from toolroll.gateway.mcp_versions import Json
-from toolroll.gateway.sign_in import Account, SignIn, SignInFailed, SignIns
+from toolroll.gateway.sign_in import Account, SignIn
+from toolroll.gateway.sign_in_client import SignInFailed
+from toolroll.gateway.sign_in_pages import SignIns, link_of
 from toolroll.gateway.tool_names import SIGN_IN
 from toolroll.gateway.upstream import Upstream
 from toolroll.tools import Tool
@@ -73,24 +75,26 @@ class OfferedSignIns:
         account = upstream.account(user)
         assert account is not None
         try:
-            attempt = await self._begun(upstream, user, account)
-            url = await attempt.begun()
+            attempt = await self._begun(upstream, user, account, caller)
+            await attempt.begun()
         except SignInFailed as error:
             return _text(f"{SIGN_IN}: {error}", is_error=True)
         return _text(
             f"To use {server}, the user has to sign in. Show this link, and wait until the user says that it "
-            f"is done.\n\n{url}"
+            f"is done. It is for this user alone and can be used once, within ten minutes.\n\n"
+            f"{link_of(attempt)}"
         )
 
-    async def _begun(self, upstream: Upstream, user: str, account: Account) -> SignIn:
+    async def _begun(self, upstream: Upstream, user: str, account: Account, caller: Caller) -> SignIn:
+        asker = _asker(caller, account)
         if self.callback:
-            attempt, is_new = self.sign_ins.begin(account, self.callback)
+            attempt, is_new = self.sign_ins.begin(account, self.callback, asker, _subject(caller, account))
             if is_new:
                 self._tasks().start_soon(self._run, upstream, user, attempt)
             return attempt
         running = self.sign_ins.running(account)
         if running is None:
-            running = await self._tasks().start(self._run_here, upstream, user, account)
+            running = await self._tasks().start(self._run_here, upstream, user, account, asker)
         return running
 
     async def _run(self, upstream: Upstream, user: str, attempt: SignIn) -> None:
@@ -104,13 +108,31 @@ class OfferedSignIns:
         upstream: Upstream,
         user: str,
         account: Account,
+        asker: Mapping[str, str],
         task_status: anyio.abc.TaskStatus[SignIn] = anyio.TASK_STATUS_IGNORED,
     ) -> None:
         async with loopback_callback(self.sign_ins, port_of(account)) as address:
-            attempt, _ = self.sign_ins.begin(account, address)
+            attempt, _ = self.sign_ins.begin(account, address, asker)
             task_status.started(attempt)
             await self._run(upstream, user, attempt)
             await anyio.sleep(0.5)  # the browser gets its page
+
+
+def _subject(caller: Caller, account: Account) -> tuple[str, str] | None:
+    """Issuer and subject of the caller's token; None for a shared sign-in, and for callers with a key."""
+    token = caller.incoming.token
+    issuer = (getattr(token, "claims", None) or {}).get("iss")
+    return (issuer, token.subject) if issuer and account.user else None
+
+
+def _asker(caller: Caller, account: Account) -> dict[str, str]:
+    """Who gets the access, in words, for whoever opens the link."""
+    if not account.user:
+        who = {"User": "everybody who uses this gateway"}
+    else:
+        who = {"Organisation": caller.context.org, "User": caller.context.user}
+    who["Program, as it calls itself"] = caller.incoming.client
+    return {label: name for label, name in who.items() if name}
 
 
 def _text(text: str, is_error: bool = False) -> Json:

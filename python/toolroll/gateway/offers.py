@@ -5,8 +5,8 @@ from __future__ import annotations
 from toolroll.gateway import mcp_versions
 from toolroll.gateway.caller import Caller
 from toolroll.gateway.gateway import Gateway
-from toolroll.gateway.listing import Listing
 from toolroll.gateway.mcp_versions import INVALID_PARAMS, Json
+from toolroll.gateway.reviewed_offers import Offered, owners, without_texts
 from toolroll.gateway.tool_names import ToolNames
 from toolroll.gateway.upstream import Upstream
 
@@ -22,19 +22,27 @@ class Offers:
         self._names = ToolNames(gateway.upstreams, gateway.options.separator)
 
     async def listed(self, caller: Caller, kind: str) -> list[Json]:
-        """All "prompts", "resources" or "resourceTemplates" of this caller; of two with one URI the first."""
+        """All "prompts", "resources" or "resourceTemplates" of this caller.
+
+        A resource is left out if it belongs to another server; one that several list says so.
+        """
         await self._gateway.known()
         found: dict[str, Json] = {}
-        for upstream in self._seen(caller):
-            listing = upstream.listing
-            assert listing is not None
+        seen = self._seen(caller)
+        for server, offered in seen.items():
             if kind == "prompts":
-                for name, own in self._names.of_server(upstream.spec.name, listing.prompts).items():
-                    found[name] = {**listing.prompts[own], "name": name}
-            else:
-                items = listing.resources if kind == "resources" else listing.templates
-                for uri, item in items.items():
-                    found.setdefault(uri, item)
+                for name, own in self._names.of_server(server, offered.prompts).items():
+                    found[name] = {**offered.prompts[own], "name": name}
+                continue
+            items = offered.resources if kind == "resources" else offered.templates
+            for uri, item in items.items():
+                if uri in found or uri in offered.later.uris:
+                    having = owners(seen, uri)
+                    if server not in having:
+                        continue
+                    if len(having) > 1:
+                        item = {**without_texts(item), "description": f"It {_several(having)}"}
+                found[uri] = item
         return list(found.values())
 
     async def passed(self, caller: Caller) -> Json:
@@ -60,40 +68,34 @@ class Offers:
         connection = await upstream.connection_of(self._gateway.user_of(caller.context))
         return await connection.request(method, params, asker=caller)
 
-    def _seen(self, caller: Caller) -> list[Upstream]:
-        return [
-            upstream
-            for name, upstream in self._gateway.upstreams.items()
-            if upstream.listing is not None and self._gateway.sees(caller.context, name)
-        ]
+    def _seen(self, caller: Caller) -> dict[str, Offered]:
+        return {
+            server: offered
+            for server, offered in self._gateway.reviewed.offered.items()
+            if self._gateway.sees(caller.context, server)
+        }
 
     def _prompt(self, caller: Caller, name: object) -> tuple[Upstream, str]:
-        for upstream in self._seen(caller):
-            assert upstream.listing is not None
-            names = self._names.of_server(upstream.spec.name, upstream.listing.prompts)
+        for server, offered in self._seen(caller).items():
+            names = self._names.of_server(server, offered.prompts)
             if isinstance(name, str) and name in names:
-                return upstream, names[name]
+                return self._gateway.upstreams[server], names[name]
         mcp_versions.fail(INVALID_PARAMS, f"no prompt is named {name!r:.100}")
 
     def server_of(self, caller: Caller, uri: object) -> Upstream:
-        """The server that lists the URI; else the one with the longest template that begins alike.
+        """The server that a resource belongs to.
 
         Raises:
-            ProtocolError: none has it, or this caller may not know of it.
+            ProtocolError: it belongs to none or to several, or this caller may not know of the server.
         """
-        seen = [(upstream, upstream.listing) for upstream in self._seen(caller) if upstream.listing]
-        if isinstance(uri, str):
-            for upstream, listing in seen:
-                if uri in listing.resources or uri in listing.templates:
-                    return upstream
-            fitting = [(_longest_start(listing, uri), upstream) for upstream, listing in seen]
-            longest = max(fitting, key=lambda pair: pair[0], default=(0, None))
-            if longest[0] and longest[1] is not None:
-                return longest[1]
+        having = owners(self._seen(caller), uri) if isinstance(uri, str) else []
+        if len(having) == 1:
+            return self._gateway.upstreams[having[0]]
+        if having:
+            mcp_versions.fail(INVALID_PARAMS, f"the resource {uri!r:.200} {_several(having)}")
         mcp_versions.fail(INVALID_PARAMS, f"no server has the resource {uri!r:.200}")
 
 
-def _longest_start(listing: Listing, uri: str) -> int:
-    """How many characters of a template's fixed beginning the URI shares; 0 where none fits."""
-    starts = [template.partition("{")[0] for template in listing.templates]
-    return max((len(start) for start in starts if start and uri.startswith(start)), default=0)
+def _several(servers: list[str]) -> str:
+    named = ", ".join(map(repr, servers[:5]))
+    return f"belongs to several servers, so none of them is asked: {named}"

@@ -11,11 +11,13 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from toolroll.front.limits import FrontLimits
+from toolroll.gateway.server_spec import Review
 
 Mode = Literal["auto", "search", "dynamic", "all"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 Destructive = Literal["allow", "ask", "deny"]
 AnswerFormat = Literal["markdown", "json"]
+_ORIGIN = re.compile(r"https?://[^/?#@\s]+")
 
 
 class _Section(BaseModel):
@@ -36,8 +38,9 @@ class ServerOptions(_Section):
 
     Attributes:
         enabled: whether it is used.
-        role, sensitive, instance, sign_in, command_prefix, cwd, timeout_s, start_timeout_s, max_in_flight,
-            include_tools: as `ServerSpec` has them; of the tools that the server's entry includes.
+        role, sensitive, instance, review, sign_in, sign_in_origins, command_prefix, cwd, timeout_s,
+            start_timeout_s, max_in_flight, include_tools: as `ServerSpec` has them; of the tools that the
+            server's entry includes.
         exclude_tools: beside those that the server's entry excludes.
     """
 
@@ -45,7 +48,9 @@ class ServerOptions(_Section):
     role: Literal["", "guardian", "channel"] | None = None
     sensitive: bool | None = None
     instance: Literal["user", "shared"] | None = None
+    review: Review | None = None
     sign_in: Literal["shared", "user"] | None = None
+    sign_in_origins: tuple[str, ...] = ()
     command_prefix: tuple[str, ...] | None = None
     cwd: str | None = None
     timeout_s: float | None = Field(None, gt=0, le=86_400)
@@ -53,6 +58,16 @@ class ServerOptions(_Section):
     max_in_flight: int | None = Field(None, ge=1, le=10_000)
     include_tools: tuple[str, ...] | None = None
     exclude_tools: tuple[str, ...] = ()
+
+    @field_validator("sign_in_origins")
+    @classmethod
+    def _are_origins(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for each in value:
+            if not _ORIGIN.fullmatch(each):
+                raise ValueError(
+                    f"has {without_secrets(each)!r:.100}, must be like https://login.example.org"
+                )
+        return value
 
     @model_validator(mode="before")
     @classmethod
@@ -207,8 +222,8 @@ class GatewayOptions(_Section):
         separator: between the name of a server and that of its tool.
         tags: whether descriptions begin with the server's name in brackets.
         catalog: URL of the registry; "" for one in the user's state folder.
-        review: "changed" holds changed descriptions until somebody approves them, "all" new tools too,
-            "auto" nothing.
+        review: "changed" holds what a server changes or adds after its first list until somebody approves
+            it, "all" the first list, too, "auto" nothing.
         destructive: what happens to tools with `destructiveHint`: "ask" asks the user before each call.
         answer_format: how `search_tools` answers.
         result_limit: characters of text in a result; the rest is read by pages. 0 for no limit.
@@ -227,7 +242,7 @@ class GatewayOptions(_Section):
     separator: str = Field(default="_", pattern="^[_-]{1,4}$")
     tags: bool = True
     catalog: str = ""
-    review: Literal["auto", "changed", "all"] = "changed"
+    review: Review = "changed"
     destructive: Destructive = "allow"
     answer_format: AnswerFormat = "markdown"
     result_limit: int = Field(default=50_000, ge=0)

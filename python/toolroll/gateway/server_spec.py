@@ -13,6 +13,7 @@ Role = Literal["", "guardian", "channel"]
 ROLES: tuple[Role, ...] = get_args(Role)
 Instance = Literal["user", "shared"]
 INSTANCES: tuple[Instance, ...] = get_args(Instance)
+Review = Literal["auto", "changed", "all"]
 LONGEST_NAME = 100
 
 
@@ -40,7 +41,9 @@ class ServerSpec:
         url, headers: for http, sse and openapi.
         role: "guardian" is started before all others; "channel" is a note for people.
         sensitive: its arguments are never logged, and its tools have the annotation `sensitive`.
+        review: what of its lists waits for approval; None for what holds for all servers.
         sign_in: whose sign-in its requests carry, if it asks for one: each user's own, or one for all.
+        sign_in_origins: where its sign-in may be, beside its own address and public ones with https.
         instance: "user" starts a process for each user, "shared" one for all.
         timeout_s: for a call.
         start_timeout_s: for the start with the first list.
@@ -64,7 +67,9 @@ class ServerSpec:
     role: Role = ""
     sensitive: bool = False
     instance: Instance = "user"
+    review: Review | None = None
     sign_in: Literal["shared", "user"] = "shared"
+    sign_in_origins: tuple[str, ...] = ()
     timeout_s: float = 60.0
     start_timeout_s: float = 30.0
     max_in_flight: int = 32

@@ -38,7 +38,7 @@ from toolroll.gateway.mcp_server import McpServer
 from toolroll.gateway.options import is_loopback
 from toolroll.gateway.places import private_folder, registry_url
 from toolroll.gateway.rest import RestEndpoint
-from toolroll.gateway.sign_in import CALLBACK, SignIns
+from toolroll.gateway.sign_in_pages import CALLBACK, SignIns
 from toolroll.gateway.status import write_status
 from toolroll.gateway.tool_catalog import ToolCatalog
 from toolroll.gateway.tool_names import ToolNames
@@ -192,7 +192,7 @@ def http_app(
         "/tools/call": RestEndpoint(server, "tools/call", security),
     }
     methods = {"/tools/list": ["GET"], "/tools/call": ["POST"]}
-    routes: list[BaseRoute] = [] if sign_ins is None else [Route(CALLBACK, sign_ins.callback)]
+    routes: list[BaseRoute] = [] if sign_ins is None else sign_ins.routes()
     middleware: list[Middleware] = []
     if identity is not None:
         options, metadata_url = identity.options, None

@@ -2,14 +2,14 @@
 
 A server answers 401. The gateway's background connection then waits, and says that somebody has to sign in.
 An attempt (`SignIn`) finds the authorization server, registers the gateway, and has a URL for the user's
-browser. The browser comes back with a code, and the tokens go into the `TokenStore`. The connection takes
-them from there.
+browser, which `sign_in_pages` leads there. The browser comes back with a code, and the tokens go into the
+`TokenStore`. The connection takes them from there.
 """
 
 from __future__ import annotations
 
 import os
-import time
+import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,37 +18,18 @@ from urllib.parse import parse_qs, urlsplit
 
 import anyio
 import anyio.to_thread
-from mcp.client.auth import OAuthClientProvider
-from mcp.shared._httpx_utils import create_mcp_http_client
-from mcp.shared.auth import (
-    OAuthClientInformationFull,
-    OAuthClientMetadata,
-    OAuthMetadata,
-    OAuthToken,
-)
-from starlette.requests import Request
-from starlette.responses import PlainTextResponse
 
-from toolroll.errors import InvalidInput, Unavailable
+from toolroll.errors import InvalidInput
 from toolroll.gateway import mcp_versions
 from toolroll.gateway.configuration import Configuration
 from toolroll.gateway.references import resolved
 from toolroll.gateway.server_spec import ServerSpec
+from toolroll.gateway.sign_in_client import SignInClient, SignInFailed, SignInNeeded
 from toolroll.gateway.token_store import TokenStore
 
-CALLBACK = "/oauth/callback"
 LONGEST_S = 600.0  # for which the user's browser may take
-_MARGIN_S = 60.0  # before the end of a token, it is renewed: clocks differ
 _URL_S = 60.0  # until an attempt has a URL
-_DONE = "You are signed in. You can close this page."
-
-
-class SignInNeeded(Unavailable):
-    """An MCP server wants its user to sign in."""
-
-
-class SignInFailed(Unavailable):
-    """An attempt to sign in came to nothing."""
+_NOWHERE = "http://127.0.0.1/"  # no browser comes back to a connection
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +41,14 @@ class Account:
         user: "" for everybody's.
         url: of the server.
         store: has the tokens.
+        origins: that the configuration names for the server's sign-in.
     """
 
     server: str
     user: str
     url: str
     store: TokenStore
+    origins: tuple[str, ...] = ()
 
     def record(self) -> dict[str, Any]:
         """What is known."""
@@ -80,7 +63,7 @@ class Account:
         """Changes parts of it."""
         self.store.write(self.server, self.user, {**self.record(), **values})
 
-    def provider(self, on_needed: Callable[[], None]) -> OAuthClientProvider | None:
+    def provider(self, on_needed: Callable[[], None]) -> SignInClient | None:
         """Signs requests with the stored tokens and renews them; None if there are none.
 
         on_needed: is called when they are worth nothing any more.
@@ -97,8 +80,8 @@ class Account:
         async def never() -> Any:
             raise SignInNeeded(f"server {self.server!r}: its sign-in has expired")
 
-        redirect = (record.get("client") or {}).get("redirect_uris") or [f"http://127.0.0.1{CALLBACK}"]
-        return _Provider(self, str(redirect[0]), needed, never)
+        redirect = (record.get("client") or {}).get("redirect_uris") or [_NOWHERE]
+        return SignInClient(self, str(redirect[0]), needed, never)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,65 +109,10 @@ class Accounts:
         if spec.transport in ("stdio", "openapi"):
             return None
         try:
-            return Account(spec.name, user, resolved(spec.url, self.environ, self.folder), self.store)
+            url = resolved(spec.url, self.environ, self.folder)
+            return Account(spec.name, user, url, self.store, spec.sign_in_origins)
         except InvalidInput:
             return None  # its connection says so
-
-
-class _Storage:
-    """The account's record, as the package wants to see it."""
-
-    def __init__(self, account: Account) -> None:
-        self._account = account
-        self.provider: OAuthClientProvider | None = None
-
-    async def get_tokens(self) -> OAuthToken | None:
-        found = (await anyio.to_thread.run_sync(self._account.record)).get("tokens")
-        return OAuthToken.model_validate(found) if found else None
-
-    async def set_tokens(self, tokens: OAuthToken) -> None:
-        context = self.provider.context  # type: ignore[union-attr]
-        lasts_s = tokens.expires_in
-        expires_at = None if lasts_s is None else time.time() + lasts_s - min(_MARGIN_S, lasts_s / 10)
-        metadata = context.oauth_metadata
-        values = {
-            "tokens": tokens.model_dump(mode="json", exclude_none=True),
-            "expires_at": expires_at,
-            "metadata": None if metadata is None else metadata.model_dump(mode="json", exclude_none=True),
-        }
-        await anyio.to_thread.run_sync(lambda: self._account.update(**values))
-
-    async def get_client_info(self) -> OAuthClientInformationFull | None:
-        found = (await anyio.to_thread.run_sync(self._account.record)).get("client")
-        return OAuthClientInformationFull.model_validate(found) if found else None
-
-    async def set_client_info(self, client: OAuthClientInformationFull) -> None:
-        value = client.model_dump(mode="json", exclude_none=True)
-        await anyio.to_thread.run_sync(lambda: self._account.update(client=value))
-
-
-class _Provider(OAuthClientProvider):  # type: ignore[misc]
-    """The package's client, which also remembers when tokens expire and where they are renewed."""
-
-    def __init__(self, account: Account, redirect_uri: str, on_redirect: Any, on_callback: Any) -> None:
-        storage = _Storage(account)
-        metadata = OAuthClientMetadata.model_validate(
-            {
-                "redirect_uris": [redirect_uri],
-                "client_name": "toolroll",
-                "grant_types": ["authorization_code", "refresh_token"],
-                "token_endpoint_auth_method": "none",
-            }
-        )
-        super().__init__(account.url, metadata, storage, on_redirect, on_callback)
-        storage.provider, self._account = self, account
-
-    async def _initialize(self) -> None:
-        await super()._initialize()
-        record = await anyio.to_thread.run_sync(self._account.record)
-        self.context.token_expiry_time = record.get("expires_at")
-        if record.get("metadata") and self.context.oauth_metadata is None:
-            self.context.oauth_metadata = OAuthMetadata.model_validate(record["metadata"])
 
 
 class SignIn:
@@ -192,31 +120,51 @@ class SignIn:
 
     Attributes:
         account: whose.
-        url: for the user's browser; "" until `begun` returns.
+        redirect_uri: where the browser comes back to.
+        asker: who gets the access, in words by label, for the person at the browser.
+        subject: issuer and subject of the token with which the asker signed in at the gateway; None for none.
+        ticket: names the attempt in the link; a secret of whoever has the link.
+        url: of the authorization server, for the user's browser; "" until `begun` returns.
         state: names the attempt in the browser's way back.
+        browser: the secret of the browser in which somebody has agreed; "" until then.
         problem: why it failed; "" if it did not.
         is_done: whether it has ended.
     """
 
-    def __init__(self, account: Account, redirect_uri: str) -> None:
-        """redirect_uri: where the browser comes back to."""
-        self.account, self.url, self.state, self.problem = account, "", "", ""
+    def __init__(
+        self,
+        account: Account,
+        redirect_uri: str,
+        asker: Mapping[str, str],
+        subject: tuple[str, str] | None = None,
+    ) -> None:
+        self.subject = subject
+        self.account, self.redirect_uri, self.asker = account, redirect_uri, asker
+        self.ticket = secrets.token_urlsafe(32)
+        self.url, self.state, self.browser, self.problem = "", "", "", ""
         self.is_done = False
-        self._redirect_uri = redirect_uri
         self._has_url, self._has_answer, self._ended = anyio.Event(), anyio.Event(), anyio.Event()
         self._answer: Mapping[str, str] = {}
+
+    @property
+    def is_secure(self) -> bool:
+        """Whether the browser reaches the gateway by https."""
+        return self.redirect_uri.startswith("https://")
 
     async def run(self) -> None:
         """Makes the attempt, until the browser has come back or time is up. Errors go into `problem`."""
         try:
             await anyio.to_thread.run_sync(self._forget_other_address)
-            provider = _Provider(self.account, self._redirect_uri, self._redirected, self._called_back)
+            provider = SignInClient(self.account, self.redirect_uri, self._redirected, self._called_back)
+            provider.subject = self.subject
             with anyio.fail_after(LONGEST_S):
-                async with create_mcp_http_client(auth=provider) as client:
+                async with mcp_versions.http_client_with(provider) as client:
                     ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
                     accept = {"Accept": "application/json, text/event-stream"}
-                    response = await client.post(self.account.url, json=ping, headers=accept)
-            if response.status_code == 401:
+                    sent = client.stream("POST", self.account.url, json=ping, headers=accept)
+                    async with sent as response:  # whose body may have no end
+                        status = response.status_code
+            if status == 401:
                 self.problem = "the server does not accept its own authorization server's token"
             elif not self.account.has_tokens:
                 self.problem = "the server does not ask for a sign-in"
@@ -229,17 +177,16 @@ class SignIn:
             self._has_url.set()
             self._ended.set()
 
-    async def begun(self) -> str:
-        """The URL for the browser.
+    async def begun(self) -> None:
+        """Waits until the attempt has a URL for the browser.
 
         Raises:
-            SignInFailed: there is none.
+            SignInFailed: it gets none.
         """
         with anyio.move_on_after(_URL_S):
             await self._has_url.wait()
         if not self.url:
             raise SignInFailed(f"server {self.account.server!r}: {self.problem or 'it does not answer'}")
-        return self.url
 
     async def ended(self) -> str:
         """Waits for the end of the attempt; why it failed, "" if it did not."""
@@ -247,14 +194,15 @@ class SignIn:
         return self.problem
 
     def answer(self, parameters: Mapping[str, str]) -> None:
-        """Takes what the browser brought back: the parameters of the callback's URL."""
-        self._answer = parameters
-        self._has_answer.set()
+        """Takes what the browser brought back, once: the parameters of the callback's URL."""
+        if not self._has_answer.is_set():
+            self._answer = parameters
+            self._has_answer.set()
 
     def _forget_other_address(self) -> None:
         """A registration is for one address of the browser's way back."""
         record = self.account.record()
-        if self._redirect_uri not in ((record.get("client") or {}).get("redirect_uris") or []):
+        if self.redirect_uri not in ((record.get("client") or {}).get("redirect_uris") or []):
             record["client"] = None
         self.account.store.write(self.account.server, self.account.user, {**record, "tokens": None})
 
@@ -268,38 +216,3 @@ class SignIn:
             told = self._answer.get("error_description") or self._answer["error"]
             raise SignInFailed(f"the authorization server refuses: {told[:300]}")
         return mcp_versions.authorization_code(self._answer)
-
-
-class SignIns:
-    """The attempts of a gateway that have not ended: one for each server and user."""
-
-    def __init__(self) -> None:
-        self._attempts: dict[tuple[str, str], SignIn] = {}
-
-    def begin(self, account: Account, redirect_uri: str) -> tuple[SignIn, bool]:
-        """The attempt for this account, and whether it is a new one, which the caller has to run."""
-        running = self.running(account)
-        if running is not None:
-            return running, False
-        self._attempts = {key: each for key, each in self._attempts.items() if not each.is_done}
-        attempt = SignIn(account, redirect_uri)
-        self._attempts[account.server, account.user] = attempt
-        return attempt, True
-
-    def running(self, account: Account) -> SignIn | None:
-        """The attempt for this account; None if there is none."""
-        found = self._attempts.get((account.server, account.user))
-        return None if found is None or found.is_done else found
-
-    async def callback(self, request: Request) -> PlainTextResponse:
-        """Answers the browser that comes back."""
-        parameters = dict(request.query_params)
-        state = parameters.get("state", "")
-        found = [
-            each for each in self._attempts.values() if state and each.state == state and not each.is_done
-        ]
-        if not found:
-            return PlainTextResponse("This sign-in is over. Begin again.", 400)
-        found[0].answer(parameters)
-        problem = await found[0].ended()
-        return PlainTextResponse(problem, 400) if problem else PlainTextResponse(_DONE)

@@ -71,7 +71,10 @@ def _server(upstream: Upstream, gateway: Gateway) -> dict[str, Any]:
         "next_try": connection.next_try if connection.state == "down" else None,
         "starts": connection.starts,
         "tools": sum(route.server == upstream.spec.name for route in gateway.catalog.routes.values()),
-        "held": list(gateway.catalog.held.get(upstream.spec.name, ())),
+        "held": [
+            *gateway.catalog.held.get(upstream.spec.name, ()),
+            *gateway.reviewed.offered[upstream.spec.name].held[:_MOST_PROBLEMS],
+        ],
         "refusal": upstream.refusal,
         "problems": list(problems[:_MOST_PROBLEMS]),
         "dropped_notifications": connection.traffic.dropped,

@@ -10,6 +10,7 @@ import hashlib
 import json
 import secrets
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ from toolroll.gateway.references import resolved
 
 _SERVICE, _USER = "toolroll", "gateway-tokens"  # in the keyring
 SHORTEST_KEY = 32  # characters
+LARGEST = 64_000  # bytes of a record
+MOST_BYTES = 50_000_000  # of all records; those that were written longest ago make room
 
 
 class TokenStore:
@@ -55,14 +58,34 @@ class TokenStore:
         """Replaces the record.
 
         Raises:
-            InvalidInput: there is no key.
+            InvalidInput: there is no key, or the record is too large.
         """
-        content = self._fernet().encrypt(json.dumps(record).encode())
+        plain = json.dumps(record).encode()
+        if len(plain) > LARGEST:
+            raise InvalidInput(
+                f"server {server!r}: its sign-in brought {len(plain):,} bytes, may bring {LARGEST:,}"
+            )
+        content = self._fernet().encrypt(plain)
         private_folder(self._folder)
         path = self._path(server, user)
+        self._make_room(path, len(content))
         if not path.exists():
             path.touch(0o600)
         replace_file(path, content)
+
+    def _make_room(self, path: Path, size: int) -> None:
+        """Deletes the oldest of the other records where there is no room for one of this size."""
+        others: list[tuple[int, int, Path]] = []
+        for each in self._folder.glob("*.token"):
+            with suppress(OSError):  # another process may have made room
+                others.append((each.stat().st_mtime_ns, each.stat().st_size, each))
+        others = sorted(other for other in others if other[2] != path)
+        size += sum(each_size for _, each_size, _ in others)
+        for _, each_size, each in others:
+            if size <= MOST_BYTES:
+                return
+            each.unlink(missing_ok=True)
+            size -= each_size
 
     def _path(self, server: str, user: str) -> Path:
         digest = hashlib.sha256(f"{server}\0{user}".encode("utf-8", "surrogatepass")).hexdigest()

@@ -16,11 +16,13 @@ from toolroll.gateway.listing import Listing
 from toolroll.gateway.mcp_versions import Json
 from toolroll.gateway.server_spec import ServerSpec
 from toolroll.gateway.tool_names import ToolNames
+from toolroll.registry.records import Review
 from toolroll.selection.visible import VisibleTools
 
 _log = logging.getLogger("toolroll.gateway")
 
 SENSITIVE = "sensitive"  # the annotation of tools of sensitive servers
+_WAITING: tuple[Review, ...] = ("pending", "changed")
 _MOST_TOLD = 20  # names in a line of the log
 _LONGEST_DESCRIPTION = 8_000  # characters; more is an essay or an attack
 
@@ -47,6 +49,7 @@ class ToolCatalog:
         roll: selects from it, and follows the registry.
         registry: has the tools.
         routes: listed name → where its calls go, for all servers that have said what they have.
+        held: server → its tools that wait for approval.
     """
 
     def __init__(
@@ -87,19 +90,14 @@ class ToolCatalog:
         gone, new = self.routes.keys() - others.keys() - routes.keys(), routes.keys() - self.routes.keys()
         self.routes = {**others, **routes}
         self._revision += 1
-        self.held[spec.name] = report.plan.held
         if changed := report.plan.names("change"):
             _log.info("server %r: changed: %s", spec.name, _told(changed))
         if new or gone:
             _log.info("server %r: new: %s; gone: %s", spec.name, _told(new), _told(gone))
-        if report.plan.held:
-            _log.warning(
-                "server %r: %d tools wait for approval, see `toolroll registry review`: %s",
-                spec.name, len(report.plan.held), _told(report.plan.held),
-            )  # fmt: skip
 
     async def refresh(self) -> None:
         """Selects from what was written."""
+        await self.read_held()
         try:
             await self.roll.arefresh()
         except ToolrollError as error:
@@ -128,15 +126,47 @@ class ToolCatalog:
             self._seen = catalog, self._revision
         return self.unroutable
 
+    async def read_held(self) -> None:
+        """Reads which tools wait, and says which do so since."""
+        try:
+            waiting = await anyio.to_thread.run_sync(self._waiting)
+        except ToolrollError as error:  # the old names stay
+            _log.warning("which tools wait for approval cannot be read: %s", error)
+            return
+        before, servers = self.held, {route.server for route in self.routes.values()}
+        self.held = {server: waiting.get(server, ()) for server in sorted(servers | before.keys())}
+        for server, held in self.held.items():
+            if set(held) - set(before.get(server, ())):
+                _log.warning(
+                    "server %r: %d tools wait for approval, see `toolroll mcp approve %s`: %s",
+                    server, len(held), server, _told(held),
+                )  # fmt: skip
+
     def _sync(self, spec: ServerSpec, items: Iterable[Json]) -> Any:
+        review = spec.review or self._review
+        if review == "changed" and self._has_listed(spec.name):
+            review = "all"  # what a server adds after its first list was seen by nobody
         return self.registry.sync(
             items,
             plugin=spec.name,
             toolkit=spec.name,
-            review=self._review,
+            review=review,
             while_waiting="approved",
             reason="the server's list",
         )
+
+    def _has_listed(self, server: str) -> bool:
+        """Whether the registry has had a tool of this server."""
+        has = (self.registry.tools(plugin=server, deleted=gone, limit=1) for gone in (False, True))
+        return any(page.records for page in has)
+
+    def _waiting(self) -> dict[str, tuple[str, ...]]:
+        """Plugin → its tools that wait, of the first ones by name."""
+        found: dict[str, tuple[str, ...]] = {}
+        for state in _WAITING:
+            for record in self.registry.tools(review=state, limit=1_000).records:
+                found[record.plugin] = (*found.get(record.plugin, ()), record.name)
+        return found
 
     def _item(self, spec: ServerSpec, listed: str, tool: Json) -> Json:
         """The server's tool as the registry gets it."""

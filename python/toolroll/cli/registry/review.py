@@ -28,23 +28,26 @@ def review(options: OrgOptions) -> None:
     that is selected until it is approved; of some tools the approved content serves meanwhile.
     """
     with options.registry() as registry:
-        waiting = tuple(_waiting(registry, options.org))
+        waiting = tuple(waiting_tools(registry, options.org))
         if options.json:
             print_json({"waiting": [_with_differences(registry, record) for record in waiting]})
             return
-        found = [(record, _diff(registry, record)) for record in waiting]
+        found = [(record, difference(registry, record)) for record in waiting]
     for record, diff in found:
-        plugin = f" from plugin {record.plugin}" if record.plugin else ""
-        serves = (
-            "" if record.served_version is None else f", version {record.served_version} serves meanwhile"
-        )
-        print(one_line(f"{record.name} (version {record.version}{plugin}): {record.review}{serves}"))
-        flags = (f"flag {flag['code']}: {flag['message']}" for flag in record.flags)
-        for line in chain(flags, (diff or record.tool.description).splitlines()):
-            print(f"    {printable(line)}")
+        print_waiting(record, diff or record.tool.description)
     note(
         f"{len(found)} waiting; toolroll registry approve NAME, or reject NAME" if found else "nothing waits"
     )
+
+
+def print_waiting(record: Record, text: str) -> None:
+    """Prints a tool that waits, with what approval would change."""
+    plugin = f" from plugin {record.plugin}" if record.plugin else ""
+    serves = "" if record.served_version is None else f", version {record.served_version} serves meanwhile"
+    print(one_line(f"{record.name} (version {record.version}{plugin}): {record.review}{serves}"))
+    flags = (f"flag {flag['code']}: {flag['message']}" for flag in record.flags)
+    for line in chain(flags, text.splitlines()):
+        print(f"    {printable(line)}")
 
 
 def _with_differences(registry: Registry, record: Record) -> dict[str, Any]:
@@ -56,19 +59,20 @@ def _with_differences(registry: Registry, record: Record) -> dict[str, Any]:
     return {**record.to_dict(), "differences": [each.to_dict() for each in found]}
 
 
-def _diff(registry: Registry, record: Record) -> str:
-    """The same as text; "" for a new tool."""
+def difference(registry: Registry, record: Record) -> str:
+    """What approval would change, as text; "" for a new tool."""
     approved = record.approved_version
     if approved is None:
         return ""
     return registry.diff(record.name, approved, record.version, org=record.org)
 
 
-def _waiting(registry: Registry, org: str) -> Iterator[Record]:
+def waiting_tools(registry: Registry, org: str, plugin: str | None = None) -> Iterator[Record]:
+    """The tools of an organisation that wait. plugin: whose; None for all."""
     for state in ("pending", "changed"):
         after = ""
         while True:
-            page = registry.tools(org=org, review=state, after=after, limit=1_000)
+            page = registry.tools(org=org, plugin=plugin, review=state, after=after, limit=1_000)
             yield from page.records
             if not page.next:
                 break

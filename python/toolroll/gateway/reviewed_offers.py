@@ -1,0 +1,297 @@
+"""Which prompts and resources of the servers clients are shown, and which server a resource belongs to.
+
+The registry reviews tools; this does the same for what servers offer beside them. What a server lists first
+is believed, and what it adds or rewrites later waits: a new prompt is not shown, a rewritten one and
+resources are shown without their texts. Digests of what was approved are in a file for each server.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import re
+import secrets
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from toolroll._files import replace_file
+from toolroll.errors import InvalidInput, NotFound
+from toolroll.gateway.configuration import Configuration
+from toolroll.gateway.listing import Listing
+from toolroll.gateway.mcp_versions import Json
+from toolroll.gateway.places import private_folder
+from toolroll.gateway.server_spec import Review, prefix_of
+
+_log = logging.getLogger("toolroll.gateway")
+
+_LARGEST = 4_000_000  # bytes of a server's record; what has no room in it waits
+_LARGEST_WAITING = 1_000_000  # bytes of the items that a server's reviewer sees
+_DIGITS = 32  # of a digest
+_KINDS = ("prompts", "resources", "templates")
+_PLAIN = re.compile("[?#]")
+_TIME = re.compile(r"[0-9][0-9T:.+Z-]{3,39}")
+_NAME = re.compile("[A-Za-z0-9_.-]{1,64}")
+_ADDRESS = re.compile("[!-~]{1,2000}")
+_TYPE = re.compile(r"[A-Za-z0-9.+-]{1,60}/[A-Za-z0-9.+-]{1,60}")
+
+Record = dict[str, dict[str, str]]  # kind → name or URI → digest of what was approved
+Waiting = dict[str, dict[str, Json]]  # kind → name or URI → item, as the server sent it
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """The resources of a server.
+
+    Attributes:
+        uris: that it lists, and its templates.
+        starts: the fixed beginnings of its templates; a template that begins with a variable has none.
+    """
+
+    uris: frozenset[str] = frozenset()
+    starts: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, resources: Collection[str], templates: Collection[str]) -> Claims:
+        """Of these URIs and templates."""
+        starts = {template.partition("{")[0] for template in templates}
+        return cls(frozenset((*resources, *templates)), tuple(sorted(starts - {""})))
+
+    def may_be(self, uri: str) -> bool:
+        """Whether a template could stand for the URI, or a listed URI with a query or fragment."""
+        if uri.startswith(self.starts):
+            return True
+        return ("?" in uri or "#" in uri) and _PLAIN.split(uri, maxsplit=1)[0] in self.uris
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """What clients are shown of a server.
+
+    Attributes:
+        prompts, resources, templates: as `Listing` has them, without texts that wait.
+        approved, later: the resources that were approved, and those that nobody has looked at.
+        held: what waits for approval, in words.
+    """
+
+    prompts: Mapping[str, Json] = field(default_factory=dict)
+    resources: Mapping[str, Json] = field(default_factory=dict)
+    templates: Mapping[str, Json] = field(default_factory=dict)
+    approved: Claims = Claims()
+    later: Claims = Claims()
+    held: tuple[str, ...] = ()
+
+
+class ReviewedOffers:
+    """The offers of all servers of a gateway. Its methods read and write files, those of one server in turn.
+
+    Attributes:
+        offered: by server; what was approved before, for servers that have not said what they have.
+    """
+
+    def __init__(self, folder: Path, reviews: Mapping[str, Review]) -> None:
+        """folder: for the records. reviews: what waits, by server."""
+        self._folder, self._reviews = folder, reviews
+        self._read_at = {server: _changed_at(self._path(server)) for server in reviews}
+        self.offered = {server: Offered() for server in reviews}
+        for server in reviews:
+            if record := self._record(server):  # a resource stays its server's while that one is away
+                self.offered[server] = Offered(approved=Claims.of(record["resources"], record["templates"]))
+
+    @classmethod
+    def of_configuration(cls, configuration: Configuration, state: Path) -> ReviewedOffers:
+        """state: the folder of the gateway's state."""
+        default = configuration.options.review
+        reviews = {name: spec.review or default for name, spec in configuration.servers.items()}
+        return cls(state / "offers", reviews)
+
+    def take_over(self, server: str, listing: Listing) -> None:
+        """Makes what clients are shown of a server follow its list."""
+        found = {"prompts": listing.prompts, "resources": listing.resources, "templates": listing.templates}
+        review, record = self._reviews[server], self._record(server)
+        if review == "auto":
+            claims = Claims.of(listing.resources, listing.templates)
+            shown = (listing.prompts, listing.resources, listing.templates)
+            self.offered[server] = Offered(*shown, approved=claims)
+            return
+        if record is None:
+            record = {kind: {} for kind in _KINDS}
+            if review == "changed" and (listing.tools or any(found.values())):
+                record = _recorded(found)
+                self._write(self._path(server), record)
+                self._read_at[server] = _changed_at(self._path(server))
+        waiting: Waiting = {
+            kind: {
+                name: item
+                for name, item in found[kind].items()
+                if record[kind].get(name) != _digest(kind, item)
+            }
+            for kind in _KINDS
+        }
+        kept = {kind: dict(found[kind]) for kind in _KINDS}
+        for kind, items in waiting.items():
+            for name, item in items.items():
+                is_new = name not in record[kind]
+                if is_new and (kind == "prompts" or not _ADDRESS.fullmatch(name)):
+                    del kept[kind][name]
+                else:
+                    kept[kind][name] = without_texts(item)
+        known = [found[kind].keys() & record[kind].keys() for kind in _KINDS]
+        new = [found[kind].keys() - record[kind].keys() for kind in _KINDS]
+        self.offered[server] = Offered(
+            kept["prompts"],
+            kept["resources"],
+            kept["templates"],
+            approved=Claims.of(known[1], known[2]),
+            later=Claims.of(new[1], new[2]),
+            held=tuple(f"{kind[:-1]} {name[:200]!a}" for kind in _KINDS for name in waiting[kind]),
+        )
+        if any(waiting.values()):
+            _log.warning(
+                "server %r: %d prompts and resources wait for approval, see `toolroll mcp approve %s`",
+                server, len(self.offered[server].held), server,
+            )  # fmt: skip
+        if any(waiting.values()) or self._waiting_path(server).exists():
+            self._write(self._waiting_path(server), _within(waiting))
+
+    def is_changed(self, server: str) -> bool:
+        """Whether somebody has approved something since the last question."""
+        before, self._read_at[server] = self._read_at[server], _changed_at(self._path(server))
+        return self._read_at[server] != before
+
+    def waiting(self, server: str) -> Waiting:
+        """What waits, as the server sent it when a gateway read its lists last."""
+        return self._read(self._waiting_path(server)) or {kind: {} for kind in _KINDS}
+
+    def approve(self, server: str, waiting: Waiting) -> None:
+        """Approves these items of a server as they are here.
+
+        Raises:
+            NotFound: there are none.
+            InvalidInput: the record cannot be written, or is full.
+        """
+        record = self._record(server) or {kind: {} for kind in _KINDS}
+        if not any(waiting.values()):
+            raise NotFound(f"server {server!r}: no prompt or resource waits for approval")
+        for kind in _KINDS:
+            record[kind] |= {name: _digest(kind, item) for name, item in waiting[kind].items()}
+        content = json.dumps(record).encode()
+        if len(content) > 2 * _LARGEST:
+            raise InvalidInput(
+                f"{self._path(server)}: is full; remove it, and the next list is the first one"
+            )
+        replace_file(self._path(server), content)
+        self._waiting_path(server).unlink(missing_ok=True)
+
+    def _record(self, server: str) -> Record | None:
+        """What was approved of a server; None for a server that has listed nothing yet."""
+        return self._read(self._path(server))
+
+    def _path(self, server: str) -> Path:
+        return self._folder / f"{prefix_of(server)}.json"
+
+    def _waiting_path(self, server: str) -> Path:
+        return self._folder / f"{prefix_of(server)}.waiting.json"
+
+    def _read(self, path: Path) -> dict[str, dict[str, Any]] | None:
+        """What a file has, by kind; None where there is no file. In a damaged one, nothing is approved."""
+        try:
+            found = json.loads(path.read_bytes())
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError):
+            found = None
+        kinds = found if isinstance(found, dict) else {}
+        return {kind: value if isinstance(value := kinds.get(kind), dict) else {} for kind in _KINDS}
+
+    def _write(self, path: Path, value: Any) -> None:
+        try:
+            private_folder(self._folder)
+            replace_file(path, json.dumps(value).encode())
+        except (OSError, InvalidInput) as error:  # a full disk costs the record, not the list
+            _log.warning("%s cannot be written: %s", path, error)
+
+
+def owners(offered: Mapping[str, Offered], uri: str) -> list[str]:
+    """The servers that a URI belongs to. Several have an equal claim: none of them is to be asked.
+
+    A listed URI comes before a template, and what was approved before what nobody has looked at. A listed URI
+    that nobody has looked at is worth a template: either server could be the hostile one.
+    """
+    listed = [server for server, each in offered.items() if uri in each.approved.uris]
+    if listed:
+        return listed
+    alike = [
+        server for server, each in offered.items() if each.approved.may_be(uri) or uri in each.later.uris
+    ]
+    return alike or [server for server, each in offered.items() if each.later.may_be(uri)]
+
+
+def _changed_at(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+def _recorded(found: Mapping[str, Mapping[str, Json]]) -> Record:
+    """The record of a server's first list, as far as it has room."""
+    record: Record = {kind: {} for kind in _KINDS}
+    size = 0
+    for kind in _KINDS:
+        for name, item in found[kind].items():
+            size += len(json.dumps(name)) + _DIGITS + 6
+            if size <= _LARGEST:
+                record[kind][name] = _digest(kind, item)
+    return record
+
+
+def _digest(kind: str, item: Json) -> str:
+    """Of everything that a reader may see of an item, but for what changes with a resource's content."""
+    stable = dict(item)
+    if kind == "resources":
+        if type(stable.get("size")) is int:
+            del stable["size"]
+        notes = stable.get("annotations")
+        if isinstance(notes, dict) and _TIME.fullmatch(str(notes.get("lastModified"))):
+            stable["annotations"] = {key: value for key, value in notes.items() if key != "lastModified"}
+    try:
+        text = json.dumps(stable, sort_keys=True)
+    except (ValueError, TypeError, RecursionError):
+        return secrets.token_hex(_DIGITS // 2)  # nobody can approve what cannot be compared
+    return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
+
+
+def without_texts(item: Json) -> Json:
+    """A prompt, resource or template as a client can still use it."""
+    if "uriTemplate" in item:
+        return {"uriTemplate": item["uriTemplate"], "name": item["uriTemplate"]}
+    if "uri" not in item:
+        given = item.get("arguments")
+        named = [each for each in given if isinstance(each, dict)] if isinstance(given, list) else []
+        arguments = [
+            {"name": each["name"], "required": each.get("required") is True}
+            for each in named
+            if _NAME.fullmatch(str(each.get("name")))
+        ]
+        return {"name": item["name"], "arguments": arguments}
+    shown: Json = {"uri": item["uri"], "name": item["uri"]}
+    if type(item.get("size")) is int:
+        shown["size"] = item["size"]
+    if _TYPE.fullmatch(str(item.get("mimeType"))):
+        shown["mimeType"] = item["mimeType"]
+    return shown
+
+
+def _within(waiting: Waiting) -> Waiting:
+    """As many of the items as have room in a file."""
+    size, kept = 0, {kind: dict[str, Json]() for kind in _KINDS}
+    for kind, items in waiting.items():
+        for name, item in items.items():
+            size += len(json.dumps({name: item}))
+            if size > _LARGEST_WAITING:
+                return kept
+            kept[kind][name] = item
+    return kept

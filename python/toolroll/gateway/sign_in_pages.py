@@ -1,0 +1,222 @@
+"""What a browser sees of a sign-in: a page that says who asks, the way to the provider, and the way back.
+
+A link can be sent to anybody. So it leads to a page of the gateway, which names the user who gets the access.
+Whoever agrees there gets a cookie, and the way back is open to the browser with that cookie alone: neither
+the link nor the provider's address signs anybody in for another. A link is used once, within ten minutes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+from collections.abc import Mapping
+from html import escape
+from urllib.parse import parse_qs, urlsplit
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from toolroll.gateway.options import without_secrets
+from toolroll.gateway.sign_in import LONGEST_S, Account, SignIn
+from toolroll.gateway.sign_in_client import SignInFailed
+
+CALLBACK = "/oauth/callback"
+PAGE = "/oauth/sign-in"
+MOST = 1_000  # attempts at the same time
+_LONGEST = 120  # characters of a name or address
+_LARGEST_FORM = 4_000  # bytes
+_SECRET = re.compile("[A-Za-z0-9_-]{43}")
+_DONE = "You are signed in. You can close this page."
+_OVER = "This link was used already, or it is older than ten minutes. Ask for a new one."
+_ELSEWHERE = "Nobody is signed in: this sign-in was not begun in this browser. Close this page."
+_HEADERS = {
+    "Cache-Control": "no-store",
+    # `form-action` also holds for the redirect to the provider, and for the provider's own redirects.
+    "Content-Security-Policy": (
+        "default-src 'none'; base-uri 'none'; form-action 'self' https: http:; frame-ancestors 'none'"
+    ),
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+_HTML = """<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<title>Sign in at {server}</title>
+<h1>Give access to {server}?</h1>
+<p>This user of the gateway asks to be signed in at the server <strong>{server}</strong> ({url}):</p>
+<ul>{asker}</ul>
+<p>If you go on, you sign in at <strong>{provider}</strong>, and <strong>this user then uses {server} with
+your account</strong>.</p>
+<p>If this is not you, or if somebody sent you the link, close this page.</p>
+<form method="post">
+<input type="hidden" name="page" value="{proof}">
+<button>This is me: go on</button>
+</form>
+</html>
+"""
+
+
+class SignIns:
+    """The attempts of a gateway that have not ended, one for each server and user, and their pages."""
+
+    def __init__(self) -> None:
+        self._attempts: dict[tuple[str, str], SignIn] = {}
+        self._secret = secrets.token_bytes(32)
+
+    def begin(
+        self,
+        account: Account,
+        redirect_uri: str,
+        asker: Mapping[str, str],
+        subject: tuple[str, str] | None = None,
+    ) -> tuple[SignIn, bool]:
+        """The attempt for this account, and whether it is a new one, which the caller has to run.
+
+        An attempt whose link was used gives way to a new one.
+
+        Raises:
+            SignInFailed: too many people are signing in.
+        """
+        running = self.running(account)
+        if running is not None:
+            return running, False
+        self._attempts = {key: each for key, each in self._attempts.items() if not each.is_done}
+        if len(self._attempts) >= MOST:
+            raise SignInFailed(f"{MOST:,} people are signing in, try again in some minutes")
+        if used := self._attempts.get((account.server, account.user)):
+            used.answer({"error": "a newer link was asked for"})
+        attempt = SignIn(account, redirect_uri, asker, subject)
+        self._attempts[account.server, account.user] = attempt
+        return attempt, True
+
+    def running(self, account: Account) -> SignIn | None:
+        """The attempt for this account whose link can be used; None if there is none."""
+        found = self._attempts.get((account.server, account.user))
+        return None if found is None or found.is_done or found.browser else found
+
+    def routes(self) -> list[BaseRoute]:
+        """The pages."""
+        return [
+            Route(CALLBACK, self._came_back),
+            Route(f"{PAGE}/{{ticket}}", self._asked),
+            Route(f"{PAGE}/{{ticket}}", self._agreed, methods=["POST"]),
+        ]
+
+    async def _asked(self, request: Request) -> Response:
+        """Says who asks. Programs that preview links come here, too: it does not use the link up."""
+        attempt = self._of_ticket(request)
+        if attempt is None:
+            return _told(_OVER, 410)
+        browser = _browser(request, attempt) or secrets.token_urlsafe(32)
+        page = _HTML.format(
+            server=_html(attempt.account.server),
+            url=_html(without_secrets(attempt.account.url)),
+            provider=_html(urlsplit(attempt.url).netloc.rpartition("@")[2]),
+            asker="".join(
+                f"<li>{_html(label)}: <strong>{_html(name)}</strong></li>"
+                for label, name in attempt.asker.items()
+            ),
+            proof=self._proof(attempt, browser),
+        )
+        response = HTMLResponse(page, headers=_HEADERS)
+        _set_cookie(response, attempt, browser)
+        return response
+
+    async def _agreed(self, request: Request) -> Response:
+        """Leads the browser in which somebody has agreed to the provider."""
+        attempt = self._of_ticket(request)
+        if attempt is None:
+            return _told(_OVER, 410)
+        browser = _browser(request, attempt)
+        proof = await _proof_in(request)
+        if not browser or not hmac.compare_digest(proof, self._proof(attempt, browser).encode()):
+            return _told("This page was not asked for in this browser, or it refuses cookies.", 403)
+        if attempt.browser:  # somebody else was faster
+            return _told(_OVER, 410)
+        # Another secret than that of the page, which somebody else may have put there.
+        attempt.browser = secrets.token_urlsafe(32)
+        response = RedirectResponse(attempt.url, 303, headers=_HEADERS)
+        _set_cookie(response, attempt, attempt.browser)
+        return response
+
+    async def _came_back(self, request: Request) -> Response:
+        """Takes what the provider says, from the browser in which somebody has agreed."""
+        parameters = dict(request.query_params)
+        state = parameters.get("state", "")
+        attempt = next((each for each in self._open() if state and each.state == state), None)
+        if attempt is None:
+            return _told("This sign-in is over. Begin again.", 400)
+        browser = _browser(request, attempt)
+        if not attempt.browser or not hmac.compare_digest(browser.encode(), attempt.browser.encode()):
+            return _told(_ELSEWHERE, 403)
+        attempt.answer(parameters)
+        problem = await attempt.ended()
+        response = _told(problem or _DONE, 400 if problem else 200)
+        response.delete_cookie(_cookie(attempt), secure=attempt.is_secure, httponly=True)
+        return response
+
+    def _of_ticket(self, request: Request) -> SignIn | None:
+        """The attempt whose link this is, if it was not used."""
+        ticket = request.path_params["ticket"].encode()
+        found = (each for each in self._open() if hmac.compare_digest(each.ticket.encode(), ticket))
+        return next((each for each in found if each.url and not each.browser), None)
+
+    def _open(self) -> list[SignIn]:
+        return [each for each in self._attempts.values() if not each.is_done]
+
+    def _proof(self, attempt: SignIn, browser: str) -> str:
+        """What only the page that this browser was shown has: no other site can press its button."""
+        return hmac.new(self._secret, f"{attempt.ticket} {browser}".encode(), hashlib.sha256).hexdigest()
+
+
+def link_of(attempt: SignIn) -> str:
+    """The address of the attempt's page."""
+    return f"{attempt.redirect_uri.removesuffix(CALLBACK)}{PAGE}/{attempt.ticket}"
+
+
+def _cookie(attempt: SignIn) -> str:
+    """The name of the attempt's cookie. With the prefix, no other host of the domain can set it."""
+    digest = hashlib.sha256(attempt.ticket.encode()).hexdigest()[:16]
+    return f"{'__Host-' if attempt.is_secure else ''}toolroll-sign-in-{digest}"
+
+
+def _browser(request: Request, attempt: SignIn) -> str:
+    """The secret that this browser has of the attempt; "" for none."""
+    found = request.cookies.get(_cookie(attempt), "")
+    return found if _SECRET.fullmatch(found) else ""
+
+
+def _set_cookie(response: Response, attempt: SignIn, value: str) -> None:
+    response.set_cookie(
+        _cookie(attempt),
+        value,
+        max_age=int(LONGEST_S),
+        secure=attempt.is_secure,
+        httponly=True,
+        samesite="lax",  # comes along when the provider leads the browser back, and with no other site's form
+    )
+
+
+async def _proof_in(request: Request) -> bytes:
+    """The field of the page's form; b"" for a body that is no such form."""
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > _LARGEST_FORM:
+            return b""
+    return parse_qs(body.decode("latin-1")).get("page", [""])[0].encode()
+
+
+def _html(text: str) -> str:
+    """A foreign text for the page: characters that no reader sees are replaced."""
+    shown = "".join(character if character.isprintable() else "\ufffd" for character in text[:_LONGEST])
+    return escape(shown)
+
+
+def _told(text: str, status: int) -> PlainTextResponse:
+    return PlainTextResponse(text, status, _HEADERS)

@@ -73,11 +73,16 @@ class OrgAdmission:
         self._used: dict[str, float] = {}  # organisation → seconds of about the last second
         self._level = math.inf  # what one may have used while requests wait
         self._lag_s, self._used_at = 0.0, 0.0  # event loop's seconds
-        self._is_beating = False
+        # organisation → requests in this round of the event loop: who sends one at a time has one at the most
+        self._in_round: dict[str, int] = {}
+        self._has_round = self._is_beating = False
         self._beats, self._idle = 0, 0  # beats, and those since the last request
 
     def ticket(self) -> Ticket:
         """For one request. The event loop calls this."""
+        if not self._has_round:
+            self._has_round = True
+            asyncio.get_running_loop().call_soon(self._end_round)
         if not self._is_beating:
             self._is_beating, self._idle = True, 0
             loop = asyncio.get_running_loop()
@@ -105,12 +110,13 @@ class OrgAdmission:
                 self._note("rate")
                 raise OrgRateExceeded(f"organisation {quoted(org)}: has used up its requests", "rate", wait_s)
             is_over = self._lag_s > _WAITING_S and self._used.get(org, 0.0) > self._level
-            if is_over and self._in_flight.get(org, 0) > own:
+            in_round = self._in_round.get(org, 0)
+            if is_over and (in_round or self._in_flight.get(org, 0)) > own:
                 self._note("share")
                 raise OrgRefused(
                     f"organisation {quoted(org)}: has used more than its share, and requests wait", "share"
                 )
-            self._counts[org], self._idle = count + 1, 0
+            self._counts[org], self._in_round[org], self._idle = count + 1, in_round + 1, 0
 
     def spend(self, org: str, seconds: float) -> None:
         """Adds up what an organisation's requests cost."""
@@ -137,6 +143,10 @@ class OrgAdmission:
             self._in_flight[org] -= 1
             if not self._in_flight[org]:
                 del self._in_flight[org]
+
+    def _end_round(self) -> None:
+        with self._lock:
+            self._has_round, self._in_round = False, {}
 
     def _note(self, limit: str) -> None:
         if self._refused is not None:

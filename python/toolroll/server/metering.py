@@ -1,7 +1,7 @@
 """What a request costs: the time of its steps in the event loop, and the processor time of its threads.
 
-Nothing waits in a step, so it costs the others as long as it takes. The processor's clock takes longer to read,
-and would find a service idle to which the host leaves too little of a processor.
+Nothing waits in a step, so it costs the others as long as it takes. The processor's clock takes longer to
+read, and would find a service idle to which the host leaves too little of a processor.
 """
 
 from __future__ import annotations

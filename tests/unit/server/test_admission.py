@@ -80,11 +80,13 @@ def test_a_rate_that_cannot_be_read_is_named():
         OrgAdmission("often", 64)
 
 
-def refused_by_share(busy_s: float, costs: dict[str, float], in_flight: int = 1) -> set[str]:
+def refused_by_share(
+    busy_s: float, costs: dict[str, float], in_flight: int = 1, in_round: int = 1
+) -> set[str]:
     """The organisations that are refused after requests with these costs.
 
     The event loop is held up for so long between two of them. in_flight: requests of each organisation that
-    are being answered when another one comes.
+    are being answered when others come. in_round: how many come at once.
     """
     admission = OrgAdmission("1000000/second", 1_000)
 
@@ -99,10 +101,12 @@ def refused_by_share(busy_s: float, costs: dict[str, float], in_flight: int = 1)
             await asyncio.sleep(0.001)
         refused = set()
         for org in costs:
+            await asyncio.sleep(0)
             for _ in range(in_flight):
                 admission.begin(org)
             try:
-                admission.ticket().enter(org)
+                for _ in range(in_round):
+                    admission.ticket().enter(org)
             except OrgRefused as error:
                 assert error.limit == "share"
                 refused.add(org)
@@ -112,7 +116,9 @@ def refused_by_share(busy_s: float, costs: dict[str, float], in_flight: int = 1)
 
 
 def test_while_requests_wait_only_the_one_that_cost_the_most_is_refused():
-    assert refused_by_share(0.05, {"noisy": 0.05, "quiet": 0.001, "other": 0.0005}) == {"noisy"}
+    costs = {"noisy": 0.05, "quiet": 0.001, "other": 0.0005}
+    assert refused_by_share(0.05, costs) == {"noisy"}
+    assert refused_by_share(0.05, costs, in_flight=0, in_round=2) == {"noisy"}
 
 
 def test_where_nothing_waits_or_one_is_alone_nobody_is_refused_for_its_share():

@@ -13,6 +13,7 @@ from toolroll._core import Automaton, Bitset
 from toolroll.arrays import NO_ROWS, Rows
 from toolroll.catalog.pattern_prefilter import PatternPrefilter
 from toolroll.errors import InvalidDefinition, quoted
+from toolroll.formats.foreign_text import quoted_text
 from toolroll.tools import Mode, Route
 
 _PATTERN_MEMORY = 64 << 20  # bytes that RE2 may use for all patterns of a catalog
@@ -67,10 +68,10 @@ class RouteTable:
             for keyword, mode in zip(route.keywords, route.modes_or(keyword_mode), strict=True):
                 texts.append(keyword)
                 modes.append(mode)
-                keywords.append((f"keyword '{keyword}'", route.toolkits))
+                keywords.append((f"keyword {quoted_text(keyword)}", route.toolkits))
             for pattern in route.patterns:
                 patterns.append((pattern, route))
-                expressions.append((f"pattern '{pattern}'", route.toolkits))
+                expressions.append((f"pattern {quoted_text(pattern)}", route.toolkits))
         automaton = _automaton(texts, modes) if texts else None
         compiled = _compile(patterns) if patterns else None
         prefilter = PatternPrefilter.of(pattern for pattern, _ in patterns) if patterns else None

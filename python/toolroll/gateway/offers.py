@@ -30,11 +30,14 @@ class Offers:
             assert listing is not None
             if kind == "prompts":
                 for name, own in self._names.of_server(upstream.spec.name, listing.prompts).items():
-                    found[name] = {**listing.prompts[own], "name": name}
+                    found[name] = {
+                        **self._names.own_texts(upstream.spec.name, listing.prompts[own]),
+                        "name": name,
+                    }
             else:
                 items = listing.resources if kind == "resources" else listing.templates
                 for uri, item in items.items():
-                    found.setdefault(uri, item)
+                    found.setdefault(uri, self._names.own_texts(upstream.spec.name, item))
         return list(found.values())
 
     async def passed(self, caller: Caller) -> Json:

@@ -30,6 +30,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 
 from toolroll.errors import InvalidInput, Unavailable
+from toolroll.formats.visible_text import one_line
 from toolroll.gateway import mcp_versions
 from toolroll.gateway.configuration import Configuration
 from toolroll.gateway.references import resolved
@@ -223,7 +224,7 @@ class SignIn:
         except TimeoutError:
             self.problem = "nobody signed in within ten minutes"
         except Exception as error:  # of the package, the HTTP library, or the server's answers
-            self.problem = f"{type(error).__name__}: {error}"[:500]
+            self.problem = one_line(f"{type(error).__name__}: {error}", 500)
         finally:
             self.is_done = True
             self._has_url.set()

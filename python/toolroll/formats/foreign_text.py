@@ -3,7 +3,7 @@
 Names, descriptions, parameters, enums, defaults and errors come from tools' authors and from MCP servers. A
 model or a person at a terminal reads what we write of them as structure: a line is an entry, a heading begins
 a tool, a comma ends a name. A line break in a description would begin an entry that no tool has, perhaps in
-the name of another server. So each text passes through one of these functions, and `fill` puts texts together:
+the name of another server. So each text passes through one of these functions; `fill` puts texts together:
 
 | function | for | promises |
 | --- | --- | --- |

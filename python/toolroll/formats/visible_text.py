@@ -40,7 +40,7 @@ def replaced(text: str, by: Callable[[str], str]) -> str:
         return text
     changes = {letter: by(letter) for letter in set(text) if not is_visible(letter)}
     if len(changes) > _FEW:
-        return text.translate(str.maketrans(changes))
+        return text.translate({ord(letter): other for letter, other in changes.items()})
     for letter, other in changes.items():
         text = text.replace(letter, other)
     return text

@@ -40,7 +40,8 @@ def review(options: OrgOptions) -> None:
         )
         print(one_line(f"{record.name} (version {record.version}{plugin}): {record.review}{serves}"))
         flags = (f"flag {flag['code']}: {flag['message']}" for flag in record.flags)
-        for line in chain(flags, (diff or record.tool.description).splitlines()):
+        text = (f"> {line}" for line in record.tool.description.splitlines())  # so none is a flag
+        for line in chain(flags, diff.splitlines() or text):
             print(f"    {printable(line)}")
     note(
         f"{len(found)} waiting; toolroll registry approve NAME, or reject NAME" if found else "nothing waits"

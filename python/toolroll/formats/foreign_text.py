@@ -12,7 +12,6 @@ the name of another server. So each text passes through one of these functions; 
 | `name_text` | a name among others, or before a colon | ends where it ends, and can be read back |
 | `title_text` | a name that has a line or a column to itself | the same |
 | `code_text` | a name in backticks | the same |
-| `quoted_text` | a text in quotes | the same |
 | `json_line`, `visible_json` | values | JSON on one line, equal to the value |
 | `paragraphs` | an error of several lines | nothing in it is invisible |
 | `escaped` | text on a terminal | no control of the terminal |
@@ -90,13 +89,6 @@ def code_text(text: str) -> Encoded:
         return Encoded(f"`{text}`")
     inner = json_line(text).replace("`", "\\u0060")
     return Encoded(f"`{inner}`")
-
-
-def quoted_text(text: str) -> Encoded:
-    """A text in single quotes: a JSON string, if it has such a quote itself or what cannot be seen."""
-    if "'" not in text and is_visible(text) and _COMMENT not in text:
-        return Encoded(f"'{text}'")
-    return json_line(text)
 
 
 def _is_plain(text: str) -> bool:

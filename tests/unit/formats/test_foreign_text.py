@@ -18,7 +18,6 @@ from toolroll.formats.foreign_text import (
     name_text,
     own_line,
     paragraphs,
-    quoted_text,
     title_text,
 )
 from toolroll.formats.visible_text import is_visible
@@ -30,7 +29,7 @@ TEXTS = st.text() | st.lists(
 
 @given(TEXTS)
 def test_everything_is_one_line_of_visible_characters_without_a_comment(text):
-    for write in (line_text, own_line, name_text, title_text, code_text, quoted_text, json_line):
+    for write in (line_text, own_line, name_text, title_text, code_text, json_line):
         written = write(text)
         assert is_visible(written) and "<!--" not in written and len(written.splitlines()) <= 1
 
@@ -39,8 +38,6 @@ def test_everything_is_one_line_of_visible_characters_without_a_comment(text):
 def test_names_can_be_read_back(text):
     for written in (name_text(text), title_text(text), code_text(text)[1:-1]):
         assert (json.loads(written) if written[0] == '"' else written) == text
-    told = quoted_text(text)
-    assert (json.loads(told) if told[0] == '"' else told[1:-1]) == text
 
 
 @given(TEXTS, TEXTS)

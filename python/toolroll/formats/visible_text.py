@@ -38,7 +38,9 @@ def replaced(text: str, by: Callable[[str], str]) -> str:
     """The text with another one, of visible characters, for each character that is not seen."""
     if is_visible(text):
         return text
-    changes = {letter: by(letter) for letter in set(text) if not is_visible(letter)}
+    changes = {
+        letter: by(letter) for letter in set(text) if not letter.isprintable() or _INVISIBLE.match(letter)
+    }
     if len(changes) > _FEW:
         return text.translate({ord(letter): other for letter, other in changes.items()})
     for letter, other in changes.items():

@@ -67,10 +67,10 @@ class RouteTable:
             for keyword, mode in zip(route.keywords, route.modes_or(keyword_mode), strict=True):
                 texts.append(keyword)
                 modes.append(mode)
-                keywords.append((f"keyword '{keyword}'", route.toolkits))
+                keywords.append((f"keyword {_in_quotes(keyword)}", route.toolkits))
             for pattern in route.patterns:
                 patterns.append((pattern, route))
-                expressions.append((f"pattern '{pattern}'", route.toolkits))
+                expressions.append((f"pattern {_in_quotes(pattern)}", route.toolkits))
         automaton = _automaton(texts, modes) if texts else None
         compiled = _compile(patterns) if patterns else None
         prefilter = PatternPrefilter.of(pattern for pattern, _ in patterns) if patterns else None
@@ -137,6 +137,11 @@ class RouteTable:
     def bitset_of(self, toolkits: Iterable[str]) -> Bitset:
         """The same as a set."""
         return Bitset.of(self.size, self.rows_of(toolkits))
+
+
+def _in_quotes(text: str) -> str:
+    """The text in single quotes; as Python writes it, if it would not end there."""
+    return f"'{text}'" if "'" not in text and text.isprintable() else repr(text)
 
 
 def _check(route: Route, rows: Mapping[str, Rows]) -> None:

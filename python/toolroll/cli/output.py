@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from toolroll.formats.foreign_text import escaped
+
 _USER = re.compile(r"(://[^\s/@:]*):\S*@")
 _SHOWN_OF_RUN = 300
 _LONG_RUN = re.compile(rf"\S{{{2 * _SHOWN_OF_RUN},}}")
@@ -45,7 +47,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
 
 
 def _cell(value: object) -> str:
-    return "-" if value is None else one_line(str(value))
+    return "-" if value is None else " ".join(one_line(str(value)).split())  # two spaces end a cell
 
 
 def print_list(
@@ -113,14 +115,7 @@ def printable(text: str) -> str:
 
     Names and descriptions come from plugins, and must not rewrite the screen of their reviewer.
     """
-    if text.isprintable():
-        return text
-    return "".join(
-        letter
-        if letter == "\n" or letter.isprintable()
-        else letter.encode("unicode_escape", "backslashreplace").decode()
-        for letter in text
-    )
+    return "\n".join(map(escaped, text.split("\n")))
 
 
 def one_line(text: str, longest: int | None = None) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from toolroll.formats.foreign_text import visible_json
 from toolroll.formats.visible_text import one_line
 from toolroll.tools import Tool
 
@@ -60,7 +61,7 @@ def prompt(wanted: Sequence[Wanted], language: str) -> list[dict[str, str]]:
     tools = {"tools": [_asked(each) for each in wanted]}
     return [
         {"role": "system", "content": _INSTRUCTIONS.format(language=one_line(language, _SHORT))},
-        {"role": "user", "content": json.dumps(tools, ensure_ascii=False)},
+        {"role": "user", "content": visible_json(json.dumps(tools, ensure_ascii=False))},
     ]
 
 

@@ -18,6 +18,7 @@ import anyio.abc
 import anyio.to_thread
 
 from toolroll.errors import InvalidInput, Overloaded, ToolrollError, Unavailable
+from toolroll.formats.visible_text import one_line
 from toolroll.gateway import mcp_versions
 from toolroll.gateway.mcp_versions import Client, Json, OnProgress, ProtocolError
 from toolroll.gateway.openapi.server import open_openapi
@@ -216,7 +217,7 @@ class Connection:
                     self._ended()  # nothing can be sent any more, though the server may still write
                 if self.client is not client:
                     raise self.away() from None
-                raise
+                raise mcp_versions.readable(error) from None
             except (anyio.ClosedResourceError, anyio.BrokenResourceError):
                 raise self.away() from None
             finally:
@@ -296,7 +297,7 @@ class Connection:
                         return
 
     def _set(self, state: State, reason: str) -> None:
-        self.state, self.reason = state, reason[:_LONGEST_REASON]
+        self.state, self.reason = state, one_line(reason, _LONGEST_REASON)
         if state != "starting":
             self._first_try.set()
         changed, self._changed = self._changed, anyio.Event()

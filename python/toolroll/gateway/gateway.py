@@ -26,6 +26,7 @@ from toolroll.gateway.mcp_versions import INTERNAL_ERROR, METHOD_NOT_FOUND, Json
 from toolroll.gateway.modes import Shown, shown_for
 from toolroll.gateway.offered_sign_ins import OfferedSignIns, sign_in_tool
 from toolroll.gateway.places import log_file
+from toolroll.gateway.reasons import said
 from toolroll.gateway.results import READ_RESULT_TOOL, LimitResults
 from toolroll.gateway.reviewed_offers import ReviewedOffers
 from toolroll.gateway.search_markdown import markdown
@@ -205,8 +206,10 @@ class Gateway:
                     await self.catalog.take_over(upstream.spec, upstream.listing)
                     upstream.refusal = ""
                 except Exception as error:  # one server's list costs its own tools only
-                    upstream.refusal = str(error) or type(error).__name__
-                    _log.warning("server %r: its tools are not taken over: %s", upstream.spec.name, error)
+                    upstream.refusal = said(error)
+                    _log.warning(
+                        "server %r: its tools are not taken over: %s", upstream.spec.name, said(error)
+                    )
                 if time.monotonic() - began > _TOGETHER_S:
                     self._pending = [*taken[number:], *self._pending]
                     self._has_pending.set()

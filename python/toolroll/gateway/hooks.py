@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from toolroll.formats.foreign_text import line_text, name_text
 from toolroll.gateway import mcp_versions
 from toolroll.gateway.caller import Caller
 from toolroll.gateway.mcp_versions import Json, ProtocolError
@@ -66,9 +67,13 @@ class AskFirst:
                 f"{name}: may destroy something, so the user has to agree, and this client cannot ask "
                 "the user. Tell the user what you wanted to do."
             )
-        arguments = ", ".join(f"{key}={value!r}" for key, value in call.arguments.items())
+        arguments = ", ".join(f"{name_text(key)}={value!r}" for key, value in call.arguments.items())
+        if len(arguments) > _LONGEST_ARGUMENTS:
+            arguments = (
+                f"{arguments[:_LONGEST_ARGUMENTS]}… ({len(arguments) - _LONGEST_ARGUMENTS:,} characters more)"
+            )
         question = {
-            "message": f"May {name} be called with {arguments[:_LONGEST_ARGUMENTS] or 'no arguments'}?",
+            "message": f"May {name} be called with {line_text(arguments) or 'no arguments'}?",
             "requestedSchema": {
                 "type": "object",
                 "properties": {"allow": {"type": "boolean", "title": "Allow this call"}},

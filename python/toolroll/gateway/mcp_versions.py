@@ -34,6 +34,7 @@ from mcp.shared.message import ServerMessageMetadata
 from pydantic import ValidationError
 
 from toolroll import __version__
+from toolroll.formats.foreign_text import paragraphs
 from toolroll.gateway.bounded_lines import CODEC
 from toolroll.gateway.standard_input import StandardInput
 
@@ -48,6 +49,7 @@ _HTTPX: Any = getattr(_httpx_utils, "httpx2", None) or getattr(_httpx_utils, "ht
 HTTP_ERRORS: tuple[type[Exception], ...] = (_HTTPX.HTTPError, _HTTPX.InvalidURL)  # of its client's requests
 CONNECT_ERRORS: tuple[type[Exception], ...] = (_HTTPX.ConnectError, _HTTPX.ConnectTimeout)
 _HANDSHAKE = "2025-11-25"  # the last version of the protocol with a handshake
+_LONGEST_MESSAGE = 8_000  # characters of a server's error
 METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = -32601, -32602, -32603
 
 Json = dict[str, Any]
@@ -80,9 +82,20 @@ def host_of(error: Exception) -> str:
 
 def fail(code: int, message: str, data: Any = None) -> NoReturn:
     """Raises a ProtocolError: the other side gets it as the error of its request."""
+    raise _error(code, message, data)
+
+
+def readable(error: Exception) -> Exception:
+    """A server's ProtocolError for a model: its message is bounded, and all of it can be seen."""
+    code, message, data = error_of(error)
+    told = paragraphs(message, _LONGEST_MESSAGE)
+    return error if told == message else _error(code, told, data)
+
+
+def _error(code: int, message: str, data: Any) -> Exception:
     if MAJOR == 1:
-        raise ProtocolError(types.ErrorData(code=code, message=message, data=data))
-    raise ProtocolError(code, message, data)
+        return ProtocolError(types.ErrorData(code=code, message=message, data=data))
+    return ProtocolError(code, message, data)
 
 
 # The package keeps the process that it starts to itself, and with it the exit code.

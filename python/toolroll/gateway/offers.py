@@ -32,7 +32,7 @@ class Offers:
         for server, offered in seen.items():
             if kind == "prompts":
                 for name, own in self._names.of_server(server, offered.prompts).items():
-                    found[name] = {**offered.prompts[own], "name": name}
+                    found[name] = {**self._names.own_texts(server, offered.prompts[own]), "name": name}
                 continue
             items = offered.resources if kind == "resources" else offered.templates
             for uri, item in items.items():
@@ -42,7 +42,7 @@ class Offers:
                         continue
                     if len(having) > 1:
                         item = {**without_texts(item), "description": f"It {_several(having)}"}
-                found[uri] = item
+                found[uri] = self._names.own_texts(server, item)
         return list(found.values())
 
     async def passed(self, caller: Caller) -> Json:

@@ -9,8 +9,10 @@ from contextlib import suppress
 from http import HTTPStatus
 from pathlib import Path
 
+from toolroll.formats.visible_text import one_line
 from toolroll.gateway import mcp_versions
 
+_LONGEST = 500  # characters of an error
 # What npx writes behind the error that matters.
 _SAYS_NOTHING = re.compile(r"npm notice|npm (error|ERR!)\s*(A complete log of this run|$)")
 _ADVICE = {
@@ -59,7 +61,7 @@ def said(error: BaseException) -> str:
         return f"it cannot be reached{mcp_versions.host_of(error)}: {_cause(error)}"
     if isinstance(error, mcp_versions.ProtocolError) and mcp_versions.is_closed(error):
         return "it closed the connection"
-    return " ".join(str(error).split()) or type(error).__name__
+    return one_line(str(error), _LONGEST) or type(error).__name__
 
 
 def first(error: BaseException) -> BaseException:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections import OrderedDict
+from typing import Any
 
 from toolroll.errors import InvalidInput
 from toolroll.gateway.hooks import PlannedCall
@@ -13,6 +15,8 @@ from toolroll.tools import Tool
 
 _MOST_KEPT = 64_000_000  # characters of all results that can be read on
 _LARGEST_KEPT = 8_000_000  # of one
+# What looks like the end of one of our pages, in a result: it would say what to call next.
+_FORGED_END = re.compile(r"\[(?=\s*[Pp]age\b[^\n\[\]]{0,80}\b" + READ_RESULT + r"\b)")
 
 READ_RESULT_TOOL = Tool(
     READ_RESULT,
@@ -51,10 +55,16 @@ class LimitResults:
         return call
 
     async def after(self, call: PlannedCall, result: Json) -> Json:
-        """Shortens the texts of a result; structured content and images stay as they are."""
+        """Shortens the texts of a result; structured content and images stay as they are.
+
+        A text that looks like the end of one of our pages begins with "(" in place of "[".
+        """
         content = result.get("content")
         if not isinstance(content, list):
             return result
+        if any(map(_has_end, content)):
+            content = [_without_end(part) for part in content]
+            result = {**result, "content": content}
         texts = [
             part.get("text") for part in content if isinstance(part, dict) and part.get("type") == "text"
         ]
@@ -108,3 +118,23 @@ class LimitResults:
         while self._size > _MOST_KEPT:
             self._size -= len(self._kept.popitem(last=False)[1])
         return result_id
+
+
+def _has_end(part: object) -> bool:
+    return any(READ_RESULT in text and _FORGED_END.search(text) for text in _texts(part))
+
+
+def _texts(part: object) -> tuple[str, ...]:
+    """The texts that a model reads of a part: its own, and that of a resource in it."""
+    if not isinstance(part, dict):
+        return ()
+    resource = part.get("resource")
+    found = (part.get("text"), resource.get("text") if isinstance(resource, dict) else None)
+    return tuple(text for text in found if isinstance(text, str))
+
+
+def _without_end(part: Any) -> Any:
+    if not _has_end(part):
+        return part
+    part = {key: _without_end(value) if key == "resource" else value for key, value in part.items()}
+    return {**part, "text": _FORGED_END.sub("(", part["text"])} if isinstance(part.get("text"), str) else part

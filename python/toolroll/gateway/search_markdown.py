@@ -1,52 +1,71 @@
-"""The answer of a search as short Markdown."""
+"""The answer of a search as short Markdown.
+
+Every text of a server passes through `toolroll.formats.foreign_text`: `fill` refuses others.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from toolroll.formats.foreign_text import Encoded, code_text, fill, json_line, line_text, name_text, own_line
 from toolroll.formats.meta_tools import CALL_TOOL
+
+_TYPES = {name: fill(name) for name in ("string", "integer", "number", "boolean", "object", "array", "null")}
+_PLAIN = {"type", "properties", "additionalProperties", "$schema", "title"}
 
 
 def markdown(answer: str) -> str:
     """The answer of a search as short Markdown: half the tokens of JSON, and read as well."""
     content = json.loads(answer)
-    parts = [content["note"]] if "note" in content else []
+    parts: list[str] = [line_text(content["note"])] if "note" in content else []
     for tool in content["tools"]:
-        parts.append(f"## {tool['name']}\n{tool['description']}\n{_parameters(tool['parameters'])}".rstrip())
+        entry = [
+            fill("## %s", name_text(tool["name"])),
+            own_line(tool["description"]),
+            *_parameters(tool["parameters"]),
+        ]
+        parts.append("\n".join(entry).rstrip())
     return "\n\n".join([*parts, f"Call them with {CALL_TOOL.name}."])
 
 
-def _parameters(schema: Mapping[str, Any]) -> str:
+def _parameters(schema: Mapping[str, Any]) -> Iterator[Encoded]:
     """The parameters of a tool, a line each; nested ones as JSON."""
     properties = schema.get("properties")
     if not isinstance(properties, dict) or not properties:
-        return (
-            ""
-            if schema.keys() <= {"type", "properties", "additionalProperties", "$schema", "title"}
-            else _json(schema)
-        )
+        if not schema.keys() <= _PLAIN:
+            yield json_line(schema)
+        return
+    if "$defs" in schema or "definitions" in schema:
+        yield json_line(schema)
+        return
     required = schema.get("required")
     required = required if isinstance(required, list) else []
-    if "$defs" in schema or "definitions" in schema:
-        return _json(schema)
-    lines = []
-    for name, each in properties.items():
+    for key, each in properties.items():
         each = each if isinstance(each, dict) else {}
-        kind = each.get("type")
-        rest = {
-            key: value
-            for key, value in each.items()
-            if key not in ("type", "description", "title", "default")
-        }
-        said = kind if isinstance(kind, str) and not rest else _json({"type": kind, **rest} if kind else rest)
-        mark = "" if name in required else ", optional"
-        default = f", default {_json(each['default'])}" if "default" in each else ""
-        told = f": {each['description']}" if isinstance(each.get("description"), str) else ""
-        lines.append(f"- `{name}` ({said}{mark}{default}){told}")
-    return "\n".join(lines)
+        told = each.get("description")
+        template, parts = "- %s (%s", [code_text(key), _kind(each)]
+        if key not in required:
+            template += ", optional"
+        if "default" in each:
+            template += ", default %s"
+            parts.append(json_line(each["default"]))
+        template += ")"
+        if isinstance(told, str):
+            template += ": %s"
+            parts.append(line_text(told))
+        yield fill(template, *parts)
 
 
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+def _kind(parameter: Mapping[str, Any]) -> Encoded:
+    """What a parameter may be: the name of a type, or a schema as JSON."""
+    kind = parameter.get("type")
+    rest = {
+        key: value
+        for key, value in parameter.items()
+        if key not in ("type", "description", "title", "default")
+    }
+    if not rest and isinstance(kind, str) and kind in _TYPES:
+        return _TYPES[kind]
+    return json_line({"type": kind, **rest} if kind else rest)

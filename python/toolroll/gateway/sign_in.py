@@ -20,6 +20,7 @@ import anyio
 import anyio.to_thread
 
 from toolroll.errors import InvalidInput
+from toolroll.formats.visible_text import one_line
 from toolroll.gateway import mcp_versions
 from toolroll.gateway.configuration import Configuration
 from toolroll.gateway.references import resolved
@@ -171,7 +172,7 @@ class SignIn:
         except TimeoutError:
             self.problem = "nobody signed in within ten minutes"
         except Exception as error:  # of the package, the HTTP library, or the server's answers
-            self.problem = f"{type(error).__name__}: {error}"[:500]
+            self.problem = one_line(f"{type(error).__name__}: {error}", 500)
         finally:
             self.is_done = True
             self._has_url.set()

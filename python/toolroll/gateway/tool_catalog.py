@@ -170,11 +170,12 @@ class ToolCatalog:
 
     def _item(self, spec: ServerSpec, listed: str, tool: Json) -> Json:
         """The server's tool as the registry gets it."""
-        description = tool.get("description") or ""
+        item = self._names.own_texts(spec.name, tool)
         tag = f"[{spec.name}] " if self._tags else ""
-        item = {**tool, "name": listed, "description": f"{tag}{description}"[:_LONGEST_DESCRIPTION]}
+        item["name"] = listed
+        item["description"] = f"{tag}{item.get('description') or ''}"[:_LONGEST_DESCRIPTION]
         if spec.sensitive:
-            item["annotations"] = {**(tool.get("annotations") or {}), SENSITIVE: True}
+            item["annotations"] = {**(item.get("annotations") or {}), SENSITIVE: True}
         return item
 
 

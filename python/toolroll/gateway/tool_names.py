@@ -9,15 +9,22 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from toolroll.formats.meta_tools import META_TOOLS
+from toolroll.formats.visible_text import one_line
 from toolroll.gateway.server_spec import prefix_of
+from toolroll.registry.flags import skeletons
 
 LONGEST = 64
 READ_RESULT = "read_result"
 SIGN_IN = "sign_in"
 _RESERVED = frozenset((*[tool.name for tool in META_TOOLS], READ_RESULT, SIGN_IN))
+_LONGEST_TITLE = 200  # characters
 _DIGITS = 8  # of the hash in a name that could not stay as it is
+_TAG = re.compile(
+    r"\s*[\[［【〔⟦]([^\[\]］】〕⟧]{1,80})[\]］】〕⟧]"
+)  # a text that begins with what looks like a tag
 
 
 class ToolNames:
@@ -26,6 +33,7 @@ class ToolNames:
     def __init__(self, servers: Iterable[str], separator: str = "_") -> None:
         """servers: the names of all configured servers."""
         self._prefixes = {name: f"{prefix_of(name)}{separator}" for name in servers}
+        self._skeletons = {skeleton: name for name in self._prefixes for skeleton in skeletons(name)}
 
     def of_server(self, server: str, tools: Iterable[str]) -> Mapping[str, str]:
         """Listed name → the tool's own name, for all tools of a server."""
@@ -41,6 +49,31 @@ class ToolNames:
     def is_renamed(self, server: str, listed: str, tool: str) -> bool:
         """Whether the listed name is another than the server's and the tool's with the separator."""
         return listed != f"{self._prefixes[server]}{tool}"
+
+    def own_texts(self, server: str, item: Mapping[str, Any]) -> dict[str, Any]:
+        """What a server lists, for clients: title and description never begin with another server's tag.
+
+        Such a tag is in parentheses then. Titles are one line of at most 200 characters.
+        """
+        own = dict(item)
+        if isinstance(text := own.get("description"), str):
+            own["description"] = self._without_tag(server, text)
+        if isinstance(text := own.get("title"), str):
+            own["title"] = self._without_tag(server, one_line(text, _LONGEST_TITLE))
+        annotations = own.get("annotations")
+        if isinstance(annotations, dict) and isinstance(text := annotations.get("title"), str):
+            own["annotations"] = {
+                **annotations,
+                "title": self._without_tag(server, one_line(text, _LONGEST_TITLE)),
+            }
+        return own
+
+    def _without_tag(self, server: str, text: str) -> str:
+        tag = _TAG.match(text)
+        if tag is None:
+            return text
+        named = {self._skeletons.get(skeleton, server) for skeleton in skeletons(tag[1])}
+        return text if named == {server} else f"({tag[1]}){text[tag.end() :]}"
 
     def _plain(self, server: str, tool: str) -> str:
         return re.sub(r"[^A-Za-z0-9_-]", "_", tool)

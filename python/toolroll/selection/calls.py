@@ -14,6 +14,7 @@ from toolroll._core import Bitset
 from toolroll.catalog.catalog import Catalog
 from toolroll.context import Context
 from toolroll.errors import Denied, quoted
+from toolroll.formats.foreign_text import name_text
 from toolroll.formats.providers import How
 from toolroll.formats.schemas import own_name_of
 from toolroll.formats.schemas.names import is_replaced
@@ -175,6 +176,6 @@ def _own(name: str, shown: Collection[str], calls: Calls) -> str | None:
 
 
 def _offered(names: Collection[str]) -> str:
-    some = ", ".join(name[:_LONGEST_NAME] for name in list(names)[:_MOST_NAMES])
+    some = ", ".join(name_text(name[:_LONGEST_NAME]) for name in list(names)[:_MOST_NAMES])
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
     return f"offered: {some}{more}" if some else "offered: none"

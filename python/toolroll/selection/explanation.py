@@ -15,6 +15,7 @@ from toolroll._core import Bitset
 from toolroll.catalog.catalog import Catalog
 from toolroll.context import Turn
 from toolroll.conversation import Conversation
+from toolroll.formats.foreign_text import line_text, name_text, title_text
 from toolroll.selection.candidates import Candidates, RerankingResult
 
 _SHOWN = 0.005  # terms of a score that round to more than nothing
@@ -231,7 +232,11 @@ def activated(trail: Trail) -> dict[str, str]:
 
 def by_message(activated: Mapping[str, str]) -> list[str]:
     """toolkit(reason) for those of the activated toolkits that are not there whatever the message says."""
-    return [f"{toolkit}({reason})" for toolkit, reason in activated.items() if reason not in _ALWAYS]
+    return [
+        f"{name_text(toolkit)}({line_text(reason)})"
+        for toolkit, reason in activated.items()
+        if reason not in _ALWAYS
+    ]
 
 
 def explain(trail: Trail, name: str | None) -> str:
@@ -261,7 +266,7 @@ def log_lines(trail: Trail, degraded: Sequence[str]) -> tuple[str, ...]:
         count, names = _gone(trail, before, after)
         lines.append(f"tool cap: kept={len(after)}/{len(before)}, dropped={count}: {names}")
     if hits := _hits(trail):
-        named = [_printable(f"{toolkit}({reason})") for toolkit, reason in hits.items()]
+        named = by_message(hits)
         more = ", …" if len(named) > _MOST_NAMES else ""
         lines.append(f"tool routes: hit={len(named)}: {', '.join(named[:_MOST_NAMES])}{more}")
     if lists:
@@ -367,7 +372,8 @@ def _table(accounts: Iterable[Account]) -> str:
     for one in accounts:
         place += one.selected
         at, score = str(place) if one.selected else "-", f"{one.score:.2f}" if one.score else ""
-        rows.append((at, one.name, one.toolkit, score, ", ".join(one.reasons)))
+        toolkit = title_text(one.toolkit) if one.toolkit else ""
+        rows.append((at, title_text(one.name), toolkit, score, line_text(", ".join(one.reasons))))
     first, second, third, fourth = (max(len(row[column]) for row in rows) for column in range(4))
     return "\n".join(
         f"{at:>{first}}  {name:<{second}}  {toolkit:<{third}}  {score:>{fourth}}  {why}".rstrip()
@@ -379,7 +385,7 @@ def _required(trail: Trail) -> list[str]:
     wanted = dict.fromkeys(trail.turn.context.required)
     missing = wanted.keys() - {trail.name(row) for row in trail.candidates.rows.tolist()}
     facts = ["method=required", f"resolved={len(wanted) - len(missing)}/{len(wanted)}"]
-    names = [_printable(name) for name in wanted if name in missing][:_MOST_NAMES]
+    names = [name_text(name[:_LONGEST_NAME]) for name in wanted if name in missing][:_MOST_NAMES]
     return [*facts, f"unresolved={' '.join(names)}"] if missing else facts
 
 
@@ -420,13 +426,8 @@ def _gone(trail: Trail, before: Candidates, after: Candidates) -> tuple[int, str
     """Number and names of the tools that are in play before and not after, in their order."""
     kept = _in_play(after)
     gone = [trail.name(row) for row in before.rows.tolist() if row not in kept]
-    names = ", ".join(map(_printable, gone[:_MOST_NAMES]))
+    names = ", ".join(map(name_text, gone[:_MOST_NAMES]))
     return len(gone), f"{names}, …" if len(gone) > _MOST_NAMES else names
-
-
-def _printable(name: str) -> str:
-    """The name, on one line whatever is in it: a log is read line by line."""
-    return name[:_LONGEST_NAME] if name.isprintable() else ascii(name[:_LONGEST_NAME])
 
 
 def _in_play(candidates: Candidates) -> frozenset[int]:

@@ -11,6 +11,7 @@ from toolroll.arrays import Rows
 from toolroll.catalog.catalog import Catalog
 from toolroll.context import Turn
 from toolroll.errors import Failure, InvalidInput, NotFound, quoted
+from toolroll.formats.foreign_text import line_text, name_text
 from toolroll.formats.providers import How
 from toolroll.formats.schemas import Loss, SentTools, losses, provider_names, sent_tools
 from toolroll.formats.schemas.conversion import json_text, plain_copy
@@ -384,7 +385,9 @@ class Selection:
         if name is not None:
             return table
         read = (f"read {written!r} as {word!r}" for written, word in self.spelling_corrections)
-        return "\n".join([table, *read, *map(str, self.failures), *self._one_by_one(), *self._delivered()])
+        return "\n".join(
+            [table, *read, *map(line_text, map(str, self.failures)), *self._one_by_one(), *self._delivered()]
+        )
 
     def accounts(self, known: bool = True) -> tuple[Account, ...]:
         """Why each tool is in or out: the selected tools in their order, then the others by name.
@@ -422,7 +425,7 @@ class Selection:
         if delivery is not None:
             shown = set(self.shown)
             unsent = [name for name in self.names if name not in shown]
-            rest = f"; selected and not sent: {', '.join(unsent)}" if unsent else ""
+            rest = f"; selected and not sent: {', '.join(map(name_text, unsent))}" if unsent else ""
             yield f"delivered to {delivery.provider} by {delivery.how}: {len(shown)} callable at once{rest}"
 
     def summary(self) -> str:

@@ -13,6 +13,7 @@ from itertools import zip_longest
 from toolroll.arrays import Rows
 from toolroll.catalog.catalog import Catalog
 from toolroll.catalog.tokens import estimate_tokens
+from toolroll.formats.foreign_text import Encoded, fill, line_text, name_text, title_text
 from toolroll.formats.schemas.names import said_name
 from toolroll.formats.visible_text import one_line
 from toolroll.tools import Tool
@@ -38,16 +39,16 @@ def hints(catalog: Catalog, rows: Rows, budget_tokens: int) -> str:
     ):
         groups.setdefault(tool.toolkit, []).append(tool)
     left = budget_tokens - _cost(TITLE) - _cost(_OTHERS.format(len(groups)))
-    headings: dict[str, str] = {}
+    headings: dict[str, Encoded] = {}
     for name, tools in groups.items():
-        heading = f"## {one_line(name, _SENTENCE) or 'others'}"
+        heading = _heading(name)
         left -= _cost(heading) + _cost(_MORE.format(len(tools)))
         if left < 0:
             break
         headings[name] = heading
     if not headings:
         return ""
-    lines: dict[str, dict[int, str]] = {name: {} for name in headings}
+    lines: dict[str, dict[int, Encoded]] = {name: {} for name in headings}
     left = max(left, 0.0)
     for said, kept in ((_by_name, (1 - _NAMES) * left), (_in_short, 0.0), (_in_full, 0.0)):
         for name, at, tool in _in_turns({name: groups[name] for name in headings}):
@@ -58,12 +59,12 @@ def hints(catalog: Catalog, rows: Rows, budget_tokens: int) -> str:
                 lines[name][at] = line
     for name, at, tool in _in_turns({name: groups[name] for name in headings}):
         if at in lines[name] and LONGEST < len(_said(tool)) <= left * _LONGEST_WORD:
-            line = f"{_by_name(tool)}: {one_line(_said(tool), len(_said(tool)))}"
+            line = fill("%s: %s", _by_name(tool), line_text(_said(tool), len(_said(tool))))
             more = _cost(line) - _cost(lines[name][at])
             if more <= left:
                 left -= more
                 lines[name][at] = line
-    text = [TITLE]
+    text: list[str] = [TITLE]
     for name, heading in headings.items():
         text += [heading, *[lines[name][at] for at in sorted(lines[name])]]
         if unsaid := len(groups[name]) - len(lines[name]):
@@ -89,16 +90,20 @@ def _said(tool: Tool) -> str:
     return tool.summary or tool.description
 
 
-def _by_name(tool: Tool) -> str:
-    return f"- {one_line(said_name(tool.name), LONGEST)}"
+def _heading(toolkit: str) -> Encoded:
+    cut = toolkit if len(toolkit) <= _SENTENCE else f"{toolkit[: _SENTENCE - 1]}…"
+    return fill("## %s", title_text(cut)) if toolkit else fill("## others")
 
 
-def _in_short(tool: Tool) -> str:
-    said = one_line(_said(tool), LONGEST)
-    sentence = one_line(said.partition(". ")[0], _SENTENCE)
-    return f"{_by_name(tool)}: {sentence}" if sentence else _by_name(tool)
+def _by_name(tool: Tool) -> Encoded:
+    return fill("- %s", name_text(said_name(tool.name)))
 
 
-def _in_full(tool: Tool) -> str:
-    said = one_line(_said(tool), LONGEST)
-    return f"{_by_name(tool)}: {said}" if said else _by_name(tool)
+def _in_short(tool: Tool) -> Encoded:
+    sentence = line_text(one_line(_said(tool), LONGEST).partition(". ")[0], _SENTENCE)
+    return fill("%s: %s", _by_name(tool), sentence) if sentence else _by_name(tool)
+
+
+def _in_full(tool: Tool) -> Encoded:
+    said = line_text(_said(tool), LONGEST)
+    return fill("%s: %s", _by_name(tool), said) if said else _by_name(tool)

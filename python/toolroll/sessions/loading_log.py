@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from toolroll.context import Context
+from toolroll.formats.foreign_text import name_text
 from toolroll.formats.visible_text import one_line
 
 _log = logging.getLogger("toolroll.sessions")
@@ -20,7 +21,7 @@ def log_loading(action: Action, context: Context, turn: int, names: Iterable[str
     """Writes one record at INFO, if there are names. Its fields are documented in docs/observability.md."""
     if not _log.isEnabledFor(logging.INFO) or not (tools := list(names)):
         return
-    said = " ".join(one_line(name, _LONGEST) for name in tools[:_MOST])
+    said = " ".join(name_text(name[:_LONGEST]) for name in tools[:_MOST])
     _log.info(
         "%s: conversation %s, turn %d: %s",
         action,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
+from toolroll.formats.foreign_text import Encoded, fill, json_line, line_text, name_text, visible_json
 from toolroll.formats.schemas.names import said_name
 from toolroll.formats.visible_text import one_line
 from toolroll.identity import canonical_json, object_schema
@@ -20,6 +21,7 @@ _LONGEST_NAME = 80  # characters of what a model wrote that are said back to it
 _MOST_NAMES = 64  # that are said at once
 _LONGEST_TEXT = 600  # characters of a description
 _LONGEST_PARAMETERS = 8_000  # characters of a schema
+_ESSAY = {"description": "Too long to be shown here: load the tool to see them.", "type": "object"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,18 +126,18 @@ def found(tools: Sequence[Tool], queries: Sequence[str], doubtful: Sequence[str]
     """
     if not tools:
         return Answer(f"No tool fits {_quoted(queries)}. Say what it should do, in other words.")
-    listed = [
-        {
-            "name": said_name(tool.name),
-            "description": one_line(tool.description, _LONGEST_TEXT),
-            "parameters": _parameters(tool),
-        }
-        for tool in tools
-    ]
-    content: dict[str, Any] = {"tools": listed}
-    if doubtful:
-        content["note"] = f"No tool seems to serve {_quoted(doubtful)}; the nearest are listed."
-    return Answer(canonical_json(content), tuple(tools))
+    note = f"No tool seems to serve {_quoted(doubtful)}; the nearest are listed."
+    said = fill('"note":%s,', json_line(note)) if doubtful else ""
+    return Answer(f'{{{said}"tools":[{",".join(map(_listed, tools))}]}}', tuple(tools))
+
+
+def _listed(tool: Tool) -> Encoded:
+    return fill(
+        '{"description":%s,"name":%s,"parameters":%s}',
+        json_line(line_text(tool.description, _LONGEST_TEXT)),
+        json_line(said_name(tool.name)),
+        _parameters(tool),
+    )
 
 
 def unknown_tool(name: str, nearest: Sequence[str]) -> Answer:
@@ -159,27 +161,25 @@ def _it(tools: Sequence[Tool]) -> str:
     return "it" if len(tools) == 1 else "them"
 
 
-def _parameters(tool: Tool) -> Any:
-    """What a call needs, if it is no essay."""
-    parameters = object_schema(tool.parameters)
-    if len(canonical_json(parameters)) <= _LONGEST_PARAMETERS:
-        return parameters
-    return {"type": "object", "description": "Too long to be shown here: load the tool to see them."}
+def _parameters(tool: Tool) -> Encoded:
+    """What a call needs, as JSON, if it is no essay."""
+    parameters = visible_json(canonical_json(object_schema(tool.parameters)))
+    return parameters if len(parameters) <= _LONGEST_PARAMETERS else json_line(_ESSAY)
 
 
 def _quoted(queries: Sequence[str]) -> str:
-    return ", ".join(repr(one_line(query, _LONGEST_NAME)) for query in queries)
+    return ", ".join(line_text(repr(one_line(query, _LONGEST_NAME))) for query in queries)
 
 
 def _names(tools: Sequence[Tool]) -> str:
-    said = ", ".join(said_name(tool.name) for tool in tools[:_MOST_NAMES])
+    said = ", ".join(name_text(said_name(tool.name)) for tool in tools[:_MOST_NAMES])
     return said if len(tools) <= _MOST_NAMES else f"{said} and {len(tools) - _MOST_NAMES} more"
 
 
 def _unknown(unknown: Mapping[str, Sequence[str]]) -> list[str]:
     said = []
-    for name, nearest in list(unknown.items())[:_MOST_NAMES]:
-        close = ", ".join(map(said_name, nearest))
+    for wanted, nearest in list(unknown.items())[:_MOST_NAMES]:
+        close = ", ".join(name_text(said_name(each)) for each in nearest)
         hint = f"Nearest: {close}." if close else "Search for what it should do."
-        said.append(f"No tool is named {one_line(name, _LONGEST_NAME)!r}. {hint}")
+        said.append(f"No tool is named {_quoted([wanted])}. {hint}")
     return said

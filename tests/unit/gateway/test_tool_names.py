@@ -49,3 +49,32 @@ def test_a_name_does_not_depend_on_other_servers_tools(servers, tool, other):
 def test_no_tool_has_the_name_of_one_of_ours():
     assert "search_tools" not in ToolNames(["search"]).of_server("search", ["tools"])
     assert "read_result" not in ToolNames(["read"]).of_server("read", ["result"])
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("[bank] Pays", "(bank) Pays"),
+        ("  [ BANK ] Pays", "( BANK ) Pays"),
+        ("[b\u0430nk] Pays", "(b\u0430nk) Pays"),  # with a Cyrillic letter
+        ("\uff3bbank\uff3dPays", "(bank)Pays"),
+        ("[mail] Sends", "[mail] Sends"),
+        ("[Beta] Sends", "[Beta] Sends"),
+        ("Sends [bank] mail", "Sends [bank] mail"),
+    ],
+)
+def test_no_text_of_a_server_begins_with_another_servers_tag(said, told):
+    names = ToolNames(["mail", "bank"])
+    item = {
+        "name": "x",
+        "title": said,
+        "description": said,
+        "annotations": {"title": said, "readOnlyHint": True},
+    }
+    own = names.own_texts("mail", item)
+    assert own["description"] == told and {own["title"], own["annotations"]["title"]} == {told.strip()}
+    assert own["annotations"]["readOnlyHint"] and item["title"] == said
+
+
+def test_a_title_is_one_line():
+    assert ToolNames(["a"]).own_texts("a", {"title": "b\n\n## c" + "x" * 300})["title"].startswith("b ## cx")

@@ -37,9 +37,10 @@ def approve(server: str, config: Path | None, manifests: Path | None, yes: bool)
     with Registry.open(url, actor="toolroll mcp approve", create=False) as registry:
         tools = tuple(waiting_tools(registry, "", server))
         for record in tools:
-            schema = json.dumps(record.tool.parameters, indent=2)
-            new = f"{record.tool.description}\narguments: {schema}"
-            print_waiting(record, difference(registry, record) or new)
+            diff = difference(registry, record)
+            print_waiting(record, diff)
+            if not diff:
+                print(f"    arguments: {json.dumps(record.tool.parameters, indent=2)}")
         for kind, items in waiting.items():
             for item in items.values():
                 print(f"{kind}: {json.dumps(item, indent=2)}")

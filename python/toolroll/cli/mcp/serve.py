@@ -15,13 +15,19 @@ import click
 
 from toolroll.cli.commands import command
 from toolroll.cli.options import CATALOG, flag, option
-from toolroll.cli.output import note
+from toolroll.cli.output import note, one_line
 from toolroll.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
     from toolroll.gateway.configuration import Configuration
 
 _MODES = ("auto", "search", "dynamic", "all")
+
+
+def _on_one_line(record: logging.LogRecord) -> bool:
+    """Keeps what servers and clients say in the line of the log that quotes it."""
+    record.msg, record.args = one_line(record.getMessage()), None
+    return True
 
 
 def config_option(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -110,6 +116,8 @@ def serve(
     options = changed(configuration.options, mode=mode, catalog=catalog, caller=caller)
     configuration = replace(configuration, options=options)
     logging.basicConfig(format="toolroll: %(message)s", level=logging.WARNING)
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(_on_one_line)
     for name in ("mcp", "httpx", "httpx2"):  # a babbling server would fill the client's log
         logging.getLogger(name).setLevel(logging.CRITICAL)
     if http is None:

@@ -34,19 +34,20 @@ def review(options: OrgOptions) -> None:
             return
         found = [(record, difference(registry, record)) for record in waiting]
     for record, diff in found:
-        print_waiting(record, diff or record.tool.description)
+        print_waiting(record, diff)
     note(
         f"{len(found)} waiting; toolroll registry approve NAME, or reject NAME" if found else "nothing waits"
     )
 
 
-def print_waiting(record: Record, text: str) -> None:
-    """Prints a tool that waits, with what approval would change."""
+def print_waiting(record: Record, diff: str) -> None:
+    """Prints a tool that waits. diff: what approval would change; "" for a new tool."""
     plugin = f" from plugin {record.plugin}" if record.plugin else ""
     serves = "" if record.served_version is None else f", version {record.served_version} serves meanwhile"
     print(one_line(f"{record.name} (version {record.version}{plugin}): {record.review}{serves}"))
     flags = (f"flag {flag['code']}: {flag['message']}" for flag in record.flags)
-    for line in chain(flags, text.splitlines()):
+    text = (f"> {line}" for line in record.tool.description.splitlines())  # so none of them is a flag
+    for line in chain(flags, diff.splitlines() or text):
         print(f"    {printable(line)}")
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from toolroll.errors import InvalidInput, quoted
+from toolroll.formats.foreign_text import name_text
 from toolroll.formats.repair.fields import (
     Message,
     field,
@@ -160,7 +161,7 @@ def _short_part(part: Message, name: str) -> Message:
 
 def _line(content: object, name: str) -> str | None:
     size = _size(content)
-    name = name or "tool"
+    name = name_text(name or "tool")
     line = f"[{name}: truncated, was {size} chars]"
     if size <= len(line):
         return None

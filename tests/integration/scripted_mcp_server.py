@@ -9,7 +9,11 @@ import threading
 import time
 from typing import Any
 
-BEHAVIOUR: dict[str, Any] = json.loads(sys.argv[1]) if len(sys.argv) > 1 else {}
+GIVEN = sys.argv[1] if len(sys.argv) > 1 else "{}"
+if GIVEN.startswith("@"):  # a file
+    with open(GIVEN[1:]) as behaviour:
+        GIVEN = behaviour.read()
+BEHAVIOUR: dict[str, Any] = json.loads(GIVEN)
 LOCK = threading.Lock()
 ANSWERS: dict[str, Any] = {}
 ANSWERED = threading.Condition()
@@ -28,6 +32,25 @@ def send(message: dict[str, Any]) -> None:
 
 def text(words: str, is_error: bool = False) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": words}], "isError": is_error}
+
+
+def write_errors(seconds: float) -> None:
+    """Floods standard error, and ends with words that matter."""
+    until, line = time.monotonic() + seconds, b"e" * 99 + b"\n"
+    while time.monotonic() < until:
+        os.write(2, line * 10_000)
+    os.write(2, b"no licence\n")
+    os._exit(3)
+
+
+def notify_for(seconds: float, message: dict[str, Any]) -> None:
+    """Floods standard output with one message, in large writes as an attacker would."""
+    until = time.monotonic() + seconds
+    lines = (json.dumps({"jsonrpc": "2.0", **message}) + "\n") * 500
+    while time.monotonic() < until:
+        with LOCK:
+            sys.stdout.write(lines)
+            sys.stdout.flush()
 
 
 def ask(method: str, params: dict[str, Any]) -> dict[str, Any]:
@@ -83,6 +106,23 @@ def call(request_id: Any, params: dict[str, Any]) -> dict[str, Any] | None:
     if name == "ask_model":
         messages = [{"role": "user", "content": {"type": "text", "text": "hello"}}]
         return text(json.dumps(ask("sampling/createMessage", {"messages": messages, "maxTokens": 10})))
+    if name == "ask_often":
+        schema = {"type": "object", "properties": {"token": {"type": "string"}}}
+        asked: list[dict[str, Any]] = []
+        for _ in range(arguments["times"]):
+            asked.append(
+                ask("elicitation/create", {"message": arguments["message"], "requestedSchema": schema})
+            )
+            messages = [{"role": "user", "content": {"type": "text", "text": arguments["message"]}}]
+            asked.append(ask("sampling/createMessage", {"messages": messages, "maxTokens": 10}))
+        return text(json.dumps([each["code"] for each in asked if "code" in each]))
+    if name == "flood_errors":
+        threading.Thread(target=write_errors, args=(arguments["s"],), daemon=True).start()
+        return text("flooding")
+    if name == "flood":
+        flood = arguments["s"], arguments["message"]
+        threading.Thread(target=notify_for, args=flood, daemon=True).start()
+        return text("flooding")
     if name == "subscribed":
         return text(json.dumps(SUBSCRIBED))
     if name == "touch":
@@ -116,6 +156,11 @@ def answer(message: dict[str, Any]) -> None:
             "capabilities": capabilities,
             "serverInfo": {"name": "scripted", "version": "1"},
         }
+    elif method == "tools/list" and "raw_tools" in BEHAVIOUR:  # what json.dumps does not write
+        line = f'{{"jsonrpc": "2.0", "id": {request_id}, "result": {{"tools": [{BEHAVIOUR["raw_tools"]}]}}}}'
+        with LOCK:
+            print(line, flush=True)
+        return
     elif method == "tools/list":
         result = {"tools": TOOLS}
         if BEHAVIOUR.get("endless"):

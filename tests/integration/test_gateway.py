@@ -286,7 +286,7 @@ def test_a_servers_questions_reach_the_client_that_called(tmp_path):
                 "elicitation/create",
                 "sampling/createMessage",
             ]
-            assert client.questions[0][1]["message"] == "Which colour?"
+            assert client.questions[0][1]["message"] == "[a] asks: Which colour?"
 
     run(go)
 

@@ -173,7 +173,7 @@ def test_documents_that_cannot_be_used_cost_their_own_tools(tmp_path, monkeypatc
             assert "is not JSON" in reasons["broken"] and "Swagger 2" in reasons["old"]
             assert "cannot be read" in reasons["none"] and "its OpenAPI document" in reasons["remote"]
             assert "must be http:// or https://" in reasons["query"]
-            told = gateway.upstreams["part"].log_file.read_text()
+            told = gateway.upstreams["part"].log.file.text()
             assert "GET /a: left out: $ref 'b.json#/c' leads out of the document" in told
 
     run(go)

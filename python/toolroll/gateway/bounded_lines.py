@@ -8,11 +8,32 @@ long by a short text. `Traffic` recognises the text and ends the connection.
 from __future__ import annotations
 
 import codecs
+from contextvars import ContextVar
 
 from pydantic import ValidationError
 
+from toolroll.gateway.whole_lists import WholeLists, has_list
+
 CODEC = "toolroll_lines"
 LONGEST = 32_000_000  # bytes
+
+
+class Meter:
+    """Counts what is read of a server. This one has no limits.
+
+    Attributes:
+        held: bytes of answers that have begun and not ended.
+    """
+
+    def __init__(self) -> None:
+        self.held = 0
+
+    def read(self, size: int) -> float:
+        """Notes that so many bytes of its output were read; the seconds to wait before more are."""
+        return 0.0
+
+
+METER: ContextVar[Meter] = ContextVar("meter")  # of the server that is opened in this context
 TOO_LONG = f"a line of its output has more than {LONGEST:,} bytes"
 
 
@@ -22,9 +43,11 @@ class LineDecoder(codecs.IncrementalDecoder):
     def __init__(self, errors: str = "strict") -> None:
         super().__init__(errors)
         self._begun, self._is_skipping = bytearray(), False
+        self._meter, self._lists = METER.get(Meter()), WholeLists()
 
     def decode(self, data: bytes, final: bool = False) -> str:  # type: ignore[override]
         """The lines that end in the data. final: the last line ends here, too."""
+        self._meter.read(len(data))
         if self._is_skipping:
             _, end, data = bytes(data).partition(b"\n")
             if not end:
@@ -33,7 +56,10 @@ class LineDecoder(codecs.IncrementalDecoder):
         lines, end, rest = bytes(data).rpartition(b"\n")
         text = ""
         if end:
-            text = (self._begun + lines).decode("utf-8", self.errors) + "\n"
+            lines = bytes(self._begun) + lines if self._begun else lines
+            if has_list(lines):
+                lines = b"\n".join(map(self._lists.readable, lines.split(b"\n")))
+            text = lines.decode("utf-8", self.errors) + "\n"
             self._begun.clear()
         self._begun += rest
         if len(self._begun) > LONGEST:

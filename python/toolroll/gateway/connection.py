@@ -9,9 +9,10 @@ import shutil
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, Protocol, TextIO
+from typing import Any, Literal, Protocol
 
 import anyio
 import anyio.abc
@@ -20,11 +21,14 @@ import anyio.to_thread
 from toolroll.errors import InvalidInput, Overloaded, ToolrollError, Unavailable
 from toolroll.formats.visible_text import one_line
 from toolroll.gateway import mcp_versions
+from toolroll.gateway.bounded_lines import METER
+from toolroll.gateway.budget import Budget
 from toolroll.gateway.mcp_versions import Client, Json, OnProgress, ProtocolError
 from toolroll.gateway.openapi.server import open_openapi
-from toolroll.gateway.places import private_folder
+from toolroll.gateway.questions import Questions
 from toolroll.gateway.reasons import ended, first, last_line, not_answered, said
 from toolroll.gateway.references import resolved
+from toolroll.gateway.server_log import ServerLog
 from toolroll.gateway.server_spec import ServerSpec
 from toolroll.gateway.sign_in import Account
 from toolroll.gateway.sign_in_client import SignInNeeded
@@ -40,7 +44,8 @@ _PING_S = 60.0
 _PING_TIMEOUT_S = 20.0
 _MOST_WAITING = 2_000  # calls that wait for their turn at one server
 _LONGEST_REASON = 500
-_LARGEST_LOG = 5_000_000  # bytes of a server's standard error that are kept
+_PROGRESS, _PROGRESS_PER_S = 50, 10  # messages of a call's progress that the client gets
+_LONGEST_PROGRESS = 1_000  # characters of one
 
 
 class Asker(Protocol):
@@ -52,6 +57,21 @@ class Asker(Protocol):
 
     async def asked(self, method: str, params: Json) -> Json:
         """Asks the client. Raises ProtocolError, if it cannot answer."""
+
+
+@dataclass(slots=True)
+class _Call:
+    """A request that runs.
+
+    Attributes:
+        scope: ends it.
+        asker: the client whose call it is.
+        questions: that the server has asked meanwhile.
+    """
+
+    scope: anyio.CancelScope
+    asker: Asker | None
+    questions: int = 0
 
 
 class ServerDown(Unavailable):
@@ -76,12 +96,12 @@ class Connection:
         self,
         spec: ServerSpec,
         folder: Path,
-        log_file: Path,
+        log: ServerLog,
         on_up: Callable[[Client], Awaitable[None]],
         on_notification: Callable[[str, Json], Awaitable[None]],
         account: Account | None = None,
     ) -> None:
-        """folder: of the configuration. log_file: gets the standard error of its process.
+        """folder: of the configuration. log: gets the standard error of its process.
 
         on_up: is called each time it came up, before it gets any other request. on_notification: is called
         with each notification. account: has the tokens for a server that asks for a sign-in.
@@ -94,14 +114,15 @@ class Connection:
         self._exit_code: int | None = None  # of the process that ended last
         self._status = 0  # of the last request over HTTP that was refused
         self._came_up = False  # the present connection
-        self._log_start = 0  # where the log of the present process begins
+        self._log, self._words = log, log.new()  # of the server, and of the present process
         self._account = account
-        self._folder, self._log_file = folder, log_file
+        self._folder = folder
         self._on_up, self._on_notification = on_up, on_notification
         self._first_try, self._changed, self._retry = anyio.Event(), anyio.Event(), anyio.Event()
         self._slots = anyio.Semaphore(spec.max_in_flight)
         self._waiting = 0
-        self._calls: dict[object, tuple[anyio.CancelScope, Asker | None]] = {}
+        self._calls: dict[object, _Call] = {}
+        self._questions = Questions(spec.name, spec.questions_per_call, spec.questions_per_minute)
         self._closed, self._conversation = anyio.Event(), anyio.CancelScope()
 
     async def run(self) -> None:
@@ -209,9 +230,10 @@ class Connection:
         if client is None:
             raise self.away()
         with anyio.CancelScope(deadline=anyio.current_time() + timeout_s) as scope:
-            self._calls[key] = scope, asker
+            self._calls[key] = _Call(scope, asker)
             try:
-                return await client.request(method, params, on_progress)
+                told = None if on_progress is None else _paced(on_progress)
+                return _complete(method, await client.request(method, params, told))
             except ProtocolError as error:
                 if mcp_versions.is_closed(error) and self.client is client:
                     self._ended()  # nothing can be sent any more, though the server may still write
@@ -260,19 +282,20 @@ class Connection:
             raise self.traffic.flood from None
 
     async def _converse(self) -> None:
-        with self._errors() as errors:
-            async with self._transport(errors) as (source, target):
-                limited = LimitedStream(source, self.traffic, self._ended)
-                async with Client((limited, target), self._on_question, self._on_notification) as client:
-                    with anyio.fail_after(self.spec.start_timeout_s):
-                        await client.initialize()
-                        self.client = client
-                        await self._on_up(client)
-                    self.starts += 1
-                    self.needs_sign_in, self._came_up = False, True
-                    self._set("up", "")
-                    await self._watch(client)
-                    self._ended()
+        async with self._transport() as (source, target):
+            limited = LimitedStream(source, self.traffic, self._ended)
+            async with Client(
+                (limited, target), self._on_question, self._on_notification, self.traffic.asked
+            ) as client:
+                with anyio.fail_after(self.spec.start_timeout_s):
+                    await client.initialize()
+                    self.client = client
+                    await self._on_up(client)
+                self.starts += 1
+                self.needs_sign_in, self._came_up = False, True
+                self._set("up", "")
+                await self._watch(client)
+                self._ended()
 
     def _ended(self) -> None:
         """Ends the calls before the session does, whose error would not say why."""
@@ -286,8 +309,6 @@ class Connection:
             with anyio.move_on_after(_PING_S):
                 await self._closed.wait()
                 return
-            if os.path.exists(self._log_file) and os.path.getsize(self._log_file) > _LARGEST_LOG:
-                os.truncate(self._log_file, 0)  # its process appends
             if not self._calls:  # a busy server may have no time for it
                 try:
                     with anyio.fail_after(_PING_TIMEOUT_S):
@@ -306,8 +327,8 @@ class Connection:
     def _down(self, reason: str, retry_at: float) -> None:
         self.client, self.retry_at = None, retry_at
         self._set("down", reason)
-        for scope, _ in self._calls.values():
-            scope.cancel()
+        for call in self._calls.values():
+            call.scope.cancel()
 
     async def _on_question(self, method: str, params: Json) -> Json:
         """Passes a server's request on to the client whose call it serves.
@@ -315,25 +336,36 @@ class Connection:
         A server does not say which call it asks for. If calls of several clients run, nobody is asked: what
         one client's call is about must not reach another.
         """
-        asking = [asker for _, asker in self._calls.values() if asker is not None]
-        if len({asker.client_key for asker in asking}) != 1:
+        asking = [call for call in self._calls.values() if call.asker is not None]
+        clients = {call.asker.client_key for call in asking if call.asker is not None}
+        if len(clients) != 1:
             mcp_versions.fail(
                 mcp_versions.INTERNAL_ERROR,
                 f"{method}: no call of a single client is running that could be asked",
             )
-        return await asking[-1].asked(method, params)
+        call = asking[-1]
+        assert call.asker is not None
+        self._questions.check(method, params, call.asker.client_key, call.questions)
+        call.questions += 1
+        return await call.asker.asked(method, self._questions.named(method, params))
 
     @asynccontextmanager
-    async def _transport(self, errors: TextIO) -> Any:
+    async def _transport(self) -> Any:
         spec, environ = self.spec, os.environ
+        METER.set(self.traffic)
         if spec.transport == "stdio":
             command, args, env, cwd = process_of(spec, environ, self._folder)
-            async with mcp_versions.open_stdio(command, args, env, cwd, errors, self._exited) as streams:
+            self._words = self._log.new()
+            async with (
+                self._words.pipe() as errors,
+                mcp_versions.open_stdio(command, args, env, cwd, errors, self._exited) as streams,
+            ):
+                errors.close()  # the process has it now
                 yield streams
             return
         url, headers, document = address_of(spec, environ, self._folder)
         if spec.transport == "openapi":
-            async with open_openapi(url, document, self._folder, headers, errors) as streams:
+            async with open_openapi(url, document, self._folder, headers, self._log.tell) as streams:
                 yield streams
             return
         opened = mcp_versions.open_http if spec.transport == "http" else mcp_versions.open_sse
@@ -369,17 +401,33 @@ class Connection:
             return not_answered(self._status)
         return "it closed the connection" if error is None else said(error)
 
-    def _errors(self) -> TextIO:
-        private_folder(self._log_file.parent)
-        self._log_start = self._log_file.stat().st_size if self._log_file.exists() else 0
-        return open(self._log_file, "a", encoding="utf-8", errors="replace")
-
     def _last_words(self) -> str:
         """The last line of the server's standard error, for a server that ended by itself."""
         if self.spec.transport != "stdio" or self.state == "up":
             return ""
-        words = last_line(self._log_file, self._log_start)
+        words = last_line(self._words.end)
         return f" (its last line: {words})" if words else ""
+
+
+def _complete(method: str, result: Json) -> Json:
+    """The result, unless a server of the protocol 2026-07-28 puts questions to the client into it."""
+    if result.get("resultType", "complete") != "complete":
+        mcp_versions.fail(
+            mcp_versions.INTERNAL_ERROR,
+            f"{method}: the server answers with a question to the user, which this gateway does not pass on",
+        )
+    return result
+
+
+def _paced(on_progress: OnProgress) -> OnProgress:
+    """Leaves out what comes faster than anybody reads it."""
+    budget = Budget(_PROGRESS, _PROGRESS_PER_S)
+
+    async def tell(progress: float, total: float | None, message: str | None) -> None:
+        if budget.take():
+            await on_progress(progress, total, message and message[:_LONGEST_PROGRESS])
+
+    return tell
 
 
 def _check_json(method: str, params: Mapping[str, Any]) -> None:

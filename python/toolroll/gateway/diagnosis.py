@@ -18,6 +18,7 @@ from toolroll.gateway.listing import Listing, read_listing, without_excluded
 from toolroll.gateway.mcp_versions import Client, Json
 from toolroll.gateway.places import log_file
 from toolroll.gateway.references import resolved
+from toolroll.gateway.server_log import ServerLog
 from toolroll.gateway.server_spec import ServerSpec
 from toolroll.gateway.sign_in import Account, Accounts
 from toolroll.registry.store.url import Address
@@ -122,7 +123,7 @@ async def _tried(spec: ServerSpec, folder: Path, log: Path, account: Account | N
     async def on_notification(method: str, params: Json) -> None:
         """Nobody wants to know."""
 
-    connection = Connection(spec, folder, log, on_up, on_notification, account)
+    connection = Connection(spec, folder, ServerLog(log), on_up, on_notification, account)
     began = time.monotonic()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(connection.run)

@@ -10,11 +10,13 @@ from typing import Any
 from toolroll.configuration_errors import nearest
 from toolroll.errors import InvalidDefinition
 from toolroll.gateway.mcp_versions import METHOD_NOT_FOUND, Client, Json, ProtocolError, error_of
+from toolroll.gateway.whole_lists import MARK
 from toolroll.registry.flags import hidden_characters
 
 MOST_PAGES = 200
 MOST_ITEMS = 5_000  # of one kind
-LARGEST = 8_000_000  # characters of a list as JSON
+LARGEST = 8_000_000  # bytes of a list as JSON
+LARGEST_ITEM = 200_000  # of one item; the registry takes little more
 
 _KINDS = {
     "tools": "tools/list",
@@ -55,7 +57,7 @@ async def read_listing(client: Client) -> Listing:
         key = _CAPABILITY.get(kind, kind)
         items = []
         if key in client.capabilities:
-            items = await _read(client.request, method, kind)
+            items = await _read(client.request, method, kind, problems)
         found[kind] = _by_name(items, kind, problems)
     return Listing(
         found["tools"], found["prompts"], found["resources"], found["resourceTemplates"], tuple(problems)
@@ -87,9 +89,11 @@ def without_excluded(
 _IDENTITY = {"tools": "name", "prompts": "name", "resources": "uri", "resourceTemplates": "uriTemplate"}
 
 
-async def _read(request: Callable[[str, Json], Awaitable[Json]], method: str, kind: str) -> list[Any]:
+async def _read(
+    request: Callable[[str, Json], Awaitable[Json]], method: str, kind: str, problems: list[str]
+) -> list[Any]:
     items: list[Any] = []
-    size, cursor = 0, None
+    count, size, cursor = 0, 0, None
     for _ in range(MOST_PAGES):
         try:
             page = await request(method, {} if cursor is None else {"cursor": cursor})
@@ -100,12 +104,17 @@ async def _read(request: Callable[[str, Json], Awaitable[Json]], method: str, ki
         found = page.get(kind)
         if not isinstance(found, list):
             raise InvalidDefinition(f"{method}: its answer has no list of {kind}")
-        items += found
-        size += len(json.dumps(found, ensure_ascii=False))
-        if len(items) > MOST_ITEMS or size > LARGEST:
+        for item in found:
+            length, problem = _measured(item)
+            size += length
+            if problem:
+                problems.append(f"{kind}: {_name_of(item, kind)[:80]!a} is left out: {problem}")
+            else:
+                items.append(item)
+        count += len(found)
+        if count > MOST_ITEMS or size > LARGEST:
             raise InvalidDefinition(
-                f"{method}: lists {len(items):,} {kind} of {size:,} characters, "
-                f"may be {MOST_ITEMS:,} of {LARGEST:,}"
+                f"{method}: lists {count:,} {kind} of {size:,} bytes, may be {MOST_ITEMS:,} of {LARGEST:,}"
             )
         following = page.get("nextCursor")
         if not following or following == cursor:
@@ -114,13 +123,31 @@ async def _read(request: Callable[[str, Json], Awaitable[Json]], method: str, ki
     raise InvalidDefinition(f"{method}: its list has more than {MOST_PAGES} pages")
 
 
+def _measured(item: Any) -> tuple[int, str]:
+    """Bytes of an item as JSON, and why it is left out; "" if it is not."""
+    try:
+        text = json.dumps(item, ensure_ascii=False, allow_nan=False)
+        size = len(text.encode())
+    except (ValueError, RecursionError):
+        return 0, "a value in it is none of JSON, such as NaN"
+    if size > LARGEST_ITEM:
+        return size, f"it takes {size:,} bytes, may take {LARGEST_ITEM:,}"
+    if MARK in text:
+        return size, f"a value in it is {MARK}"
+    return size, ""
+
+
+def _name_of(item: Any, kind: str) -> str:
+    name = item.get(_IDENTITY[kind]) if isinstance(item, dict) else None
+    return name if isinstance(name, str) else ""
+
+
 def _by_name(items: list[Any], kind: str, problems: list[str]) -> dict[str, Json]:
-    key = _IDENTITY[kind]
     named: dict[str, Json] = {}
     for item in items:
-        name = item.get(key) if isinstance(item, dict) else None
-        if not isinstance(name, str) or not name:
-            problems.append(f"{kind}: an item has no {key}")
+        name = _name_of(item, kind)
+        if not name:
+            problems.append(f"{kind}: an item has no {_IDENTITY[kind]}")
         elif name in named:
             problems.append(f"{kind}: {name[:80]!a} is there twice; the first one counts")
         elif hidden := hidden_characters(kind[:-1], item):

@@ -28,14 +28,15 @@ from mcp.server.models import InitializationOptions
 from mcp.server.stdio import stdio_server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
-from mcp.shared import _httpx_utils
 from mcp.shared._httpx_utils import create_mcp_http_client as create_mcp_http_client
 from mcp.shared.message import ServerMessageMetadata
 from pydantic import ValidationError
 
 from toolroll import __version__
 from toolroll.formats.foreign_text import paragraphs
-from toolroll.gateway.bounded_lines import CODEC
+from toolroll.gateway import http_answers
+from toolroll.gateway.bounded_lines import CODEC, METER, Meter
+from toolroll.gateway.http_answers import HTTPX
 from toolroll.gateway.standard_input import StandardInput
 
 # Each line of a server that is no message would be logged with a traceback: `Traffic` counts them instead.
@@ -45,9 +46,8 @@ MAJOR = int(version("mcp").split(".")[0])
 ProtocolError: type[Exception] = getattr(
     mcp.shared.exceptions, "MCPError", getattr(mcp.shared.exceptions, "McpError", Exception)
 )
-_HTTPX: Any = getattr(_httpx_utils, "httpx2", None) or getattr(_httpx_utils, "httpx", None)
-HTTP_ERRORS: tuple[type[Exception], ...] = (_HTTPX.HTTPError, _HTTPX.InvalidURL)  # of its client's requests
-CONNECT_ERRORS: tuple[type[Exception], ...] = (_HTTPX.ConnectError, _HTTPX.ConnectTimeout)
+HTTP_ERRORS: tuple[type[Exception], ...] = (HTTPX.HTTPError, HTTPX.InvalidURL)  # of its client's requests
+CONNECT_ERRORS: tuple[type[Exception], ...] = (HTTPX.ConnectError, HTTPX.ConnectTimeout)
 _HANDSHAKE = "2025-11-25"  # the last version of the protocol with a handshake
 _LONGEST_MESSAGE = 8_000  # characters of a server's error
 METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = -32601, -32602, -32603
@@ -237,9 +237,11 @@ def _http_client(
     methods: set[str],
     timeout: Any = None,
 ) -> Any:
-    client = http_client_with(auth, headers, timeout)
+    client = http_client_with(auth, {**http_answers.PLAIN, **headers}, timeout)
+    meter = METER.get(Meter())
 
     async def look(response: Any) -> None:
+        http_answers.limit(response, meter)
         is_failed = response.status_code == 401 or (
             response.status_code >= 400 and response.request.method in methods
         )
@@ -274,7 +276,7 @@ async def is_read_within(response: Any, limit: int) -> bool:
 
 def not_found(request: Any) -> Any:
     """The answer to a request that is not sent."""
-    return _HTTPX.Response(404, content=b"", request=request)
+    return HTTPX.Response(404, content=b"", request=request)
 
 
 def authorization_code(parameters: Mapping[str, str]) -> Any:
@@ -296,10 +298,18 @@ class Client:
         server: its own name and version.
     """
 
-    def __init__(self, streams: Streams, on_question: OnQuestion, on_notification: OnNotification) -> None:
+    def __init__(
+        self,
+        streams: Streams,
+        on_question: OnQuestion,
+        on_notification: OnNotification,
+        on_request: Callable[[], object] | None = None,
+    ) -> None:
+        """on_request: is called before each request that is sent."""
         self.capabilities: Json = {}
         self.instructions = ""
         self.server = ""
+        self._on_request = on_request
         self._on_question, self._on_notification = on_question, on_notification
         self._session = ClientSession(
             *streams,
@@ -337,6 +347,8 @@ class Client:
     ) -> Json:
         """Sends a request and waits for its result. If the caller is cancelled, the server is told."""
         request = _message(method, params)
+        if self._on_request is not None:
+            self._on_request()
         if MAJOR > 1:
             found: Json = await self._session.send_request(request, _AnyResult, progress_callback=on_progress)
             return found

@@ -39,8 +39,9 @@ class ServerOptions(_Section):
     Attributes:
         enabled: whether it is used.
         role, sensitive, instance, review, sign_in, sign_in_origins, command_prefix, cwd, timeout_s,
-            start_timeout_s, max_in_flight, include_tools: as `ServerSpec` has them; of the tools that the
-            server's entry includes.
+            start_timeout_s, max_in_flight, questions_per_call, questions_per_minute: as `ServerSpec` has
+            them.
+        include_tools: likewise; of the tools that the server's entry includes.
         exclude_tools: beside those that the server's entry excludes.
     """
 
@@ -56,6 +57,8 @@ class ServerOptions(_Section):
     timeout_s: float | None = Field(None, gt=0, le=86_400)
     start_timeout_s: float | None = Field(None, gt=0, le=3_600)
     max_in_flight: int | None = Field(None, ge=1, le=10_000)
+    questions_per_call: int | None = Field(None, ge=0, le=1_000)
+    questions_per_minute: int | None = Field(None, ge=0, le=10_000)
     include_tools: tuple[str, ...] | None = None
     exclude_tools: tuple[str, ...] = ()
 

@@ -7,7 +7,6 @@ import re
 import signal
 from contextlib import suppress
 from http import HTTPStatus
-from pathlib import Path
 
 from toolroll.formats.visible_text import one_line
 from toolroll.gateway import mcp_versions
@@ -23,14 +22,9 @@ _ADVICE = {
 }
 
 
-def last_line(path: Path, start: int = 0, longest: int = 200) -> str:
-    """The last line of a file from this byte on that is not blank; "" for none."""
-    try:
-        with open(path, "rb") as stream:
-            stream.seek(max(start, os.path.getsize(path) - 4_096))
-            lines = stream.read().decode("utf-8", "replace").split("\n")
-    except OSError:
-        return ""
+def last_line(text: bytes, longest: int = 200) -> str:
+    """The last line that is not blank and says something; "" for none."""
+    lines = text.decode("utf-8", "replace").split("\n")
     found = (line.strip() for line in reversed(lines))
     return next((line[:longest] for line in found if line and not _SAYS_NOTHING.match(line)), "")
 

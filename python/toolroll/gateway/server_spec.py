@@ -48,6 +48,8 @@ class ServerSpec:
         timeout_s: for a call.
         start_timeout_s: for the start with the first list.
         max_in_flight: calls that it gets at the same time; more wait.
+        questions_per_call: that it may ask the client during one call; 0 for none.
+        questions_per_minute: that it may ask one client in a minute.
         include_tools: its own names of the tools that are taken over; None for all.
         exclude_tools: those that are not, also if they are included.
         place: file and line of its entry, for messages.
@@ -73,6 +75,8 @@ class ServerSpec:
     timeout_s: float = 60.0
     start_timeout_s: float = 30.0
     max_in_flight: int = 32
+    questions_per_call: int = 10
+    questions_per_minute: int = 20
     include_tools: tuple[str, ...] | None = None
     exclude_tools: tuple[str, ...] = ()
     place: str = ""

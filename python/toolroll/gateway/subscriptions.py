@@ -21,6 +21,7 @@ from toolroll.gateway.upstream import Upstream
 _log = logging.getLogger("toolroll.gateway")
 
 MOST = 1_000  # subscriptions of one client
+_BETWEEN_S = 0.1  # a resource that changes more often is told of less often
 _TELL_S = 5.0  # after which a client that takes no notification is taken for gone
 _METHOD = "notifications/resources/updated"
 
@@ -38,6 +39,8 @@ class Subscriptions:
     def __init__(self, gateway: Gateway, offers: Offers) -> None:
         self._gateway, self._offers = gateway, offers
         self._subscribers: dict[Key, dict[str, Updated]] = {}  # → client → how it is told
+        self._telling: set[Key] = set()  # clients are being told of a change, or were a moment ago
+        self._again: set[Key] = set()  # changed meanwhile
         gateway.on_update = self._updated
 
     async def subscribe(self, caller: Caller, updated: Updated | None = None) -> Json:
@@ -114,6 +117,21 @@ class Subscriptions:
     async def _updated(self, upstream: Upstream, user: str, params: Json) -> None:
         uri = str(params.get("uri"))
         key = upstream.spec.name, user, uri
+        if key in self._telling:
+            self._again.add(key)
+            return
+        self._telling.add(key)
+        try:
+            await self._tell(key, uri)
+            await anyio.sleep(_BETWEEN_S)
+            while key in self._again:
+                self._again.remove(key)
+                await self._tell(key, uri)
+                await anyio.sleep(_BETWEEN_S)
+        finally:
+            self._telling.remove(key)
+
+    async def _tell(self, key: Key, uri: str) -> None:
         for client, updated in list(self._subscribers.get(key, {}).items()):
             try:
                 with anyio.fail_after(_TELL_S):

@@ -1,4 +1,4 @@
-"""Limits what one MCP server may send: floods of notifications, endless lines, broken lists."""
+"""Limits what one MCP server may send: floods of messages and bytes, endless lines, broken lists."""
 
 from __future__ import annotations
 
@@ -8,66 +8,107 @@ from typing import Any
 
 import anyio
 
-from toolroll.gateway.bounded_lines import TOO_LONG, is_too_long
+from toolroll.gateway.bounded_lines import TOO_LONG, Meter, is_too_long
+from toolroll.gateway.budget import Budget
+from toolroll.gateway.http_answers import HTTPX
 from toolroll.gateway.mcp_versions import tool_problem
 
-BURST = 1_000  # notifications that a server may send at once
+BURST = 1_000  # messages that nobody asked for, which a server may send at once
 PER_SECOND = 200  # that it may send all the time
+QUESTIONS_PER_S = 20  # of them, requests that are answered all the time
+PATIENCE, PATIENCE_PER_S = 10_000, 100  # more messages than that, before the connection is ended
+READ, READ_PER_S = 32_000_000, 8_000_000  # bytes of its output that are read at once, and all the time
 MOST_BAD = 1_000  # lines that are no messages, before the connection is ended
+# Seconds in which nothing is read: for a message above the limit that is dropped, for one that is not, and
+# from how many on they are worth a pause.
+_DROPPED_S, _PASSED_S, _PAUSE_S = 0.001, 0.005, 0.01
 _MOST_TOLD = 20  # broken tools that are named
 
 
 class Flood(Exception):
-    """A server sends so much that is no message that it gets no more attention."""
+    """A server sends so much that it gets no more attention."""
 
 
-class Traffic:
+class Traffic(Meter):
     """What a server has sent over one connection.
 
+    An answer to a request is free. All else counts: notifications, questions, answers that nobody waits for.
+
     Attributes:
-        dropped: notifications that were more than the limit.
+        dropped: notifications and requests that were more than the limit.
         bad: lines that are no messages.
         broken: tools that were taken out of lists: name → why.
         flood: why nothing more is read; None while it is.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
         self.dropped = self.bad = 0
         self.broken: dict[str, str] = {}
         self.flood: Flood | None = None
-        self._clock, self._at, self._left = clock, clock(), float(BURST)
+        self._unasked = Budget(BURST, PER_SECOND, clock)
+        self._patience = Budget(PATIENCE, PATIENCE_PER_S, clock)
+        self._bytes = Budget(READ, READ_PER_S, clock)
+        self._questions = Budget(BURST, QUESTIONS_PER_S, clock)
+        self._awaited = 0  # answers
+        self._behind_s = 0.0  # until as many bytes may be read as were read, when that was last known
+        self._pause_s = 0.0  # that nothing is to be read because of messages above the limit
+
+    def asked(self) -> None:
+        """Notes that the server is sent a request, which it may answer."""
+        self._awaited += 1
+
+    def read(self, size: int) -> float:
+        """Notes that so many bytes of its output were read; the seconds to wait before more are."""
+        self._behind_s = self._bytes.owe(size)
+        return self._behind_s
+
+    def pause_s(self) -> float:
+        """The seconds to wait before the next message is read."""
+        if not self._behind_s and self._pause_s < _PAUSE_S:
+            return 0.0
+        pause_s, self._pause_s = self.read(0) + self._pause_s, 0.0
+        return pause_s
 
     def admits(self, item: Any) -> bool:
         """Whether the session gets this item. Takes broken tools out of a list.
 
         Raises:
-            Flood: too many of the server's lines are no messages, or one is too long.
+            Flood: too many of the server's lines are no messages, or one is too long, or it sends too much
+                that nobody asked for.
         """
         if isinstance(item, Exception):
             if is_too_long(item):
                 raise Flood(TOO_LONG)
+            if isinstance(item, HTTPX.StreamError):  # version 1 hands it on
+                raise Flood(str(item))
             self.bad += 1
             if self.bad > MOST_BAD:
                 raise Flood(f"{self.bad:,} lines of its output are no messages")
             return False
         message = getattr(item.message, "root", item.message)  # version 1 wraps it
-        result = getattr(message, "result", None)
-        if isinstance(result, dict):
-            if isinstance(result.get("tools"), list):
+        is_answer = getattr(message, "method", None) is None
+        is_question = not is_answer and getattr(message, "id", None) is not None
+        if is_answer and self._awaited:
+            self._awaited -= 1
+        elif not self._unasked.take():
+            if not self._patience.take():
+                raise Flood(f"it sent more than {PATIENCE:,} messages too many that nobody asked for")
+            if not is_answer and not is_question:
+                return self._drop()
+            self._pause_s += _PASSED_S  # somebody waits for the answer to it, or for it
+        if is_question and not self._questions.take():  # its answers wait until the server reads them
+            return self._drop()
+        if is_answer:
+            result = getattr(message, "result", None)
+            if isinstance(result, dict) and isinstance(result.get("tools"), list):
                 result["tools"] = self._sound(result["tools"])
-        elif _is_notification(message) and not self._may_notify():
-            self.dropped += 1
-            return False
         return True
 
-    def _may_notify(self) -> bool:
-        now = self._clock()
-        self._left = min(BURST, self._left + (now - self._at) * PER_SECOND)
-        self._at = now
-        if self._left < 1:
-            return False
-        self._left -= 1
-        return True
+    def _drop(self) -> bool:
+        self.dropped += 1
+        self._pause_s += _DROPPED_S
+        return False
 
     def _sound(self, tools: list[Any]) -> list[Any]:
         sound = []
@@ -81,14 +122,11 @@ class Traffic:
         return sound
 
 
-def _is_notification(message: Any) -> bool:
-    return getattr(message, "method", None) is not None and getattr(message, "id", None) is None
-
-
 class LimitedStream:
     """The stream that a session reads: a transport's, without the items that `Traffic` does not admit.
 
-    The session's own task reads and checks. A task in between would cost a tenth of each call.
+    The session's own task reads and checks. A task in between would cost a tenth of each call. While it
+    waits, the transport reads nothing, and the server has to wait as well.
     """
 
     def __init__(self, source: Any, traffic: Traffic, on_end: Callable[[], None]) -> None:
@@ -98,9 +136,12 @@ class LimitedStream:
     async def receive(self) -> Any:
         """The next item. Raises EndOfStream after the last one, as streams of anyio do."""
         try:
-            while not self._traffic.admits(item := await self._source.receive()):
-                pass
-            return item
+            while True:
+                is_admitted = self._traffic.admits(item := await self._source.receive())
+                if pause_s := self._traffic.pause_s():
+                    await anyio.sleep(pause_s)
+                if is_admitted:
+                    return item
         except Flood as error:
             self._traffic.flood = error
             self._on_end()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from collections.abc import Awaitable, Callable
@@ -14,10 +15,12 @@ import anyio
 import anyio.abc
 
 from toolroll.errors import Overloaded, ToolrollError
+from toolroll.gateway.budget import Budget
 from toolroll.gateway.connection import Connection
 from toolroll.gateway.listing import Listing, read_listing, without_excluded
 from toolroll.gateway.mcp_versions import Client, Json, ProtocolError
 from toolroll.gateway.reasons import said
+from toolroll.gateway.server_log import ServerLog
 from toolroll.gateway.server_spec import ServerSpec
 from toolroll.gateway.sign_in import Account
 
@@ -32,6 +35,11 @@ _CHANGES: dict[str, Kind] = {
 MOST_USERS = 100  # with a process of their own
 _IDLE_S = 900.0  # after which a user's process is stopped
 _SETTLE_S = 0.2  # a server that changes many tools says so many times
+_REST = 20  # times as long as lists took to read, until they are read again
+_LONGEST_REST_S = 60.0
+# Bytes of changed items that are taken over at once, and all the time: the registry keeps old versions.
+CHANGED, CHANGED_PER_S = 5_000_000, 200
+_LEAST_CHANGE = 20_000  # bytes: clients read all lists again
 
 
 class Upstream:
@@ -41,6 +49,7 @@ class Upstream:
         spec: how it is reached.
         main: the connection whose lists count, and that serves the configured user.
         listing: what it offers; None before the first list.
+        log: of all its processes.
         subscribed: user → URIs of the resources that its connection subscribed to.
         refusal: why its tools are not taken over; "" if they are.
     """
@@ -54,7 +63,7 @@ class Upstream:
         on_update: Callable[[Upstream, str, Json], Awaitable[None]],
         account_of: Callable[[ServerSpec, str], Account | None],
     ) -> None:
-        """folder: of the configuration. log_file: gets the standard error of its processes.
+        """folder: of the configuration. log_file: gets the standard error of its processes, within limits.
 
         on_listing: is called with each list that differs from the one before. on_update: is called with the
         user whose connection it is, and what the server says of a resource that changed. account_of: the
@@ -62,14 +71,14 @@ class Upstream:
         """
         self.spec, self.refusal = spec, ""
         self.listing: Listing | None = None
-        self._folder, self.log_file = folder, log_file
+        self._folder, self.log = folder, ServerLog(log_file)
         self._on_listing, self._on_update = on_listing, on_update
         self._account_of = account_of
         self.subscribed: dict[str, set[str]] = {}
         self._tasks: anyio.abc.TaskGroup | None = None
         self._users: dict[str, tuple[Connection, anyio.CancelScope]] = {}
         self._last_use: dict[str, float] = {}
-        self._stale = anyio.Event()
+        self._stale, self._changes = anyio.Event(), Budget(CHANGED, CHANGED_PER_S)
         self.main = self._connection("", self._main_up)
 
     async def run(self) -> None:
@@ -166,7 +175,7 @@ class Upstream:
     def _connection(self, user: str, on_up: Callable[[Client], Awaitable[None]]) -> Connection:
         notified = partial(self._notified, user)
         account = self._account_of(self.spec, user)
-        return Connection(self.spec, self._folder, self.log_file, on_up, notified, account)
+        return Connection(self.spec, self._folder, self.log, on_up, notified, account)
 
     async def _run_for(self, connection: Connection, scope: anyio.CancelScope) -> None:
         with scope:
@@ -207,6 +216,7 @@ class Upstream:
             await self._stale.wait()
             await anyio.sleep(_SETTLE_S)
             self._stale = anyio.Event()
+            began = time.thread_time()
             client = next((each.client for each in self._connections() if each.client is not None), None)
             if client is not None:
                 try:
@@ -214,13 +224,20 @@ class Upstream:
                         await self._listed(client)
                 except Exception as error:  # the last lists stay
                     _log.warning("server %r: its lists cannot be read: %s", self.spec.name, said(error))
+            await anyio.sleep(min(_REST * (time.thread_time() - began), _LONGEST_REST_S))
 
     async def _listed(self, client: Client) -> None:
         listing = await read_listing(client)
         listing = without_excluded(listing, self.spec.include_tools, self.spec.exclude_tools)
         broken = [f"tool {name!r}: {why}" for name, why in self.main.traffic.broken.items()]
         listing = replace(listing, problems=(*listing.problems, *broken))
-        before, self.listing = self.listing, listing
+        before = self.listing
+        if before is not None and listing != before:
+            if self._changes.owe(0):
+                self.refusal = "its lists change too often; the last change is taken over later"
+                return
+            self._changes.owe(_size_of_change(before, listing))
+        self.listing = listing
         if listing != before or self.refusal:  # a registry that was away may be back
             for problem in listing.problems[:10]:
                 _log.warning("server %r: %s", self.spec.name, problem)
@@ -228,3 +245,12 @@ class Upstream:
                 await self._on_listing(self)
             except ToolrollError as error:
                 _log.warning("server %r: its tools are not taken over: %s", self.spec.name, error)
+
+
+def _size_of_change(before: Listing, after: Listing) -> int:
+    """Bytes of the items that are new or others."""
+    size = _LEAST_CHANGE
+    for kind in ("tools", "prompts", "resources", "templates"):
+        old, new = getattr(before, kind), getattr(after, kind)
+        size += sum(len(json.dumps(item)) for name, item in new.items() if old.get(name) != item)
+    return size

@@ -16,18 +16,18 @@ from toolroll.gateway import connection, mcp_versions
 from toolroll.gateway.connection import Connection
 from toolroll.gateway.places import log_file, private_folder
 from toolroll.gateway.reasons import last_line
+from toolroll.gateway.server_log import ServerLog
 from toolroll.gateway.server_spec import ServerSpec
 
 
-def test_the_last_line_of_npx_is_the_one_that_names_the_error(tmp_path):
-    log = tmp_path / "a.log"
-    log.write_text(
-        "npm error could not determine executable to run\n"
-        "npm error\n"
-        "npm notice New minor version of npm available!\n"
-        "npm error A complete log of this run can be found in: /home/ann/.npm/_logs/x.log\n\n"
+def test_the_last_line_of_npx_is_the_one_that_names_the_error():
+    said = (
+        b"npm error could not determine executable to run\n"
+        b"npm error\n"
+        b"npm notice New minor version of npm available!\n"
+        b"npm error A complete log of this run can be found in: /home/ann/.npm/_logs/x.log\n\n"
     )
-    assert last_line(log) == "npm error could not determine executable to run"
+    assert last_line(said) == "npm error could not determine executable to run"
 
 
 def test_the_log_of_any_server_is_in_the_folder_of_logs(tmp_path):
@@ -71,7 +71,9 @@ def run(tmp_path, endings):
         pass
 
     async def go():
-        one = Scripted(ServerSpec("a", command="x"), tmp_path, tmp_path / "a.log", nothing, nothing)
+        one = Scripted(
+            ServerSpec("a", command="x"), tmp_path, ServerLog(tmp_path / "a.log"), nothing, nothing
+        )
         one.script(endings)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(one.run)
@@ -113,7 +115,7 @@ def test_a_package_that_starts_processes_in_another_way_is_left_as_it_is():
 )
 def test_what_cannot_be_written_as_json_ends_no_connection(tmp_path, value, told):
     async def go():
-        one = Connection(ServerSpec("a", command="x"), tmp_path, tmp_path / "a.log", None, None)
+        one = Connection(ServerSpec("a", command="x"), tmp_path, ServerLog(tmp_path / "a.log"), None, None)
         await one.request("tools/call", {"name": "x", "arguments": {"s": [value]}})
 
     with pytest.raises(InvalidInput, match=told):

@@ -43,12 +43,12 @@ def doctor(config: Path | None, manifests: Path | None, json: bool) -> int:
 def logs(server: str, config: Path | None, manifests: Path | None, lines: int) -> None:
     """Show what a server has written to its standard error."""
     from toolroll.gateway.places import log_file
+    from toolroll.gateway.server_log import ServerLog
 
     configuration, state = configuration_of(config, manifests)
     if server not in configuration.servers and server not in configuration.disabled:
         raise NotFound(f"no server is named {server!r}; there are {', '.join(configuration.servers)}")
-    path = log_file(state, server)
-    text = path.read_text("utf-8", "replace") if path.is_file() else ""
+    text = ServerLog(log_file(state, server)).file.text()
     if not text:
         note(f"{server}: has written nothing")
     for line in text.splitlines()[-lines:]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 from urllib.parse import urlsplit
 
 import anyio
@@ -24,16 +24,17 @@ from toolroll.gateway.openapi.requests import request_of
 LARGEST_DOCUMENT = 32_000_000  # bytes
 LARGEST_ANSWER = 4_000_000  # bytes
 _MOST_TOLD = 50  # operations that were left out, in the log
+_LONGEST_TOLD = 500  # characters of one
 
 
 @asynccontextmanager
 async def open_openapi(
-    url: str, document: str, folder: Path, headers: Mapping[str, str], errors: TextIO
+    url: str, document: str, folder: Path, headers: Mapping[str, str], tell: Callable[[str], None]
 ) -> AsyncIterator[Streams]:
     """Streams to a server over the service at the URL.
 
-    document: a file of the folder, or a URL. headers: of all requests to the service. errors: gets the
-    operations that were left out.
+    document: a file of the folder, or a URL. headers: of all requests to the service. tell: gets
+    lines with the operations that were left out, in a thread.
 
     Raises:
         InvalidInput: the URL is none of a service.
@@ -47,7 +48,7 @@ async def open_openapi(
         anyio.create_task_group() as tasks,
     ):
         client.follow_redirects = False  # they could lead to other services
-        service = _Service(client, url.rstrip("/"), document, folder, headers, errors)
+        service = _Service(client, url.rstrip("/"), document, folder, headers, tell)
         answers = {"tools/list": service.list_tools, "tools/call": service.call_tool}
         tasks.start_soon(ServerSide("openapi", __version__, "", answers).run, theirs)
         yield ours
@@ -64,10 +65,10 @@ class _Service:
         document: str,
         folder: Path,
         headers: Mapping[str, str],
-        errors: TextIO,
+        tell: Callable[[str], None],
     ) -> None:
         self._client, self._url, self._document = client, url, document
-        self._folder, self._headers, self._errors = folder, headers, errors
+        self._folder, self._headers, self._tell = folder, headers, tell
         self._operations: Mapping[str, Operation] = {}
         self._problems: list[str] = []
 
@@ -82,7 +83,10 @@ class _Service:
         self._operations = operations
         if problems != self._problems:
             self._problems = problems
-            await anyio.to_thread.run_sync(self._tell)
+            lines = [problem[:_LONGEST_TOLD] for problem in problems[:_MOST_TOLD]]
+            if len(problems) > _MOST_TOLD:
+                lines.append(f"and {len(problems) - _MOST_TOLD:,} more")
+            await anyio.to_thread.run_sync(self._tell, "".join(f"{line}\n" for line in lines))
         return {"tools": [one.tool for one in operations.values()]}
 
     async def call_tool(self, incoming: Incoming) -> Json:
@@ -124,13 +128,6 @@ class _Service:
                 if response.status_code != 200:
                     raise InvalidDefinition(f"{self._document}: is answered with {response.status_code}")
                 return await _bounded(response, LARGEST_DOCUMENT)
-
-    def _tell(self) -> None:
-        for problem in self._problems[:_MOST_TOLD]:
-            print(problem, file=self._errors)
-        if len(self._problems) > _MOST_TOLD:
-            print(f"and {len(self._problems) - _MOST_TOLD:,} more", file=self._errors)
-        self._errors.flush()
 
 
 def _file(path: Path) -> bytes:

@@ -1,0 +1,118 @@
+"""Questions of servers to the client: so many, so long, and each begins with the name of its server.
+
+The person who is asked sees what the server wrote, and the model of the client reads it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Callable
+from time import monotonic
+from typing import Any
+
+from toolroll.formats.visible_text import is_visible, one_line
+from toolroll.gateway import mcp_versions
+from toolroll.gateway.mcp_versions import INVALID_PARAMS, Json
+from toolroll.gateway.server_spec import LONGEST_NAME
+
+LARGEST = 1_000_000  # characters of a question as JSON
+_LONGEST_MESSAGE = 2_000  # characters of what a person is asked
+_LONGEST_LABEL = 200  # characters of the name or description of a field
+_LABELS = ("title", "description")
+_UNSEEN = ("default", "pattern")  # what a person may change, or does not see
+TOO_MANY = -32_029  # of the codes that JSON-RPC leaves to servers
+_MINUTE_S = 60.0
+
+
+class Questions:
+    """What one server may ask over one connection."""
+
+    def __init__(
+        self, server: str, a_call: int, a_minute: int, clock: Callable[[], float] = monotonic
+    ) -> None:
+        """a_call, a_minute: how many questions a client gets during one call, and in a minute."""
+        self._sign = f"[{one_line(server, LONGEST_NAME)}] asks:"
+        self._a_call, self._a_minute, self._clock = a_call, a_minute, clock
+        self._asked: deque[tuple[float, str]] = deque()  # of the last minute: when, and which client
+
+    def check(self, method: str, params: Json, client: str, in_call: int) -> None:
+        """Counts a question. in_call: those that the call has asked before.
+
+        Raises:
+            ProtocolError: it is one too many, or too large.
+        """
+        now = self._clock()
+        while self._asked and now - self._asked[0][0] > _MINUTE_S:
+            self._asked.popleft()
+        if in_call >= self._a_call:
+            mcp_versions.fail(
+                TOO_MANY, f"{method}: asked {in_call} times during this call, which is the most"
+            )
+        if sum(one == client for _, one in self._asked) >= self._a_minute:
+            mcp_versions.fail(
+                TOO_MANY, f"{method}: asked {self._a_minute} times this minute, which is the most"
+            )
+        if (size := len(json.dumps(params))) > LARGEST:
+            mcp_versions.fail(INVALID_PARAMS, f"{method}: has {size:,} characters, may have {LARGEST:,}")
+        self._asked.append((now, client))
+
+    def named(self, method: str, params: Json) -> Json:
+        """The question as the client gets it: its texts begin with the name of the server.
+
+        Whatever the server writes stands behind that name: a message for a person is one line.
+
+        Raises:
+            ProtocolError: a field of a form, or one of its options, has a name that a person cannot read.
+        """
+        if method == "elicitation/create":
+            message = one_line(str(params.get("message", "")), _LONGEST_MESSAGE)
+            schema = params.get("requestedSchema")
+            labelled = {} if schema is None else {"requestedSchema": _labelled(schema)}
+            return {**params, **labelled, "message": f"{self._sign} {message}"}
+        if method == "sampling/createMessage":
+            begun = f"{self._sign} {params.get('systemPrompt') or ''}".rstrip()
+            return {**params, "systemPrompt": begun, "messages": self._signed(params.get("messages"))}
+        return params
+
+    def _signed(self, messages: Any) -> Any:
+        """The messages, the first text of them with the name."""
+        if not isinstance(messages, list) or not messages or not isinstance(messages[0], dict):
+            return messages
+        content = messages[0].get("content")
+        parts = content if isinstance(content, list) else [content]
+        for number, part in enumerate(parts):
+            if isinstance(part, dict) and part.get("type") == "text":
+                signed = {**part, "text": f"{self._sign} {part.get('text', '')}"}
+                parts = [*parts[:number], signed, *parts[number + 1 :]]
+                break
+        first = {**messages[0], "content": parts if isinstance(content, list) else parts[0]}
+        return [first, *messages[1:]]
+
+
+def _labelled(schema: Any) -> Any:
+    """The schema of a form whose labels are one line each."""
+    if isinstance(schema, list):
+        return [_labelled(each) for each in schema]
+    if isinstance(schema, str):
+        return _checked(schema)  # an option: the answer has it as it is
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        _checked(name): one_line(value, _LONGEST_LABEL)
+        if name in _LABELS and isinstance(value, str)
+        else value
+        if name in _UNSEEN and not isinstance(value, dict)
+        else _labelled(value)
+        for name, value in schema.items()
+    }
+
+
+def _checked(text: str) -> str:
+    if len(text) > _LONGEST_LABEL or not is_visible(text):
+        mcp_versions.fail(
+            INVALID_PARAMS,
+            f"elicitation/create: {text[:50]!a} names a field or an option, must be one line of "
+            f"{_LONGEST_LABEL} visible characters at most",
+        )
+    return text

@@ -1,0 +1,266 @@
+"""What one server may take: budgets, bounded files, readable lists and questions."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+pytest.importorskip("mcp")
+
+import anyio
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolroll.gateway import http_answers, mcp_versions, server_log, subscriptions, upstream
+from toolroll.gateway.bounded_file import BoundedFile
+from toolroll.gateway.bounded_lines import Meter
+from toolroll.gateway.budget import Budget
+from toolroll.gateway.connection import _complete, _paced
+from toolroll.gateway.http_answers import HTTPX, limit
+from toolroll.gateway.listing import Listing
+from toolroll.gateway.questions import TOO_MANY, Questions
+from toolroll.gateway.server_log import ServerLog
+from toolroll.gateway.server_spec import ServerSpec
+from toolroll.gateway.subscriptions import Subscriptions
+from toolroll.gateway.upstream import Upstream
+from toolroll.gateway.whole_lists import MARK, WholeLists
+
+
+def test_a_budget_is_spent_at_once_and_comes_back_little_by_little():
+    now = [0.0]
+    budget = Budget(10, 2, lambda: now[0])
+    assert budget.take(10) and not budget.take()
+    now[0] = 1.0
+    assert budget.take(2) and not budget.take()
+    assert budget.owe(4) == 2.0  # seconds
+    now[0] = 100.0
+    assert budget.owe(0) == 0.0 and budget.take(10) and not budget.take()
+
+
+@given(st.lists(st.binary(max_size=60), max_size=60))
+def test_a_bounded_file_keeps_the_end_and_never_takes_more_than_twice_its_limit(tmp_path_factory, parts):
+    file = BoundedFile(tmp_path_factory.mktemp("log") / "a.log", 50)
+    for part in parts:
+        file.append(part)
+        sizes = [path.stat().st_size for path in (file.path, file.older) if path.exists()]
+        assert all(size <= 50 for size in sizes)
+    written = b"".join(part[-50:] for part in parts).decode("utf-8", "replace")
+    assert written.endswith(file.text()[-10:].lstrip("\ufffd"))
+
+
+def test_a_file_that_cannot_be_renamed_begins_again(tmp_path):
+    file = BoundedFile(tmp_path / "a.log", 50)
+    file.older.mkdir()  # as where somebody has it open on Windows
+    (file.older / "x").touch()
+    for number in range(10):
+        file.append(b"%d" % number * 20)
+    assert file.path.stat().st_size <= 50 and file.text().endswith("9" * 20)
+
+
+def test_the_end_of_a_flood_is_in_the_log_also_while_its_process_goes_on(tmp_path, monkeypatch):
+    monkeypatch.setattr(server_log, "_QUIET_S", 0.05)
+    log = ServerLog(tmp_path / "a.log")
+
+    async def go():
+        words = log.new()
+        async with words.pipe() as file:
+            log._kept.take(2_000_000)  # all of it
+            file.write("x" * 60_000 + "\nit hangs\n")
+            file.flush()
+            with anyio.fail_after(5):
+                while "it hangs" not in log.file.text():
+                    await anyio.sleep(0.01)
+            assert f"[toolroll: {60_010 - 4_096:,} bytes left out]" in log.file.text()
+
+    anyio.run(go)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda values: st.lists(values, max_size=3) | st.dictionaries(st.text(), values, max_size=3),
+    max_leaves=10,
+)
+
+
+@given(st.lists(JSON, max_size=5), st.data())
+def test_a_value_that_parsers_refuse_changes_nothing_but_itself(items, data):
+    place = data.draw(st.integers(0, len(items)))
+    bad = data.draw(
+        st.sampled_from(["[" * 500 + "]" * 500, r'"\udc00"', "9" * 5_000, "undefined", '"\x01"', r'"\q"'])
+    )
+    texts = [json.dumps(item) for item in items]
+    line = f'{{"result": {{"tools": [{", ".join([*texts[:place], bad, *texts[place:]])}]}}}}'
+    found = json.loads(WholeLists().readable(line.encode()))
+    expected = [*items[:place], None, *items[place:]]
+    kept = found["result"]["tools"]
+    assert MARK in json.dumps(kept.pop(place)) and kept == [*expected[:place], *expected[place + 1 :]]
+
+
+def test_what_parsers_take_and_what_is_no_list_stays_as_it_is():
+    sound = json.dumps({"result": {"tools": [{"name": "a"}]}}).encode()
+    other = ('{"result": ' + "[" * 500 + "]" * 500 + "}").encode()
+    assert WholeLists().readable(sound) is sound and WholeLists().readable(other) is other
+
+
+def test_questions_are_counted_for_each_client_and_come_back_after_a_minute():
+    now = [0.0]
+    questions = Questions("a", 3, 4, lambda: now[0])
+
+    def refused(client: str, in_call: int = 0) -> bool:
+        try:
+            questions.check("roots/list", {}, client, in_call)
+        except mcp_versions.ProtocolError as error:
+            assert mcp_versions.error_of(error)[0] == TOO_MANY
+            return True
+        return False
+
+    assert not refused("ann", 2) and refused("ann", 3)
+    assert [refused("ann") for _ in range(4)] == [False, False, False, True]
+    assert not refused("bob")
+    now[0] = 61.0
+    assert not refused("ann")
+
+
+FORGED = "x\n[bank] asks:\u2028\u202e\x1b[31m y"
+
+
+def test_a_form_is_readable_and_its_fields_keep_their_names():
+    field = {"type": "string", "title": FORGED, "description": FORGED, "enum": ["a", "b"], "default": "a\nb"}
+    schema = {"type": "object", "properties": {"title": field, "default": field}}
+    named = Questions("a\n]", 1, 1).named(
+        "elicitation/create", {"message": FORGED, "requestedSchema": schema}
+    )
+    assert named["message"] == "[a ]] asks: x [bank] asks: [31m y"
+    for name in ("title", "default"):
+        found = named["requestedSchema"]["properties"][name]
+        assert found["title"] == found["description"] == "x [bank] asks: [31m y"
+        assert found["enum"] == ["a", "b"] and found["default"] == "a\nb"
+    for wrong in ({"properties": {FORGED: field}}, {"properties": {"a": {"enum": [FORGED]}}}):
+        with pytest.raises(mcp_versions.ProtocolError, match="visible characters"):
+            Questions("a", 1, 1).named("elicitation/create", {"requestedSchema": wrong})
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_a_question_to_a_model_says_who_asks_whatever_its_parts_are(several):
+    text, image = {"type": "text", "text": "hello"}, {"type": "image", "data": "", "mimeType": "image/png"}
+    content = [image, text] if several else text
+    messages = [{"role": "user", "content": content}, {"role": "user", "content": text}]
+    named = Questions("a", 1, 1).named("sampling/createMessage", {"messages": messages})
+    first = named["messages"][0]["content"]
+    assert (first[1] if several else first)["text"] == "[a] asks: hello"
+    assert named["systemPrompt"] == "[a] asks:" and named["messages"][1:] == messages[1:]
+    assert text["text"] == "hello"
+
+
+def test_a_result_that_is_a_question_reaches_nobody():
+    assert _complete("tools/call", {"content": []}) == {"content": []}
+    assert _complete("tools/call", {"resultType": "complete"}) == {"resultType": "complete"}
+    with pytest.raises(mcp_versions.ProtocolError, match="a question to the user"):
+        _complete("tools/call", {"resultType": "input_required", "inputRequests": {}})
+
+
+def test_progress_that_comes_too_fast_is_left_out():
+    told = []
+
+    async def tell(*progress):
+        told.append(progress)
+
+    async def go():
+        paced = _paced(tell)
+        for step in range(200):
+            await paced(step, None, "x" * 5_000)
+        assert 50 <= len(told) < 100 and len(told[0][2]) == 1_000
+
+    anyio.run(go)
+
+
+def test_changes_of_a_resource_that_come_too_fast_are_told_as_one(monkeypatch):
+    monkeypatch.setattr(subscriptions, "_BETWEEN_S", 0.05)
+    told = []
+
+    async def updated(uri):
+        told.append(uri)
+
+    async def go():
+        some = Subscriptions(SimpleNamespace(on_update=None), SimpleNamespace())
+        some._subscribers["a", "", "r:/x"] = {"ann": updated}
+        server = SimpleNamespace(spec=SimpleNamespace(name="a"))
+        async with anyio.create_task_group() as tasks:
+            for _ in range(100):
+                tasks.start_soon(some._updated, server, "", {"uri": "r:/x"})
+        assert told == ["r:/x"] * 2 and not some._telling and not some._again
+
+    anyio.run(go)
+
+
+def test_lists_that_change_too_often_are_taken_over_later(tmp_path, monkeypatch):
+    taken, size = [], 2_000_000
+
+    async def on_listing(one):
+        taken.append(one.listing.tools["a"]["description"][:2])
+        one.refusal = ""
+
+    async def no_update(*_):
+        pass
+
+    async def go():
+        one = Upstream(
+            ServerSpec("a", command="x"), tmp_path, tmp_path / "a.log", on_listing, no_update, lambda *_: None
+        )
+        now = [0.0]
+        one._changes = Budget(5_000_000, 200, lambda: now[0])
+
+        async def listed(_):
+            return Listing({"a": {"name": "a", "description": f"{len(taken):02}" + "x" * size}})
+
+        monkeypatch.setattr(upstream, "read_listing", listed)
+        for _ in range(10):
+            await one._listed(None)
+        assert taken == ["00", "01", "02", "03"] and "too often" in one.refusal
+        now[0] = 10_000.0
+        await one._listed(None)
+        assert taken[-1] == "04" and one.refusal == ""
+
+    anyio.run(go)
+
+
+def _response(parts, **headers):
+    async def stream():
+        for part in parts:
+            yield part
+
+    class Stream(HTTPX.AsyncByteStream):
+        def __aiter__(self):
+            return stream()
+
+    headers = {name.replace("_", "-"): value for name, value in headers.items()}
+    return HTTPX.Response(200, headers=headers, stream=Stream())
+
+
+def test_an_answer_without_end_and_a_compressed_one_are_refused(monkeypatch):
+    monkeypatch.setattr(http_answers, "LONGEST", 1_000)
+
+    meter = Meter()
+
+    async def read(kind, parts):
+        response = _response(parts, content_type=kind)
+        limit(response, meter)
+        return await response.aread()
+
+    deep = b'{"tools": [' + b"[" * 300 + b"]" * 300 + b"]}"
+    marked = json.dumps({"tools": [1]}).encode()
+    for kind, before in (("application/json", b""), ("text/event-stream", b"data:")):
+        with pytest.raises(HTTPX.StreamError, match="more than 1,000 bytes"):
+            anyio.run(read, kind, [b"x" * 600] * 2)
+        assert MARK.encode() in anyio.run(read, kind, [before + deep[:50], deep[50:] + b"\n\n"])
+        assert anyio.run(read, kind, [before + marked, b"\n\n"]) == before + marked + b"\n\n"
+    assert anyio.run(read, "text/event-stream", [b"data: 1\r", b"\ndata: 2\n" * 50])
+    with pytest.raises(HTTPX.StreamError, match="compressed"):
+        limit(_response([], content_encoding="gzip"), meter)
+    assert meter.held == 0
+    monkeypatch.setattr(http_answers, "MOST_HELD", 100)
+    with pytest.raises(HTTPX.StreamError, match="not ended"):
+        anyio.run(read, "application/json", [b"x" * 101])
+    assert meter.held == 0

@@ -19,6 +19,7 @@ from toolroll.learning.exposure import Exposure, ShownTool
 from toolroll.learning.memory import Memory
 from toolroll.learning.outcomes import NOT_SHOWN, Entry, Report
 from toolroll.learning.record_result import RecordResult
+from toolroll.learning.reporters import stored_reporter
 from toolroll.saved_source import SavedSource, save_catalog
 from toolroll.selection.effective_policy import EffectivePolicy, PolicySource
 from toolroll.selection.engine import Engine
@@ -238,7 +239,8 @@ class MemoryHome:
         context = selection.turn.context
         if org is not None and context.org != org:
             raise NotFound(f"event {selection.event_id}: is another organisation's")
-        exposure = self._engine.exposure(selection, context.user if reporter is None else reporter)
+        reporter = stored_reporter(context.user) if reporter is None else reporter
+        exposure = self._engine.exposure(selection, reporter)
         others = not_shown(selection, [entry.name for entry in entries if entry.kind in NOT_SHOWN])
         return self._memory.record(exposure, Report(selection.event_id, entries, others, final))
 

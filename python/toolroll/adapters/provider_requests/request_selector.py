@@ -20,6 +20,7 @@ from toolroll.adapters.provider_requests.tool_texts import KnownToolTexts
 from toolroll.adapters.tool_selector import ToolSelector
 from toolroll.context import Context
 from toolroll.errors import InvalidInput, Unavailable
+from toolroll.learning.reporters import Reporter
 from toolroll.roll import Toolroll
 
 _log = logging.getLogger("toolroll")
@@ -196,10 +197,12 @@ class RequestSelector:
         context: Context | None = None,
         *,
         may_report: bool = True,
+        reporter: Reporter | None = None,
     ) -> Changed:
         """`select` for an event loop: an embedder or a store that waits does so in a thread.
 
-        may_report: whether outcomes that this caller sends count.
+        may_report: whether outcomes that this caller sends count. reporter: who reports them; None for the
+        context's user.
         """
         asked = self._asked(body, form, headers, context)
         if asked is None:
@@ -207,7 +210,7 @@ class RequestSelector:
         try:
             if not asked.request.asks:
                 return self._allowed(asked)
-            turn = await self.selector.aturn(**asked.arguments())
+            turn = await self.selector.aturn(**asked.arguments(), reporter=reporter)
             changed = self._changed(asked, turn)
         except Exception:
             return self._after_failure(asked)

@@ -98,7 +98,14 @@ class Proxy:
         headers = RequestHeaders.of(scope["headers"])
         org = headers.context.get("org", "")
         context = headers.of_org(caller.org_of(org if isinstance(org, str) else ""))
-        return await self._selector.aselect(body, form, headers, context, may_report="report" in caller.roles)
+        return await self._selector.aselect(
+            body,
+            form,
+            headers,
+            context,
+            may_report="report" in caller.roles,
+            reporter=caller.reporter_of(None),
+        )
 
     async def _forward(
         self, exchange: _Exchange, request: httpx.Request, said: list[tuple[bytes, bytes]]

@@ -21,6 +21,7 @@ from tests.integration.conftest import (  # noqa: F401  # fixtures
 )
 from tests.unit.learning.test_poisoning import MESSAGES, SETTINGS, everyday
 from toolroll import Context, Registry, Tool, Toolroll
+from toolroll.adapters import ToolSelector
 from toolroll.learning.reporters import UnnamedCaller
 
 GOOD, QUERY = "memory_remember", "store a fact"
@@ -161,6 +162,23 @@ def test_thirty_liars_lift_a_useless_tool_into_few_first_fives():
             is_shown = useless in picked
             roll.record(picked, [useless] if is_shown else (), wanted=() if is_shown else [useless])
     assert share(useless) <= before + 0.03
+
+
+def test_an_agent_without_a_user_takes_no_good_tool_from_others(roll):
+    """A malicious result has the model call it with what fails. Before: hidden after seven failures."""
+    selector = ToolSelector(roll, k=5)
+    tools = [
+        {"type": "function", "function": {"name": name, "description": text}}
+        for name, text in tool_texts().items()
+    ]
+    for number in range(BOUGHT):
+        conversation = f"c-{number}" if number % 2 else None
+        messages = [{"role": "user", "content": f"{QUERY} {number}"}]
+        turn = selector.turn(tools, messages, conversation=conversation)
+        with pytest.raises(OSError), turn.call(GOOD):
+            raise OSError("not found")
+    assert roll.counters().outcomes["failed"] == BOUGHT
+    assert share_first(roll) >= 0.9
 
 
 # Over the gateway.

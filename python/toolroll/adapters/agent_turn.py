@@ -13,7 +13,7 @@ from toolroll.adapters.listed_tools import ListedTools
 from toolroll.context import Context
 from toolroll.errors import Denied, InvalidInput, Unavailable
 from toolroll.learning.outcomes import LONGEST_MS, CallReport
-from toolroll.learning.reporters import Reporter
+from toolroll.learning.reporters import Reporter, UnnamedCaller
 from toolroll.roll import Toolroll
 from toolroll.selection.selection import Selection
 from toolroll.sessions.session import Session
@@ -42,9 +42,13 @@ class AgentTurn:
         options: TurnOptions,
         reporter: Reporter | None = None,
     ) -> None:
-        """Made by `ToolSelector`. reporter: who reports its outcomes; None for the context's user."""
+        """Made by `ToolSelector`.
+
+        reporter: who reports its outcomes; None for the context's user. An agent without a user reports as an
+            unnamed caller: what its model calls is no word of the application's.
+        """
         self.roll, self.listed, self.context, self._options = roll, listed, context, options
-        self.reporter = reporter
+        self.reporter = UnnamedCaller("agent") if reporter is None and not context.user else reporter
         self.selection: Selection | None = None
         self.session: Session | None = None
         self.key: Hashable = None

@@ -145,7 +145,7 @@ class ToolSelector:
             turn.selection = turn.roll.select(step.heard.message, turn.context, **options)
         else:
             session = turn.session = turn.roll.session(
-                conversation, turn.context, learns=self._learns, reporter=reporter
+                conversation, turn.context, learns=self._learns, reporter=turn.reporter
             )
             options = self._options(step, messages, knows_calls=session.turn > 0)
             turn.selection = session.select(step.heard.message, **options)
@@ -176,7 +176,7 @@ class ToolSelector:
             turn.selection = await turn.roll.aselect(step.heard.message, turn.context, **options)
         else:
             session = await turn.roll.asession(
-                conversation, turn.context, learns=self._learns, reporter=reporter
+                conversation, turn.context, learns=self._learns, reporter=turn.reporter
             )
             options = self._options(step, messages, knows_calls=session.turn > 0)
             turn.session, turn.selection = session, await session.aselect(step.heard.message, **options)
@@ -217,7 +217,9 @@ class ToolSelector:
         """
         turn = self._resumed(tools, conversation, context)
         turn.over(self.roll.with_tools(turn.listed.items))
-        turn.session = turn.roll.session(conversation, turn.context, learns=self._learns)
+        turn.session = turn.roll.session(
+            conversation, turn.context, learns=self._learns, reporter=turn.reporter
+        )
         return turn
 
     async def aresume(
@@ -226,7 +228,9 @@ class ToolSelector:
         """`resume` for an event loop."""
         turn = self._resumed(tools, conversation, context)
         turn.over(await self._aroll(turn.listed))
-        turn.session = await turn.roll.asession(conversation, turn.context, learns=self._learns)
+        turn.session = await turn.roll.asession(
+            conversation, turn.context, learns=self._learns, reporter=turn.reporter
+        )
         return turn
 
     # Underneath.

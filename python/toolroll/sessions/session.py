@@ -575,7 +575,11 @@ class Session:
         for turn, entries in zip(turns, shown, strict=True):
             others = left if turn is turns[0] else {}
             if turn.is_search:
-                others = {name: one for name, one in others.items() if one.kind == "succeeded"}
+                others = {
+                    name: one
+                    for name, one in others.items()
+                    if one.kind == "succeeded" or name in turn.wanted
+                }
             wanted = tuple(dict.fromkeys((*turn.wanted, *others)))[:MOST_WANTED]
             entries += [replace(one, kind=WANTED[one.kind]) for name, one in others.items() if name in wanted]
             if not entries:

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from toolroll import Tool
-from toolroll.errors import InvalidInput
 from toolroll.formats.repair.validation import Validator
 from toolroll.gateway.mcp_versions import Json
 
@@ -26,7 +25,10 @@ def are_wrong(tool: Tool, arguments: Mapping[str, Any], result: Json) -> bool:
         text = part.get("text") if isinstance(part, dict) else None
         if isinstance(text, str) and _REFUSED.search(text[:_READ]):
             return True
+    schema = tool.parameters or {}
     try:
-        return not Validator(tool.parameters).accepts(arguments, tool.parameters)
-    except (InvalidInput, RecursionError):  # too large to be checked
+        return not Validator(schema).accepts(arguments, schema)
+    except (
+        Exception
+    ):  # too large to be checked, or a server's schema is none: then nobody knows whose fault it was
         return True

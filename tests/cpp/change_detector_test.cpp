@@ -120,7 +120,7 @@ TEST_CASE("a good tool is hidden after so many failures in a row") {
     rates.prior_mean = prior;
     rates.prior_strength = rates.page_spread = rates.leaf_spread = 1e6;  // nothing is learnt
     rates.least_reporters = 0;
-    const Learned known = with(Learned(0, rates), repeated(true, 5, kStart));
+    const Learned known = with(Learned(0, rates), repeated(true, 12, kStart));
     return with(known, repeated(false, failures, kStart + 60));
   };
   CHECK_FALSE(is_open(after(0.95, 2)));

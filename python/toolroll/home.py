@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -27,6 +26,7 @@ from toolroll.selection.exposure import not_shown
 from toolroll.selection.pipeline import Pipeline
 from toolroll.selection.pipeline_builder import PipelineBuilder, Progress
 from toolroll.selection.readiness import readiness
+from toolroll.selection.recent_selections import MOST_SELECTIONS, RecentSelections
 from toolroll.selection.selection import Selection
 from toolroll.selection.snapshot import Snapshot
 from toolroll.selection.telemetry import Counters
@@ -37,7 +37,6 @@ from toolroll.tools import Definitions, Tool
 _log = logging.getLogger("toolroll")
 T = TypeVar("T")
 
-RECENT_SELECTIONS = 128  # that an event id still finds
 MOST_CONVERSATIONS = 100_000  # in memory
 
 
@@ -59,8 +58,8 @@ class Home(Protocol):
     def tool_lists(self) -> ToolLists:
         """The catalogs of lists that came with requests."""
 
-    def recent(self, event_id: str) -> Selection | None:
-        """The selection of this event, where this process still has it; None where others may know it.
+    def recent(self, event_id: str) -> Selection | Exposure | None:
+        """The selection of this event, or what it showed; None where others may know it.
 
         Raises:
             NotFound: nobody knows it.
@@ -174,7 +173,9 @@ class MemoryHome:
         self._building = threading.RLock()  # held while a catalog is built: the later one wins
         self._is_closed = False
         self._experiments = {} if experiment is None else {"": experiment}
-        self._recent: deque[Selection] = deque(maxlen=RECENT_SELECTIONS)
+        self._recent = RecentSelections(
+            lambda selection: self._engine.exposure(selection, stored_reporter(selection.turn.context.user))
+        )
         pipeline = self._first(definitions, progress)
         self._memory = Memory(pipeline.catalog.dim)
         self._conversations = ConversationsInMemory(MOST_CONVERSATIONS)
@@ -203,19 +204,19 @@ class MemoryHome:
         """The catalogs of lists that came with requests."""
         return self._tool_lists
 
-    def recent(self, event_id: str) -> Selection:
-        """The selection of this event.
+    def recent(self, event_id: str) -> Selection | Exposure:
+        """The selection of this event, or what it showed.
 
         Raises:
             NotFound: it is not among the last ones.
         """
-        for selection in reversed(self._recent):
-            if selection.event_id == event_id:
-                return selection
-        raise NotFound(
-            f"event {quoted(event_id)}: is not among the last {RECENT_SELECTIONS} selections; "
-            "keep the selection itself"
-        )
+        found = self._recent.find(event_id)
+        if found is None:
+            raise NotFound(
+                f"event {quoted(event_id)}: is not among the last {MOST_SELECTIONS} selections; "
+                "keep the selection itself"
+            )
+        return found
 
     def record(
         self,
@@ -233,16 +234,18 @@ class MemoryHome:
             InvalidInput: a tool was not shown.
             NotFound: the event is not among the last selections, or is another organisation's.
         """
+        picked = self.recent(picked) if isinstance(picked, str) else picked
+        owner = picked.org if isinstance(picked, Exposure) else picked.turn.context.org
+        if org is not None and owner != org:
+            raise NotFound(f"event {picked.event_id}: is another organisation's")
         if isinstance(picked, Exposure):
-            return self._memory.record(picked, Report(picked.event_id, entries, found or (), final))
-        selection = self.recent(picked) if isinstance(picked, str) else picked
-        context = selection.turn.context
-        if org is not None and context.org != org:
-            raise NotFound(f"event {selection.event_id}: is another organisation's")
+            exposure = picked if reporter is None else replace(picked, reporter=reporter)
+            return self._memory.record(exposure, Report(picked.event_id, entries, found or (), final))
+        context = picked.turn.context
         reporter = stored_reporter(context.user) if reporter is None else reporter
-        exposure = self._engine.exposure(selection, reporter)
-        others = not_shown(selection, [entry.name for entry in entries if entry.kind in NOT_SHOWN])
-        return self._memory.record(exposure, Report(selection.event_id, entries, others, final))
+        exposure = self._engine.exposure(picked, reporter)
+        others = not_shown(picked, [entry.name for entry in entries if entry.kind in NOT_SHOWN])
+        return self._memory.record(exposure, Report(picked.event_id, entries, others, final))
 
     def receipt(self, picked: Selection) -> str:
         """The event id: in memory, nobody outside this process can report."""

@@ -902,14 +902,15 @@ class Toolroll:
         if org is not None and not isinstance(org, str):
             raise InvalidInput(f"org: is {quoted(org)}, must be the name of an organisation, or None")
         self._engine.check_open()
+        found: Selection | Exposure | str = picked
         if isinstance(picked, str):
-            picked = self._home.recent(picked) or picked
-        if not isinstance(picked, str):
-            selection = picked = self._own(picked)
+            found = self._home.recent(picked) or picked
+        if not isinstance(found, (str, Exposure)):
+            selection = found = self._own(found)
             entries = tuple(_of_selection(selection, entry) for entry in entries)
         stored = _stored_reporter(reporter)
         try:
-            result = self._home.record(picked, entries, final=final, reporter=stored, org=org)
+            result = self._home.record(found, entries, final=final, reporter=stored, org=org)
         except Denied:
             self._engine.telemetry.denied("receipt")
             raise

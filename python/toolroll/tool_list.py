@@ -29,10 +29,12 @@ class ToolList:
     Attributes:
         items: the sender's own objects.
         places: of each item.
+        memory_bytes: of the list and its catalog, by estimate.
     """
 
     items: Sequence[Any]
     places: Sequence[Place]
+    memory_bytes: int = 0
 
     def of(self, rows: Collection[int]) -> tuple[Any, ...]:
         """The items with these rows and the hosted ones, in the list's own order; groups without the rest."""

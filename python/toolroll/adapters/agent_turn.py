@@ -68,6 +68,12 @@ class AgentTurn:
                 listed.names = frozenset(roll.catalog.names)
 
     @property
+    def memory_bytes(self) -> int:
+        """Of its list and the catalog of it, by estimate. For `ToolSelector`."""
+        tool_list = None if self.selection is None else self.selection.turn.tool_list
+        return 0 if tool_list is None else tool_list.memory_bytes
+
+    @property
     def tools(self) -> tuple[Any, ...]:
         """The framework's own objects to send to the model.
 

@@ -38,9 +38,10 @@ class ListedTools:
         first: the list that has said the same before; itself where none has.
         items: what the catalog reads, one each.
         names: of the tools that are selected from; empty until a catalog was made.
+        memory_bytes: of the list and its catalog, by estimate; 0 until a catalog was made.
     """
 
-    __slots__ = ("_divided", "content", "first", "items", "names", "objects", "said")
+    __slots__ = ("_divided", "content", "first", "items", "memory_bytes", "names", "objects", "said")
 
     def __init__(
         self,
@@ -52,6 +53,7 @@ class ListedTools:
         """first: another list that says the same."""
         self.objects, self.content = objects, content
         self.first: ListedTools = self if first is None else first
+        self.memory_bytes = 0
         self.said: list[Said] = said if first is None else first.said
         self.items: list[Mapping[str, Any]] = list(map(_item_of, said)) if first is None else first.items
         self.names: frozenset[str] = frozenset() if first is None else first.names

@@ -33,7 +33,7 @@ from toolroll.learning.reporters import Reporter
 from toolroll.roll import LONGEST_SESSION, Toolroll
 
 MOST_TURNS = 4_096  # that are kept, so that hooks of their tool calls find them
-MOST_LISTED = 32_768  # tools in different lists: a turn is kept no longer than its list
+MOST_BYTES = 256 << 20  # of memory for different lists, by estimate: a turn is kept no longer than its list
 MOST_ALIKE = 4  # lists of the same names that say something else
 MOST_LISTS = 128  # in the framework's own objects; older turns have the first objects that said the same
 _SPEAKERS = ("user", "assistant")
@@ -97,7 +97,7 @@ class ToolSelector:
         self._turns: OrderedDict[Hashable, AgentTurn] = OrderedDict()
         self._lists: OrderedDict[Hashable, ListedTools] = OrderedDict()  # by their first and last object
         self._firsts: OrderedDict[Hashable, tuple[ListedTools, ...]] = OrderedDict()  # of a content, by names
-        self._n_listed = 0  # tools in `_firsts`
+        self._list_bytes = 0  # of the lists in `_firsts`
         self._newest: deque[AgentTurn] = deque()  # those with objects of their own
 
     def turn(
@@ -304,10 +304,13 @@ class ToolSelector:
         return () if known is None else tuple([name for name in known.names if name in turn.listed.names])
 
     def _kept(self, turn: AgentTurn) -> AgentTurn:
-        """Keeps a turn, for its tool calls and further steps."""
+        """Keeps a turn, for its tool calls and further steps, unless its list is too large for that."""
+        if turn.memory_bytes * 2 > MOST_BYTES:
+            return turn
         with self._lock:
             before = self._turns.pop(turn.key, None)
             self._turns[turn.key] = turn
+            self._keep_list(turn.listed, turn.memory_bytes)
             while len(self._turns) > MOST_TURNS:
                 self._turns.popitem(last=False)
             self._hold(turn)
@@ -325,9 +328,8 @@ class ToolSelector:
     def _listed(self, tools: Sequence[Any]) -> ListedTools:
         """What is known of this list: of the same objects, or of others that say the same."""
         tools = objects_of(tools)
-        place = (id(tools[0]), id(tools[-1]), len(tools)) if tools else (0, 0, 0)
         with self._lock:
-            known = self._lists.get(place)
+            known = self._lists.get(_place(tools))
             if known is not None and all(map(is_, known.objects, tools)):
                 if known.content in self._firsts:
                     self._firsts.move_to_end(known.content)
@@ -336,24 +338,29 @@ class ToolSelector:
         content = tuple(map(name_of, said))
         with self._lock:
             alike = self._firsts.get(content, ())
-            first = next((known for known in alike if known.said == said), None)
-            listed = ListedTools(tools, said, content, first)
-            if first is None:
-                self._firsts[content] = (listed, *alike[: MOST_ALIKE - 1])
-                self._n_listed += len(said) * (len(self._firsts[content]) - len(alike))
-            self._firsts.move_to_end(content)
-            self._lists[place] = listed
-            while len(self._lists) > MOST_LISTS:
-                self._lists.popitem(last=False)
-            if (len(alike) == MOST_ALIKE and first is None) or self._n_listed > MOST_LISTED:
-                self._forget_lists()
-        return listed
+            if alike:
+                self._firsts.move_to_end(content)
+        return ListedTools(tools, said, content, next((known for known in alike if known.said == said), None))
+
+    def _keep_list(self, listed: ListedTools, memory_bytes: int) -> None:
+        """Keeps a list of which a catalog was made. The lock is held."""
+        first = listed.first
+        alike = self._firsts.get(listed.content, ())
+        if first not in alike:
+            first.memory_bytes = memory_bytes
+            self._firsts[listed.content] = (first, *alike[: MOST_ALIKE - 1])
+            self._list_bytes += memory_bytes - sum(gone.memory_bytes for gone in alike[MOST_ALIKE - 1 :])
+        self._lists[_place(listed.objects)] = listed
+        while len(self._lists) > MOST_LISTS:
+            self._lists.popitem(last=False)
+        if len(alike) == MOST_ALIKE or self._list_bytes > MOST_BYTES:
+            self._forget_lists()
 
     def _forget_lists(self) -> None:
         """Lets go of the lists that were not used for longest, and of their turns. The lock is held."""
-        while self._n_listed > MOST_LISTED * 7 // 8 and len(self._firsts) > 1:
+        while self._list_bytes > MOST_BYTES * 7 // 8 and len(self._firsts) > 1:
             _, alike = self._firsts.popitem(last=False)
-            self._n_listed -= sum(len(first.said) for first in alike)
+            self._list_bytes -= sum(first.memory_bytes for first in alike)
         kept = {first for alike in self._firsts.values() for first in alike}
         self._lists = OrderedDict(one for one in self._lists.items() if one[1].first in kept)
         self._turns = OrderedDict(one for one in self._turns.items() if one[1].listed.first in kept)
@@ -375,6 +382,11 @@ class _Step(NamedTuple):
     before: Sequence[ReadMessage] | None
     last: AgentTurn | None
     is_known: bool = False
+
+
+def _place(tools: Sequence[Any]) -> tuple[int, int, int]:
+    """By what a list of the very same objects is found."""
+    return (id(tools[0]), id(tools[-1]), len(tools)) if tools else (0, 0, 0)
 
 
 def _check_messages(messages: object) -> None:

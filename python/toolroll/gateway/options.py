@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from toolroll.front.limits import FrontLimits
+
 Mode = Literal["auto", "search", "dynamic", "all"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 Destructive = Literal["allow", "ask", "deny"]
@@ -170,6 +172,33 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+class HttpOptions(_Section):
+    """What the gateway takes over HTTP from whoever reaches its port.
+
+    Attributes:
+        max_connections: open ones; one address gets as many as are free, so half of them alone.
+        max_header_bytes: the longest header of a request, with its first line.
+        max_in_flight_bytes: of all bodies that are read or worked on at a time; one address gets as many as
+            are free.
+        patience_s: how long the header of a request may take, and how long its body may rest.
+    """
+
+    max_connections: int = Field(default=2_048, ge=2, le=1_000_000)
+    max_header_bytes: int = Field(default=32 * 2**10, ge=2**10, le=2**20)
+    max_in_flight_bytes: int = Field(default=64 * 2**20, ge=8 * 2**20, le=2**40)
+    patience_s: float = Field(default=10.0, ge=1, le=3_600)
+
+    @property
+    def front(self) -> FrontLimits:
+        """The same as limits of a front. A body has at most 4 MiB, as the package `mcp` has it."""
+        return FrontLimits(
+            connections=self.max_connections,
+            header_bytes=self.max_header_bytes,
+            in_flight_bytes=self.max_in_flight_bytes,
+            patience_s=self.patience_s,
+        )
+
+
 class GatewayOptions(_Section):
     """How the gateway behaves.
 
@@ -189,6 +218,7 @@ class GatewayOptions(_Section):
         log_arguments: whether the log of calls has their arguments.
         caller: who calls, and what callers who sign in are where nothing else is said.
         identity: how callers over HTTP sign in; None for nobody, and only from this machine.
+        http: what is taken over HTTP from whoever reaches the port.
         tokens_key: a reference to the key of stored sign-ins; "" for one in the system's keyring.
         servers: by name.
     """
@@ -207,6 +237,7 @@ class GatewayOptions(_Section):
     log_arguments: bool = False
     caller: CallerOptions = CallerOptions()
     identity: IdentityOptions | None = None
+    http: HttpOptions = HttpOptions()
     tokens_key: str = Field(default="", repr=False)
     servers: Mapping[str, ServerOptions] = Field(default_factory=dict)
 

@@ -7,6 +7,7 @@ import secrets
 from typing import Any
 
 from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
@@ -16,7 +17,6 @@ from toolroll.formats.strict_json import decode, parse
 from toolroll.gateway.mcp_server import McpServer
 from toolroll.gateway.mcp_versions import INVALID_PARAMS, Incoming, ProtocolError, error_of
 
-LARGEST_BODY = 4 * 2**20  # bytes, as the package `mcp` has it
 _CONVERSATION = "mcp-session-id"
 
 
@@ -43,9 +43,10 @@ class RestEndpoint:
             return refused
         params: Any = {}
         if is_post:
-            body = await _body(request)
-            if body is None:
-                return _problem(413, f"the body is longer than {LARGEST_BODY:,} bytes")
+            try:
+                body = await request.body()
+            except HTTPException as error:  # of the front: it is too long
+                return _problem(error.status_code, str(error.detail))
             try:
                 params = parse(decode(body, "the body"), "the body")
             except InvalidDefinition as error:
@@ -106,16 +107,6 @@ def _name_of(value: Any, at: int) -> str:
     """How a list's element is called: by its name, such as a tool's, or by its place."""
     name = value.get("name") if isinstance(value, dict) else None
     return f"{name:.80}" if isinstance(name, str) and name.isprintable() else str(at)
-
-
-async def _body(request: Request) -> bytes | None:
-    """The request's body; None if it is too long."""
-    body = bytearray()
-    async for part in request.stream():
-        body += part
-        if len(body) > LARGEST_BODY:
-            return None
-    return bytes(body)
 
 
 def _problem(status: int, detail: str) -> Response:

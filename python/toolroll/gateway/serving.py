@@ -26,6 +26,9 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from toolroll import InvalidInput, Registry, Toolroll
+from toolroll.front.bodies import BodiesInFlight, BoundedBodies
+from toolroll.front.connections import Front
+from toolroll.front.limits import FrontLimits, fitted
 from toolroll.gateway.caller import CallerOf, configured_caller
 from toolroll.gateway.configuration import Configuration
 from toolroll.gateway.gateway import Gateway
@@ -100,11 +103,13 @@ async def serve_http(configuration: Configuration, state: Path, host: str, port:
         gateway.tasks.start_soon(spare_collections, gateway)
         identity = identity_of(configuration, gateway)
         base = f"http://{host}:{port}" if identity is None else identity.options.url.rstrip("/")
-        app = http_app(server, identity, sign_ins_of(gateway, base))
+        limits = fitted(configuration.options.http.front)
+        app = http_app(server, identity, sign_ins_of(gateway, base), limits)
         settings = uvicorn.Config(
             app,
             host=host,
             port=port,
+            http=Front(limits).connection,  # type: ignore[arg-type] # whatever makes a connection will do
             log_level="warning",
             ws="none",
             timeout_graceful_shutdown=_LAST_ANSWERS_S,  # streams of events do not end by themselves
@@ -154,11 +159,14 @@ def sign_ins_of(gateway: Gateway, base: str) -> SignIns:
 
 
 def http_app(
-    server: McpServer, identity: Identity | None = None, sign_ins: SignIns | None = None
-) -> Starlette:
+    server: McpServer,
+    identity: Identity | None = None,
+    sign_ins: SignIns | None = None,
+    limits: FrontLimits | None = None,
+) -> ASGIApp:
     """An ASGI application with `/mcp`, `/mcp/{page}`, `/tools/list` and `/tools/call`.
 
-    identity: how callers sign in here. sign_ins: the callers' sign-ins at servers.
+    identity: how callers sign in here. sign_ins: the callers' sign-ins at servers. limits: of bodies.
     """
     names = ["127.0.0.1", "localhost", "[::1]"]
     hosts = [*names, *[f"{name}:*" for name in names]]
@@ -201,7 +209,9 @@ def http_app(
         backend = BearerAuthBackend(identity)
         middleware = [Middleware(AuthenticationMiddleware, backend=backend, on_error=on_authentication_error)]
     routes += [Route(path, endpoint, methods=methods.get(path)) for path, endpoint in endpoints.items()]
-    return Starlette(routes=routes, middleware=middleware, lifespan=lifespan)
+    limits = FrontLimits() if limits is None else limits
+    app = Starlette(routes=routes, middleware=middleware, lifespan=lifespan)
+    return BoundedBodies(app, BodiesInFlight(limits.body_bytes, limits.in_flight_bytes))
 
 
 class _Endpoint:

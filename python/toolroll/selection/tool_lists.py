@@ -13,6 +13,7 @@ import logging
 import marshal
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from itertools import count
 from operator import is_
 from typing import Any, NamedTuple
@@ -37,10 +38,12 @@ _log = logging.getLogger("toolroll")
 MOST_LISTS = 256  # that are kept
 MOST_BYTES = 256 << 20  # of memory for them, by estimate
 MOST_TOOLS = 4_096  # read tools that are kept for lists which share them
+MOST_TOOL_BYTES = 16 << 20  # of their content
 MOST_VECTORS = 2 * MOST_TOOLS  # of their texts
 
 _ALIKE = 4  # lists of one length, first and last item that are kept
 _COMPARED = 4_096  # bytes of a list of known objects that are compared with what was read: some 5 µs
+_LONG_TEXT = 256  # characters, from which on a digest stands for a text
 _BYTES_PER_TOOL = 6_000  # of a kept list, beside its texts
 _BYTES_PER_BYTE = 8  # of its texts: the copy, what was read of it, and the indexes
 _HANDED_ON = Place((), is_hosted=True)
@@ -71,7 +74,7 @@ class _KnownList:
         places: of the items.
         size: bytes of its content.
         governed: its pipeline, and the policy that this is under.
-        is_whole: whether its tools have their vectors; a list that lacks them is read again next time.
+        is_kept: whether it is found again: it is not too large, and its tools have their vectors.
         last: the last request with it.
         used: when it was asked for last, by its owner's clock.
     """
@@ -81,14 +84,14 @@ class _KnownList:
     places: Sequence[Place]
     size: int
     governed: tuple[EffectivePolicy, Pipeline]
-    is_whole: bool
+    is_kept: bool = False
     last: _Request | None = None
     used: int = 0
 
     @property
     def memory_bytes(self) -> int:
         """By estimate."""
-        return _BYTES_PER_BYTE * self.size + _BYTES_PER_TOOL * len(self.copies)
+        return _memory_bytes(self.size, len(self.copies))
 
 
 @dataclass(slots=True, eq=False)
@@ -155,6 +158,7 @@ class ToolLists:
         self._buckets: dict[Hashable, tuple[_KnownList, ...]] = {}
         self._requests: dict[tuple[int, int, int], _Request] = {}
         self._tools: dict[tuple[bytes, bool], _ReadTool] = {}
+        self._tool_bytes = 0
         self._clock = count(1)
         self._has_vectors = True
 
@@ -191,8 +195,8 @@ class ToolLists:
         return None
 
     def _remember(self, key: tuple[int, int, int], items: list[Any], known: _KnownList) -> _Request:
-        request = _Request(key, ToolList(items, known.places), known)
-        if not known.is_whole:
+        request = _Request(key, ToolList(items, known.places, known.memory_bytes), known)
+        if not known.is_kept:
             return request
         if known.last is not None:
             self._requests.pop(known.last.key, None)
@@ -202,12 +206,13 @@ class ToolLists:
         return request
 
     def _read(self, items: Sequence[Any], policy: EffectivePolicy) -> _KnownList:
-        """Reads and indexes a list that is not known, and keeps it."""
+        """Reads and indexes a list that is not known, and keeps it, if it is not too large for that."""
+        is_kept = _memory_bytes(sum(map(_size_of, items)), len(items)) <= self._most_bytes
         groups = [group_in(item) for item in items]
         read = [
-            [self._read_tool(item)]
+            [self._read_tool(item, is_kept)]
             if group is None
-            else [self._read_tool(one, group.key != "tools") for one in group.members]
+            else [self._read_tool(one, is_kept, group.key != "tools") for one in group.members]
             for item, group in zip(items, groups, strict=True)
         ]
         found = [one for members in reversed(read) for one in reversed(members) if one.tool is not None]
@@ -236,29 +241,42 @@ class ToolLists:
                 has_rest = group.key != "tools" and len(item) > 1
                 copies.append(_copy({**item, group.key: []}) | {group.key: [one.copy for one in members]})
                 places.append(Place(rows, group.key, has_rest))
-        known = _KnownList(_bucket_of(items), copies, places, size, (policy, pipeline), is_whole)
-        if is_whole and known.memory_bytes <= self._most_bytes:
+        known = _KnownList(_bucket_of(items), copies, places, size, (policy, pipeline))
+        if is_whole and is_kept:
             self._keep(known)
         return known
 
-    def _read_tool(self, item: Any, is_declaration: bool = False) -> _ReadTool:
+    def _read_tool(self, item: Any, is_kept: bool, is_declaration: bool = False) -> _ReadTool:
+        """A tool. is_kept: whether its list is; else nobody changes the item while it is needed."""
         content = _content(item)
-        if content is None:
+        if content is None or not is_kept:
             tool = read_one(item, is_declaration=is_declaration)
-            return _ReadTool(item, tool, None if tool is None else ToolText.of(tool), 0)
+            return _ReadTool(item, tool, None if tool is None else ToolText.of(tool), len(content or b""))
         known = self._tools.get((content, is_declaration))
         if known is None:
             copy = marshal.loads(content)
             tool = read_one(copy, is_declaration=is_declaration)
             known = _ReadTool(copy, tool, None if tool is None else ToolText.of(tool), len(content))
             self._tools[content, is_declaration] = known
-            if len(self._tools) > MOST_TOOLS:
-                self._tools = dict(list(self._tools.items())[MOST_TOOLS // 2 :])
+            self._tool_bytes += known.size
+            if len(self._tools) > MOST_TOOLS or self._tool_bytes > MOST_TOOL_BYTES:
+                self._forget_tools()
         return known
+
+    def _forget_tools(self) -> None:
+        """Lets go of the tools that were read first, until half of what may be kept is left."""
+        kept, left = dict[tuple[bytes, bool], _ReadTool](), MOST_TOOL_BYTES // 2
+        for key, known in reversed(list(self._tools.items())):
+            left -= known.size
+            if left < 0 or len(kept) >= MOST_TOOLS // 2:
+                break
+            kept[key] = known
+        self._tools = dict(reversed(kept.items()))
+        self._tool_bytes = sum(known.size for known in kept.values())
 
     def _keep(self, known: _KnownList) -> None:
         """Keeps a list, and lets go of those that were not asked for for the longest time."""
-        known.used = next(self._clock)
+        known.is_kept, known.used = True, next(self._clock)
         self._buckets[known.bucket] = (known, *self._buckets.get(known.bucket, ())[: _ALIKE - 1])
         kept = sorted(self._all(), key=lambda other: other.used)
         total = sum(other.memory_bytes for other in kept)
@@ -285,19 +303,23 @@ class _RecentVectors(Embedder):
         self.identity, self.dim, self.is_instant = inner.identity, inner.dim, inner.is_instant
         self.is_english, self.scale = inner.is_english, inner.scale
         self._inner = inner
-        self._vectors: dict[str, npt.NDArray[np.float32]] = {}
+        self._vectors: dict[str | bytes, npt.NDArray[np.float32]] = {}
 
     def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         """float32[n, dim]: those that are kept, and the others of the inner embedder."""
-        known = self._vectors
-        missing = [text for text in dict.fromkeys(texts) if text not in known]
-        rows = vectors_of(self._inner, missing) if missing else np.empty((0, self.dim), np.float32)
+        known, keys = self._vectors, list(map(_key_of, texts))
+        missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
+        rows = (
+            vectors_of(self._inner, list(missing.values()))
+            if missing
+            else np.empty((0, self.dim), np.float32)
+        )
+        embedded = dict(zip(missing, rows, strict=True))
         if len(missing) == len(texts):
             answer = rows
         else:
-            embedded = dict(zip(missing, rows, strict=True))
-            answer = np.stack([embedded[text] if text in embedded else known[text] for text in texts])
-        self._vectors.update(zip(missing, rows, strict=True))
+            answer = np.stack([embedded[key] if key in embedded else known[key] for key in keys])
+        self._vectors.update(embedded)
         if len(self._vectors) > MOST_VECTORS:
             self._vectors = dict(list(self._vectors.items())[MOST_VECTORS // 2 :])
         return answer
@@ -305,6 +327,13 @@ class _RecentVectors(Embedder):
     def embed_query(self, text: str) -> npt.NDArray[np.float32]:
         """float32[dim], of the inner embedder."""
         return self._inner.embed_query(text)
+
+
+def _key_of(text: str) -> str | bytes:
+    """By what a text is known: itself, or a digest of it where it is long."""
+    if len(text) < _LONG_TEXT:
+        return text
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def _bucket_of(items: Sequence[Any]) -> Hashable:
@@ -320,6 +349,15 @@ def _content(item: Any) -> bytes | None:
         return marshal.dumps(item, 2)  # from version 3 on it depends on which values are one object
     except ValueError:
         return None
+
+
+def _size_of(item: Any) -> int:
+    return len(_content(item) or b"")
+
+
+def _memory_bytes(size: int, count: int) -> int:
+    """Of a list with this many items and bytes of content, by estimate."""
+    return _BYTES_PER_BYTE * size + _BYTES_PER_TOOL * count
 
 
 def _copy(item: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,9 +1,10 @@
 """`OrgAdmission`: shares one process between organisations, so that one takes nothing from the others.
 
-Three limits, and only the first one is fixed. Slots: an organisation may have as many requests at a time as
-slots are free, so one alone gets half of them, and a newcomer always finds some. Share: while requests wait
-for the event loop, those organisations are refused that had the most of the last second, until nothing waits.
-Where an organisation is alone, the share does not count.
+Three limits. Rate: requests in a time, which is fixed. Slots: an organisation may have as many requests at a
+time as slots are free, so one alone gets half of them, and a newcomer always finds some. Share: if requests
+wait for the event loop, organisations are refused that had the most processor time and bytes of the last
+second, until nothing waits. The share does not count where an organisation is alone, for one that sends one
+request at a time, or where requests wait although the service does little: then the host is busy.
 
 Source of the rule for slots: Choudhury and Hahne, "Dynamic queue length thresholds for shared-memory packet
 switches", 1998.
@@ -27,7 +28,10 @@ _SMOOTHING = 0.3  # of the lag: one long step is no overload
 _BEATS = 10  # from one update of what organisations have used to the next
 _IDLE_BEATS = 200  # without a request, until the beat stops
 _HALF_LIFE_S = 1.0  # of what an organisation has used
-_USED_NOTHING = 0.1  # requests
+_USED_NOTHING = 1e-4  # seconds
+_BUSY_S = 0.3  # that all have used in about the last second, from which on it may be they who let others wait
+_NOTED_S = 0.001  # of a request, until they are noted
+_S_PER_BYTE = 10e-9  # what a byte of a body costs beside the time of reading it
 _RETRY_S = 1.0
 
 
@@ -66,7 +70,7 @@ class OrgAdmission:
         self._total = 0
         self._counts: dict[str, int] = {}  # organisation → requests in this window
         self._window = 0
-        self._used: dict[str, float] = {}  # organisation → requests of about the last second
+        self._used: dict[str, float] = {}  # organisation → seconds of processor time of about the last second
         self._level = math.inf  # what one may have used while requests wait
         self._lag_s, self._used_at = 0.0, 0.0  # event loop's seconds
         self._is_beating = False
@@ -81,8 +85,10 @@ class OrgAdmission:
             self._beat_later(loop)
         return Ticket(self)
 
-    def count(self, org: str) -> None:
+    def count(self, org: str, own: int = 0) -> None:
         """Counts a request, or one of a batch.
+
+        own: slots of the organisation that the request has already.
 
         Raises:
             OrgRateExceeded: the organisation has used up its requests.
@@ -93,17 +99,23 @@ class OrgAdmission:
             window = int(now // self._window_s)
             if window != self._window:
                 self._window, self._counts = window, {}
-            count, used = self._counts.get(org, 0), self._used.get(org, 0.0)
+            count = self._counts.get(org, 0)
             if count >= self._amount:
                 wait_s = (window + 1) * self._window_s - now
                 self._note("rate")
                 raise OrgRateExceeded(f"organisation {quoted(org)}: has used up its requests", "rate", wait_s)
-            if self._lag_s > _WAITING_S and used > self._level:
+            is_over = self._lag_s > _WAITING_S and self._used.get(org, 0.0) > self._level
+            if is_over and self._in_flight.get(org, 0) > own:
                 self._note("share")
                 raise OrgRefused(
                     f"organisation {quoted(org)}: has used more than its share, and requests wait", "share"
                 )
-            self._counts[org], self._used[org], self._idle = count + 1, used + 1.0, 0
+            self._counts[org], self._idle = count + 1, 0
+
+    def spend(self, org: str, seconds: float) -> None:
+        """Adds up what an organisation's requests cost, as processor time."""
+        with self._lock:
+            self._used[org] = self._used.get(org, 0.0) + seconds
 
     def begin(self, org: str) -> None:
         """Takes a slot; `end` must follow.
@@ -157,10 +169,10 @@ def _level(used: list[float]) -> float:
     The level at which all use would be half of what it is, or the mean where that is higher: of equals, not
     all are refused.
     """
-    if len(used) < 2:
+    total, below = sum(used), 0.0
+    if len(used) < 2 or total < _BUSY_S:
         return math.inf
     used.sort()
-    total, below = sum(used), 0.0
     for at, one in enumerate(used):
         if below + one * (len(used) - at) >= total / 2:
             return max((total / 2 - below) / (len(used) - at), total / len(used))
@@ -171,23 +183,40 @@ def _level(used: list[float]) -> float:
 class Ticket:
     """What one request has been admitted for; `leave` at its end."""
 
-    __slots__ = ("_admission", "_orgs")
+    __slots__ = ("_admission", "_orgs", "_spent_s")
 
     def __init__(self, admission: OrgAdmission) -> None:
         self._admission = admission
         self._orgs: list[str] = []
+        self._spent_s = 0.0  # that no organisation has yet
 
     def enter(self, org: str) -> None:
         """Admits the request for an organisation; the platform ("") always is. Raises OrgRefused."""
         if not org:
             return
-        self._admission.count(org)
+        self._admission.count(org, int(org in self._orgs))
         if org not in self._orgs:
             self._admission.begin(org)
             self._orgs.append(org)
 
+    def spend(self, seconds: float) -> None:
+        """Notes processor time of the request."""
+        self._spent_s += seconds
+        if self._spent_s > _NOTED_S and self._orgs:
+            self._divide()
+
+    def received(self, size: int) -> None:
+        """Notes bytes of its body."""
+        self.spend(size * _S_PER_BYTE)
+
+    def _divide(self) -> None:
+        spent_s, self._spent_s = self._spent_s, 0.0
+        for org in self._orgs:
+            self._admission.spend(org, spent_s / len(self._orgs))
+
     def leave(self) -> None:
         """Frees its slots."""
+        self._divide()
         for org in self._orgs:
             self._admission.end(org)
         self._orgs.clear()

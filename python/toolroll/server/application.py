@@ -11,6 +11,7 @@ from starlette.exceptions import HTTPException
 from toolroll import __version__
 from toolroll.embedders import named
 from toolroll.errors import InvalidInput
+from toolroll.front.bodies import BodiesInFlight
 from toolroll.registry.accounts import Accounts
 from toolroll.registry.analytics.break_watch import BreakWatch
 from toolroll.server.admission import OrgAdmission
@@ -80,7 +81,7 @@ def create_application(settings: ServerSettings) -> FastAPI:
         limits=RequestLimits(settings.key_rate, settings.key_concurrency, settings.concurrency),
         admission=OrgAdmission(settings.org_rate, settings.concurrency, org_refusals_in(metrics.registry)),
         hosts=frozenset(name.lower() for name in settings.hosts or LOOPBACK),
-        max_body_bytes=settings.max_body_bytes,
+        bodies=BodiesInFlight(settings.front.body_bytes, settings.front.in_flight_bytes),
         sessions=sessions,
         grants=settings.oidc_grants,
     )

@@ -20,6 +20,7 @@ from toolroll import Toolroll
 from toolroll.errors import ToolrollError
 from toolroll.server.bodies import Provider
 from toolroll.server.callers import Caller
+from toolroll.server.large_requests import LARGE_BYTES
 from toolroll.server.problems import problem_of
 from toolroll.server.selections import SelectBody, selected, selection_answer
 
@@ -50,8 +51,11 @@ class DirectSelect:
             return
         read = _Body()
         try:
-            body = SelectBody.model_validate(json.loads(await read.whole(receive)))
+            content = await read.whole(receive)
+            body = None if len(content) > LARGE_BYTES else SelectBody.model_validate(json.loads(content))
         except (HTTPException, ValidationError, ValueError, RecursionError):
+            body = None
+        if body is None:
             await self.application(scope, read.again(receive), send)
             return
         scope["route"] = PATH

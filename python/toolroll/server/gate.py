@@ -9,19 +9,23 @@ from datetime import datetime, timezone
 from fastapi import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from toolroll.front.bodies import BodiesInFlight
 from toolroll.server.admission import OrgAdmission
 from toolroll.server.callers import Caller, address_of
 from toolroll.server.grants import Grant, caller_of_person
 from toolroll.server.hosts import is_allowed
 from toolroll.server.key_reader import KeyReader
+from toolroll.server.large_requests import LargeRequests
+from toolroll.server.metering import Metered
 from toolroll.server.page import is_open
 from toolroll.server.page_sessions import AccountSubject, KeySubject, PageSessions, is_of_another_site
 from toolroll.server.problems import problem
-from toolroll.server.request_limits import BUSY_RETRY_S, RequestLimits, limited
+from toolroll.server.request_limits import BUSY_RETRY_S, RequestLimits
 
 # Probes have no key, and call a pod by its address. The description is the same for all.
 OPEN_PATHS = frozenset({"/healthz", "/readyz", "/openapi.json"})
 _BEARER = "bearer "
+_OPEN_BODY_BYTES = 16 * 1_024  # of a request that needs no key: a name and a password
 
 Headers = Mapping[bytes, bytes]
 Refusal = Callable[[Scope, int, str, str], Response]  # of a status, a title and a detail
@@ -50,7 +54,7 @@ class Gate:
         keys: the registry's service keys; None lets everybody in, for everything.
         limits: of each caller.
         hosts: names by which the service may be called.
-        max_body_bytes: the longest body.
+        bodies: have limits of their bytes.
         sessions: of people who signed in to the admin page.
         grants: what people may do whom an identity provider knows.
         open_paths: of requests that pass as they are.
@@ -59,13 +63,14 @@ class Gate:
         key_place: where that is, for callers without one.
         refusal: the answer to a request that does not pass.
         admission: limits of each organisation; None for none.
+        large: turns of requests with long bodies, which find it in their state.
     """
 
     application: ASGIApp
     keys: KeyReader | None
     limits: RequestLimits
     hosts: frozenset[str]
-    max_body_bytes: int
+    bodies: BodiesInFlight
     sessions: PageSessions = field(default_factory=PageSessions)
     grants: tuple[Grant, ...] = ()
     open_paths: frozenset[str] = OPEN_PATHS
@@ -74,6 +79,7 @@ class Gate:
     key_place: str = "Authorization: Bearer or X-Service-Key"
     refusal: Refusal = problem_for
     admission: OrgAdmission | None = None
+    large: LargeRequests = field(default_factory=LargeRequests)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers a request, or hands it on."""
@@ -82,18 +88,25 @@ class Gate:
             return
         headers: Headers = dict(scope["headers"])
         if self.is_open(scope["path"]) and is_allowed(headers.get(b"host", b""), self.hosts):
-            await self.application(scope, limited(receive, self.max_body_bytes), send)
+            address = f"address {address_of(scope.get('client'))}"
+            with self.bodies.limited(receive, address, _OPEN_BODY_BYTES) as counted:
+                await self.application(scope, counted, send)
             return
         caller = await self._admit(scope, headers)
         if isinstance(caller, Response):
             await caller(scope, receive, send)
             return
+        ticket, state = caller.ticket, scope["state"]
+        state["large"] = self.large
+        note = None if ticket is None else ticket.received
         try:
-            await self.application(scope, limited(receive, self.max_body_bytes), send)
+            with self.bodies.limited(receive, caller.credential, note=note) as counted:
+                answering = self.application(scope, counted, send)
+                await (answering if ticket is None else Metered(answering, ticket.spend))
         finally:
             self.limits.end(caller.credential)
-            if caller.ticket is not None:
-                caller.ticket.leave()
+            if ticket is not None:
+                ticket.leave()
 
     async def _admit(self, scope: Scope, headers: Headers) -> Caller | Response:
         """The caller, whose request has begun; or the answer that refuses the request."""
@@ -109,9 +122,9 @@ class Gate:
             caller = replace(caller, ticket=self.admission.ticket())
         scope.setdefault("state", {})["caller"] = caller  # the log names the key of a refused request too
         length = headers.get(b"content-length", b"0")
-        if not length.isdigit() or int(length[:20]) > self.max_body_bytes:
+        if not length.isdigit() or int(length[:20]) > self.bodies.longest:
             return self.refusal(
-                scope, 413, "Too large", f"the body is longer than {self.max_body_bytes:,} bytes"
+                scope, 413, "Too large", f"the body is longer than {self.bodies.longest:,} bytes"
             )
         wait_s = await self.limits.overdrawn_s(caller.credential)
         if wait_s is not None:

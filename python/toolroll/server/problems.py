@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from http import HTTPStatus
+from inspect import iscoroutinefunction
 from typing import Any
 
 from fastapi import Request, Response
@@ -24,6 +25,8 @@ from toolroll.errors import (
     Unavailable,
 )
 from toolroll.server.admission import OrgRateExceeded, OrgRefused
+from toolroll.server.large_requests import LargeRequests
+from toolroll.server.metering import in_thread
 
 MEDIA_TYPE = "application/problem+json"
 STATUSES: Mapping[type[ToolrollError], tuple[int, str]] = {
@@ -39,7 +42,15 @@ _RETRY_AFTER_S = 1.0  # where an error does not say it
 
 
 class ProblemRoute(APIRoute):
-    """A route that answers our errors and wrong requests with problem details, in any host's application."""
+    """A route that answers our errors and wrong requests with problem details, in any host's application.
+
+    Behind our gate, requests with long bodies take turns.
+    """
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        if not iscoroutinefunction(endpoint):
+            endpoint = in_thread(endpoint)
+        super().__init__(path, endpoint, **options)
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """The handler, with the errors translated."""
@@ -50,6 +61,9 @@ class ProblemRoute(APIRoute):
             if "caller" in request.scope.get("state", {}) and (unknown := self._unknown(request)):
                 return _invalid(unknown)
             try:
+                large = request.scope.get("state", {}).get("large")
+                if isinstance(large, LargeRequests) and self.body_field is not None:
+                    return await large.answered(request, handle)
                 return await handle(request)
             except ToolrollError as error:
                 return problem_of(error)

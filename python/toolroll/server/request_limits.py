@@ -1,4 +1,4 @@
-"""Limits of requests: their bytes, and for each caller how many a second and how many at a time."""
+"""Limits of requests: for each caller how many a second and how many at a time."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ import math
 import time
 from collections import Counter
 
-from fastapi import HTTPException
 from limits import RateLimitItem, parse_many
 from limits.aio.storage import MemoryStorage  # the other one starts a thread every 10 ms, and waits for it
 from limits.aio.strategies import FixedWindowRateLimiter
-from starlette.types import Message, Receive
 
 from toolroll.errors import InvalidInput
 
@@ -75,18 +73,3 @@ def read_rate(text: str, setting: str = "key_rate") -> RateLimitItem:
     if rates[0].amount < 1:
         raise InvalidInput(f"{setting} is {text!r:.80}, must be > 0, such as 500/second")
     return rates[0]
-
-
-def limited(receive: Receive, most: int) -> Receive:
-    """The same body, which fails with status 413 once it has more bytes."""
-    size = 0
-
-    async def receive_limited() -> Message:
-        nonlocal size
-        message = await receive()
-        size += len(message.get("body", b""))
-        if size > most:
-            raise HTTPException(413, f"the body is longer than {most:,} bytes")
-        return message
-
-    return receive_limited

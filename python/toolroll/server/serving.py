@@ -34,6 +34,7 @@ from toolroll.server.settings import CLOSING_SHARE, ServerSettings
 _WORKER_START_S = 600
 _log = logging.getLogger(__name__)
 _APPLICATION = "toolroll.server.worker:create_from_environment"
+_CONNECTION = "toolroll.server.worker:connection"
 
 
 def serve(settings: ServerSettings) -> None:
@@ -66,6 +67,7 @@ def _run(settings: ServerSettings) -> None:
         host=settings.host.strip("[]"),
         port=settings.port,
         workers=settings.workers,
+        http=_CONNECTION,
         ws="none",
         log_config=None,
         log_level="warning",
@@ -199,6 +201,10 @@ def _check_sign_in_rate(settings: ServerSettings) -> None:
     read_rate(settings.sign_in_rate, "sign_in_rate")
 
 
+def _check_front(settings: ServerSettings) -> None:
+    _ = settings.front
+
+
 def _check_sign_in(settings: ServerSettings) -> None:
     identity_provider(settings, "unused")
 
@@ -215,6 +221,7 @@ _CHECKS: tuple[tuple[str, Callable[[ServerSettings], None]], ...] = (
     ("key_rate", _check_key_rate),
     ("org_rate", _check_org_rate),
     ("sign_in_rate", _check_sign_in_rate),
+    ("max_in_flight_bytes", _check_front),
     ("oidc_issuer", _check_sign_in),
     ("traces_url", check_traces),
     ("host", check_access),

@@ -14,6 +14,7 @@ from pydantic_settings import (
 
 from toolroll.configuration_errors import matching
 from toolroll.environment_names import SERVER_PREFIX
+from toolroll.front.limits import FrontLimits
 from toolroll.server.grants import Grant
 
 _Url = Annotated[str, matching(r"https?://[^?#\s]+", "a URL with http:// or https://, without ? and #")]
@@ -54,6 +55,11 @@ class ServerSettings(BaseSettings):
             organisations; one organisation gets as many as are free, so half of them alone.
         org_rate: how many requests an organisation has in which time, in each worker.
         max_body_bytes: the longest body of a request.
+        max_in_flight_bytes: of all bodies that each worker reads or works on at a time; one caller gets as
+            many as are free, so half of them alone.
+        max_header_bytes: the longest header of a request, with its first line.
+        max_connections: how many connections each worker has open; one address gets as many as are free.
+        patience_s: how long the header of a request may take, and how long its body may rest.
         session_secret: signs the sessions of the admin page; empty for a random one at each start.
         sign_in_rate: how often people may try to sign in, by address and by account, in each worker.
         public_url: the URL of the service as browsers know it; empty to take each request's.
@@ -100,6 +106,10 @@ class ServerSettings(BaseSettings):
     concurrency: int = Field(default=1_024, ge=2, le=100_000)
     org_rate: str = "5000/second"
     max_body_bytes: int = Field(default=4 * 2**20, ge=1_024, le=2**30)
+    max_in_flight_bytes: int = Field(default=256 * 2**20, ge=2**20, le=2**40)
+    max_header_bytes: int = Field(default=32 * 2**10, ge=2**10, le=2**20)
+    max_connections: int = Field(default=2_048, ge=2, le=1_000_000)
+    patience_s: float = Field(default=10.0, ge=1, le=3_600)
     session_secret: Annotated[str, matching(r"(?s).{32,}", "at least 32 characters long")] = Field(
         default="", repr=False
     )
@@ -130,6 +140,21 @@ class ServerSettings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Reads nothing by itself: `SettingSources` knows where each value comes from."""
         return (init_settings,)
+
+    @property
+    def front(self) -> FrontLimits:
+        """What the front of each worker lets in.
+
+        Raises:
+            InvalidInput: two of the limits contradict each other.
+        """
+        return FrontLimits(
+            connections=self.max_connections,
+            header_bytes=self.max_header_bytes,
+            body_bytes=self.upstream_max_body_bytes if self.upstream else self.max_body_bytes,
+            in_flight_bytes=self.max_in_flight_bytes,
+            patience_s=self.patience_s,
+        )
 
     def variables(self) -> dict[str, str]:
         """The same settings as environment variables, for worker processes."""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import sys
+from typing import Any
 
 from starlette.types import ASGIApp
 
+from toolroll.front.connections import Front
+from toolroll.front.limits import fitted
 from toolroll.server.application import create_application
 from toolroll.server.drop_in.application import create_drop_in
 from toolroll.server.logs import configure
@@ -19,12 +23,23 @@ _COLLECT_EVERY = 20_000
 # When a thread that writes events lets the one that answers go on. Python's default is five times that.
 _SWITCH_S = 0.001
 
+_front: Front | None = None  # of this process: uvicorn makes connections by a name that it imports
+
+
+def connection(**arguments: Any) -> asyncio.Protocol:
+    """A connection that was accepted, as uvicorn's `http` makes it."""
+    assert _front is not None
+    return _front.connection(**arguments)
+
 
 def create_from_environment() -> ASGIApp:
     """The service or the drop-in, with the settings in the environment."""
     settings = read_settings()
     configure(settings.log)
     end_with_parent()
+    global _front
+    # A request to the drop-in opens a connection to the provider.
+    _front = Front(fitted(settings.front, 2 if settings.upstream else 1))
     application = create_drop_in(settings) if settings.upstream else create_application(settings)
     _favour_requests()
     return application

@@ -567,25 +567,26 @@ def test_an_old_turn_has_tools_that_say_the_same_with_those_loaded_since(monkeyp
     assert all(any(tool is one for one in newer) for tool in turn.tools)
 
 
-def test_different_lists_are_kept_up_to_a_number_of_tools_and_turns_with_them(monkeypatch, selector):
-    monkeypatch.setattr(tool_selector, "MOST_LISTED", 8 * len(TEXTS))
+def test_different_lists_are_kept_up_to_a_number_of_bytes_and_turns_with_them(monkeypatch, selector):
+    most = 8 * selector.turn(own_tools(), REFUND).memory_bytes
+    monkeypatch.setattr(tool_selector, "MOST_BYTES", most)
     for n in range(40):
         tools = own_tools({**TEXTS, f"only_in_{n}": "One more."})
         selector.turn(tools, REFUND, run=n)
     assert selector.find(run=39) is not None and selector.find(run=30) is None
-    assert len(selector._turns) <= 8 and selector._n_listed <= 8 * len(TEXTS)
+    assert len(selector._turns) <= 8 and selector._list_bytes <= most
     texts = dict(TEXTS)
     for n in range(40):  # the same names, which say something else each time
         texts["play_song"] = f"Plays song {n}."
         selector.turn(own_tools(texts), REFUND, run=f"s{n}")
     assert selector.find(run="s39") is not None and selector.find(run="s30") is None
     kept = [first for alike in selector._firsts.values() for first in alike]
-    assert selector._n_listed == sum(len(first.items) for first in kept)
+    assert selector._list_bytes == sum(first.memory_bytes for first in kept)
     assert {turn.listed.first for turn in selector._turns.values()} <= set(kept)
 
 
 def test_a_list_larger_than_all_that_is_kept_is_selected_from(monkeypatch, selector):
-    monkeypatch.setattr(tool_selector, "MOST_LISTED", 10)
+    monkeypatch.setattr(tool_selector, "MOST_BYTES", 10)
     tools = own_tools()
     turn = selector.turn(tools, REFUND, conversation="c")
     assert selector.turn(tools, [*REFUND, calls("create_refund")], conversation="c") is turn

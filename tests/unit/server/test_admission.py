@@ -80,53 +80,55 @@ def test_a_rate_that_cannot_be_read_is_named():
         OrgAdmission("often", 64)
 
 
-async def beats(admission: OrgAdmission, busy_s: float, calls: dict[str, int]) -> None:
-    """Requests of organisations, on an event loop that is busy for so long between two of them."""
-    admission.ticket()
-    for _ in range(30):
-        for org, count in calls.items():
-            for _ in range(count):
-                try:
-                    admission.count(org)
-                except OrgRefused:
-                    return
-        time.sleep(busy_s)
-        await asyncio.sleep(0)
-    raise AssertionError("nobody was refused")
+def refused_by_share(busy_s: float, costs: dict[str, float], in_flight: int = 1) -> set[str]:
+    """The organisations that are refused after requests with these costs.
 
-
-def refused_by_share(busy_s: float, calls: dict[str, int]) -> set[str]:
-    """The organisations that are refused after such requests."""
+    The event loop is held up for so long between two of them. in_flight: requests of each organisation that
+    are being answered when another one comes.
+    """
     admission = OrgAdmission("1000000/second", 1_000)
 
     async def run() -> set[str]:
-        admission.ticket()
         for _ in range(30):
-            for org, count in calls.items():
-                for _ in range(count):
-                    if not refuses(admission, org):
-                        admission.count(org)
+            for org, cost in costs.items():
+                ticket = admission.ticket()
+                ticket.enter(org)
+                ticket.spend(cost)
+                ticket.leave()
             time.sleep(busy_s)
             await asyncio.sleep(0.001)
-        return {org for org in calls if refuses(admission, org)}
+        refused = set()
+        for org in costs:
+            for _ in range(in_flight):
+                admission.begin(org)
+            try:
+                admission.ticket().enter(org)
+            except OrgRefused as error:
+                assert error.limit == "share"
+                refused.add(org)
+        return refused
 
     return asyncio.run(run())
 
 
-def refuses(admission: OrgAdmission, org: str) -> bool:
-    return admission._lag_s > module._WAITING_S and admission._used.get(org, 0.0) > admission._level
-
-
-def test_while_requests_wait_only_the_one_that_had_the_most_is_refused():
-    assert refused_by_share(0.05, {"noisy": 100, "quiet": 2, "other": 1}) == {"noisy"}
+def test_while_requests_wait_only_the_one_that_cost_the_most_is_refused():
+    assert refused_by_share(0.05, {"noisy": 0.05, "quiet": 0.001, "other": 0.0005}) == {"noisy"}
 
 
 def test_where_nothing_waits_or_one_is_alone_nobody_is_refused_for_its_share():
-    assert refused_by_share(0.0, {"noisy": 100, "quiet": 2}) == set()
-    assert refused_by_share(0.05, {"alone": 100}) == set()
+    assert refused_by_share(0.0, {"noisy": 0.05, "quiet": 0.001}) == set()
+    assert refused_by_share(0.05, {"alone": 0.05}) == set()
 
 
-@given(st.lists(st.floats(0.1, 1e4), min_size=2, max_size=20))
+def test_an_organisation_that_sends_one_request_at_a_time_is_never_refused():
+    assert refused_by_share(0.05, {"noisy": 0.05, "quiet": 0.001}, in_flight=0) == set()
+
+
+def test_nobody_is_refused_where_requests_wait_although_the_service_does_little():
+    assert refused_by_share(0.05, {"noisy": 0.002, "quiet": 0.0001}) == set()
+
+
+@given(st.lists(st.floats(0.3, 1e4), min_size=2, max_size=20))
 def test_above_the_level_is_the_one_that_used_the_most_and_never_everybody(used):
     level = module._level(sorted(used))
     assert min(used) <= level * (1 + 1e-9)
@@ -142,7 +144,7 @@ def test_an_organisation_that_no_longer_asks_takes_no_memory():
     async def run() -> None:
         admission.ticket()
         for at in range(2_000):
-            admission.count(f"org-{at}")
+            admission.spend(f"org-{at}", 0.01)
         admission._used = dict.fromkeys(admission._used, module._USED_NOTHING * 1.01)
         await asyncio.sleep(0.3)
 

@@ -13,9 +13,9 @@ pytest.importorskip("fastapi")
 from fastapi import FastAPI
 
 from toolroll import Toolroll
+from toolroll.front.bodies import BodiesInFlight
 from toolroll.server.callers import Caller
 from toolroll.server.direct_select import DirectSelect
-from toolroll.server.request_limits import limited
 from toolroll.server.selections import selection_router
 
 LIMIT = 2_000
@@ -68,7 +68,8 @@ def ask(
         "client": ("127.0.0.1", 1),
         "state": {} if caller is None else {"caller": caller},
     }
-    asyncio.run(asyncio.wait_for(application(scope, limited(receive, LIMIT), send), 20))
+    with BodiesInFlight(LIMIT, 2 * LIMIT).limited(receive, "key") as limited:
+        asyncio.run(asyncio.wait_for(application(scope, limited, send), 20))
     content = b"".join(message.get("body", b"") for message in sent)
     answer = json.loads(content)
     if "event_id" in answer:

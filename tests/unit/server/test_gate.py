@@ -10,10 +10,12 @@ import pytest
 pytest.importorskip("fastapi")
 
 from fastapi import FastAPI, Request
+from starlette.exceptions import HTTPException
 
 from tests.unit.server.asgi import arequest, request
 from toolroll import Denied, Registry
 from toolroll.errors import StoreUnavailable
+from toolroll.front.bodies import BodiesInFlight
 from toolroll.server.callers import Caller, caller_of, trusted
 from toolroll.server.gate import Gate
 from toolroll.server.key_reader import STALE_S, KeyReader
@@ -44,7 +46,7 @@ def gate(registry: Registry | None, **changes: Any) -> Gate:
         "keys": None if registry is None else KeyReader(registry.keys),
         "limits": RequestLimits("1000/second", 8),
         "hosts": frozenset({"localhost", "[::1]"}),
-        "max_body_bytes": 2_000,
+        "bodies": BodiesInFlight(2_000, 4_000),
     }
     return Gate(application, **{**values, **changes})
 
@@ -150,7 +152,7 @@ def test_more_requests_at_a_time_than_a_key_may_have_are_shed_and_the_places_com
             KeyReader(registry.keys),
             RequestLimits("1000/second", 2),
             frozenset({"localhost"}),
-            100,
+            BodiesInFlight(100, 200),
         )
         first = [
             asyncio.create_task(arequest(behind, "POST", "/", {}, headers=bearer(one))) for _ in range(4)
@@ -173,7 +175,9 @@ def test_an_application_that_fails_gives_the_place_back():
     async def application(scope, receive, send):
         raise RuntimeError("odd")
 
-    behind = Gate(application, None, RequestLimits("9/second", 1), frozenset({"localhost"}), 100)
+    behind = Gate(
+        application, None, RequestLimits("9/second", 1), frozenset({"localhost"}), BodiesInFlight(100, 200)
+    )
     for _ in range(2):
         with pytest.raises(RuntimeError):
             request(behind, "POST", "/", {})
@@ -256,3 +260,27 @@ def test_routes_without_a_gate_know_nobody():
     with pytest.raises(Denied, match="pass `identify`"):
         caller_of(Request(scope))
     assert trusted(Request(scope)).actor == "anyone"
+
+
+def test_a_caller_has_as_many_bytes_in_flight_as_are_free_and_another_one_finds_some() -> None:
+    bodies = BodiesInFlight(100, 400)
+
+    async def read(receive, n: int) -> None:
+        for _ in range(n):
+            await receive()
+
+    async def part():
+        return {"type": "http.request", "body": b"y" * 50, "more_body": True}
+
+    with bodies.limited(part, "a") as first, bodies.limited(part, "a") as second:
+        asyncio.run(read(first, 2))
+        with pytest.raises(HTTPException) as too_long:
+            asyncio.run(read(first, 1))
+        asyncio.run(read(second, 2))  # 200 of 400
+        with bodies.limited(part, "a") as third, pytest.raises(HTTPException) as too_many:
+            asyncio.run(read(third, 1))
+        with bodies.limited(part, "b") as of_another:
+            asyncio.run(read(of_another, 2))
+    assert (too_long.value.status_code, too_many.value.status_code) == (413, 503)
+    with bodies.limited(part, "a") as again:
+        asyncio.run(read(again, 2))

@@ -12,6 +12,7 @@ from fastapi import FastAPI, Request
 
 from tests.unit.server.asgi import request
 from toolroll import Registry
+from toolroll.front.bodies import BodiesInFlight
 from toolroll.server import page_sessions
 from toolroll.server.callers import caller_of
 from toolroll.server.gate import Gate
@@ -51,7 +52,7 @@ def gate(registry: Registry | None, folder: Any, sessions: PageSessions | None =
     add_page(application, sessions, "default", has_keys=registry is not None, folder=folder)
     keys = None if registry is None else KeyReader(registry.keys)
     limits = RequestLimits("1000/second", 8)
-    return Gate(application, keys, limits, frozenset({"localhost"}), 2_000, sessions)
+    return Gate(application, keys, limits, frozenset({"localhost"}), BodiesInFlight(2_000, 4_000), sessions)
 
 
 def cookie_of(service: Gate, key: str) -> str:

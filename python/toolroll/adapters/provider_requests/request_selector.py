@@ -158,7 +158,14 @@ class RequestSelector:
         self._known = KnownToolTexts()
 
     def select(
-        self, body: bytes, form: RequestForm, headers: RequestHeaders, context: Context | None = None
+        self,
+        body: bytes,
+        form: RequestForm,
+        headers: RequestHeaders,
+        context: Context | None = None,
+        *,
+        may_report: bool = True,
+        reporter: Reporter | None = None,
     ) -> Changed:
         """The body to send in place of this one.
 
@@ -167,6 +174,8 @@ class RequestSelector:
             form: of the request.
             headers: what our headers in the request say.
             context: who asks; None for that of the headers, else the selector's.
+            may_report: whether outcomes that this caller sends count.
+            reporter: who reports them; None for the context's user.
 
         Raises:
             InvalidInput: the body cannot be read, and there are rules that it might break; or the name of
@@ -179,14 +188,15 @@ class RequestSelector:
         try:
             if not asked.request.asks:
                 return self._allowed(asked)
-            turn = self.selector.turn(**asked.arguments())
+            turn = self.selector.turn(**asked.arguments(), reporter=reporter)
             changed = self._changed(asked, turn)
         except Exception:
             return self._after_failure(asked)
-        try:
-            turn.report_results(asked.request.messages)
-        except Exception:
-            _log.exception(_UNRECORDED)
+        if may_report:
+            try:
+                turn.report_results(asked.request.messages)
+            except Exception:
+                _log.exception(_UNRECORDED)
         return changed
 
     async def aselect(
@@ -199,11 +209,7 @@ class RequestSelector:
         may_report: bool = True,
         reporter: Reporter | None = None,
     ) -> Changed:
-        """`select` for an event loop: an embedder or a store that waits does so in a thread.
-
-        may_report: whether outcomes that this caller sends count. reporter: who reports them; None for the
-        context's user.
-        """
+        """`select` for an event loop: an embedder or a store that waits does so in a thread."""
         asked = self._asked(body, form, headers, context)
         if asked is None:
             return Changed(body)

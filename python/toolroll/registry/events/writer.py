@@ -26,7 +26,6 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 from weakref import WeakSet
@@ -55,6 +54,7 @@ from toolroll.registry.events.receipts import LIFETIME_S
 from toolroll.registry.events.row_bytes import to_bytes
 from toolroll.registry.events.rows import Messages, ReceivedReport, check_steps, exposure_of_event, normal
 from toolroll.registry.store.database import Database, words
+from toolroll.selection.recent_selections import RecentSelections
 from toolroll.selection.selection import Selection
 
 _log = logging.getLogger("toolroll")
@@ -74,13 +74,13 @@ _SHARES = ((0.5, 1.0), (0.75, 0.5), (0.875, 0.25), (math.inf, 0.125))
 _LATE_S = 1.0  # after which the thread makes rows that an event loop was to make
 _REPORTS = 512  # in a batch
 _REMEMBERED = 4_096  # events whose exposure, and reports whose result, stay in memory
-_RECENT = 128  # selections that can be found by their id where no events are written
 _LONG_S, _OTHERS_S = 0.05, 0.12  # after so long a batch, so long a pause for other writers of a SQLite file
 _ADOPT_EVERY_S, _CLOSE_EVERY_S = 5.0, 15.0
 _INSPECT_EVERY_S = 30.0  # some rows of events and outcomes
 _PRUNE_EVERY_S, _PRUNED, _PRUNE_PAUSE_S = 600.0, 200, 0.05  # how often, how many at a time, the pause between
 _LOOK_UP_S = 5.0
 _MOST_REFUSED_BYTES = 16 * 2**20
+_LARGEST_LEFT_OUT = 1 << 20  # bytes of a request's tools with which a selection waits for a report
 _UNKNOWN = Messages("dropped")  # until the key for hashes has been read from the store
 
 
@@ -162,7 +162,7 @@ class EventWriter:
     def _begin(self) -> None:
         self.counts = Counts()
         self._queue: deque[_Noted] = deque()
-        self._recent: deque[Selection] = deque(maxlen=_RECENT)  # where no events are written
+        self._recent = RecentSelections(self._exposure_of)  # where no events are written
         self._left_out: OrderedDict[str, Selection] = OrderedDict()  # by sampling, while a report may come
         self._batches = self._batches_of()
         self._rows: list[bytes] = []  # events that are not in the store yet
@@ -205,6 +205,9 @@ class EventWriter:
             self._drop("more come than can be written; the others stand for them")
             return
         self.counts.sampled_out += 1
+        tool_list = selection.turn.tool_list
+        if tool_list is not None and tool_list.memory_bytes > _LARGEST_LEFT_OUT:
+            return
         self._left_out[selection.event_id] = selection
         if len(self._left_out) > _most_selections(selection):
             with suppress(KeyError):  # another thread may have removed the last one
@@ -345,9 +348,10 @@ class EventWriter:
             return self._exposure_of(left_out)
         while True:
             try:
-                waiting = chain((one.selection for one in self._queue), self._recent)
+                waiting = (one.selection for one in self._queue)
                 found = next((one for one in waiting if one.event_id == event_id), None)
-                return None if found is None else self._exposure_of(found)
+                recent = self._recent.find(event_id) if found is None else found
+                return recent if recent is None or isinstance(recent, Exposure) else self._exposure_of(recent)
             except RuntimeError:  # another thread changed the queue
                 known = self._exposures.get(event_id)
                 if known is not None:

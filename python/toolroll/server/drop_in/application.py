@@ -14,6 +14,7 @@ from toolroll.adapters.provider_requests import RequestSelector, form_of
 from toolroll.adapters.provider_requests.error_bodies import error_body
 from toolroll.adapters.provider_requests.headers import KEY
 from toolroll.embedders import named
+from toolroll.front.bodies import BodiesInFlight
 from toolroll.server.admission import OrgAdmission
 from toolroll.server.drop_in.connections import Connections
 from toolroll.server.drop_in.cut_answers import log_only_other_faults
@@ -73,7 +74,7 @@ def create_drop_in(settings: ServerSettings) -> ASGIApp:
         limits=RequestLimits(settings.key_rate, settings.key_concurrency, settings.concurrency),
         admission=OrgAdmission(settings.org_rate, settings.concurrency, org_refusals_in(metrics.registry)),
         hosts=frozenset(name.lower() for name in settings.hosts or LOOPBACK),
-        max_body_bytes=settings.upstream_max_body_bytes,
+        bodies=BodiesInFlight(settings.front.body_bytes, settings.front.in_flight_bytes),
         open_paths=frozenset(),
         is_open=lambda path: False,
         key_of=_key,

@@ -11,6 +11,7 @@ import math
 from collections.abc import AsyncIterator
 
 import anyio
+import anyio.to_thread
 import httpx
 from starlette.exceptions import HTTPException
 from starlette.types import Message, Receive, Scope, Send
@@ -29,6 +30,8 @@ from toolroll.server.callers import Caller
 from toolroll.server.drop_in.connections import Connections
 from toolroll.server.drop_in.cut_answers import is_cut
 from toolroll.server.drop_in.upstream import Upstream, headers_for_client, headers_for_upstream
+from toolroll.server.large_requests import LARGE_BYTES, owner_of
+from toolroll.server.metering import in_thread
 from toolroll.server.problems import STATUSES
 
 _log = logging.getLogger(__name__)
@@ -98,14 +101,16 @@ class Proxy:
         headers = RequestHeaders.of(scope["headers"])
         org = headers.context.get("org", "")
         context = headers.of_org(caller.org_of(org if isinstance(org, str) else ""))
-        return await self._selector.aselect(
-            body,
-            form,
-            headers,
-            context,
-            may_report="report" in caller.roles,
-            reporter=caller.reporter_of(None),
-        )
+        may_report, reporter = "report" in caller.roles, caller.reporter_of(None)
+        if len(body) <= LARGE_BYTES:
+            return await self._selector.aselect(
+                body, form, headers, context, may_report=may_report, reporter=reporter
+            )
+        select = in_thread(self._selector.select)
+        async with scope["state"]["large"].turn(owner_of(scope)):
+            return await anyio.to_thread.run_sync(
+                lambda: select(body, form, headers, context, may_report=may_report, reporter=reporter)
+            )
 
     async def _forward(
         self, exchange: _Exchange, request: httpx.Request, said: list[tuple[bytes, bytes]]

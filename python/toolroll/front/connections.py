@@ -1,0 +1,275 @@
+"""`Front`: the connections of one process, each with a limit of bytes and seconds for what it sends.
+
+uvicorn's faster parser takes headers of any length, and it waits for a request and its body for as long as a
+client likes. So its connection is extended here: it counts bytes before they are kept, and one look at all
+connections each second closes those that have run out of patience.
+
+Where connections run out, those that have sent only a part of a request make room, the longest-waiting first:
+a client that holds many of them open keeps nobody out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from typing import Any, Literal
+
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.server import ServerState
+
+from toolroll.front.limits import FrontLimits
+
+_LOOK_S = 1.0
+_MOST_HEADERS = 128
+_MOST_PIPELINED = 16  # requests sent before the answer to an earlier one; clients send none
+_SLICE = 16 * 1_024  # bytes that are parsed before anything is counted
+_FRAMES = 64 * 1_024  # bytes of a body beside its content: sizes of chunks, and trailers
+
+# Of what a client sends. "header": also before its first byte. "between": one request is complete, and the
+# next has not begun.
+_Phase = Literal["header", "body", "between"]
+_REASONS = {
+    400: b"Bad Request",
+    408: b"Request Timeout",
+    413: b"Content Too Large",
+    431: b"Request Header Fields Too Large",
+    503: b"Service Unavailable",
+}
+
+
+class Front:
+    """The connections of one process. For one event loop."""
+
+    def __init__(self, limits: FrontLimits) -> None:
+        """Has none yet."""
+        self.limits = limits
+        self._by_address: dict[str, dict[Connection, None]] = {}  # in the order in which they came
+        self._n = 0
+        self._is_looking = False
+
+    def connection(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> Connection:
+        """A connection that was accepted, as uvicorn's `http` makes it."""
+        return Connection(self, config, server_state, app_state, _loop)
+
+    def add(self, connection: Connection, address: str) -> bool:
+        """Whether there is room for a connection, after another one has made room for it."""
+        own, free = self._by_address.get(address, {}), self.limits.connections - self._n
+        if free <= 0:
+            has_room = self._make_room(max(self._by_address.values(), key=len))
+        elif len(own) >= free and address not in self.limits.proxies:
+            has_room = self._make_room(own)
+        else:
+            has_room = True
+        if not has_room:
+            return False
+        self._by_address.setdefault(address, {})[connection] = None
+        self._n += 1
+        if not self._is_looking:
+            self._is_looking = True
+            loop = asyncio.get_running_loop()
+            loop.call_later(_LOOK_S, self._look, loop, time.monotonic())
+        return True
+
+    def remove(self, connection: Connection, address: str) -> None:
+        """Forgets a connection."""
+        of_address = self._by_address.get(address)
+        if of_address is None or connection not in of_address:
+            return
+        del of_address[connection]
+        self._n -= 1
+        if not of_address:
+            del self._by_address[address]
+
+    def _make_room(self, among: dict[Connection, None]) -> bool:
+        """Closes one of these that waits for its client."""
+        waiting = [one for one in among if one.is_waiting]
+        # A part of a header costs its client nothing. A part of a body may be an honest upload.
+        victim = next((one for one in waiting if one.phase == "header"), waiting[0] if waiting else None)
+        if victim is None:
+            return False
+        victim.drop()
+        return True
+
+    def _look(self, loop: asyncio.AbstractEventLoop, before: float) -> None:
+        now = time.monotonic()
+        for connection in list(self._all()):
+            connection.wait(now - before)
+        self._is_looking = self._n > 0
+        if self._is_looking:
+            loop.call_later(_LOOK_S, self._look, loop, now)
+
+    def _all(self) -> Iterator[Connection]:
+        for connections in self._by_address.values():
+            yield from connections
+
+
+class Connection(HttpToolsProtocol):
+    """One connection, whose client sends requests.
+
+    Attributes:
+        phase: of what it sends.
+    """
+
+    def __init__(
+        self,
+        front: Front,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self._front, self._limits = front, front.limits
+        self._address = ""
+        self._is_refused = False
+        self.phase: _Phase = "header"
+        self._step = 0  # counts phases
+        self._bytes = 0  # that came in this phase
+        self._patience_s = self._limits.patience_s
+        self._unread, self._unread_s = 0, 0.0  # bytes of answers, and for how long they have not become fewer
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it rests with the client, and nothing of it is being answered."""
+        is_answering = self.cycle is not None and not self.cycle.response_complete
+        return not is_answering or (self.phase == "body" and not self.flow.read_paused)
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Takes the connection, or refuses it."""
+        super().connection_made(transport)
+        self._address = "" if self.client is None else self.client[0]
+        if not self._front.add(self, self._address):
+            self._refuse(503)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forgets the connection."""
+        self._front.remove(self, self._address)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Counts what came, and refuses what is too much."""
+        if self._is_refused:
+            return
+        if self.phase == "between":
+            self._begin("header")
+        if len(data) <= _SLICE or self.phase == "body":
+            self._feed(data)
+            return
+        for at in range(0, len(data), _SLICE):  # as the parser keeps all of a header that it gets at once
+            if not self._is_refused:
+                self._feed(data[at : at + _SLICE])
+
+    def _feed(self, data: bytes) -> None:
+        step = self._step
+        super().data_received(data)
+        if self._is_refused:
+            return
+        if len(self.pipeline) > _MOST_PIPELINED:
+            self._refuse(400)
+        elif self._step == step:
+            self._bytes += len(data)
+            if self.phase == "header":
+                if self._bytes > self._limits.header_bytes:
+                    self._refuse(431)
+            else:
+                limits = self._limits
+                earned_s = len(data) / limits.slowest_bytes_s
+                self._patience_s = min(limits.patience_s, self._patience_s + earned_s)
+                if self._bytes > 2 * limits.body_bytes + _FRAMES:
+                    self._refuse(413)
+
+    def wait(self, seconds: float) -> None:
+        """Notes that this much time has passed; closes the connection where its patience has ended."""
+        unread = self.transport.get_write_buffer_size()
+        if unread and unread >= self._unread:
+            self._unread_s += seconds
+            if self._unread_s > self._limits.answer_s:
+                self.drop()
+        else:
+            self._unread_s = 0.0
+        self._unread = unread
+        if self.phase != "between" and self.is_waiting:
+            self._patience_s -= seconds
+            if self._patience_s < 0:
+                self._refuse(408)
+
+    def drop(self) -> None:
+        """Closes the connection at once."""
+        self._is_refused = True
+        self._front.remove(self, self._address)
+        self.transport.abort()
+
+    # What the parser found.
+
+    def on_message_begin(self) -> None:
+        """A request begins."""
+        if self._is_refused:
+            return
+        if self.phase != "header":  # else its time runs already
+            self._begin("header")
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        """A request is to be answered."""
+        if not self._is_refused and len(self.headers) > _MOST_HEADERS:
+            self._refuse(431)
+        if self._is_refused:
+            return
+        self._begin("body")
+        super().on_headers_complete()
+        self.headers = _Trailers()
+
+    def on_body(self, body: bytes) -> None:
+        """A part of a body."""
+        if not self._is_refused:
+            super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """A request has come as a whole."""
+        if not self._is_refused:
+            self._begin("between")
+            super().on_message_complete()
+
+    # Underneath.
+
+    def _begin(self, phase: _Phase) -> None:
+        self.phase = phase
+        self._step += 1
+        self._bytes = 0
+        self._patience_s = self._limits.patience_s
+
+    def _refuse(self, status: int) -> None:
+        """Answers with a status and closes the connection. Nothing more of it is kept."""
+        if self._is_refused:
+            return
+        if self.transport.get_write_buffer_size():  # it would wait for a client that does not read
+            self.drop()
+            return
+        self._is_refused = True
+        cycle = self.cycle
+        if cycle is None or cycle.response_complete or not cycle.response_started:
+            reason = _REASONS[status]
+            self.transport.write(
+                b"HTTP/1.1 %d %b\r\nconnection: close\r\ncontent-length: 0\r\n\r\n" % (status, reason)
+            )
+        if cycle is not None and not cycle.response_complete:  # what it would still answer goes nowhere
+            cycle.disconnected = True
+            cycle.message_event.set()
+        self.headers, self.url = [], b""
+        self._front.remove(self, self._address)
+        self.transport.close()
+
+
+class _Trailers(list[tuple[bytes, bytes]]):
+    """Where headers behind a body go, which nobody reads."""
+
+    def append(self, _: tuple[bytes, bytes]) -> None:
+        """Keeps nothing."""

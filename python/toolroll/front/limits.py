@@ -1,0 +1,75 @@
+"""`FrontLimits`: what one process takes from whoever reaches its port."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+
+from toolroll.errors import InvalidInput
+
+try:
+    import resource
+except ModuleNotFoundError:  # Windows, where sockets are no descriptors
+    resource = None  # type: ignore[assignment]
+
+_log = logging.getLogger(__name__)
+_OTHER_DESCRIPTORS = 256  # for files, the database, and what a process has open at its start
+
+
+@dataclass(frozen=True, slots=True)
+class FrontLimits:
+    """Limits of one process that listens on a port.
+
+    Attributes:
+        connections: open ones, in all. Each address may have as many as are free, so half of them alone.
+        header_bytes: the longest header of a request, with its first line.
+        body_bytes: the longest body of a request.
+        in_flight_bytes: of all bodies that are read or worked on at a time. Each caller may have as many as
+            are free.
+        patience_s: how long a header may take, and how long a body may rest.
+        slowest_bytes_s: bytes a second of a body, on average, below which patience ends.
+        answer_s: how long a client may leave an answer unread.
+        proxies: addresses that send the requests of many clients, so the limit by address spares them.
+    """
+
+    connections: int = 2_048
+    header_bytes: int = 32 * 1_024
+    body_bytes: int = 4 * 2**20
+    in_flight_bytes: int = 256 * 2**20
+    patience_s: float = 10.0
+    slowest_bytes_s: int = 4_096
+    answer_s: float = 60.0
+    proxies: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        if self.in_flight_bytes < 2 * self.body_bytes:  # one caller gets half
+            raise InvalidInput(
+                f"max_in_flight_bytes is {self.in_flight_bytes}, must be at least {2 * self.body_bytes}: one "
+                "caller gets half of it, which must be enough for the longest body"
+            )
+
+
+def fitted(limits: FrontLimits, descriptors_each: int = 1) -> FrontLimits:
+    """The same with as many connections as the system has descriptors for; asks the system for more first.
+
+    descriptors_each: of a connection and of what its request opens, such as a connection to a provider.
+    """
+    if resource is None:
+        return limits
+    wanted = limits.connections * descriptors_each + _OTHER_DESCRIPTORS
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+            soft = most
+        except (OSError, ValueError):  # macOS has a further limit of its own
+            pass
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return limits
+    connections = max(1, (soft - min(_OTHER_DESCRIPTORS, soft // 2)) // descriptors_each)
+    _log.warning(
+        "at most %d connections in place of %d: the process may open %d files (ulimit -n), and needs %d",
+        *(connections, limits.connections, soft, wanted),
+    )
+    return replace(limits, connections=connections)

@@ -1,0 +1,116 @@
+"""`LargeRequests`: requests with long bodies take turns, so that they hold up no others.
+
+Reading megabytes of JSON in the event loop would stop all requests for as long. In threads, many at a time
+would compete with the event loop for the interpreter. So a few are worked on at a time, one of each owner.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio.to_thread
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Scope
+
+from toolroll.adapters.provider_requests.json_spans import Item, array_items, object_members, read_value
+from toolroll.server.callers import Caller
+from toolroll.server.metering import in_thread
+
+LARGE_BYTES = 256 * 1_024
+_AT_A_TIME = 2
+
+
+class LargeRequests:
+    """Turns of large requests in one process. For one event loop."""
+
+    def __init__(self) -> None:
+        """Nobody has a turn yet."""
+        self._all, self._n = asyncio.Semaphore(_AT_A_TIME), 0
+        self._owners: dict[str, tuple[asyncio.Lock, int]] = {}  # and how many have or await the owner's turn
+
+    @asynccontextmanager
+    async def turn(self, owner: str) -> AsyncIterator[None]:
+        """Waits for the owner's turn, which lasts as long as the context."""
+        lock, count = self._owners.get(owner, (None, 0))
+        lock = asyncio.Lock() if lock is None else lock
+        self._owners[owner] = lock, count + 1
+        try:
+            async with lock, self._all:
+                self._n += 1
+                # A million objects of JSON cause collections that stop all threads, and are no garbage.
+                gc.disable()
+                try:
+                    yield
+                finally:
+                    self._n -= 1
+                    if not self._n:
+                        gc.enable()
+        finally:
+            count = self._owners[owner][1] - 1
+            if count:
+                self._owners[owner] = lock, count
+            else:
+                del self._owners[owner]
+
+    async def answered(self, request: Request, handle: Callable[[Request], Awaitable[Response]]) -> Response:
+        """What `handle` answers; a large request in its turn, with its JSON read in a thread."""
+        body = await request.body()
+        if len(body) <= LARGE_BYTES:
+            return await handle(request)
+        async with self.turn(owner_of(request.scope)):
+            try:
+                value = await anyio.to_thread.run_sync(in_thread(read_json), body)
+            except (ValueError, RecursionError):  # the framework says what is wrong with it
+                return await handle(request)
+            return await handle(_ReadRequest(request, body, value))
+
+
+class _ReadRequest(Request):
+    """A request whose body has been read."""
+
+    def __init__(self, request: Request, body: bytes, value: Any) -> None:
+        super().__init__(request.scope, request.receive)
+        self._content, self._value = body, value
+
+    async def body(self) -> bytes:
+        """As it came."""
+        return self._content
+
+    async def json(self) -> Any:
+        """What it says."""
+        return self._value
+
+
+def owner_of(scope: Scope) -> str:
+    """Whose turn a request takes: its organisation's, or that of a key of any organisation."""
+    caller: Caller = scope["state"]["caller"]
+    return caller.credential if caller.org is None else f"organisation {caller.org}"
+
+
+def read_json(body: bytes) -> Any:
+    """What `json.loads` returns, in steps between which other threads can run.
+
+    Raises:
+        ValueError: it is no JSON.
+    """
+    text = body.decode()
+    try:
+        members, end = object_members(text, len(text) - len(text.lstrip(" \t\n\r")), _read_member)
+    except ValueError:
+        return json.loads(text)  # no object, or its error says where it is none
+    if text[end:].strip(" \t\n\r"):
+        return json.loads(text)
+    return {member.name: member.item.value for member in members}
+
+
+def _read_member(_: str, text: str, at: int) -> Item:
+    if text[at : at + 1] != "[":
+        return read_value(text, at)
+    items, end = array_items(text, at)
+    return Item(at, end, [item.value for item in items])

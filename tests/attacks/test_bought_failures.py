@@ -6,6 +6,7 @@ users. A tool that really broke is gone after eight failures of named users.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import asynccontextmanager
 
@@ -22,6 +23,7 @@ from tests.integration.conftest import (  # noqa: F401  # fixtures
 from tests.unit.learning.test_poisoning import MESSAGES, SETTINGS, everyday
 from toolroll import Context, Registry, Tool, Toolroll
 from toolroll.adapters import ToolSelector
+from toolroll.adapters.provider_requests import RequestHeaders, RequestSelector, form_of
 from toolroll.learning.reporters import UnnamedCaller
 
 GOOD, QUERY = "memory_remember", "store a fact"
@@ -177,6 +179,27 @@ def test_an_agent_without_a_user_takes_no_good_tool_from_others(roll):
         turn = selector.turn(tools, messages, conversation=conversation)
         with pytest.raises(OSError), turn.call(GOOD):
             raise OSError("not found")
+    assert roll.counters().outcomes["failed"] == BOUGHT
+    assert share_first(roll) >= 0.9
+
+
+def test_users_that_a_key_of_the_drop_in_invents_take_no_good_tool_from_others(roll):
+    """Each request has the failed result of a call, as another user. Before: hidden after seven."""
+    selector, form = RequestSelector(roll, k=5), form_of("POST", "/v1/chat/completions")
+    assert form is not None
+    tools = [
+        {"type": "function", "function": {"name": name, "description": text}}
+        for name, text in tool_texts().items()
+    ]
+    for number in range(BOUGHT):
+        asked = [{"role": "user", "content": f"{QUERY} {number}"}]
+        call = {"id": "c1", "type": "function", "function": {"name": GOOD, "arguments": "{}"}}
+        failed = {"role": "tool", "tool_call_id": "c1", "content": "Error: it cannot be done"}
+        answered = [*asked, {"role": "assistant", "content": None, "tool_calls": [call]}, failed]
+        for messages in (asked, answered):
+            body = json.dumps({"model": "m", "messages": messages, "tools": tools}).encode()
+            context = Context(user=f"invented-{number}")
+            selector.select(body, form, RequestHeaders(), context, reporter=UnnamedCaller("key 1a2b"))
     assert roll.counters().outcomes["failed"] == BOUGHT
     assert share_first(roll) >= 0.9
 

@@ -79,6 +79,23 @@ class Slow:
         levels = self._levels(scopes, now, rates.reliability_half_s, "arm", arm, ("successes", "failures"))
         if self._reporters("arm", arm, ("successes", "failures")) < rates.least_reporters:
             levels = [[0.0, 0.0]] * 3
+        shape = self._reliability(levels)
+        is_worse = shape[0] < rates.prior_mean * sum(shape)
+        if is_worse and self._failed(arm) < min(2 * rates.least_reporters, 5):
+            shape = self._reliability([[0.0, 0.0]] * 3)
+        return shape
+
+    def _failed(self, arm: int) -> float:
+        """How many have reported failures; the application is as many as it takes."""
+        said = {
+            int(one["reporter"])
+            for one in self.seen
+            if one["arm"] == arm and (one["failures"] > 0 or one["verdict"] < 0)
+        }
+        return math.inf if 0 in said else len(said)
+
+    def _reliability(self, levels: Any) -> tuple[float, float]:
+        rates = self.rates
         mean, strength = rates.prior_mean, rates.prior_strength
         for at, spread in enumerate((rates.page_spread, rates.leaf_spread, None)):
             good, bad = (

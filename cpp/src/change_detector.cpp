@@ -10,13 +10,13 @@ namespace {
 // With a surer belief, two or three outcomes would raise an alarm.
 constexpr double kLeastMean = 0.05;
 constexpr double kMostMean = 0.97;
-constexpr double kMostOfOne = 0.4;  // share of an alarm from one reporter: it takes at least three
+constexpr double kMostOfOne = 0.26;  // share of an alarm from one reporter: it takes at least four
 // An arm with few successes: its mean falls with each failure, which then is less and less of a
 // surprise. So each failure adds one, and a success takes two; kUnproven raise the alarm.
 constexpr double kUnproven = 7.0;
-constexpr double kMostUnprovenOfOne = 3.0;  // from one reporter: it takes at least three
+constexpr double kMostUnprovenOfOne = 2.0;  // from one reporter: it takes at least four
 constexpr double kDisproof = -2.0;
-constexpr std::uint64_t kProven = 5;  // successes, not all of one reporter: the mean alone counts
+constexpr std::uint64_t kProven = 12;  // successes, not all of one reporter: the mean alone counts
 
 /// Whether the verdict is evidence, and not the next of a flood.
 bool counts(ChangeDetector& detector, const Verdict& verdict) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <tuple>
@@ -73,6 +74,19 @@ LevelCounts lift_levels(const Subject& subject, const Scopes& scopes, double now
   return levels;
 }
 
+/// The reliability of an arm; none while it is that of the prior. It needs enough reporters, and
+/// below the prior's mean twice as many of failures, so that a few people sink no tool.
+std::optional<Shapes> believed(const Arm& arm, const Scopes& scopes, double now,
+                               const LearningRates& rates) {
+  if (!arm.state.reporters.are_enough(rates.least_reporters)) return std::nullopt;
+  const Shapes shapes = beta_posterior(
+      reliability_levels(arm, scopes, now, rates.reliability_half_s), reliability_hierarchy(rates));
+  const bool is_worse = shapes.first < rates.prior_mean * (shapes.first + shapes.second);
+  const std::uint64_t least = std::min<std::uint64_t>(2 * rates.least_reporters, kMostReporters);
+  if (is_worse && !arm.state.failed.are_enough(least)) return std::nullopt;
+  return shapes;
+}
+
 std::size_t levels_of(const Scopes& scopes) {
   return (scopes.everywhere != 0 ? 1U : 0U) + (scopes.page != 0 ? 1U : 0U) +
          (scopes.leaf != 0 ? 1U : 0U);
@@ -101,10 +115,8 @@ Posterior posterior_of(const Arm* arm, const Subject* subject, const Scopes& sco
       posterior.show = showing(detector, now, rates);
       posterior.reliability = {2.0 * rates.prior_mean, 2.0 * (1.0 - rates.prior_mean)};
       posterior.has_reliability = true;
-    } else if (arm->state.reporters.are_enough(rates.least_reporters)) {
-      posterior.reliability =
-          beta_posterior(reliability_levels(*arm, scopes, now, rates.reliability_half_s),
-                         reliability_hierarchy(rates));
+    } else if (const std::optional<Shapes> known = believed(*arm, scopes, now, rates)) {
+      posterior.reliability = *known;
       posterior.has_reliability = true;
     }
   }
@@ -178,6 +190,7 @@ struct Learned::Folding {
     Arm& arm = copied(delta.arm, from.records_->arms, arms);
     ArmState& state = arm.state;
     state.reporters.note(delta.reporter);
+    if (delta.failures > 0.0 || delta.verdict < 0) state.failed.note(delta.reporter);
     double at = delta.at;
     const Scopes scopes{delta.everywhere, delta.page, delta.leaf};
     const auto add_everywhere = [&](double first, double second) {
@@ -338,10 +351,9 @@ std::size_t Learned::memory_bytes() const {
 
 Shapes Learned::reliability(std::uint64_t arm, const Scopes& scopes, double now) const {
   const Arm* const known = records_->arms.find(arm);
-  const bool counts = known != nullptr && known->state.reporters.are_enough(rates_.least_reporters);
-  return beta_posterior(
-      counts ? reliability_levels(*known, scopes, now, rates_.reliability_half_s) : nothing(scopes),
-      reliability_hierarchy(rates_));
+  const std::optional<Shapes> shapes =
+      known == nullptr ? std::nullopt : believed(*known, scopes, now, rates_);
+  return shapes ? *shapes : beta_posterior(nothing(scopes), reliability_hierarchy(rates_));
 }
 
 Shapes Learned::lift(std::uint64_t subject, const Scopes& scopes, double now) const {

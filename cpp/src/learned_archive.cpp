@@ -14,9 +14,9 @@ namespace toolroll {
 namespace {
 
 constexpr std::string_view kKind = "learned";
-constexpr std::uint32_t kVersion = 3;
+constexpr std::uint32_t kVersion = 4;
 
-static_assert(std::is_trivially_copyable_v<ArmState> && sizeof(ArmState) == 8 * (6 + 3 * 18 + 15));
+static_assert(std::is_trivially_copyable_v<ArmState> && sizeof(ArmState) == 8 * (2 * 6 + 3 * 18 + 15));
 static_assert(std::is_trivially_copyable_v<SubjectState> && sizeof(SubjectState) == 8 * 12);
 static_assert(std::is_trivially_copyable_v<Cell> && sizeof(Cell) == 8 * 3);
 static_assert(std::is_trivially_copyable_v<LearningRates> && sizeof(LearningRates) == 8 * 18);
@@ -94,6 +94,7 @@ void check(const CusumSide& side) {
 
 void check(const ArmState& state, const LearningRates& rates) {
   check(state.reporters);
+  check(state.failed);
   const ChangeDetector& detector = state.detector;
   check(detector.worse);
   check(detector.better);

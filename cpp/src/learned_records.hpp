@@ -205,7 +205,8 @@ struct ChangeDetector {
 };
 
 struct ArmState {
-  Reporters reporters;
+  Reporters reporters;  // who reported anything
+  Reporters failed;     // who reported failures
   ChangeDetector detector;
 };
 

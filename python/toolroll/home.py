@@ -18,6 +18,7 @@ from toolroll.learning.exposure import Exposure, ShownTool
 from toolroll.learning.memory import Memory
 from toolroll.learning.outcomes import NOT_SHOWN, Entry, Report
 from toolroll.learning.record_result import RecordResult
+from toolroll.learning.reporters import stored_reporter
 from toolroll.saved_source import SavedSource, save_catalog
 from toolroll.selection.effective_policy import EffectivePolicy, PolicySource
 from toolroll.selection.engine import Engine
@@ -173,7 +174,7 @@ class MemoryHome:
         self._is_closed = False
         self._experiments = {} if experiment is None else {"": experiment}
         self._recent = RecentSelections(
-            lambda selection: self._engine.exposure(selection, selection.turn.context.user)
+            lambda selection: self._engine.exposure(selection, stored_reporter(selection.turn.context.user))
         )
         pipeline = self._first(definitions, progress)
         self._memory = Memory(pipeline.catalog.dim)
@@ -241,7 +242,8 @@ class MemoryHome:
             exposure = picked if reporter is None else replace(picked, reporter=reporter)
             return self._memory.record(exposure, Report(picked.event_id, entries, found or (), final))
         context = picked.turn.context
-        exposure = self._engine.exposure(picked, context.user if reporter is None else reporter)
+        reporter = stored_reporter(context.user) if reporter is None else reporter
+        exposure = self._engine.exposure(picked, reporter)
         others = not_shown(picked, [entry.name for entry in entries if entry.kind in NOT_SHOWN])
         return self._memory.record(exposure, Report(picked.event_id, entries, others, final))
 

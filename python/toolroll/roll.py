@@ -34,6 +34,7 @@ from toolroll.learning.experiments import Experiment
 from toolroll.learning.exposure import Exposure, ShownTool
 from toolroll.learning.outcomes import WANTED, Called, Entry, durations_of, read_called
 from toolroll.learning.record_result import RecordResult
+from toolroll.learning.reporters import Reporter, UnnamedCaller, stored_reporter
 from toolroll.rules import PageMapping, Rule
 from toolroll.saved_source import SavedSource
 from toolroll.selection.engine import Request, RequestOptions
@@ -716,6 +717,7 @@ class Toolroll:
         *,
         learns: bool = True,
         max_age_s: float | None = None,
+        reporter: Reporter | None = None,
     ) -> Session:
         """The conversation of this name, as far as it has come.
 
@@ -730,6 +732,7 @@ class Toolroll:
             learns: whether what `Session.used` reports is recorded as outcomes.
             max_age_s: for how many seconds this process believes what it has in memory, where requests of one
                 conversation come to the same process; None for the value of `open`.
+            reporter: who reports its outcomes, as for `record`; None for the context's user.
 
         Raises:
             InvalidInput: the name is empty or no text.
@@ -738,7 +741,8 @@ class Toolroll:
         max_age_s = None if max_age_s is None else _checked_age(max_age_s)
         self._own_tools(context.org)
         retention = self._engine.serving.pipeline(context.org).retention
-        return self._session(context, self._home.conversations.open(context, retention, max_age_s), learns)
+        state = self._home.conversations.open(context, retention, max_age_s)
+        return self._session(context, state, learns, reporter)
 
     async def asession(
         self,
@@ -747,6 +751,7 @@ class Toolroll:
         *,
         learns: bool = True,
         max_age_s: float | None = None,
+        reporter: Reporter | None = None,
     ) -> Session:
         """`session` for an event loop: a store that waits does so in a thread."""
         context = _session_context(session, context)
@@ -754,7 +759,7 @@ class Toolroll:
         await self._aown_tools(context.org)
         retention = self._engine.serving.pipeline(context.org).retention
         state = await self._home.conversations.aopen(context, retention, max_age_s)
-        return self._session(context, state, learns)
+        return self._session(context, state, learns, reporter)
 
     def release_session(self, session: str, context: Context | None = None) -> None:
         """Drops what this process has in memory of a conversation that a registry has; waits for nothing.
@@ -784,12 +789,17 @@ class Toolroll:
             while self._home.is_preparing(org) and time.monotonic() < deadline:
                 await asyncio.sleep(_LOOK_S)
 
-    def _session(self, context: Context, state: ConversationState, learns: bool) -> Session:
+    def _session(
+        self, context: Context, state: ConversationState, learns: bool, reporter: Reporter | None
+    ) -> Session:
         check_flag(learns, "learns")
+        _stored_reporter(reporter)
         self._engine.check_open()  # `close` may have come while the store was read
         record = self._record_turn if learns else None
         home = self._home
-        return Session(self._engine, home.conversations, context, state, record, home.arun, owner=self)
+        return Session(
+            self._engine, home.conversations, context, state, record, home.arun, owner=self, reporter=reporter
+        )
 
     def may(self, name: str, context: Context | None = None) -> bool:
         """Whether this context may have the tool now: the one decision for lists, searches and calls alike.
@@ -849,7 +859,7 @@ class Toolroll:
         wanted: Called = (),
         corrected: Mapping[str, str | None] | Iterable[str] = (),
         final: bool = True,
-        reporter: str | None = None,
+        reporter: Reporter | None = None,
         org: str | None = None,
     ) -> RecordResult:
         """Reports what the model did with a selection; later selections learn from it.
@@ -876,7 +886,8 @@ class Toolroll:
                 closed ten minutes after the first of them.
             reporter: who reports, such as a user's id; None for the context's user. A reporter counts for a
                 tool three times a day, and a tool's estimates stay at their prior until two reporters have
-                reported on it. "" is the application itself, whose reports always count.
+                reported on it. "" is the application itself, whose reports always count. Give an
+                `UnnamedCaller` of `toolroll.learning.reporters` for people whom nobody has identified.
             org: who reports, where that is known: an event of another organisation is refused.
 
         Raises:
@@ -897,9 +908,9 @@ class Toolroll:
         if not isinstance(found, (str, Exposure)):
             selection = found = self._own(found)
             entries = tuple(_of_selection(selection, entry) for entry in entries)
-        reporter = _checked_reporter(reporter)
+        stored = _stored_reporter(reporter)
         try:
-            result = self._home.record(found, entries, final=final, reporter=reporter, org=org)
+            result = self._home.record(found, entries, final=final, reporter=stored, org=org)
         except Denied:
             self._engine.telemetry.denied("receipt")
             raise
@@ -921,7 +932,7 @@ class Toolroll:
         wanted: Called = (),
         corrected: Mapping[str, str | None] | Iterable[str] = (),
         final: bool = True,
-        reporter: str | None = None,
+        reporter: Reporter | None = None,
         org: str | None = None,
     ) -> RecordResult:
         """`record` for an event loop: over a registry it runs in a thread.
@@ -1290,19 +1301,22 @@ def _session_context(session: object, context: Context | None) -> Context:
     return context if context.session == session else replace(context, session=session)
 
 
-def _checked_reporter(reporter: object) -> str | None:
-    """The name of a reporter; None for the context's user.
+def _stored_reporter(reporter: object) -> str | None:
+    """The reporter as outcomes are stored with it; None for the context's user.
 
     Raises:
-        InvalidInput: it is no text, or too long.
+        InvalidInput: it is no reporter, or too long.
     """
     if reporter is None:
         return None
-    if not isinstance(reporter, str) or len(reporter) > _LONGEST_REPORTER:
-        raise InvalidInput(
-            f"reporter: is {quoted(reporter)}, must be a str of at most {_LONGEST_REPORTER:,} characters"
-        )
-    return reporter
+    if isinstance(reporter, (str, UnnamedCaller)):
+        stored = stored_reporter(reporter)
+        if len(stored) <= _LONGEST_REPORTER:
+            return stored
+    raise InvalidInput(
+        f"reporter: is {quoted(reporter)}, must be a str of at most {_LONGEST_REPORTER:,} characters, or an "
+        "UnnamedCaller"
+    )
 
 
 def _of_selection(selection: Selection, entry: Entry) -> Entry:

@@ -96,7 +96,7 @@ TEST_CASE("the alarm comes when the CUSUM of the definition reaches it") {
       better =
           p0 >= 0.5 ? 0.0 : std::max(0.0, better + std::log(works ? p1 / p0 : (1 - p1) / (1 - p0)));
       if (works) ++successes;
-      unproven = successes >= 5 ? 0.0 : std::max(0.0, unproven + (works ? -2.0 : 1.0));
+      unproven = successes >= 12 ? 0.0 : std::max(0.0, unproven + (works ? -2.0 : 1.0));
       learned = with(learned, {outcome(works, now)});
       const std::vector<Alarm> found = learned.alarms();
       const bool is_worse = worse >= rates.alarm_nats || unproven >= 7.0;
@@ -120,7 +120,7 @@ TEST_CASE("a good tool is hidden after so many failures in a row") {
     rates.prior_mean = prior;
     rates.prior_strength = rates.page_spread = rates.leaf_spread = 1e6;  // nothing is learnt
     rates.least_reporters = 0;
-    const Learned known = with(Learned(0, rates), repeated(true, 5, kStart));
+    const Learned known = with(Learned(0, rates), repeated(true, 12, kStart));
     return with(known, repeated(false, failures, kStart + 60));
   };
   CHECK_FALSE(is_open(after(0.95, 2)));
@@ -168,14 +168,16 @@ TEST_CASE("after an alarm the old record counts for one observation and the run 
   CHECK(std::fabs(beta.second - (2 * (1 - rates.prior_mean) + calls)) <= 0.2);
 }
 
-TEST_CASE("two reporters do not hide a tool and a third one does") {
+TEST_CASE("three reporters do not hide a tool and a fourth one does") {
   const Learned known = with(Learned(0), repeated(true, 30, kStart));
   CHECK(is_open(with(known, repeated(false, 5, kStart + 3600))));  // the application itself
   Learned reported = with(known, repeated(false, 15, kStart + 3600, 6));
   CHECK_FALSE(is_open(reported));
   reported = with(reported, repeated(false, 5, kStart + 3700, 7));
   CHECK_FALSE(is_open(reported));
-  CHECK(is_open(with(reported, repeated(false, 3, kStart + 3800, 8))));
+  reported = with(reported, repeated(false, 5, kStart + 3750, 8));
+  CHECK_FALSE(is_open(reported));
+  CHECK(is_open(with(reported, repeated(false, 3, kStart + 3800, 9))));
 }
 
 /// How many failures hide an arm, if the reporters fail in turn; at most `most`.
@@ -190,12 +192,13 @@ std::size_t failures_until_hidden(Learned learned, std::uint64_t reporters,
   return most + 1;
 }
 
-TEST_CASE("a tool that never worked is hidden after seven failures of three reporters") {
-  for (const std::uint64_t reporters : {3, 5, 10, 100}) {
+TEST_CASE("a tool that never worked is hidden after seven failures of four reporters") {
+  for (const std::uint64_t reporters : {4, 5, 10, 100}) {
     CHECK(failures_until_hidden(Learned(0), reporters) == 7);
   }
-  CHECK(failures_until_hidden(Learned(0), 2) == 101);
-  CHECK(failures_until_hidden(Learned(0), 1) == 101);
+  for (const std::uint64_t reporters : {1, 2, 3}) {
+    CHECK(failures_until_hidden(Learned(0), reporters) == 101);
+  }
 }
 
 TEST_CASE("a tool that worked for one reporter only is treated like one that never worked") {
@@ -217,7 +220,7 @@ Learned middling() {
   rates.prior_mean = 0.5;
   rates.prior_strength = rates.page_spread = rates.leaf_spread = 1e6;
   Learned learned(0, rates);
-  for (int i = 0; i < 5; ++i) learned = with(learned, {outcome(true, kStart + i, 1 + i % 2)});
+  for (int i = 0; i < 12; ++i) learned = with(learned, {outcome(true, kStart + i, 1 + i % 2)});
   return learned;
 }
 
@@ -226,7 +229,7 @@ TEST_CASE("of a tool with a record, seven failures do not say that it never work
 }
 
 TEST_CASE("a tool with few successes is hidden within eight failures") {
-  for (int successes = 0; successes <= 10; ++successes) {
+  for (int successes = 0; successes <= 15; ++successes) {
     Learned learned(0);
     for (int i = 0; i < successes; ++i) {
       learned = with(learned, {outcome(true, kStart + i, 1 + i % 10)});
@@ -236,7 +239,7 @@ TEST_CASE("a tool with few successes is hidden within eight failures") {
 }
 
 TEST_CASE("failures beyond the quotas of their reporters hide a tool that worked") {
-  for (const std::uint64_t reporters : {3, 5, 10}) {
+  for (const std::uint64_t reporters : {4, 5, 10}) {
     Learned learned(0);
     for (int i = 0; i < 20; ++i) {
       learned = with(learned, {outcome(true, kStart + i, 1 + i % reporters)});
@@ -266,8 +269,11 @@ TEST_CASE("of more reporters than the detector knows, each adds as little as the
     learned = with(learned, {outcome(false, kStart + 60, reporter)});
   }
   learned = with(learned, repeated(false, 30, kStart + 120, 99));
+  for (const std::uint64_t reporter : {10, 11}) {
+    learned = with(learned, {outcome(false, kStart + 180, reporter)});
+  }
   CHECK_FALSE(is_open(learned));
-  CHECK(is_open(with(learned, {outcome(false, kStart + 180, 10)})));
+  CHECK(is_open(with(learned, {outcome(false, kStart + 180, 12)})));
 }
 
 TEST_CASE("one reporter who praises a broken tool does not hold it") {

@@ -76,6 +76,8 @@ def call(request_id: Any, params: dict[str, Any]) -> dict[str, Any] | None:
         return text("done")
     if name == "most_running":
         return text(str(MOST_RUNNING))
+    if arguments.get("text") in BEHAVIOUR.get("fails_with", ()):
+        return text("it cannot be done", True)
     if name == "fail":
         return text("it went wrong", True)
     if name == "long":

@@ -149,8 +149,8 @@ def test_arms_unused_and_broken_tools_and_drift_are_printed(used, database):
     assert "shown 41 times, never called" in used("events", "analytics", "unused", "--shown", "10").out
 
     (broke,) = used.json("events", "analytics", "broken")["tools"]
-    assert broke["tool"] == "get_forecast" and broke["failures"] == 3 and broke["back"] is None
-    assert re.search(r"get_forecast .* 9\d% +3 of 3 +3 +no", used("events", "analytics", "broken").out)
+    assert broke["tool"] == "get_forecast" and broke["failures"] == 4 and broke["back"] is None
+    assert re.search(r"get_forecast .* 9\d% +4 of 4 +4 +no", used("events", "analytics", "broken").out)
     assert used.json("events", "analytics", "broken", "--since", "30m")["tools"] == []
 
     assert used.json("events", "analytics", "drift")["tools"] == []

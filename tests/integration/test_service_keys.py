@@ -131,7 +131,7 @@ def test_keys_are_listed_by_organisation(registry: Registry) -> None:
     ("arguments", "problem"),
     [
         ({"roles": []}, "roles is"),
-        ({"roles": ["root"]}, "must be some of select, report, sync, read, administer"),
+        ({"roles": ["root"]}, "must be some of select, report, vouch, sync, read, administer"),
         ({"roles": "select"}, "roles is"),
         ({"roles": ["sync"]}, "needs one"),
         ({"roles": ["select"], "plugin": "crm"}, "no other key has one"),

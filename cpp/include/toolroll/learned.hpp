@@ -72,7 +72,9 @@ struct LearningRates {
   double open_k = 3.0;        ///< a broken tool is shown with probability 2^-k; 0 never hides one
   double most_k = 4.0;        ///< each failed probe adds 1 to k, up to this
   double open_half_s = 3 * 86400.0;   ///< k halves in this time since the last failure
-  std::uint64_t least_reporters = 2;  ///< distinct ones before an arm leaves the prior, at most 5
+  /// Distinct ones before an arm leaves the prior, at most 5. Before its reliability falls below the
+  /// prior's mean, twice as many (at most 5) must have reported failures.
+  std::uint64_t least_reporters = 2;
   double prior_mean = 0.85;           ///< of reliability, in (0, 1)
   double prior_strength = 3.0;
   double page_spread = 10.0;  ///< see Hierarchy

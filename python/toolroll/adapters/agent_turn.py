@@ -13,6 +13,7 @@ from toolroll.adapters.listed_tools import ListedTools
 from toolroll.context import Context
 from toolroll.errors import Denied, InvalidInput, Unavailable
 from toolroll.learning.outcomes import LONGEST_MS, CallReport
+from toolroll.learning.reporters import Reporter, UnnamedCaller
 from toolroll.roll import Toolroll
 from toolroll.selection.selection import Selection
 from toolroll.sessions.session import Session
@@ -33,9 +34,21 @@ class TurnOptions(NamedTuple):
 class AgentTurn:
     """One turn of an agent: the tools to send, which calls pass, and what came of them."""
 
-    def __init__(self, roll: Toolroll, listed: ListedTools, context: Context, options: TurnOptions) -> None:
-        """Made by `ToolSelector`."""
+    def __init__(
+        self,
+        roll: Toolroll,
+        listed: ListedTools,
+        context: Context,
+        options: TurnOptions,
+        reporter: Reporter | None = None,
+    ) -> None:
+        """Made by `ToolSelector`.
+
+        reporter: who reports its outcomes; None for the context's user. An agent without a user reports as an
+            unnamed caller: what its model calls is no word of the application's.
+        """
         self.roll, self.listed, self.context, self._options = roll, listed, context, options
+        self.reporter = UnnamedCaller("agent") if reporter is None and not context.user else reporter
         self.selection: Selection | None = None
         self.session: Session | None = None
         self.key: Hashable = None
@@ -152,7 +165,7 @@ class AgentTurn:
         try:
             if self.session is not None:
                 return name not in self.session.used([call])
-            self.roll.record(self.shown, [call], final=False)
+            self.roll.record(self.shown, [call], final=False, reporter=self.reporter)
         except Unavailable as error:
             _log.warning("adapter: the outcome of %s was not recorded: %s", name, error)
             return False
@@ -166,7 +179,7 @@ class AgentTurn:
         try:
             if self.session is not None:
                 return name not in await self.session.aused([call])
-            await self.roll.arecord(self.shown, [call], final=False)
+            await self.roll.arecord(self.shown, [call], final=False, reporter=self.reporter)
         except Unavailable as error:
             _log.warning("adapter: the outcome of %s was not recorded: %s", name, error)
             return False
@@ -227,7 +240,7 @@ class AgentTurn:
             if self.session is not None:
                 self.session.end_turn()
             elif self._has_reports:
-                self.roll.record(self.shown, (), final=True)
+                self.roll.record(self.shown, (), final=True, reporter=self.reporter)
         except Unavailable as error:
             _log.warning("adapter: the end of a turn was not recorded: %s", error)
 
@@ -241,7 +254,7 @@ class AgentTurn:
             if self.session is not None:
                 await self.session.aend_turn()
             elif self._has_reports:
-                await self.roll.arecord(self.shown, (), final=True)
+                await self.roll.arecord(self.shown, (), final=True, reporter=self.reporter)
         except Unavailable as error:
             _log.warning("adapter: the end of a turn was not recorded: %s", error)
 

@@ -29,6 +29,7 @@ from toolroll.adapters.messages import ReadMessage, read_own_messages
 from toolroll.argument_checks import items_of
 from toolroll.context import Context
 from toolroll.errors import InvalidInput, quoted
+from toolroll.learning.reporters import Reporter
 from toolroll.roll import LONGEST_SESSION, Toolroll
 
 MOST_TURNS = 4_096  # that are kept, so that hooks of their tool calls find them
@@ -108,6 +109,7 @@ class ToolSelector:
         run: Hashable | None = None,
         context: Context | None = None,
         always_include: Iterable[str] = (),
+        reporter: Reporter | None = None,
     ) -> AgentTurn:
         """The turn that these messages have come to, with the tools to send: call it before each model call.
 
@@ -125,11 +127,12 @@ class ToolSelector:
             context: who asks; None for the selector's.
             always_include: names of further tools that this turn must have, such as one that `tool_choice`
                 names.
+            reporter: who reports its outcomes, as for `Toolroll.record`; None for the context's user.
 
         Raises:
             InvalidInput: an argument is not of the type that it must be.
         """
-        step = self._step(tools, messages, conversation, run, context, always_include)
+        step = self._step(tools, messages, conversation, run, context, always_include, reporter)
         turn = step.turn
         if step.is_known:
             return turn
@@ -141,7 +144,9 @@ class ToolSelector:
             options["sent"] = self._sent_before(step, messages)
             turn.selection = turn.roll.select(step.heard.message, turn.context, **options)
         else:
-            session = turn.session = turn.roll.session(conversation, turn.context, learns=self._learns)
+            session = turn.session = turn.roll.session(
+                conversation, turn.context, learns=self._learns, reporter=turn.reporter
+            )
             options = self._options(step, messages, knows_calls=session.turn > 0)
             turn.selection = session.select(step.heard.message, **options)
         return self._kept(turn)
@@ -155,9 +160,10 @@ class ToolSelector:
         run: Hashable | None = None,
         context: Context | None = None,
         always_include: Iterable[str] = (),
+        reporter: Reporter | None = None,
     ) -> AgentTurn:
         """`turn` for an event loop: an embedder or a store that waits does so in a thread."""
-        step = self._step(tools, messages, conversation, run, context, always_include)
+        step = self._step(tools, messages, conversation, run, context, always_include, reporter)
         turn = step.turn
         if step.is_known:
             return turn
@@ -169,7 +175,9 @@ class ToolSelector:
             options["sent"] = self._sent_before(step, messages)
             turn.selection = await turn.roll.aselect(step.heard.message, turn.context, **options)
         else:
-            session = await turn.roll.asession(conversation, turn.context, learns=self._learns)
+            session = await turn.roll.asession(
+                conversation, turn.context, learns=self._learns, reporter=turn.reporter
+            )
             options = self._options(step, messages, knows_calls=session.turn > 0)
             turn.session, turn.selection = session, await session.aselect(step.heard.message, **options)
         return self._kept(turn)
@@ -209,7 +217,9 @@ class ToolSelector:
         """
         turn = self._resumed(tools, conversation, context)
         turn.over(self.roll.with_tools(turn.listed.items))
-        turn.session = turn.roll.session(conversation, turn.context, learns=self._learns)
+        turn.session = turn.roll.session(
+            conversation, turn.context, learns=self._learns, reporter=turn.reporter
+        )
         return turn
 
     async def aresume(
@@ -218,7 +228,9 @@ class ToolSelector:
         """`resume` for an event loop."""
         turn = self._resumed(tools, conversation, context)
         turn.over(await self._aroll(turn.listed))
-        turn.session = await turn.roll.asession(conversation, turn.context, learns=self._learns)
+        turn.session = await turn.roll.asession(
+            conversation, turn.context, learns=self._learns, reporter=turn.reporter
+        )
         return turn
 
     # Underneath.
@@ -239,6 +251,7 @@ class ToolSelector:
         run: Hashable | None,
         context: Context | None,
         always_include: Iterable[str],
+        reporter: Reporter | None,
     ) -> _Step:
         context = self._asked_by(context)
         check_conversation(conversation)
@@ -250,13 +263,13 @@ class ToolSelector:
             before = said_before(messages, heard, self._read_messages)
             key = digest(context, heard, before)
         always = (*self._always, *always_include)
-        identity = (run if run is not None else heard.place, heard.message, context, always)
+        identity = (run if run is not None else heard.place, heard.message, context, reporter, always)
         with self._lock:
             known = self._turns.get(key)
             if known is not None and known.is_same(listed, identity):
                 self._hold(known)
                 return _Step(known, heard, before, None, is_known=True)
-        turn = AgentTurn(self.roll, listed, context, self._turn_options)
+        turn = AgentTurn(self.roll, listed, context, self._turn_options, reporter)
         turn.key, turn.run, turn.identity = key, run, identity
         turn.asked = (heard.place, heard.message)
         # Another run may go on with the same message, such as after an approval.

@@ -22,7 +22,14 @@ from toolroll.gateway.call_log import CallLog, Ending
 from toolroll.gateway.caller import Caller
 from toolroll.gateway.configuration import Configuration
 from toolroll.gateway.hooks import AskFirst, CallHook, PlannedCall, Refused, is_destructive
-from toolroll.gateway.mcp_versions import INTERNAL_ERROR, METHOD_NOT_FOUND, Json, ProtocolError, error_of
+from toolroll.gateway.mcp_versions import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    Json,
+    ProtocolError,
+    error_of,
+)
 from toolroll.gateway.modes import Shown, shown_for
 from toolroll.gateway.offered_sign_ins import OfferedSignIns, sign_in_tool
 from toolroll.gateway.places import log_file
@@ -34,7 +41,9 @@ from toolroll.gateway.sign_in import Accounts
 from toolroll.gateway.tool_catalog import Route, ToolCatalog
 from toolroll.gateway.tool_names import READ_RESULT, SIGN_IN
 from toolroll.gateway.upstream import Upstream
+from toolroll.gateway.wrong_arguments import are_wrong
 from toolroll.learning.outcomes import LONGEST_MS, CallReport
+from toolroll.learning.reporters import UnnamedCaller
 
 _log = logging.getLogger("toolroll.gateway")
 
@@ -48,7 +57,7 @@ _COLLECT_S = 0.05  # servers that answer together are taken over together
 _TOGETHER_S = 0.3  # after which a list has what was taken over; the rest follows
 _OUTCOMES_S = 5.0  # that a search waits until outcomes are written or read
 _RECORDS = 64  # outcomes that are written at the same time; more make their calls wait
-_OF_TRANSPORT = (INTERNAL_ERROR, METHOD_NOT_FOUND)
+_NO_FAULT = (INTERNAL_ERROR, METHOD_NOT_FOUND, INVALID_PARAMS)  # errors that say nothing of the tool
 
 
 # Gets the server, the user whose connection it is, and what the server says of a resource that changed.
@@ -345,7 +354,7 @@ class Gateway:
             result, call = await self._run(planned, upstream, route, params)
         except Refused as error:  # a call that was not made says nothing of the search
             return _text(str(error), is_error=True)
-        if self._is_of_turn(caller, tool.name):
+        if self._is_of_turn(caller, tool.name, call):
             await self._recording.acquire()
             written = anyio.Event()
             self._unwritten.setdefault(caller.client_key, []).append(written)
@@ -375,16 +384,18 @@ class Gateway:
         error = self.upstreams[server].main.away()
         return f"{error}. {_advice(error)}"
 
-    def _is_of_turn(self, caller: Caller, name: str) -> bool:
+    def _is_of_turn(self, caller: Caller, name: str, call: CallReport) -> bool:
         """Whether an outcome belongs to the last search: the next call's, and those of tools that it found.
 
+        If the next call is of another tool and does not work, the call after it is the next.
         A search that another process answered is not known here; all calls count as its outcomes.
         """
         found = self._searched.get(caller.client_key)
         if found is None:
             return bool(self.options.catalog)
-        is_next, found.is_answered = not found.is_answered, True
-        return is_next or name in found.names
+        is_next, is_found = not found.is_answered, name in found.names
+        found.is_answered = found.is_answered or is_found or call["succeeded"] is True
+        return is_next or is_found
 
     def forget(self, client_key: str, context: Context) -> None:
         """Drops what is kept in memory of a conversation that has ended."""
@@ -451,10 +462,13 @@ class Gateway:
                 asker=call.caller,
                 on_progress=call.caller.incoming.progress if wants_progress else None,
             )
-            report = _report(not result.get("isError", False), asked_at)
+            worked: bool | None = not result.get("isError", False)
+            ending = "succeeded" if worked else "failed"
+            if not worked and await anyio.to_thread.run_sync(are_wrong, call.tool, call.arguments, result):
+                worked = None
+            report = _report(worked, asked_at)
             for hook in reversed(ran):
                 result = await hook.after(call, result)
-            ending = "succeeded" if report["succeeded"] else "failed"
             return result, report
         except (Refused, InvalidInput) as error:
             ending, told = "refused", str(error)
@@ -465,7 +479,7 @@ class Gateway:
         except ProtocolError as error:
             code, told, _ = error_of(error)
             ending = "failed"
-            return error, {"succeeded": None} if code in _OF_TRANSPORT else _report(False, asked_at)
+            return error, {"succeeded": None} if code in _NO_FAULT else _report(False, asked_at)
         finally:
             self.call_log.write(call, _ENDINGS[ending], began, told)
 
@@ -509,7 +523,10 @@ class Gateway:
                 await unwritten[0].wait()
 
     async def _session(self, caller: Caller, context: Context) -> Session:
-        return await self.catalog.roll.asession(caller.client_key, context, max_age_s=_BELIEVED_S)
+        reporter = UnnamedCaller(f"gateway {context.user}") if self.options.identity is None else None
+        return await self.catalog.roll.asession(
+            caller.client_key, context, max_age_s=_BELIEVED_S, reporter=reporter
+        )
 
     async def _start_own(self, caller: Caller) -> None:
         """Starts servers whose lists only those who have signed in can read."""
@@ -578,7 +595,7 @@ _ENDINGS: Mapping[str, Ending] = {
 }
 
 
-def _report(succeeded: bool, asked_at: float) -> CallReport:
+def _report(succeeded: bool | None, asked_at: float) -> CallReport:
     """Of a call that the server has answered now."""
     return {"succeeded": succeeded, "duration_ms": min(1e3 * (time.perf_counter() - asked_at), LONGEST_MS)}
 

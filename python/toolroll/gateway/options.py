@@ -134,8 +134,8 @@ class RegistryKeyOptions(_Section):
         tier: as `Context` has it.
     """
 
-    roles: Mapping[Literal["select", "report", "sync", "read", "administer"], tuple[str, ...]] = Field(
-        default_factory=dict
+    roles: Mapping[Literal["select", "report", "vouch", "sync", "read", "administer"], tuple[str, ...]] = (
+        Field(default_factory=dict)
     )
     tier: str = ""
 

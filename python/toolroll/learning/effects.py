@@ -16,9 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from toolroll._core import DELTA
-from toolroll.identity import reporter_key, scopes
+from toolroll.identity import scopes
 from toolroll.learning.exposure import Exposure, ShownTool
 from toolroll.learning.outcomes import Kind
+from toolroll.learning.reporters import reporter_keys
 
 _ROW = struct.Struct("=d7Q4d2idQ")  # of `DELTA`: an array of tuples takes twice as long
 UNEXPECTED = 0.05  # predicted calls of a tool that was not shown
@@ -89,7 +90,9 @@ class Change(NamedTuple):
 def deltas(
     exposure: Exposure, changes: Sequence[Change], closes: float = 0.0, vector: int = -1
 ) -> npt.NDArray[np.void]:
-    """DELTA[n]: what the changes add, one row for each tool whose counts change.
+    """DELTA[n]: what the changes add, a row or two for each tool whose counts change.
+
+    Two, if the reporter has another key for whether a tool works than for what it is wanted for.
 
     closes: in [0, 1]: the weight of the event as a whole if this report closes it, since every tool that was
         shown could have been called; otherwise 0.
@@ -102,7 +105,7 @@ def deltas(
     for change in by_name.values():
         tools.setdefault(change.tool.name, change.tool)
     where = scopes(exposure.page, exposure.tier, exposure.category)
-    reporter = reporter_key(exposure.reporter)
+    reporter = reporter_keys(exposure.reporter, exposure.at)
     rows = []
     for name, tool in tools.items():
         known = by_name.get(name)
@@ -110,8 +113,14 @@ def deltas(
         expected = (tool.expected * closes if closes else 0.0) + effect.expected
         pull = effect.pull if vector >= 0 else 0.0
         verdict = 0 if known is None else known.verdict()
-        sums = (effect.successes, effect.failures, effect.calls, expected)
-        if any(sums) or pull or verdict:
-            at = vector if pull else -1
-            rows.append(_ROW.pack(exposure.at, *where, *tool.key, *sums, at, verdict, pull, reporter))
+        works, wanted = (effect.successes, effect.failures), (effect.calls, expected)
+        at, keys = vector if pull else -1, (exposure.at, *where, *tool.key)
+        if reporter.reliability == reporter.intent:
+            if any(works) or any(wanted) or pull or verdict:
+                rows.append(_ROW.pack(*keys, *works, *wanted, at, verdict, pull, reporter.intent))
+            continue
+        if any(works) or verdict:
+            rows.append(_ROW.pack(*keys, *works, 0.0, 0.0, -1, verdict, 0.0, reporter.reliability))
+        if any(wanted) or pull:
+            rows.append(_ROW.pack(*keys, 0.0, 0.0, *wanted, at, 0, pull, reporter.intent))
     return np.frombuffer(bytearray().join(rows), DELTA)

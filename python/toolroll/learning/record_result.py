@@ -18,7 +18,7 @@ Pending: TypeAlias = Literal["repeated", "quota", "reporters"]
 SENTENCES: Mapping[Pending, str] = {
     "repeated": "adds nothing: the same was reported before",
     "quota": "kept, but changes no estimate: this reporter has used up today's three for the tool",
-    "reporters": "counted, waits for a second reporter",
+    "reporters": "counted, waits for more reporters",
 }
 # Outcomes that say whether the tool works.
 _JUDGED = frozenset({"succeeded", "failed", "wanted_succeeded", "wanted_failed"})
@@ -34,8 +34,8 @@ class RecordResult:
         org: the organisation of the selection.
         pending: tool → why its outcome changes no estimate yet: "repeated", "quota" (the reporter's outcomes
             for the tool are used up for today; only the detection of broken tools reads more) or "reporters"
-            (counted; the estimate moves with the report of a second user). Over a registry this is what the
-            process knows now, and the quota is not known.
+            (counted; the estimate moves once two users have reported, and sinks once four have reported
+            failures). Over a registry this is what the process knows now, and the quota is not known.
     """
 
     event_id: str

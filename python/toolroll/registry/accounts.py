@@ -21,13 +21,13 @@ from argon2.exceptions import InvalidHashError, VerificationError
 from toolroll.errors import Conflict, InvalidInput, NotFound
 from toolroll.identity import canonical_json
 from toolroll.registry import governed_rows
-from toolroll.registry.service_keys import ROLES, roles_among
+from toolroll.registry.service_keys import ROLES, VOUCH, roles_among
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database, is_storable, words
 from toolroll.registry.store.row_reader import Row, UnreadableRow, read_rows
 
 # A plugin has a key: the role "sync" belongs to one plugin, and no person is a plugin.
-ACCOUNT_ROLES = tuple(role for role in ROLES if role != "sync")
+ACCOUNT_ROLES = tuple(role for role in ROLES if role not in ("sync", VOUCH))
 SHORTEST_PASSWORD, LONGEST_PASSWORD = 12, 1_000  # Source: NIST SP 800-63B: length, and no rules of characters
 
 _TABLE = tables.accounts

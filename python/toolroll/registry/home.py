@@ -24,6 +24,7 @@ from toolroll.learning.effects import deltas
 from toolroll.learning.exposure import Exposure, ShownTool
 from toolroll.learning.outcomes import NOT_SHOWN, Entry
 from toolroll.learning.record_result import RecordResult, waiting_in
+from toolroll.learning.reporters import user_of
 from toolroll.registry.events.event_row import SelectionOrigin
 from toolroll.registry.events.fold import rates_key
 from toolroll.registry.events.follower import LearnedFactory
@@ -428,7 +429,7 @@ class RegistryHome:
         catalog = self.engine.snapshot.pipeline(exposure.org).catalog
         context = Context(
             org=exposure.org,
-            user=exposure.reporter,
+            user=user_of(exposure.reporter),
             tier=exposure.tier,
             page=exposure.page,
             everything=True,

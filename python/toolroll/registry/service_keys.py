@@ -24,9 +24,11 @@ from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database, Write, words
 from toolroll.registry.store.row_reader import Row, UnreadableRow, read_rows
 
+VOUCH = "vouch"
 ROLES: Mapping[str, str] = {
     "select": "select tools, and hold conversations",
     "report": "report outcomes",
+    VOUCH: "name the users whose outcomes it reports",
     "sync": "register the tools of one plugin",
     "read": "read the registry and its analytics",
     "administer": "change the registry",

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from fastapi import Request
 
 from toolroll.errors import Denied
+from toolroll.learning.reporters import Reporter, UnnamedCaller
 from toolroll.registry.accounts import Account
-from toolroll.registry.service_keys import ROLES, ServiceKey
+from toolroll.registry.service_keys import ROLES, VOUCH, ServiceKey
 from toolroll.server.admission import Ticket
 
 
@@ -56,6 +57,16 @@ class Caller:
     def credential(self) -> str:
         """What the caller came with, for limits: a key, or a sign-in under a name."""
         return self.key_id or (f"{self.name} ({self.sign_in})" if self.sign_in else "")
+
+    def reporter_of(self, named: str | None) -> Reporter | None:
+        """Who reports an outcome, if the request names this reporter; None for the selection's user.
+
+        Only a caller who vouches for the users whom it names is believed. Others report as themselves: all
+        that a key sends is of one unnamed caller.
+        """
+        if VOUCH in self.roles:
+            return named
+        return UnnamedCaller(f"key {self.key_id}") if self.key_id or not self.name else self.name
 
     @property
     def actor(self) -> str:

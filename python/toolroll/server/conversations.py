@@ -71,7 +71,7 @@ def session_router(roll: Toolroll, identify: Identify = caller_of) -> APIRouter:
     async def opened(request: Request, session: str, context: ContextBody, role: str = "select") -> Session:
         caller: Caller = identify(request)
         caller.require(role)
-        return await roll.asession(session, context.context(caller))
+        return await roll.asession(session, context.context(caller), reporter=caller.reporter_of(None))
 
     @router.post("/select", responses={200: {"model": SelectionAnswer}})
     async def select(

@@ -49,7 +49,11 @@ class OutcomeBody(Body):
     wanted: CalledBody = ()
     corrected: dict[str, str | None] | tuple[str, ...] = ()
     final: bool = True
-    reporter: str | None = None
+    reporter: str | None = Field(
+        None,
+        description="Who reports, if it is not the selection's user. It counts for callers with the role "
+        '"vouch"; all others report as themselves.',
+    )
 
 
 def outcome_router(roll: Toolroll, identify: Identify = caller_of) -> APIRouter:
@@ -71,7 +75,7 @@ def outcome_router(roll: Toolroll, identify: Identify = caller_of) -> APIRouter:
             wanted=called_of(body.wanted),
             corrected=body.corrected,
             final=body.final,
-            reporter=body.reporter,
+            reporter=caller.reporter_of(body.reporter),
             org=None if is_any_org else caller.org_of(body.org),
         )
         return OutcomeAnswer(event_id=done.event_id, counted=done.counted, pending=dict(done.pending))

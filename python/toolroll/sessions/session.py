@@ -27,6 +27,7 @@ from toolroll.formats.meta_tools import (
 from toolroll.learning.deduplication import MOST_FOUND as MOST_WANTED
 from toolroll.learning.exposure import Exposure, ShownTool
 from toolroll.learning.outcomes import WANTED, Called, Entry, read_called
+from toolroll.learning.reporters import Reporter, stored_reporter
 from toolroll.selection.calls import check_call
 from toolroll.selection.engine import Engine, Request, TurnOptions
 from toolroll.selection.selection import Selection
@@ -72,14 +73,15 @@ class Session:
         record: Record | None,
         arun: Callable[[Callable[[], Any]], Awaitable[Any]],
         owner: object = None,
+        reporter: Reporter | None = None,
     ) -> None:
         """Made by `Toolroll.session`.
 
         conversations: where the state is kept. record: records the outcome of a turn; None where nothing is
         learnt. arun: runs a call that may wait for a store, without holding up an event loop. owner: kept
-        alive as long as the session.
+        alive as long as the session. reporter: who reports outcomes; None for the context's user.
         """
-        self._owner, self._arun = owner, arun
+        self._owner, self._arun, self._reporter = owner, arun, reporter
         self._engine, self._conversations, self._state, self._record = engine, conversations, state, record
         self._calls = SessionCalls(engine, conversations, context, state)
         # What was selected here last, and what the conversation and the policy were then.
@@ -565,12 +567,19 @@ class Session:
     def _report(self, called: dict[str, Entry]) -> None:
         """Records outcomes with the events that showed the tools, the newest first.
 
-        A tool that none has shown was wanted when the newest was made.
+        A tool that none has shown was wanted when the newest was made. If that was a search and the call did
+        not work, the call had nothing to do with the search.
         """
         left, turns = dict(called), self._calls.open_turns()
         shown = [[left.pop(name) for name in turn.names if name in left] for turn in turns]
         for turn, entries in zip(turns, shown, strict=True):
             others = left if turn is turns[0] else {}
+            if turn.is_search:
+                others = {
+                    name: one
+                    for name, one in others.items()
+                    if one.kind == "succeeded" or name in turn.wanted
+                }
             wanted = tuple(dict.fromkeys((*turn.wanted, *others)))[:MOST_WANTED]
             entries += [replace(one, kind=WANTED[one.kind]) for name, one in others.items() if name in wanted]
             if not entries:
@@ -578,8 +587,11 @@ class Session:
             self._state.change_turn(turn.event_id, partial(_reported, wanted=wanted))
             if self._record is not None:
                 found = self._unshown([name for name in others if name in wanted])
-                exposure = turn.exposure(self.context.org, self.context.user)
-                self._record(exposure, tuple(entries), found, False)
+                self._record(self._exposure(turn), tuple(entries), found, False)
+
+    def _exposure(self, turn: TurnRecord) -> Exposure:
+        reporter = self.context.user if self._reporter is None else self._reporter
+        return turn.exposure(self.context.org, stored_reporter(reporter))
 
     def _unshown(self, names: Iterable[str]) -> tuple[ShownTool, ...]:
         catalog = self._calls.visible().catalog
@@ -589,7 +601,7 @@ class Session:
         for turn in self._calls.open_turns():
             self._state.change_turn(turn.event_id, lambda one: one._replace(is_over=True))
             if self._record is not None and turn.is_reported:
-                self._record(turn.exposure(self.context.org, self.context.user), (), (), True)
+                self._record(self._exposure(turn), (), (), True)
         self._selection = self._seen = None
         now = self._state.now
         return self._those_allowed(now.idle(now.turn + 1, self._state.retention))

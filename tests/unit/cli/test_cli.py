@@ -182,7 +182,7 @@ def test_what_fails_says_what_and_exits_with_1(capsys, arguments, status, what):
         (("choose", "x"), "choose"),
         (
             ("registry", "keys", "add", "x", "--catalog", "sqlite:///x"),
-            "Choose from: select, report, sync, read, administer",
+            "Choose from: select, report, vouch, sync, read, administer",
         ),
         (("eval",), "FOLDER"),
         (("eval", "x", "-k", "5,1"), "must be ascending"),

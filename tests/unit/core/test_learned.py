@@ -142,6 +142,19 @@ def test_too_few_reporters_move_nothing_and_the_application_is_enough() -> None:
     assert shapes(nothing.fold(deltas(one)).reliability((1, 0, 0), column(100), T0)) != before
 
 
+def test_a_tool_sinks_below_its_prior_once_four_have_reported_failures() -> None:
+    one = {"everywhere": 1, "arm": 100, "failures": 9, "verdict": -1}
+    prior = shapes(Learned(0).reliability((1, 0, 0), column(100), T0))
+    three = Learned(0).fold(deltas(*[{**one, "reporter": number} for number in (1, 2, 3, 2, 1)]))
+    assert shapes(three.reliability((1, 0, 0), column(100), T0)) == prior
+    four = three.fold(deltas({**one, "failures": 0, "reporter": 4}))  # beyond its quota
+    assert shapes(four.reliability((1, 0, 0), column(100), T0))[0][1] == pytest.approx(prior[0][1] + 45)
+    works = {**one, "failures": 0, "successes": 600, "verdict": 0, "reporter": 7}
+    better = shapes(three.fold(deltas(works)).reliability((1, 0, 0), column(100), T0))
+    assert better[0][0] == pytest.approx(prior[0][0] + 600)
+    assert better[0][1] == pytest.approx(prior[0][1] + 45)
+
+
 def test_calls_that_few_reported_do_not_lift_a_tool_that_many_saw() -> None:
     seen = [{"everywhere": 1, "intent": 200, "expected": 0.1, "reporter": n} for n in range(1, 9)]
     called = [{"everywhere": 1, "intent": 200, "calls": 3, "reporter": n} for n in (1, 2, 1, 2)]

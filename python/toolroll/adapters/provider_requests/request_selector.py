@@ -20,6 +20,7 @@ from toolroll.adapters.provider_requests.tool_texts import KnownToolTexts
 from toolroll.adapters.tool_selector import ToolSelector
 from toolroll.context import Context
 from toolroll.errors import InvalidInput, Unavailable
+from toolroll.learning.reporters import Reporter
 from toolroll.roll import Toolroll
 
 _log = logging.getLogger("toolroll")
@@ -164,6 +165,7 @@ class RequestSelector:
         context: Context | None = None,
         *,
         may_report: bool = True,
+        reporter: Reporter | None = None,
     ) -> Changed:
         """The body to send in place of this one.
 
@@ -173,6 +175,7 @@ class RequestSelector:
             headers: what our headers in the request say.
             context: who asks; None for that of the headers, else the selector's.
             may_report: whether outcomes that this caller sends count.
+            reporter: who reports them; None for the context's user.
 
         Raises:
             InvalidInput: the body cannot be read, and there are rules that it might break; or the name of
@@ -185,7 +188,7 @@ class RequestSelector:
         try:
             if not asked.request.asks:
                 return self._allowed(asked)
-            turn = self.selector.turn(**asked.arguments())
+            turn = self.selector.turn(**asked.arguments(), reporter=reporter)
             changed = self._changed(asked, turn)
         except Exception:
             return self._after_failure(asked)
@@ -204,6 +207,7 @@ class RequestSelector:
         context: Context | None = None,
         *,
         may_report: bool = True,
+        reporter: Reporter | None = None,
     ) -> Changed:
         """`select` for an event loop: an embedder or a store that waits does so in a thread."""
         asked = self._asked(body, form, headers, context)
@@ -212,7 +216,7 @@ class RequestSelector:
         try:
             if not asked.request.asks:
                 return self._allowed(asked)
-            turn = await self.selector.aturn(**asked.arguments())
+            turn = await self.selector.aturn(**asked.arguments(), reporter=reporter)
             changed = self._changed(asked, turn)
         except Exception:
             return self._after_failure(asked)

@@ -23,7 +23,14 @@ from toolroll.cli.parameter_types import duration
 if TYPE_CHECKING:
     from toolroll.registry.service_keys import ServiceKey
 
-_ROLES = ("select", "report", "sync", "read", "administer")  # written out, so that --help imports nothing
+_ROLES = (
+    "select",
+    "report",
+    "vouch",
+    "sync",
+    "read",
+    "administer",
+)  # written out, so that --help imports nothing
 
 keys = ListGroup(
     "keys",

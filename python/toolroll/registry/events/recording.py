@@ -26,6 +26,7 @@ from toolroll.learning.effects import Change
 from toolroll.learning.exposure import Exposure, ShownTool
 from toolroll.learning.outcomes import NOT_SHOWN, Entry, Report
 from toolroll.learning.record_result import RecordResult, pending_of
+from toolroll.learning.reporters import stored_reporter
 from toolroll.registry.events.batch_writer_process import BatchWriterProcess
 from toolroll.registry.events.event_row import SelectionOrigin
 from toolroll.registry.events.follower import Follower, L, LearnedFactory
@@ -164,7 +165,7 @@ class Recording(Generic[L]):
         self.writer = EventWriter(
             database,
             journal,
-            lambda selection: self._exposure_of(selection, selection.turn.context.user),
+            lambda selection: self._exposure_of(selection, _user_of(selection)),
             messages=None if options.messages == "none" else self._messages,
             batches=(
                 partial(BatchWriterProcess, url, options.lifetime_s) if options.writer == "process" else None
@@ -230,7 +231,7 @@ class Recording(Generic[L]):
         if isinstance(picked, Exposure):
             return picked
         if isinstance(picked, Selection):
-            reporter = picked.turn.context.user if reporter is None else reporter
+            reporter = _user_of(picked) if reporter is None else reporter
             known = self.writer.known(picked.event_id, reporter)
             if known is None or tuple([tool.name for tool in known.shown]) != picked.shown:
                 known = self._exposure_of(picked, reporter)  # it was delivered since
@@ -248,10 +249,9 @@ class Recording(Generic[L]):
 
     # Receipts.
 
-    def receipt(self, picked: Selection, reporter: str | None = None) -> str:
+    def receipt(self, picked: Selection) -> str:
         """A receipt for a selection."""
-        exposure = self._exposure_of(picked, picked.turn.context.user if reporter is None else reporter)
-        return self.signer().sign(exposure)
+        return self.signer().sign(self._exposure_of(picked, _user_of(picked)))
 
     def signer(self, receipt: str = "") -> Signer:
         """The signer of receipts. Waits for the store if no key is known, or not that of the receipt.
@@ -340,3 +340,8 @@ class Recording(Generic[L]):
         form = self._options.messages
         assert form != "none"
         return Messages(form, message_secret(self._database)) if form == "hashed" else Messages(form)
+
+
+def _user_of(selection: Selection) -> str:
+    """The user of a selection, as the reporter of its outcomes."""
+    return stored_reporter(selection.turn.context.user)

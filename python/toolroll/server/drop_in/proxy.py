@@ -101,13 +101,15 @@ class Proxy:
         headers = RequestHeaders.of(scope["headers"])
         org = headers.context.get("org", "")
         context = headers.of_org(caller.org_of(org if isinstance(org, str) else ""))
-        may_report = "report" in caller.roles
+        may_report, reporter = "report" in caller.roles, caller.reporter_of(None)
         if len(body) <= LARGE_BYTES:
-            return await self._selector.aselect(body, form, headers, context, may_report=may_report)
+            return await self._selector.aselect(
+                body, form, headers, context, may_report=may_report, reporter=reporter
+            )
         select = in_thread(self._selector.select)
         async with scope["state"]["large"].turn(owner_of(scope)):
             return await anyio.to_thread.run_sync(
-                lambda: select(body, form, headers, context, may_report=may_report)
+                lambda: select(body, form, headers, context, may_report=may_report, reporter=reporter)
             )
 
     async def _forward(

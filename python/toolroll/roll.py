@@ -669,7 +669,10 @@ class Toolroll:
             if snapshot.tool_list is not None:
                 raise InvalidInput("tools: these came with a request; call with_tools with the other ones")
             snapshot = replace(self._home.trial(others, asked), expired=snapshot.expired)
-        changed = with_rules(snapshot, new, gone, asked)
+        if snapshot.tool_list is not None:  # the registry decides about its tools, under the other rules
+            changed = engine.followed(with_rules(engine.base.serving, new, gone, asked))
+        else:
+            changed = with_rules(snapshot, new, gone, asked)
         roll = object.__new__(Toolroll)
         roll._home, roll._tasks, roll._base = self._home, self._tasks, self
         roll._engine = engine.over(lambda _: changed)
@@ -800,9 +803,10 @@ class Toolroll:
         return name in self.visible(context)
 
     def has_rules(self, context: Context | None = None) -> bool:
-        """Whether there are rules for this context, or rules that cannot be read.
+        """Whether something could deny a tool to this context, or another one of its organisation.
 
-        It does not say whether one of them hides a tool; `why` does for a tool.
+        That is a rule, the tier of a toolkit, or the status of a tool. It does not say whether one of them
+        does; `why` says it of a tool.
         """
         return self._engine.serving.has_rules(_checked_context(context).org)
 

@@ -254,6 +254,7 @@ class ToolSelector:
         with self._lock:
             known = self._turns.get(key)
             if known is not None and known.is_same(listed, identity):
+                known.is_further = True
                 self._hold(known)
                 return _Step(known, heard, before, None, is_known=True)
         turn = AgentTurn(self.roll, listed, context, self._turn_options)

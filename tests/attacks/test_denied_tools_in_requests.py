@@ -178,6 +178,8 @@ def hidden_in(form: RequestForm, name: str) -> list[Any]:
         {"functionDeclarations": [{"name": "fine"}], "function_declarations": [{"name": name}]},
         {"functionDeclarations": [{"Name": name}]},
         {"tools": [{"type": "custom", "name": name}]},
+        [{"type": "function", "function": {"name": name}}],
+        name,
     ]
     for other in (
         name.upper(),

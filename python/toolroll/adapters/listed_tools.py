@@ -17,6 +17,7 @@ from toolroll.tool_list import ToolList
 ReadTool = Callable[[Any], "tuple[Any, Any, Any] | None"]
 # What a tool says of itself: a dictionary as it is, what `ReadTool` returns of another object.
 Said: TypeAlias = "Mapping[str, Any] | tuple[Any, Any, Any] | None"
+_VALUES = frozenset({str, list, tuple, int, float, bool, type(None)})  # of JSON
 _HANDED_ON: Mapping[str, Any] = {"type": "handed_on"}  # stands for an object of no known kind
 
 
@@ -108,7 +109,8 @@ def said_by(tools: Sequence[Any], read: ReadTool) -> list[Said]:
         return list(tools)
     if not any([issubclass(kind, Mapping) for kind in kinds]):
         try:
-            return list(map(read, tools))
+            said: list[Said] = list(map(read, tools))
+            return said if kinds.isdisjoint(_VALUES) else list(map(_value_or, said, tools))
         except FieldError:
             pass  # of one of them
     return [_said_by(tool, read) for tool in tools]
@@ -118,10 +120,15 @@ def _said_by(tool: Any, read: ReadTool) -> Said:
     if isinstance(tool, Mapping):
         return tool
     try:
-        return read(tool)
+        return _value_or(read(tool), tool)
     except FieldError:
         name = getattr(tool, "name", None) or getattr(tool, "__name__", None)
         return name, getattr(tool, "description", None) or getattr(tool, "__doc__", None), None
+
+
+def _value_or(said: Said, tool: Any) -> Said:
+    """What a tool says of itself; a value of JSON that says nothing stands for itself: it may be a name."""
+    return {**_HANDED_ON, "value": tool} if said is None and type(tool) in _VALUES else said
 
 
 def name_of(said: Said) -> str:

@@ -42,10 +42,11 @@ class Labels(NamedTuple):
 
 def labels_of(item: Any) -> Labels:
     """The labels of what is no function: a hosted tool, a custom one, or an object of no known shape."""
-    if not isinstance(item, Mapping):
-        name = item if isinstance(item, str) else getattr(item, "name", None)
-        return Labels(name[:_LONGEST] if isinstance(name, str) and name else type(item).__name__)
     texts, is_whole = _texts(item)
+    if not isinstance(item, Mapping):
+        name = getattr(item, "name", None)
+        own = name[:_LONGEST] if isinstance(name, str) and name else type(item).__name__
+        return Labels(own, tuple(texts), not is_whole)
     kind = item.get("type")
     named = (value for value in item.values() if isinstance(value, Mapping))
     own = (name_in(item) or next(filter(None, map(name_in, named)), ""))[:_LONGEST]

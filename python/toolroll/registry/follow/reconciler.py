@@ -175,7 +175,9 @@ class Reconciler:
                 own={org: self._builder.varied(pipeline) for org, pipeline in snapshot.own.items()},
                 experiments=replica.experiments,
             )
-        self.change(held=self._held(), coming=self._coming())
+        held, coming, snapshot = self._held(), self._coming(), self.engine.snapshot
+        if held is not snapshot.held or coming is not snapshot.coming:
+            self.change(held=held, coming=coming)
         self._remove_withdrawn()
         if replica.policy_source != self._policy_source:
             self._apply_policy()

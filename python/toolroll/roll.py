@@ -670,7 +670,10 @@ class Toolroll:
             if snapshot.tool_list is not None:
                 raise InvalidInput("tools: these came with a request; call with_tools with the other ones")
             snapshot = replace(self._home.trial(others, asked), expired=snapshot.expired)
-        changed = with_rules(snapshot, new, gone, asked)
+        if snapshot.tool_list is not None:  # the registry decides about its tools, under the other rules
+            changed = engine.followed(with_rules(engine.base.serving, new, gone, asked))
+        else:
+            changed = with_rules(snapshot, new, gone, asked)
         roll = object.__new__(Toolroll)
         roll._home, roll._tasks, roll._base = self._home, self._tasks, self
         roll._engine = engine.over(lambda _: changed)
@@ -705,6 +708,18 @@ class Toolroll:
         items = tools if type(tools) is list else list_of(tools)
         roll._engine = engine.over(lambda base: lists.snapshot(items, base))
         return roll
+
+    def release_tools(self) -> None:
+        """Lets go of the catalogs that a Toolroll of `with_tools` has read; the next call reads them again.
+
+        For whoever keeps such a Toolroll while the catalog behind it changes.
+
+        Raises:
+            InvalidInput: it was not made by `with_tools`.
+        """
+        if self._base is None:
+            raise InvalidInput("release_tools: these tools came with no request")
+        self._engine.release()
 
     async def awith_tools(self, tools: Iterable[Any]) -> Toolroll:
         """`with_tools` for an event loop: an embedder that waits does so in a thread."""
@@ -810,9 +825,10 @@ class Toolroll:
         return name in self.visible(context)
 
     def has_rules(self, context: Context | None = None) -> bool:
-        """Whether there are rules for this context, or rules that cannot be read.
+        """Whether something could deny a tool to this context, or another one of its organisation.
 
-        It does not say whether one of them hides a tool; `why` does for a tool.
+        That is a rule, the tier of a toolkit, or the status of a tool. It does not say whether one of them
+        does; `why` says it of a tool.
         """
         return self._engine.serving.has_rules(_checked_context(context).org)
 

@@ -12,14 +12,16 @@ class Place(NamedTuple):
 
     Attributes:
         rows: of its tools in the catalog; several where the item is a group, none where it is not chosen
-            from. Two items of one name have the same row.
+            from. Two items of one name have the same row. Rows behind the catalog's are of members that are
+            handed on.
         key: of the list in a group, whose members have these rows, in order; "" for a single tool.
-        is_hosted: whether the item, or something beside its tools, is handed on whatever is selected.
+        hosted: the row, behind the catalog's, of an item that is handed on whatever is selected, or of what
+            stands beside a group's tools; -1 for none.
     """
 
     rows: tuple[int, ...]
     key: str = ""
-    is_hosted: bool = False
+    hosted: int = -1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,11 +31,17 @@ class ToolList:
     Attributes:
         items: the sender's own objects.
         places: of each item.
+        size: rows of the catalog.
+        withheld: rows behind the catalog's that this caller may not have.
+        unjudged: names of those among them that may bring tools which nobody can name.
         memory_bytes: of the list and its catalog, by estimate.
     """
 
     items: Sequence[Any]
     places: Sequence[Place]
+    size: int
+    withheld: frozenset[int] = frozenset()
+    unjudged: tuple[str, ...] = ()
     memory_bytes: int = 0
 
     def of(self, rows: Collection[int]) -> tuple[Any, ...]:
@@ -42,9 +50,9 @@ class ToolList:
         kept = []
         for item, place in zip(self.items, self.places, strict=True):
             if place.key:
-                if (group := _group_of(item, place, chosen)) is not None:
+                if (group := self._group_of(item, place, chosen)) is not None:
                     kept.append(group)
-            elif place.is_hosted or place.rows[0] in chosen:
+            elif self._hands_on(place.hosted) or (place.rows and place.rows[0] in chosen):
                 kept.append(item)
         return tuple(kept)
 
@@ -53,14 +61,23 @@ class ToolList:
         """The items that are handed on whatever is selected; of a group, what it has beside its tools."""
         return self.of(())
 
+    def _hands_on(self, row: int) -> bool:
+        return row >= self.size and row not in self.withheld
 
-def _group_of(item: Mapping[str, Any], place: Place, chosen: Collection[int]) -> Mapping[str, Any] | None:
-    """The group with the chosen members only: itself where these are all, None where nothing is left."""
-    members = item[place.key]
-    kept = [member for member, row in zip(members, place.rows, strict=True) if row in chosen or row < 0]
-    if len(kept) == len(members):
-        return item if kept or place.is_hosted else None
-    if kept:
-        return {**item, place.key: kept}
-    rest = {key: value for key, value in item.items() if key != place.key}
-    return rest if place.is_hosted else None
+    def _group_of(
+        self, item: Mapping[str, Any], place: Place, chosen: Collection[int]
+    ) -> Mapping[str, Any] | None:
+        """The group with the chosen members only: itself where these are all, None where nothing is left."""
+        members = item[place.key]
+        kept = [
+            member
+            for member, row in zip(members, place.rows, strict=True)
+            if row in chosen or self._hands_on(row)
+        ]
+        has_rest = self._hands_on(place.hosted)
+        if len(kept) == len(members) and has_rest == (place.hosted >= 0):
+            return item if kept or has_rest else None
+        if kept:
+            return {**item, place.key: kept} if has_rest else {place.key: kept}
+        rest = {key: value for key, value in item.items() if key != place.key}
+        return rest if has_rest else None

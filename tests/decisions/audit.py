@@ -212,11 +212,17 @@ def ask_everything(caller: Caller) -> None:
 
 
 def ask_request_tools(caller: Caller) -> None:
-    """Tools that come with a request: rules apply to them by name, and they are in no toolkit."""
+    """Tools that come with a request: the catalog decides about its own, the rules about all others by name."""
     names = caller.names[:8]
     listed = [{"type": "function", "function": {"name": name, "description": name}} for name in names]
     roll = caller.roll.with_tools(listed)
-    world = replace(caller.case.world, tools=tuple(map(Tool, names)), owners={})
+    world, own = caller.case.world, {"", caller.context.org}
+    known = tuple(
+        tool if world.owners.get(tool.name, "") in own else Tool(tool.name)  # it does not know another's tool
+        for tool in world.tools
+        if tool.name in names
+    )
+    world = replace(world, tools=known, owners={})
     twin = replace(caller, roll=roll, case=replace(caller.case, world=world))
     twin.expected = permitted(world, caller.context)
     twin.exactly("request list", roll.visible(caller.context).names)

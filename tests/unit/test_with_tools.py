@@ -19,7 +19,7 @@ from toolroll.embedder import Scale
 from toolroll.embedders.hashing import HashingEmbedder
 from toolroll.errors import Denied, EmbedderUnavailable, InvalidDefinition, NotFound
 from toolroll.evaluation import workloads
-from toolroll.selection import tool_lists
+from toolroll.selection import listed_visibility, tool_lists
 
 SCHEMA = {"type": "object", "properties": {"id": {"type": "string", "description": "which one"}}}
 WEB = {"type": "web_search"}
@@ -251,9 +251,9 @@ def builds(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     built: list[int] = []
     plain = tool_lists.ToolLists._read
 
-    def read(self: Any, items: Any, policy: Any) -> Any:
+    def read(self: Any, items: Any) -> Any:
         built.append(len(items))
-        return plain(self, items, policy)
+        return plain(self, items)
 
     monkeypatch.setattr(tool_lists.ToolLists, "_read", read)
     return built
@@ -514,3 +514,88 @@ def test_a_rule_that_comes_later_holds_for_a_list_that_is_held():
 def test_a_result_without_a_list_of_tools_is_refused():
     with pytest.raises(InvalidDefinition, match="tools"):
         Toolroll.from_tools([]).with_tools({"tools": None})
+
+
+def governed(**options: Any) -> Toolroll:
+    tools = [
+        {"name": "close_deal", "description": "Closes a deal.", "toolkit": "deals"},
+        {"name": "find_deal", "description": "Finds a deal.", "toolkit": "deals", "status": "retired"},
+        {"name": "write_note", "description": "Writes a note.", "toolkit": "notes"},
+    ]
+    return Toolroll.from_tools(tools, **options)
+
+
+def sent(*names: str) -> list[dict[str, Any]]:
+    return [{"type": "function", "function": {"name": name}} for name in names]
+
+
+def test_a_rule_about_a_toolkit_reaches_the_tools_that_the_roll_has_in_it():
+    roll = governed(rules=[Rule("no deals", "deny", "org", {"org": "acme"}, toolkit="deals")])
+    tools, acme = sent("close_deal", "find_deal", "write_note", "other"), Context(org="acme")
+    over = roll.with_tools(tools)
+    assert over.visible(acme).names == ("other", "write_note")
+    assert over.visible(Context(org="globex")).names == (
+        "close_deal",
+        "other",
+        "write_note",
+    )  # one is retired
+    verdict = over.why("close_deal", acme)
+    assert not verdict.visible and verdict.reason == roll.why("close_deal", acme).reason
+    assert "retired" in over.why("find_deal", Context(org="globex")).reason
+
+
+def test_an_allow_list_of_a_toolkit_shows_the_tools_that_the_roll_has_in_it_and_no_claim_does():
+    roll = governed(rules=[Rule("notes", "allow", "composite", {"all": []}, toolkit="notes")])
+    claims = {
+        "name": "other",
+        "description": "Says so.",
+        "parameters": {},
+        "toolkit": "notes",
+        "public": True,
+    }
+    over = roll.with_tools([*sent("write_note", "close_deal"), claims])
+    assert over.visible().names == ("write_note",)
+
+
+def test_another_writing_of_a_hidden_name_is_hidden_and_of_a_shown_one_is_not():
+    roll = governed(rules=[Rule("no deals", "deny", "composite", {"all": []}, toolkit="deals")])
+    over = roll.with_tools(sent("Close-Deal", "mcp__crm__close_deal", "WRITE_NOTE"))
+    assert over.visible().names == ("WRITE_NOTE",)
+    assert "'close_deal'" in over.why("Close-Deal").reason
+
+
+def test_a_tool_of_the_very_name_is_decided_by_its_own_row():
+    tools = [{"name": "note"}, {"name": "Note"}]
+    roll = Toolroll.from_tools(tools, rules=[Rule("no", "deny", "composite", {"all": []}, tool="note")])
+    assert roll.with_tools(sent("note", "Note", "NOTE")).visible().names == ("Note",)
+
+
+def test_a_hosted_tool_is_denied_by_its_type_and_stays_otherwise():
+    rules = [Rule("no", "deny", "org", {"org": "acme"}, tool="web_search")]
+    listed = [*sent("a"), {"type": "web_search_20250305", "name": "web"}, {"type": "code_interpreter"}]
+    over = Toolroll.from_tools([], rules=rules).with_tools(listed)
+    assert over.select("a", Context(org="acme")).tools == (listed[0], listed[2])
+    assert over.select("a", Context(org="globex")).tools == tuple(listed)
+
+
+def test_what_if_changes_the_rules_of_a_list_too():
+    over = governed().with_tools(sent("close_deal", "write_note"))
+    tried = over.what_if([Rule("no deals", "deny", "composite", {"all": []}, toolkit="deals")])
+    assert tried.visible().names == ("write_note",)
+    assert over.visible().names == ("close_deal", "write_note")
+
+
+def test_the_names_of_a_list_are_looked_up_once(monkeypatch):
+    roll = governed(rules=[Rule("no deals", "deny", "composite", {"all": []}, toolkit="deals")])
+    found: list[int] = []
+    plain = listed_visibility.ListedRows._find
+
+    def find(self: Any, *arguments: Any) -> Any:
+        found.append(1)
+        return plain(self, *arguments)
+
+    monkeypatch.setattr(listed_visibility.ListedRows, "_find", find)
+    for org in ("", "acme", "globex"):
+        for _ in range(3):
+            roll.with_tools(sent("close_deal", "write_note")).select("a", Context(org=org))
+    assert len(found) == 1

@@ -57,6 +57,7 @@ class AgentTurn:
         self.asked = (-1, "")  # the user's message, and its place among the messages
         self.reported: set[str] = set()  # ids of calls, by `report_results`
         self._begun: dict[str, float] = {}  # call → when it began, by `begin`
+        self.is_further = False  # whether this is a further step of a turn that was selected before
         self._is_over = self._has_reports = False
         self._tools: tuple[Selection, ListedTools, tuple[Any, ...]] | None = None
 
@@ -89,6 +90,13 @@ class AgentTurn:
     def names(self) -> tuple[str, ...]:
         """Names of the selected tools, in the order in which they are sent."""
         return self.shown.names
+
+    @property
+    def is_allowed(self) -> bool:
+        """Whether the caller may still have all that the turn has selected."""
+        visible, made = self.roll.visible(self.context), self.shown.turn.tool_list
+        withheld = frozenset() if made is None else made.withheld
+        return visible.has_all(self.shown.rows) and visible.withheld <= withheld
 
     @property
     def shown(self) -> Selection:

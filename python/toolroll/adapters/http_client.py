@@ -23,7 +23,7 @@ from toolroll.adapters.provider_requests import (
 from toolroll.adapters.provider_requests.error_bodies import error_body
 from toolroll.adapters.provider_requests.forms import RequestForm
 from toolroll.adapters.provider_requests.headers import PREFIX
-from toolroll.errors import InvalidInput, ToolrollError
+from toolroll.errors import Denied, InvalidInput, ToolrollError
 from toolroll.roll import Toolroll
 
 _LIBRARIES = ("httpx2", "httpx")
@@ -54,9 +54,10 @@ def toolroll_client(
 
         def send(self, request: Any, **how: Any) -> Any:
             form = form_of(request.method, request.url.path)
-            if form is None:
-                return super().send(_passed_on(request), **how)
             try:
+                _check_path(selector, request, form)
+                if form is None:
+                    return super().send(_passed_on(request), **how)
                 changed = selector.select(request.read(), form, _ours(request))
             except ToolrollError as error:
                 return _refused(http, request, form, error)
@@ -82,9 +83,10 @@ def toolroll_async_client(
 
         async def send(self, request: Any, **how: Any) -> Any:
             form = form_of(request.method, request.url.path)
-            if form is None:
-                return await super().send(_passed_on(request), **how)
             try:
+                _check_path(selector, request, form)
+                if form is None:
+                    return await super().send(_passed_on(request), **how)
                 changed = await selector.aselect(await request.aread(), form, _ours(request))
             except ToolrollError as error:
                 return _refused(http, request, form, error)
@@ -114,6 +116,13 @@ def _ours(request: Any) -> RequestHeaders:
     return RequestHeaders.of(_raw(request))
 
 
+def _check_path(selector: RequestSelector, request: Any, form: RequestForm | None) -> None:
+    headers = request.headers
+    if "transfer-encoding" in headers or headers.get("content-length", "0") != "0":
+        path = request.url.raw_path.split(b"?")[0].decode("latin-1")
+        selector.check_path(form, path, _ours(request))
+
+
 def _passed_on(request: Any) -> Any:
     """The request without headers of ours."""
     for name in [name for name, _ in _raw(request) if name.startswith(PREFIX)]:
@@ -137,9 +146,9 @@ def _said(response: Any, changed: Changed) -> Any:
     return response
 
 
-def _refused(http: Any, request: Any, form: RequestForm, error: ToolrollError) -> Any:
+def _refused(http: Any, request: Any, form: RequestForm | None, error: ToolrollError) -> Any:
     """The provider's answer to a request that must not be sent."""
-    status = 400 if isinstance(error, InvalidInput) else 503
+    status = 400 if isinstance(error, InvalidInput) else 403 if isinstance(error, Denied) else 503
     headers = {"content-type": "application/json"}
     return http.Response(
         status, content=error_body(form, status, str(error)), headers=headers, request=request

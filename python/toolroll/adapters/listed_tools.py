@@ -9,22 +9,23 @@ from typing import Any, NamedTuple, TypeAlias
 from toolroll.errors import InvalidInput, quoted
 from toolroll.formats.sources.callables import read_callable
 from toolroll.formats.sources.fields import FieldError
-from toolroll.formats.sources.hosted import is_hosted
-from toolroll.formats.sources.lenient import group_in, name_in
+from toolroll.formats.sources.lenient import name_in
 from toolroll.formats.sources.objects import described
 from toolroll.selection.selection import Selection
+from toolroll.tool_list import ToolList
 
 ReadTool = Callable[[Any], "tuple[Any, Any, Any] | None"]
 # What a tool says of itself: a dictionary as it is, what `ReadTool` returns of another object.
 Said: TypeAlias = "Mapping[str, Any] | tuple[Any, Any, Any] | None"
+_VALUES = frozenset({str, list, tuple, int, float, bool, type(None)})  # of JSON
 _HANDED_ON: Mapping[str, Any] = {"type": "handed_on"}  # stands for an object of no known kind
 
 
 class _Divided(NamedTuple):
-    """Places in a list of tools: of what is sent in any case, and of each name; whether there are groups."""
+    """Places in a list: of what is handed on, and of each row of its catalog; whether there are groups."""
 
     in_front: Sequence[int]
-    by_name: Mapping[str, Sequence[int]]
+    by_row: Mapping[int, Sequence[int]]
     has_groups: bool
 
 
@@ -66,28 +67,29 @@ class ListedTools:
 
     def of(self, selection: Selection) -> tuple[Any, ...]:
         """The selected objects: first those that are handed on in any case."""
+        tool_list = selection.turn.tool_list
+        assert tool_list is not None  # it is over this list
         if self._divided is None:
-            self._divided = self._divide()
-        in_front, by_name, has_groups = self._divided
+            self._divided = _divided(tool_list)
+        in_front, by_row, has_groups = self._divided
         if has_groups:
             return selection.tools  # a group comes back with some of its members
-        objects = self.objects
-        found = [objects[place] for place in in_front]
-        found += [objects[place] for name in selection.names for place in by_name.get(name, ())]
+        objects, places, withheld = self.objects, tool_list.places, tool_list.withheld
+        found = [objects[at] for at in in_front if places[at].hosted not in withheld]
+        found += [objects[at] for row in selection.rows.tolist() for at in by_row.get(row, ())]
         return tuple(found)
 
-    def _divide(self) -> _Divided:
-        """Tells the tools that are selected from, by name, from the others."""
-        in_front: list[int] = []
-        by_name: dict[str, list[int]] = {}
-        for place, item in enumerate(self.items):
-            name = name_in(item)
-            if name in self.names and not is_hosted(item):
-                by_name.setdefault(name, []).append(place)
-            else:
-                in_front.append(place)
-        has_groups = any(group_in(self.items[place]) is not None for place in in_front)
-        return _Divided(in_front, by_name, has_groups)
+
+def _divided(tool_list: ToolList) -> _Divided:
+    """Tells the tools that are selected from, by row, from the others."""
+    in_front: list[int] = []
+    by_row: dict[int, list[int]] = {}
+    for at, place in enumerate(tool_list.places):
+        if place.hosted >= 0 or place.key:
+            in_front.append(at)
+        else:
+            by_row.setdefault(place.rows[0], []).append(at)
+    return _Divided(in_front, by_row, any(tool_list.places[at].key for at in in_front))
 
 
 def read_object(tool: Any) -> tuple[Any, Any, Any] | None:
@@ -109,7 +111,8 @@ def said_by(tools: Sequence[Any], read: ReadTool) -> list[Said]:
         return list(tools)
     if not any([issubclass(kind, Mapping) for kind in kinds]):
         try:
-            return list(map(read, tools))
+            said: list[Said] = list(map(read, tools))
+            return said if kinds.isdisjoint(_VALUES) else list(map(_value_or, said, tools))
         except FieldError:
             pass  # of one of them
     return [_said_by(tool, read) for tool in tools]
@@ -119,10 +122,15 @@ def _said_by(tool: Any, read: ReadTool) -> Said:
     if isinstance(tool, Mapping):
         return tool
     try:
-        return read(tool)
+        return _value_or(read(tool), tool)
     except FieldError:
         name = getattr(tool, "name", None) or getattr(tool, "__name__", None)
         return name, getattr(tool, "description", None) or getattr(tool, "__doc__", None), None
+
+
+def _value_or(said: Said, tool: Any) -> Said:
+    """What a tool says of itself; a value of JSON that says nothing stands for itself: it may be a name."""
+    return {**_HANDED_ON, "value": tool} if said is None and type(tool) in _VALUES else said
 
 
 def name_of(said: Said) -> str:

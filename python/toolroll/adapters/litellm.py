@@ -20,6 +20,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from litellm.integrations.custom_logger import CustomLogger
@@ -28,11 +29,14 @@ from litellm.types.integrations.custom_logger import AgenticLoopPlan, AgenticLoo
 from toolroll.adapters.agent_turn import AgentTurn
 from toolroll.adapters.asked_by import context_reader
 from toolroll.adapters.messages import MadeCall, read_messages
+from toolroll.adapters.provider_requests.forms import OPENAI
+from toolroll.adapters.provider_requests.other_tools import check_beside, tools_beside
 from toolroll.adapters.selection_options import SelectionOptions
 from toolroll.adapters.tool_choice import chosen_names
 from toolroll.adapters.tool_selector import ToolSelector
 from toolroll.context import Context
 from toolroll.conversation import field_of
+from toolroll.errors import InvalidInput
 from toolroll.roll import Toolroll
 
 if TYPE_CHECKING:
@@ -42,6 +46,12 @@ HEADER = "x-toolroll"  # of a response: how many tools came, and how many were s
 # Who asks, made of the key's record (None in the SDK) and the request.
 ContextOf = Callable[[Any, Mapping[str, Any]], Context]
 
+# What LiteLLM passes on that may hold tools, beside `tools`; other members of its requests are its own.
+_BESIDE = (
+    *("functions", "extra_body", "mcp_servers", "plugins", "web_search_options", "messages", "input"),
+    *("cached_content", "cachedContent"),
+)
+_FORM = replace(OPENAI, messages=("messages", "input"), tools=("tools",))
 _SURFACE = "_agentic_loop_api_surface"  # LiteLLM's name for what says which API was called
 _MOST_REFUSALS = 2  # after which the model is not asked again; LiteLLM allows three, and then fails
 _turn: ContextVar[AgentTurn | None] = ContextVar("toolroll_turn", default=None)  # of the request under way
@@ -71,13 +81,23 @@ class _Selecting(CustomLogger):  # type: ignore[misc]
         self.selector = ToolSelector(roll, read_messages=read_messages, **options)
 
     async def select(self, request: dict[str, Any], key: Any = None) -> dict[str, Any]:
-        """The request with the selected tools; itself where it has no tools or no messages."""
+        """The request with the selected tools; itself where it has no tools.
+
+        Raises:
+            Denied: it has tools that rules hide, or that cannot be judged, beside its list.
+            InvalidInput: its tools are no list, and there are rules for the caller.
+        """
         _turn.set(None)
         _asks_again.set(False)
         tools, messages = request.get("tools"), _messages(request)
-        if not isinstance(tools, list) or not tools or messages is None:
-            return request
         context, name = self._context_of(key, request) or Context(), _conversation(request)
+        if self.selector.roll.has_rules(context):
+            await self._check(request, context)
+        if not isinstance(tools, list) or not tools:
+            return request
+        if messages is None:  # there is nothing to select by
+            over = await self.selector.roll.awith_tools(tools)
+            return _with_tools(request, list(over.visible(context).tools))
         # A session is the user's, or the key's if that has no user. Both may contain any character.
         owner = context.user or str(getattr(key, "token", None) or "")
         turn = await self.selector.aturn(
@@ -89,10 +109,18 @@ class _Selecting(CustomLogger):  # type: ignore[misc]
         )
         _turn.set(turn)
         await turn.areport_results(messages)
-        sent = list(turn.tools)
-        if not sent:  # policy allows none: a provider refuses an empty list, and a choice without one
-            return {name: value for name, value in request.items() if name not in ("tools", "tool_choice")}
-        return {**request, "tools": sent}
+        return _with_tools(request, list(turn.tools))
+
+    async def _check(self, request: Mapping[str, Any], context: Context) -> None:
+        """Checks tools that stand elsewhere than in the list, as the drop-in does."""
+        if not isinstance(request.get("tools"), (list, type(None))):
+            raise InvalidInput("the tools of the request are no list, so rules cannot be applied")
+        try:
+            found = tools_beside(_FORM, {name: request[name] for name in _BESIDE if name in request}, ())
+        except ValueError as error:
+            raise InvalidInput(f"the request cannot be read, so rules cannot be applied: {error}") from error
+        if found:
+            check_beside(await self.selector.roll.awith_tools(found), found, context)
 
     async def async_should_run_agentic_loop(
         self,
@@ -182,6 +210,12 @@ class ToolSelectionCallback(_Selecting):
             _asks_again.set(False)
             return kwargs
         return await self.select(kwargs)
+
+
+def _with_tools(request: dict[str, Any], tools: list[Any]) -> dict[str, Any]:
+    if not tools:  # policy allows none: a provider refuses an empty list, and a choice without one
+        return {name: value for name, value in request.items() if name not in ("tools", "tool_choice")}
+    return {**request, "tools": tools}
 
 
 def _messages(request: Mapping[str, Any]) -> list[Any] | None:

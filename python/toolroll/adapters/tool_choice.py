@@ -14,7 +14,7 @@ def chosen_names(tool_choice: Any) -> tuple[str, ...]:
         return () if tool_choice.lower() in _NO_NAMES else (tool_choice,)
     if not isinstance(tool_choice, Mapping):
         return ()
-    inner = tool_choice.get("function") or tool_choice.get("allowed_tools")
+    inner = tool_choice.get("function") or tool_choice.get("custom") or tool_choice.get("allowed_tools")
     said = inner if isinstance(inner, Mapping) else tool_choice
     members = said.get("tools")
     if isinstance(members, (list, tuple)):

@@ -97,6 +97,7 @@ class ToolSelector:
         self._turns: OrderedDict[Hashable, AgentTurn] = OrderedDict()
         self._lists: OrderedDict[Hashable, ListedTools] = OrderedDict()  # by their first and last object
         self._firsts: OrderedDict[Hashable, tuple[ListedTools, ...]] = OrderedDict()  # of a content, by names
+        self._catalog = self.roll.catalog  # behind the newest turn
         self._list_bytes = 0  # of the lists in `_firsts`
         self._newest: deque[AgentTurn] = deque()  # those with objects of their own
 
@@ -267,6 +268,7 @@ class ToolSelector:
         with self._lock:
             known = self._turns.get(key)
             if known is not None and known.is_same(listed, identity):
+                known.is_further = True
                 self._hold(known)
                 return _Step(known, heard, before, None, is_known=True)
         turn = AgentTurn(self.roll, listed, context, self._turn_options, reporter)
@@ -309,6 +311,11 @@ class ToolSelector:
             return turn
         with self._lock:
             before = self._turns.pop(turn.key, None)
+            catalog = self.roll.catalog
+            if catalog is not self._catalog:
+                self._catalog = catalog
+                for known in self._turns.values():  # they would keep the one of before
+                    known.roll.release_tools()
             self._turns[turn.key] = turn
             self._keep_list(turn.listed, turn.memory_bytes)
             while len(self._turns) > MOST_TURNS:

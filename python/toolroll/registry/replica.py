@@ -63,6 +63,8 @@ class Replica:
         lost: organisation → id → name of a toolkit that cannot be read or whose parent is not known, "" where
             the name cannot be read either. Its tools are in no catalog: nobody knows which settings and which
             tier they need.
+        held: organisation → id → name of a tool that waits for review or cannot be read; "" where the name
+            cannot be read either.
         read_at: monotonic seconds of the last read.
         followed: the organisations whose tools, toolkits and pins are read; None for all. The platform's are.
         unread: names of organisations that have such rows and are not followed. One may have lost them since.
@@ -78,6 +80,7 @@ class Replica:
     experiments: Mapping[str, Experiment] = field(default_factory=dict)
     damaged: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     lost: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    held: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     read_at: float = 0.0
     followed: frozenset[str] | None = None
     unread: frozenset[str] = frozenset()
@@ -107,6 +110,7 @@ class Replica:
             pins=_others(self.pins, orgs),
             damaged={**_others(self.damaged, orgs), **{org: rows for org, rows in kept.items() if rows}},
             lost=_others(self.lost, orgs),
+            held=_others(self.held, orgs),
             followed=self.followed.difference(orgs),
             unread=self.unread.union(self.orgs.intersection(orgs)),
         )
@@ -135,6 +139,24 @@ class Replica:
             tuple(toolkit for toolkit, _ in toolkits),
             tuple(route for _, routes in toolkits for route in routes),
         )
+
+    def names_held(self, org: str) -> frozenset[str]:
+        """Names of tools of the organisation that are in no catalog."""
+        names = set(self.held.get(org, _NOTHING).values()) - {""}
+        if self.lost.get("") or self.lost.get(org):
+            names.update(tool.name for tool in self.tools.get(org, _NOTHING).values())
+            names.difference_update(tool.name for tool in self.definitions(org).tools)
+        return frozenset(names)
+
+    def names_since(self, org: str, before: Mapping[str, Tool]) -> frozenset[str]:
+        """Names of tools of the organisation that it did not have in an earlier replica."""
+        now = self.tools.get(org, _NOTHING)
+        if now is before:
+            return frozenset()
+        changed = now.changed_since(before) if isinstance(now, TrackedRows) else None
+        new = now.keys() if changed is None else changed & now.keys()
+        known = {before[key].name for key in new if key in before}
+        return frozenset({now[key].name for key in new} - known)
 
     def changes(self, org: str, before: Mapping[str, Tool] | None) -> ToolChanges | None:
         """The tools of an organisation that are others than before; None where that is not known.
@@ -210,8 +232,9 @@ def catch_up(database: Database, seen: Replica, asked: Iterable[str] = ()) -> Re
         scope = _Scope.of(connection, seen, revision, fresh)
         changed = scope.changed
         damaged, lost = _lasting(seen.damaged, changed), _lasting(seen.lost, changed)
-        tool_reader = _ToolReader(connection)
-        tools = _merged(connection, tables.tools, scope, seen.tools, tool_reader, damaged, {})
+        held = _lasting(seen.held, changed)
+        tool_reader = _ToolReader(connection, held)
+        tools = _merged(connection, tables.tools, scope, seen.tools, tool_reader, damaged, held)
         toolkits = _merged(connection, tables.toolkits, scope, seen.toolkits, _toolkit, damaged, lost)
         pins = _merged(connection, tables.pins, scope, seen.pins, _pin, damaged, {})
         _find_strays(tools, toolkits, damaged, lost)
@@ -232,6 +255,7 @@ def catch_up(database: Database, seen: Replica, asked: Iterable[str] = ()) -> Re
             experiments,
             {org: rows for org, rows in damaged.items() if rows},
             {org: rows for org, rows in lost.items() if rows},
+            {org: rows for org, rows in held.items() if rows},
             time.monotonic(),
             scope.followed,
             scope.unread(connection, seen),
@@ -473,10 +497,13 @@ def _changed(
 
 
 class _ToolReader:
-    """Reads the tool in a row; None if it belongs in no catalog."""
+    """Reads the tool in a row; None if it belongs in no catalog.
 
-    def __init__(self, connection: sa.Connection) -> None:
-        self._connection = connection
+    held: gets the names of those that wait for review, as in `Replica`.
+    """
+
+    def __init__(self, connection: sa.Connection, held: dict[str, dict[str, str]]) -> None:
+        self._connection, self._held = connection, held
 
     def __call__(self, row: Mapping[str, Any]) -> Tool | None:
         if row["deleted_at"] is not None:
@@ -484,6 +511,7 @@ class _ToolReader:
         if row["review"] == "approved":
             return tool_in(row)
         if row["served_version"] is None:
+            self._held.setdefault(row["org"], {})[row["tool_id"]] = row["name"]
             return None
         approved = find_version(self._connection, row["tool_id"], row["served_version"])
         if approved is None:

@@ -6,13 +6,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from toolroll._core import Bitset
 from toolroll.catalog.catalog import Catalog
 from toolroll.errors import Failure, InvalidDefinition
 from toolroll.rules import OnPolicyError, PageMapping, Rule
 from toolroll.selection.policy import pages as page_patterns
 from toolroll.selection.policy import policy
 from toolroll.selection.policy.pages import PageTable
-from toolroll.selection.policy.policy import Policy
+from toolroll.selection.policy.policy import ListedNames, Policy
 from toolroll.selection.policy.rule_checks import tiers_of
 from toolroll.selection.policy.unreadable_rules import UnreadableRule, closed_rows
 from toolroll.selection.stages.page import Page
@@ -210,17 +211,30 @@ class EffectivePolicy:
             require_known_tiers=self.require_known_tiers,
         )
         table = PageTable.of(len(catalog), policy_source.pages, catalog.below)
+        return self._visibility(compiled, catalog.not_public), Page(table)
+
+    def over_list(self, catalog: Catalog, size: int, listed: ListedNames) -> Visibility:
+        """The rules over tools that came with a request, of which none counts as public.
+
+        size: rows of the catalog of its functions, and behind them those of what else is in the list.
+        """
+        source = self.policy_source
+        compiled = Policy.of(
+            size, source.rules, catalog.names, {}, {}, source.tiers, tools=catalog.tools, listed=listed
+        )
+        return self._visibility(compiled, Bitset.full(size))
+
+    def _visibility(self, compiled: Policy, not_public: Bitset) -> Visibility:
         by_owner: dict[str, list[UnreadableRule]] = {}
-        for one in policy_source.unreadable:
+        for one in self.policy_source.unreadable:
             by_owner.setdefault(one.org, []).append(one)
         closed = {
             org: Closed(
-                closed_rows(found, catalog.names, catalog.below, catalog.not_public),
-                summary([one.problem for one in found]),
+                closed_rows(found, compiled.named, not_public), summary([one.problem for one in found])
             )
             for org, found in by_owner.items()
         }
-        return Visibility(compiled, closed), Page(table)
+        return Visibility(compiled, closed)
 
 
 def _by_owner(source: PolicySource) -> dict[str, list[object]]:

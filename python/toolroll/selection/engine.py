@@ -36,6 +36,7 @@ from toolroll.identity import key
 from toolroll.learning.exposure import Exposure
 from toolroll.selection.calls import Calls, Denial, NoConversation
 from toolroll.selection.exposure import exposure_of
+from toolroll.selection.listed_visibility import ListedVisibility
 from toolroll.selection.message_classifier import MessageClassifier
 from toolroll.selection.pipeline import Pipeline
 from toolroll.selection.profiles import Profile, recomposed
@@ -44,6 +45,7 @@ from toolroll.selection.selection import Selection
 from toolroll.selection.snapshot import Snapshot
 from toolroll.selection.telemetry import Counters, Telemetry
 from toolroll.selection.visible import VisibleTools
+from toolroll.tool_list import ToolList
 from toolroll.tools import Tool
 
 _log = logging.getLogger("toolroll")
@@ -131,6 +133,11 @@ class _Begun(NamedTuple):
     read: int
     is_search: bool
 
+    @property
+    def tool_list(self) -> ToolList | None:
+        """The list that came with the request, as this caller may have it."""
+        return _listed_for(self.snapshot, self.context)
+
 
 class Engine(NoConversation):
     """Selects from the snapshot in place. Safe to call from many threads: a turn reads `snapshot` once."""
@@ -181,7 +188,7 @@ class Engine(NoConversation):
         self._overloaded_until = [0.0]
         self._visible: tuple[Snapshot, Context, VisibleTools] | None = None  # what `visible` found last
         self._is_closed = [False]  # in a list too: what `over` made closes with this engine
-        self._base: tuple[Engine, Snapshot, Callable[[Snapshot], Snapshot]] | None = None
+        self._base: tuple[Engine, Snapshot | None, Callable[[Snapshot], Snapshot]] | None = None
 
     @property
     def snapshot(self) -> Snapshot:
@@ -249,6 +256,24 @@ class Engine(NoConversation):
         engine._snapshot = follow(base)
         engine._base = self, base, follow
         return engine
+
+    def release(self) -> None:
+        """Of an engine over other tools: lets go of their catalog, which is made again when it is needed."""
+        assert self._base is not None
+        engine, _, follow = self._base
+        self._base, self._visible = (engine, None, follow), None
+        self._snapshot = engine.snapshot
+
+    @property
+    def base(self) -> Engine:
+        """Of an engine over other tools, the one that this is over."""
+        assert self._base is not None
+        return self._base[0]
+
+    def followed(self, base: Snapshot) -> Snapshot:
+        """Of an engine over other tools, the snapshot of these under the rules of another one."""
+        assert self._base is not None
+        return self._base[2](base)
 
     def select(
         self, request: Request, conversation: Conversation | None = None, calls: Calls | None = None
@@ -361,6 +386,7 @@ class Engine(NoConversation):
             shown=request.shown or (),
             loading=pipeline.retention.loading,
             engine_id=self.id,
+            tool_list=_listed_for(snapshot, context),
             public_only=snapshot.expired is not None,
         )
         selection = pipeline.decide(turn, request.event_id, snapshot.failures(context.org), calls=calls)
@@ -402,7 +428,8 @@ class Engine(NoConversation):
         failures: list[Failure] = []
         allowed = _allowed(snapshot, pipeline, context, failures)
         self.telemetry.failed(failures)
-        visible = VisibleTools.of(pipeline.catalog, allowed, context, pipeline.on_page(context))
+        tool_list = _listed_for(snapshot, context)
+        visible = VisibleTools.of(pipeline.catalog, allowed, context, pipeline.on_page(context), tool_list)
         if not failures and context.has_fixed_settings:
             self._visible = snapshot, context, visible
         return visible
@@ -471,7 +498,7 @@ class Engine(NoConversation):
             loading=begun.pipeline.retention.loading,
             variant=begun.variant,
             engine_id=self.id,
-            tool_list=begun.snapshot.tool_list,
+            tool_list=begun.tool_list,
             public_only=begun.snapshot.expired is not None,
         )
         turn.take(reading)
@@ -529,6 +556,16 @@ def _allowed(
 ) -> Bitset:
     """The rows that this caller may have. failures: gets those of the stages that say so."""
     return pipeline.allowed(_turn_without_vector(snapshot, context), failures)
+
+
+def _listed_for(snapshot: Snapshot, context: Context) -> ToolList | None:
+    """The list that came with a request, without what is withheld from this caller of its hosted tools."""
+    tool_list = snapshot.tool_list
+    if tool_list is not None:
+        (stage,) = [one for one in snapshot.shared.hard if isinstance(one, ListedVisibility)]
+        if stage.rows.own and (withheld := stage.withheld(_turn_without_vector(snapshot, context))):
+            return replace(tool_list, withheld=withheld, unjudged=stage.rows.unjudged(withheld))
+    return tool_list
 
 
 def _turn_without_vector(snapshot: Snapshot, context: Context, text: str = "") -> Turn:

@@ -30,6 +30,7 @@ from toolroll.selection.native_stages import NativeStages
 from toolroll.selection.selection import Selection
 from toolroll.selection.stages import HardStage, Stage
 from toolroll.selection.stages.page import Page
+from toolroll.selection.stages.visibility import Visibility
 
 _log = logging.getLogger("toolroll")
 
@@ -140,6 +141,14 @@ class Pipeline:
                 pipeline, hard=(visibility, *pipeline.hard[1:]), soft=(page, *pipeline.soft[1:])
             )
         )
+
+    @property
+    def may_deny(self) -> bool:
+        """Whether a tier or a status could deny a tool to somebody; rules are not counted."""
+        if self.catalog.inactive is not None:
+            return True
+        stages = (stage for stage in self.hard if isinstance(stage, Visibility))
+        return any(stage.policy is not None and stage.policy.gates for stage in stages)
 
     def _everywhere(self, change: Callable[[Pipeline], Pipeline]) -> Pipeline:
         """The change, made to this pipeline and to its variants."""

@@ -33,6 +33,9 @@ class Snapshot:
         policy: the rules and page mappings that the pipelines are under.
         expired: that the policy is too old to show any other tools than public ones; None if it is not.
         tool_list: of the request that brought these tools; None for a catalog of one's own.
+        held: organisation → names of its tools that are in no catalog, because they wait for review or cannot
+            be read; "" for the platform's.
+        coming: organisation → names of tools that were read and are in no catalog yet.
         revision: of the registry whose rules these are; a catalog may be of one before it.
     """
 
@@ -47,15 +50,52 @@ class Snapshot:
     policy: EffectivePolicy = _NO_POLICY
     tool_list: ToolList | None = None
     expired: Failure | None = None
+    held: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    coming: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     def over(self, pipeline: Pipeline, tool_list: ToolList) -> Snapshot:
         """The same rules, settings and failures over the tools of one request."""
-        return replace(self, shared=pipeline, own=_NOBODY, awaited=frozenset(), tool_list=tool_list)
+        return replace(self, shared=pipeline, own=_NOBODY, tool_list=tool_list)
 
     def has_rules(self, org: str) -> bool:
-        """Whether rules count for this organisation, or cannot be read."""
+        """Whether something could deny a tool to a context of this organisation.
+
+        That is a rule, also one that cannot be read, the tier of a toolkit, the status of a tool, and an
+        organisation's part of the catalog that is not built yet. Settings that have no value deny nothing.
+        """
         owners = self.policy.owners
-        return self.expired is not None or "" in owners or org in owners
+        return (
+            self.expired is not None
+            or "" in owners
+            or org in owners
+            or "" in self.held
+            or org in self.held
+            or self.is_coming(org)
+            or self.pipeline(org).may_deny
+        )
+
+    def may_hide(self, org: str) -> bool:
+        """Whether something could hide a tool from such a context: also a setting, or its deletion."""
+        pipeline = self.pipeline(org)
+        return bool(pipeline.catalog.switches.keys) or pipeline.withdrawn is not None or self.has_rules(org)
+
+    @property
+    def has_tools(self) -> bool:
+        """Whether it has tools of its own, which say what is in a toolkit."""
+        return bool(len(self.shared.catalog) or self.own or self.awaited)
+
+    def is_coming(self, org: str) -> bool:
+        """Whether the organisation has tools of its own that are in no catalog yet."""
+        return org in self.awaited and org not in self.own
+
+    def held_by(self, org: str) -> frozenset[str]:
+        """Names in no catalog, of the platform and of this organisation."""
+        names = _NO_SETTINGS
+        for owner in ("", org) if org else ("",):
+            for by_org in (self.held, self.coming):
+                if owner in by_org:
+                    names |= by_org[owner]
+        return names
 
     def pipeline(self, org: str) -> Pipeline:
         """The pipeline of this organisation."""

@@ -21,15 +21,19 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from toolroll._core import Bitset
 from toolroll.catalog.tool_text import ToolText
 from toolroll.embedder import Embedder, as_embedder, vectors_of
 from toolroll.errors import EmbedderUnavailable
 from toolroll.formats.sources.dicts import list_of, toolkits_of
+from toolroll.formats.sources.labels import Labels, labels_of, names_of_function
 from toolroll.formats.sources.lenient import group_in, read_one
 from toolroll.selection.effective_policy import EffectivePolicy
+from toolroll.selection.listed_visibility import ListedRows, ListedVisibility
 from toolroll.selection.pipeline import Pipeline
 from toolroll.selection.pipeline_builder import PipelineBuilder
 from toolroll.selection.snapshot import Snapshot
+from toolroll.selection.stages.visibility import Visibility
 from toolroll.tool_list import Place, ToolList
 from toolroll.tools import Definitions, Tool
 
@@ -46,7 +50,7 @@ _COMPARED = 4_096  # bytes of a list of known objects that are compared with wha
 _LONG_TEXT = 256  # characters, from which on a digest stands for a text
 _BYTES_PER_TOOL = 6_000  # of a kept list, beside its texts
 _BYTES_PER_BYTE = 8  # of its texts: the copy, what was read of it, and the indexes
-_HANDED_ON = Place((), is_hosted=True)
+_NO_RULES = EffectivePolicy()
 
 
 class _ReadTool(NamedTuple):
@@ -55,13 +59,22 @@ class _ReadTool(NamedTuple):
     Attributes:
         copy: what the tool was when it was read; the object itself where it is no plain dictionary.
         tool, text: of the copy; None for what is handed on as it is.
+        names: that the tool may be called by.
         size: bytes of its content.
     """
 
     copy: Any
     tool: Tool | None
     text: ToolText | None
+    names: tuple[str, ...]
     size: int
+
+    @classmethod
+    def of(cls, item: Any, is_declaration: bool, size: int) -> _ReadTool:
+        tool = read_one(item, is_declaration=is_declaration)
+        if tool is None:
+            return cls(item, None, None, (), size)
+        return cls(item, tool, ToolText.of(tool), names_of_function(item, tool.name), size)
 
 
 @dataclass(slots=True, eq=False)
@@ -73,8 +86,11 @@ class _KnownList:
         copies: of the items, as they were when they were read.
         places: of the items.
         size: bytes of its content.
-        governed: its pipeline, and the policy that this is under.
+        rows: what its rows may be called.
+        pipeline: over its functions, without rules.
+        ruled: the policy, whether toolkits that the list names count for it, and its rules over the rows.
         is_kept: whether it is found again: it is not too large, and its tools have their vectors.
+        governed: the pipeline under the rules and the registry of a snapshot.
         last: the last request with it.
         used: when it was asked for last, by its owner's clock.
     """
@@ -83,8 +99,11 @@ class _KnownList:
     copies: Sequence[Any]
     places: Sequence[Place]
     size: int
-    governed: tuple[EffectivePolicy, Pipeline]
+    rows: ListedRows
+    pipeline: Pipeline
+    ruled: tuple[EffectivePolicy, bool, Visibility] | None = None
     is_kept: bool = False
+    governed: tuple[Snapshot, Pipeline] | None = None
     last: _Request | None = None
     used: int = 0
 
@@ -159,6 +178,7 @@ class ToolLists:
         self._requests: dict[tuple[int, int, int], _Request] = {}
         self._tools: dict[tuple[bytes, bool], _ReadTool] = {}
         self._tool_bytes = 0
+        self._base: Snapshot | None = None  # of the last call
         self._clock = count(1)
         self._has_vectors = True
 
@@ -168,22 +188,39 @@ class ToolLists:
         Raises:
             InvalidDefinition: `tools` is no list.
         """
+        if base is not self._base:
+            self._base = base
+            self._release()  # the lists would keep the catalog of before
         items = tools if type(tools) is list else list_of(tools)
         # The request keeps its objects alive, so no other object has their ids.
         key = (id(items[0]), id(items[-1]), len(items)) if items else (0, 0, 0)
         request = self._requests.get(key)
         if request is None or not request.has_objects(items):
             items = list(items)  # the caller may change the list
-            request = self._remember(key, items, self._known(items) or self._read(items, base.policy))
+            request = self._remember(key, items, self._known(items) or self._read(items))
         known, kept = request.known, request.snapshots
         known.used = next(self._clock)
         if kept is None or kept[0] is not base:
-            pipeline = known.governed[1]
-            if known.governed[0] is not base.policy:
-                pipeline = self._builder.governed(pipeline, base.policy)
-                known.governed = base.policy, pipeline
-            kept = request.snapshots = base, base.over(pipeline, request.tool_list)
+            governed = known.governed
+            if governed is None or governed[0] is not base:
+                governed = known.governed = base, self._governed(known, base)
+            kept = request.snapshots = base, base.over(governed[1], request.tool_list)
         return kept[1]
+
+    def _release(self) -> None:
+        for known in self._all():
+            known.governed = None
+            if known.last is not None:
+                known.last.snapshots = None
+
+    def _governed(self, known: _KnownList, base: Snapshot) -> Pipeline:
+        ruled, are_believed = known.ruled, not base.has_tools
+        if ruled is None or ruled[0] is not base.policy or ruled[1] is not are_believed:
+            listed = known.rows.listed._replace(are_believed=are_believed)
+            rules = base.policy.over_list(known.pipeline.catalog, len(known.rows), listed)
+            ruled = known.ruled = base.policy, are_believed, rules
+        visibility = ListedVisibility(known.rows, ruled[2], base)
+        return known.pipeline.governed(visibility, known.pipeline.soft[0])
 
     def __len__(self) -> int:
         return len(self._all())
@@ -195,7 +232,8 @@ class ToolLists:
         return None
 
     def _remember(self, key: tuple[int, int, int], items: list[Any], known: _KnownList) -> _Request:
-        request = _Request(key, ToolList(items, known.places, known.memory_bytes), known)
+        tool_list = ToolList(items, known.places, known.rows.size, memory_bytes=known.memory_bytes)
+        request = _Request(key, tool_list, known)
         if not known.is_kept:
             return request
         if known.last is not None:
@@ -205,7 +243,7 @@ class ToolLists:
             self._requests = {}
         return request
 
-    def _read(self, items: Sequence[Any], policy: EffectivePolicy) -> _KnownList:
+    def _read(self, items: Sequence[Any]) -> _KnownList:
         """Reads and indexes a list that is not known, and keeps it, if it is not too large for that."""
         is_kept = _memory_bytes(sum(map(_size_of, items)), len(items)) <= self._most_bytes
         groups = [group_in(item) for item in items]
@@ -221,27 +259,43 @@ class ToolLists:
         definitions = Definitions(tuple(tools.values()), toolkits_of(tools.values()))
         is_whole = True
         try:
-            pipeline = self._builder.pipeline(definitions, policy, text_of=lambda tool: texts[tool.name])
+            pipeline = self._builder.pipeline(definitions, _NO_RULES, text_of=lambda tool: texts[tool.name])
         except EmbedderUnavailable as error:
-            pipeline, is_whole = self._builder.by_words(definitions, policy, error), False
+            pipeline, is_whole = self._builder.by_words(definitions, _NO_RULES, error), False
             if self._has_vectors:  # once, and not for each request until the embedder answers
                 _log.warning("tools of requests: without vectors until the embedder answers: %s", error)
         self._has_vectors = is_whole
-        names = pipeline.catalog.names
+        # What a stranger says makes no tool public: `ListedVisibility` decides what is shown without rules.
+        catalog = replace(pipeline.catalog, not_public=Bitset.empty(len(pipeline.catalog)))
+        pipeline, names = replace(pipeline, catalog=catalog), catalog.names
+        others: list[Labels] = []
+        named: dict[int, list[str]] = {}
+
+        def row_of(one: _ReadTool) -> int:
+            if one.tool is None:
+                others.append(labels_of(one.copy))
+                return len(names) + len(others) - 1
+            named.setdefault(row := names[one.tool.name], []).extend(one.names)
+            return row
+
         copies, places, size = [], [], 0
         for item, group, members in zip(items, groups, read, strict=True):
             if group is None:
                 (one,) = members
                 size += one.size
                 copies.append(one.copy)
-                places.append(_HANDED_ON if one.tool is None else Place((names[one.tool.name],)))
+                row = row_of(one)
+                places.append(Place((), hosted=row) if one.tool is None else Place((row,)))
             else:
-                rows = tuple([-1 if one.tool is None else names[one.tool.name] for one in members])
+                rows, hosted = tuple(map(row_of, members)), -1
                 size += sum([one.size for one in members])
-                has_rest = group.key != "tools" and len(item) > 1
+                if group.key != "tools" and len(item) > 1:
+                    hosted = len(names) + len(others)
+                    others.append(labels_of({key: item[key] for key in item if key != group.key}))
                 copies.append(_copy({**item, group.key: []}) | {group.key: [one.copy for one in members]})
-                places.append(Place(rows, group.key, has_rest))
-        known = _KnownList(_bucket_of(items), copies, places, size, (policy, pipeline))
+                places.append(Place(rows, group.key, hosted))
+        listed = ListedRows(catalog, named, others)
+        known = _KnownList(_bucket_of(items), copies, places, size, listed, pipeline)
         if is_whole and is_kept:
             self._keep(known)
         return known
@@ -250,13 +304,10 @@ class ToolLists:
         """A tool. is_kept: whether its list is; else nobody changes the item while it is needed."""
         content = _content(item)
         if content is None or not is_kept:
-            tool = read_one(item, is_declaration=is_declaration)
-            return _ReadTool(item, tool, None if tool is None else ToolText.of(tool), len(content or b""))
+            return _ReadTool.of(item, is_declaration, len(content or b""))
         known = self._tools.get((content, is_declaration))
         if known is None:
-            copy = marshal.loads(content)
-            tool = read_one(copy, is_declaration=is_declaration)
-            known = _ReadTool(copy, tool, None if tool is None else ToolText.of(tool), len(content))
+            known = _ReadTool.of(marshal.loads(content), is_declaration, len(content))
             self._tools[content, is_declaration] = known
             self._tool_bytes += known.size
             if len(self._tools) > MOST_TOOLS or self._tool_bytes > MOST_TOOL_BYTES:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 
 from toolroll.context import Context
+from toolroll.selection.listed_visibility import ListedVisibility
 from toolroll.selection.pipeline import Pipeline
 from toolroll.selection.policy.rule_checks import tier_problem
 from toolroll.selection.stages.page import Page
@@ -24,6 +25,7 @@ def unknown_values(pipeline: Pipeline, context: Context, visible: VisibleTools) 
     """
     reads: frozenset[str] = frozenset()
     for stage in pipeline.hard:
+        stage = stage.rules if isinstance(stage, ListedVisibility) else stage
         if isinstance(stage, Visibility) and stage.policy is not None:
             reads = stage.policy.reads(context.org)
             if context.tier and (problem := tier_problem(context.tier, stage.policy.tiers)):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from toolroll.catalog.catalog import Catalog
 from toolroll.context import Context, Turn
 from toolroll.errors import Failure, NotFound, quoted
+from toolroll.selection.listed_visibility import ListedVisibility
 from toolroll.selection.pipeline import Pipeline
 from toolroll.selection.policy.policy import NOT_NAMED
 from toolroll.selection.policy.policy import Verdict as Verdict
@@ -32,7 +35,11 @@ def judge(
     tool = catalog.tools[row]
     verdict = Verdict(True, None, "", NOT_NAMED)
     for stage in pipeline.hard:
-        if isinstance(stage, Visibility):
+        if isinstance(stage, ListedVisibility):
+            verdict, is_settled = _judge_listed(stage, row, name, context, stored, expired)
+            if is_settled or not verdict.visible:
+                return verdict
+        elif isinstance(stage, Visibility):
             if stage.policy is not None:
                 verdict = stage.policy.why(name, context)
             if verdict.visible and (closed := stage.closes(row, context.org)) is not None:
@@ -54,6 +61,39 @@ def judge(
         if off is not None and row in off:
             return Verdict(False, None, "", _lacking(catalog, tool, turn))
     return verdict
+
+
+def _judge_listed(
+    stage: ListedVisibility,
+    row: int,
+    name: str,
+    context: Context,
+    stored: frozenset[str],
+    expired: Failure | None,
+) -> tuple[Verdict, bool]:
+    """What the registry says of a tool that came with a request, and whether no other rule is applied."""
+    org = context.org
+    pipeline, registered, is_settled = stage.registered(row, org)
+    if stage.is_held(row, org):
+        reason = "the registry has it in no catalog: it waits for review, or cannot be read"
+        return Verdict(False, None, "", reason), True
+    for other in registered:
+        verdict = judge(pipeline, other, context, stored, expired)
+        if is_settled:
+            return verdict, True
+        if not verdict.visible:
+            reason = f"it may be taken for {quoted(other)} of the registry: {verdict.reason}"
+            return replace(verdict, reason=reason), False
+    if stage.registry.is_coming(org):
+        return Verdict(False, None, "", "the tools of its organisation are not read yet"), False
+    if expired is not None:
+        return Verdict(False, None, "", f"it is not public, and {expired.error}"), False
+    assert stage.rules.policy is not None
+    verdict = stage.rules.policy.why(name, context)
+    if verdict.visible and (closed := stage.rules.closes(row, org)) is not None:
+        reason = f"a rule that cannot be read may be about it: {closed.problem}"
+        return Verdict(False, None, "", reason), False
+    return verdict, False
 
 
 def _lacking(catalog: Catalog, tool: Tool, turn: Turn) -> str:

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from toolroll._core import Bitset
+from toolroll.arrays import Rows
 from toolroll.catalog.catalog import Catalog
 from toolroll.context import Context
+from toolroll.tool_list import ToolList
 from toolroll.tools import Tool
 
 
@@ -24,22 +26,29 @@ class VisibleTools:
     Attributes:
         catalog: the catalog of the caller's organisation.
         rows: a bitset over the catalog.
+        tool_list: the list that came with a request, where the catalog is of its tools.
         page: those of the toolkits that mappings name for the caller's page; None where none matches.
     """
 
     catalog: Catalog
     rows: Bitset
     page: Bitset | None = None
+    tool_list: ToolList | None = None
 
     @classmethod
     def of(
-        cls, catalog: Catalog, allowed: Bitset, context: Context, page: Bitset | None = None
+        cls,
+        catalog: Catalog,
+        allowed: Bitset,
+        context: Context,
+        page: Bitset | None = None,
+        tool_list: ToolList | None = None,
     ) -> VisibleTools:
         """allowed: rows that the hard stages leave. A context that requires tools may have no others."""
         if context.required:
             required = [catalog.names[name] for name in context.required if name in catalog.names]
             allowed = allowed & Bitset.of(len(catalog), np.array(required, np.int32))
-        return cls(catalog, allowed, page)
+        return cls(catalog, allowed, page, tool_list)
 
     def get(self, name: object) -> Tool | None:
         """The tool of this own name; None if there is none, or the caller may not have it."""
@@ -67,8 +76,27 @@ class VisibleTools:
 
     @property
     def tools(self) -> tuple[Any, ...]:
-        """The tools as the caller defined them; a `Tool` for one from a file."""
+        """The tools as the caller defined them; a `Tool` for one from a file.
+
+        Of a list that came with a request, its items in their order, hosted tools among them.
+        """
+        if self.tool_list is not None:
+            return self.tool_list.of(self.rows.rows().tolist())
         return tuple([tool if tool.original is None else tool.original for tool in self.definitions])
+
+    def has_all(self, rows: Rows) -> bool:
+        """Whether all of these rows of the catalog are among them."""
+        return self.rows.holds_all(rows)
+
+    @property
+    def withheld(self) -> frozenset[int]:
+        """Of a request's list, the rows of hosted tools that the caller may not have."""
+        return frozenset() if self.tool_list is None else self.tool_list.withheld
+
+    @property
+    def unjudged(self) -> tuple[str, ...]:
+        """Names of those of them that may bring tools which nobody can name."""
+        return () if self.tool_list is None else self.tool_list.unjudged
 
     @property
     def toolkits(self) -> tuple[str, ...]:

@@ -35,6 +35,7 @@ class ServerSettings(BaseSettings):
         upstream_k, upstream_max_tools: of the drop-in's selections, as in `Toolroll.select`.
         upstream_timeout_s: how long the provider may be silent.
         upstream_max_body_bytes: the longest body of a request to the drop-in.
+        upstream_allowed: paths and members of bodies that pass though tools in them are not looked at.
         host, port: the address to listen on.
         workers: processes that share the port.
         grace_s: how long a stop may take: requests finish, then outcomes are written.
@@ -86,6 +87,7 @@ class ServerSettings(BaseSettings):
     upstream_max_tools: int | None = Field(default=None, ge=0)
     upstream_timeout_s: float = Field(default=600.0, gt=0, le=86_400)
     upstream_max_body_bytes: int = Field(default=64 * 2**20, ge=1_024, le=2**32)
+    upstream_allowed: tuple[str, ...] = ()
     host: str = "127.0.0.1"
     port: int = Field(default=8080, ge=1, le=65_535)
     workers: int = Field(default=1, ge=1, le=256)

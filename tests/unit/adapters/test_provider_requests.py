@@ -340,7 +340,7 @@ def test_if_selection_fails_the_rules_still_hold(monkeypatch):
 def test_if_rules_cannot_be_applied_nothing_is_sent(monkeypatch):
     broken_turn(monkeypatch)
     selector = RequestSelector(denying(FIRST))
-    monkeypatch.setattr(Toolroll, "preview", Broken)
+    monkeypatch.setattr(Toolroll, "visible", Broken)
     with pytest.raises(Unavailable):
         selector.select(chat(), OPENAI, ACME)
 
@@ -408,3 +408,18 @@ def test_headers_say_who_asks_and_refuse_what_they_do_not_know():
 def test_an_error_has_the_providers_form(form):
     error = json.loads(error_body(form, 502, "x"))["error"]
     assert error["message"] == "toolroll: x" and ("code" in error) is (form is not ANTHROPIC)
+
+
+def test_a_further_step_of_a_turn_has_no_tool_that_is_denied_by_then(tmp_path):
+    pytest.importorskip("sqlalchemy")
+    from toolroll import Registry, Tool
+
+    url = f"sqlite:///{tmp_path}/tools.db"
+    with Registry.open(url, actor="ada") as registry:
+        registry.create(Tool(FIRST, "Somebody else's tool of that name"))
+        with Toolroll.open(url, journal=tmp_path / "journal") as roll:
+            selector = RequestSelector(roll, max_tools=5)
+            assert FIRST in names_in(selector.select(chat(), OPENAI, ACME).body)
+            registry.rules.add(Rule("no", "deny", "org", {"org": "acme"}, tool=FIRST))
+            roll.refresh()
+            assert FIRST not in names_in(selector.select(chat(), OPENAI, ACME).body)

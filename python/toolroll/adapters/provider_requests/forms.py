@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from toolroll.adapters.tool_choice import chosen_names
@@ -21,6 +21,7 @@ class RequestForm:
         tools: names of the member with the tools.
         choice: names of the member that says which tools may be called.
         beside_tools: members that are errors in a request without tools.
+        selects: whether tools are selected; otherwise all that the rules allow are sent.
     """
 
     provider: str
@@ -29,10 +30,13 @@ class RequestForm:
     tools: tuple[str, ...]
     choice: tuple[str, ...]
     beside_tools: tuple[str, ...] = ()
+    selects: bool = True
 
     def chosen(self, choice: Any) -> tuple[str, ...]:
         """Names of the tools that the caller's choice names."""
         if self.provider != "gemini":
+            if isinstance(choice, Mapping) and choice.keys() == {"type"} and isinstance(choice["type"], str):
+                return (choice["type"],)  # a hosted tool has no other name; that of "auto" is no tool's
             return chosen_names(choice)
         calling = function_calling(choice)
         names = calling.get("allowedFunctionNames", calling.get("allowed_function_names"))
@@ -74,10 +78,19 @@ GEMINI = RequestForm(
     ("toolConfig", "tool_config"),
 )
 
+COMPLETIONS = replace(OPENAI, route="/completions", selects=False)
+COMPACTION = replace(OPENAI_RESPONSES, route="/responses/compact", selects=False)
+INPUT_TOKENS = replace(OPENAI_RESPONSES, route="/responses/input_tokens", selects=False)
+COUNT_TOKENS = replace(ANTHROPIC, route="/messages/count_tokens", selects=False)
+
 _PATHS = (
     (re.compile(r"/chat/completions/?\Z"), OPENAI),
     (re.compile(r"/responses/?\Z"), OPENAI_RESPONSES),
     (re.compile(r"(/v1|\A)/messages/?\Z"), ANTHROPIC),
+    (re.compile(r"(/v1|\A)/completions/?\Z"), COMPLETIONS),
+    (re.compile(r"/responses/compact/?\Z"), COMPACTION),
+    (re.compile(r"/responses/input_tokens/?\Z"), INPUT_TOKENS),
+    (re.compile(r"(/v1|\A)/messages/count_tokens/?\Z"), COUNT_TOKENS),
     (re.compile(r"/models/[^/]+:(streamG|g)enerateContent\Z"), GEMINI),
 )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,8 +45,16 @@ class ProviderRequest:
     choice: Any
 
     @classmethod
-    def read(cls, body: bytes, form: RequestForm, known: KnownToolTexts) -> ProviderRequest | None:
+    def read(
+        cls,
+        body: bytes,
+        form: RequestForm,
+        known: KnownToolTexts,
+        check: Callable[[Mapping[str, Any]], None] | None = None,
+    ) -> ProviderRequest | None:
         """Reads a body; None if it has no tools.
+
+        check: of the members of a body whose tools are under rules. All readers must read such a list alike.
 
         Raises:
             ValueError: it is no JSON object in UTF-8, has a member twice, or its tools are no list.
@@ -69,6 +77,10 @@ class ProviderRequest:
         given = [values[name] for name in form.tools if values.get(name) is not None]
         if len(given) > 1 or not all(isinstance(one, list) for one in given):
             raise ValueError("the tools are no list")
+        if check is not None:
+            check(values)
+            if not all(one.are_clear for one in lists):
+                raise ValueError("a tool has a member twice")
         if not given or not given[0]:
             return None
         messages = _first(form.messages, values)
@@ -81,6 +93,8 @@ class ProviderRequest:
     @property
     def asks(self) -> bool:
         """Whether there is a message of the user to select by."""
+        if not self.form.selects:
+            return False
         for message in reversed(self.messages):
             read = read_message(message)
             if read is not None and read.role == "user":
@@ -110,18 +124,17 @@ class ProviderRequest:
         calling = function_calling(self.choice)
         return not self.chosen and str(calling.get("mode", "AUTO")).upper() in ("AUTO", "ANY", "VALIDATED")
 
-    def with_tools(self, items: Iterable[Any], gone: Collection[str]) -> bytes:
-        """The body with these items in place of all.
+    def with_tools(self, items: Iterable[Any]) -> bytes:
+        """The body with these items in place of all; a choice loses the tools that are not sent.
 
         items: of the list, in the order to send.
-        gone: names of tools that are not sent and that the caller's choice may name.
         """
         items = list(items)
         name = self._name_of(self.form.tools)
         changes: dict[str, str | None] = {name: self.tools.of(items)}
         if not items:  # providers refuse an empty list, and a choice without a list
             changes = dict.fromkeys((name, *self.form.choice, *self.form.beside_tools))
-        elif missing := [one for one in self.chosen if one in gone]:
+        elif (chosen := self.chosen) and (missing := self._gone(items).intersection(chosen)):
             choice = self.form.choice_without(self.choice, missing)
             changes[self._name_of(self.form.choice)] = None if choice is None else _json(choice)
         return self._changed(changes)
@@ -142,6 +155,9 @@ class ProviderRequest:
         given = self.choice if isinstance(self.choice, Mapping) else {}
         kept = {key: value for key, value in given.items() if value is not calling}
         return self._changed({member: _json({**kept, "functionCallingConfig": written})})
+
+    def _gone(self, items: Iterable[Any]) -> frozenset[str]:
+        return self.tools.names(self.tools.items) - self.tools.names(items)
 
     def _name_of(self, names: tuple[str, ...]) -> str:
         """The one of these names that the request uses, else the first."""

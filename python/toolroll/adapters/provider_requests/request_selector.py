@@ -6,8 +6,9 @@ It knows no network. The drop-in proxy and the HTTP client call it.
 from __future__ import annotations
 
 import logging
+import re
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -15,15 +16,19 @@ from toolroll.adapters.agent_turn import AgentTurn
 from toolroll.adapters.messages import read_messages
 from toolroll.adapters.provider_requests.forms import RequestForm
 from toolroll.adapters.provider_requests.headers import RequestHeaders
+from toolroll.adapters.provider_requests.other_tools import check_beside, check_path, tools_beside
 from toolroll.adapters.provider_requests.provider_request import ProviderRequest
 from toolroll.adapters.provider_requests.tool_texts import KnownToolTexts
 from toolroll.adapters.tool_selector import ToolSelector
+from toolroll.argument_checks import items_of
 from toolroll.context import Context
 from toolroll.errors import InvalidInput, Unavailable
 from toolroll.learning.reporters import Reporter
 from toolroll.roll import Toolroll
 
 _log = logging.getLogger("toolroll")
+_NO_NAME = re.compile(r"[^A-Za-z0-9_.-]")  # in a header
+_MOST_SHOWN, _LONGEST_SHOWN = 5, 64
 _UNRECORDED = "request: outcomes were not recorded"
 
 Delivery = Literal["replace", "allow"]
@@ -40,6 +45,7 @@ class RequestReport:
         spent_ms: time that it took.
         delivery: how the selected tools are sent.
         has_failed: whether selection failed, so that only policy counts.
+        unjudged: names of hosted tools that were taken out, because they may bring tools which rules hide.
     """
 
     came: int
@@ -48,12 +54,15 @@ class RequestReport:
     spent_ms: float
     delivery: Delivery = "replace"
     has_failed: bool = False
+    unjudged: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         if self.delivery == "allow":
             return f"{self.came} tools, {self.sent} allowed, {self.spent_ms:.1f} ms"
         effect = "selection failed" if self.has_failed else f"{self.tokens_kept_out:,} tokens kept out"
-        return f"{self.came}->{self.sent} tools, {effect}, {self.spent_ms:.1f} ms"
+        shown = [_NO_NAME.sub("", name)[:_LONGEST_SHOWN] for name in self.unjudged[:_MOST_SHOWN]]
+        said = f", refused for tools that it does not name: {' '.join(shown)}" if shown else ""
+        return f"{self.came}->{self.sent} tools, {effect}, {self.spent_ms:.1f} ms{said}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +86,7 @@ class _Asked:
         body, request: as it came, and as it is read.
         conversation: its name; None where none is stated.
         begun: of `time.perf_counter`.
+        has_rules: whether there are rules for the caller.
     """
 
     body: bytes
@@ -84,6 +94,7 @@ class _Asked:
     conversation: str | None
     context: Context
     begun: float
+    has_rules: bool
 
     def arguments(self) -> dict[str, Any]:
         """Of `ToolSelector.turn`."""
@@ -103,11 +114,14 @@ class _Asked:
         kept_out: int = 0,
         delivery: Delivery = "replace",
         has_failed: bool = False,
+        unjudged: tuple[str, ...] = (),
     ) -> Changed:
         """The request to send, with its report. content: None for the body as it came."""
         tools = self.request.tools
         spent_ms = (time.perf_counter() - self.begun) * 1_000
-        report = RequestReport(tools.count(tools.items), sent, kept_out, spent_ms, delivery, has_failed)
+        report = RequestReport(
+            tools.count(tools.items), sent, kept_out, spent_ms, delivery, has_failed, unjudged
+        )
         return Changed(self.body if content is None else content, report)
 
 
@@ -128,6 +142,7 @@ class RequestSelector:
         context: Context | None = None,
         delivery: Delivery = "replace",
         learns: bool = True,
+        allowed: Iterable[str] = (),
     ) -> None:
         """Reads nothing yet.
 
@@ -140,6 +155,8 @@ class RequestSelector:
             delivery: "replace" sends the selected tools. "allow" sends the list as it came and restricts the
                 model to the selected tools, where the provider can and the caller has not done so.
             learns: whether outcomes are recorded.
+            allowed: paths, with those below them, and members of bodies that pass although nobody looks at
+                tools in them, such as "/v1/batches" and "cachedContent".
         """
         if delivery not in ("replace", "allow"):
             raise InvalidInput(f"delivery is {delivery!r:.80}, must be 'replace' or 'allow'")
@@ -155,7 +172,21 @@ class RequestSelector:
         )
         self._delivery = delivery
         self._context = context
+        self._allowed_unseen = frozenset(items_of(allowed, "allowed", str))
         self._known = KnownToolTexts()
+
+    def check_path(
+        self, form: RequestForm | None, path: str, headers: RequestHeaders, context: Context | None = None
+    ) -> None:
+        """Checks the path of a request that has a body.
+
+        path: as it is sent, percent-encoded, without the query. The others are as in `select`.
+
+        Raises:
+            Denied: it may have tools that nobody looks at, and there are rules for the caller.
+        """
+        if self.selector.roll.has_rules(self._context_of(form, headers, context)):
+            check_path(form, path, self._allowed_unseen)
 
     def select(
         self,
@@ -180,9 +211,12 @@ class RequestSelector:
         Raises:
             InvalidInput: the body cannot be read, and there are rules that it might break; or the name of
                 the conversation is too long.
+            Denied: it has tools beside its list that the caller may not have, or that nobody can name.
             Unavailable: the rules cannot be applied.
         """
-        asked = self._asked(body, form, headers, context)
+        asked, beside, context = self._asked(body, form, headers, context)
+        if beside:
+            check_beside(self.selector.roll.with_tools(beside), beside, context)
         if asked is None:
             return Changed(body)
         try:
@@ -210,7 +244,9 @@ class RequestSelector:
         reporter: Reporter | None = None,
     ) -> Changed:
         """`select` for an event loop: an embedder or a store that waits does so in a thread."""
-        asked = self._asked(body, form, headers, context)
+        asked, beside, context = self._asked(body, form, headers, context)
+        if beside:
+            check_beside(await self.selector.roll.awith_tools(beside), beside, context)
         if asked is None:
             return Changed(body)
         try:
@@ -229,39 +265,51 @@ class RequestSelector:
 
     def _asked(
         self, body: bytes, form: RequestForm, headers: RequestHeaders, context: Context | None
-    ) -> _Asked | None:
-        """The request; None where there is nothing to select from."""
+    ) -> tuple[_Asked | None, list[Any], Context]:
+        """The request, None where there is nothing to select from; tools beside its list; and who asks."""
         begun = time.perf_counter()
         context = self._context_of(form, headers, context)
-        try:
-            request = ProviderRequest.read(body, form, self._known)
-        except (ValueError, RecursionError) as error:
-            if self.selector.roll.has_rules(context):
-                raise InvalidInput(f"the body cannot be read, so rules cannot be applied: {error}") from error
-            return None
-        if request is None:
-            return None
-        return _Asked(body, request, headers.conversation_of(context), context, begun)
+        has_rules, beside = self.selector.roll.has_rules(context), list[Any]()
 
-    def _context_of(self, form: RequestForm, headers: RequestHeaders, context: Context | None) -> Context:
+        def look(values: Mapping[str, Any]) -> None:
+            beside.extend(tools_beside(form, values, self._allowed_unseen))
+
+        try:
+            request = ProviderRequest.read(body, form, self._known, look if has_rules else None)
+        except (ValueError, RecursionError) as error:
+            if has_rules:
+                raise InvalidInput(f"the body cannot be read, so rules cannot be applied: {error}") from error
+            return None, [], context
+        if request is None:
+            return None, beside, context
+        name = headers.conversation_of(context)
+        return _Asked(body, request, name, context, begun, has_rules), beside, context
+
+    def _context_of(
+        self, form: RequestForm | None, headers: RequestHeaders, context: Context | None
+    ) -> Context:
         if context is None and (headers.context or self._context is None):
             context = headers.of_org(str(headers.context.get("org", "")))
         context = self._context if context is None else context
         assert context is not None
-        return context if context.provider else replace(context, provider=form.provider)
+        return context if context.provider or form is None else replace(context, provider=form.provider)
 
     def _changed(self, asked: _Asked, turn: AgentTurn) -> Changed:
         """The request with the tools of the turn."""
+        if asked.has_rules and turn.is_further and not turn.is_allowed:  # they changed since its first step
+            return self._allowed(asked)
         request, items = asked.request, turn.tools
         sent = request.tools.count(items)
         if sent == request.tools.count(request.tools.items):
             return asked.changed(sent)
         if self._delivery == "allow" and request.may_be_restricted:
             visible = turn.roll.visible(turn.context)
-            if len(visible) == len(turn.listed.names):
+            if len(visible) == len(turn.listed.names) and not visible.withheld:
                 return asked.changed(sent, request.restricted_to(list(turn.names)), delivery="allow")
-        content = request.with_tools(items, turn.listed.names.difference(turn.names))
-        return asked.changed(sent, content, kept_out=turn.shown.tokens.saved)
+        tool_list = turn.shown.turn.tool_list
+        unjudged = () if tool_list is None else tool_list.unjudged
+        content = request.with_tools(items)
+        return asked.changed(sent, content, kept_out=turn.shown.tokens.saved, unjudged=unjudged)
 
     def _after_failure(self, asked: _Asked) -> Changed:
         """The request where selection has raised an error, which is logged."""
@@ -275,13 +323,10 @@ class RequestSelector:
         if not (roll.has_rules(context) or context.exclude or context.only):
             return asked.changed(came, has_failed=has_failed)
         try:
-            over = roll.with_tools(request.tools.items)
-            selection = over.preview("", replace(context, everything=True, provider=""))
-            sent = request.tools.count(selection.tools)
-            content = None
-            if sent < came:
-                gone = frozenset(over.catalog.names).difference(selection.names)
-                content = request.with_tools(selection.tools, gone)
+            visible = roll.with_tools(request.tools.items).visible(replace(context, provider=""))
+            items = visible.tools
+            sent = request.tools.count(items)
+            content = request.with_tools(items) if sent < came else None
         except Exception as error:
             raise Unavailable("the rules cannot be applied to the tools of the request") from error
-        return asked.changed(sent, content, has_failed=has_failed)
+        return asked.changed(sent, content, has_failed=has_failed, unjudged=visible.unjudged)

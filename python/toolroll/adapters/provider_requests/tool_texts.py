@@ -6,9 +6,10 @@ takes microseconds, and its objects are those of the time before.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from toolroll.adapters.provider_requests.json_spans import (
@@ -19,6 +20,7 @@ from toolroll.adapters.provider_requests.json_spans import (
     with_members,
 )
 from toolroll.formats.sources.hosted import is_hosted
+from toolroll.formats.sources.labels import labels_of
 from toolroll.formats.sources.lenient import group_in, name_in
 
 MOST_CHARACTERS = 16 << 20  # of the lists that are kept
@@ -64,6 +66,7 @@ class ToolTexts:
     groups: Sequence[_Group]
     are_functions: bool
     repeated: tuple[str, ...]
+    _are_clear: list[bool] = field(default_factory=list, repr=False)
 
     @classmethod
     def read(cls, text: str, at: int) -> ToolTexts:
@@ -80,6 +83,24 @@ class ToolTexts:
             for item in items
         )
         return cls(text[at:end], items, texts, groups, are_functions, _repeated(items, groups))
+
+    @property
+    def are_clear(self) -> bool:
+        """Whether no object in it has a member twice, so that all readers read the same. O(n) at first."""
+        if not self._are_clear:
+            self._are_clear.append(_has_no_doubles(self.text))
+        return self._are_clear[0]
+
+    def names(self, items: Iterable[Any]) -> frozenset[str]:
+        """The names by which a choice may name these items."""
+        keys = {group.key for group in self.groups}
+        found = set()
+        for item in items:
+            members = (
+                [one for key in keys if key in item for one in item[key]] if isinstance(item, dict) else []
+            )
+            found |= {name_in(one) for one in members if isinstance(one, dict)} or {labels_of(item).own}
+        return frozenset(found)
 
     def count(self, items: Sequence[Any]) -> int:
         """How many tools these items are."""
@@ -100,15 +121,35 @@ class ToolTexts:
     def _part(self, item: Mapping[str, Any]) -> str:
         """The text of a group that has lost tools."""
         for group in self.groups:
+            if (
+                item.keys() == {group.key} and group.item.keys() != item.keys()
+            ):  # nothing is left beside its tools
+                if all(id(member) in self.texts for member in item[group.key]):
+                    return f"{{{json.dumps(group.key)}:[{self._of_members(item[group.key])}]}}"
+                continue
             if any(item.get(name) is not value for name, value in group.item.items() if name != group.key):
                 continue
             if group.key not in item:
                 members, _ = object_members(group.text, 0)
                 return with_members(group.text, members, {group.key: None})
             if all(id(member) in self.texts for member in item[group.key]):
-                tools = ",".join([self.texts[id(member)] for member in item[group.key]])
-                return f"{group.before}[{tools}]{group.behind}"
+                return f"{group.before}[{self._of_members(item[group.key])}]{group.behind}"
         raise LookupError("an item is none of the list")
+
+    def _of_members(self, members: Iterable[Any]) -> str:
+        return ",".join([self.texts[id(member)] for member in members])
+
+
+def _has_no_doubles(text: str) -> bool:
+    def check(members: list[tuple[str, Any]]) -> None:
+        if len(members) > 1 and len({name for name, _ in members}) < len(members):
+            raise ValueError("a member stands twice")
+
+    try:
+        json.loads(text, object_pairs_hook=check)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _repeated(items: Iterable[Any], groups: Iterable[_Group]) -> tuple[str, ...]:

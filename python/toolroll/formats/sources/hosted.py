@@ -38,11 +38,12 @@ def is_hosted(item: Mapping[str, Any]) -> bool:
     """
     kind = item.get("type")
     if kind is None:
-        return "name" not in item and bool(item) and all(_snake_case(key) in _GEMINI for key in item)
+        return "name" not in item and bool(item) and all(snake_case(key) in _GEMINI for key in item)
     if not isinstance(kind, str) or kind == "function" or any(key in item for key in _SCHEMAS):
         return False
     return not difflib.get_close_matches(kind, ("function",), cutoff=0.8)
 
 
-def _snake_case(key: object) -> str:
+def snake_case(key: object) -> str:
+    """`googleSearch` as `google_search`."""
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in str(key))

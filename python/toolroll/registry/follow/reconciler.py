@@ -138,7 +138,7 @@ class Reconciler:
             policy=self._policy,
         )
         self.engine = engine_over(snapshot, builder.embedder, want)
-        self.change(org_failures=self._org_failures())
+        self.change(held=self._held(), org_failures=self._org_failures())
 
     @property
     def replica(self) -> Replica:
@@ -162,7 +162,8 @@ class Reconciler:
         Raises:
             InvalidDefinition: the tools make no shared catalog; the last good one stays in use.
         """
-        empty = (replica.followed or frozenset()) - replica.orgs - replica.damaged.keys()
+        followed = replica.followed or frozenset()
+        empty = followed - replica.orgs - replica.damaged.keys() - replica.held.keys()
         self._replica, self._others = replica.without(empty), others
         if self.engine.snapshot.stored is not replica.settings:
             self.change(stored=replica.settings)
@@ -174,6 +175,9 @@ class Reconciler:
                 own={org: self._builder.varied(pipeline) for org, pipeline in snapshot.own.items()},
                 experiments=replica.experiments,
             )
+        held, coming, snapshot = self._held(), self._coming(), self.engine.snapshot
+        if held is not snapshot.held or coming is not snapshot.coming:
+            self.change(held=held, coming=coming)
         self._remove_withdrawn()
         if replica.policy_source != self._policy_source:
             self._apply_policy()
@@ -310,7 +314,28 @@ class Reconciler:
             del self._inputs[org]
         for org in self._errors.keys() - orgs - {""}:
             del self._errors[org]
-        self.change(own=own, awaited=orgs - current, org_failures=self._org_failures())
+        self.change(
+            own=own,
+            awaited=orgs - current,
+            held=self._held(),
+            coming=self._coming(),
+            org_failures=self._org_failures(),
+        )
+
+    def _held(self) -> Mapping[str, frozenset[str]]:
+        """`Snapshot.held`."""
+        replica = self._replica
+        orgs = replica.held.keys() | (self._inputs.keys() if replica.lost else set())
+        held = {org: names for org in orgs if (names := replica.names_held(org))}
+        known = self.engine.snapshot.held
+        return known if known == held else held
+
+    def _coming(self) -> Mapping[str, frozenset[str]]:
+        """`Snapshot.coming`."""
+        inputs, since = self._inputs.items(), self._replica.names_since
+        coming = {org: names for org, built in inputs if (names := since(org, built.tools or {}))}
+        known = self.engine.snapshot.coming
+        return known if known == coming else coming
 
     def _set_variants(self, replica: Replica) -> None:
         """Has pipelines built with the variants in the replica's experiments."""

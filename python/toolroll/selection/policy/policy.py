@@ -22,7 +22,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from itertools import compress, groupby
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -30,7 +30,8 @@ from toolroll._core import Bitset
 from toolroll.arrays import Rows
 from toolroll.context import Context
 from toolroll.errors import InvalidDefinition, NotFound, quoted
-from toolroll.rules import EVERYTHING, Rule
+from toolroll.formats.sources.labels import folded
+from toolroll.rules import EVERYTHING, Effect, Rule
 from toolroll.selection.policy.annotated_rows import AnnotatedRows
 from toolroll.selection.policy.conditions import (
     Annotated,
@@ -72,6 +73,22 @@ class Verdict:
     rule: Rule | None
     level: LevelName
     reason: str
+
+
+class ListedNames(NamedTuple):
+    """The rows of a list that came with a request, by the names that rules may know them by.
+
+    Attributes:
+        own: own name → rows, for allow rules.
+        alike: folded name (`labels.py`) → rows, for deny rules: all names that the row may be called by.
+        claimed: toolkit → the rows that say of themselves that they are in it.
+        are_believed: whether `claimed` counts for allow rules, too.
+    """
+
+    own: Mapping[str, Sequence[int]]
+    alike: Mapping[str, Sequence[int]]
+    claimed: Mapping[str, Rows]
+    are_believed: bool = False
 
 
 def attribute_key(context: Context, attributes: Iterable[str]) -> bytes:
@@ -181,6 +198,7 @@ class Policy:
         gates: toolkits with a lowest tier → the tiers that get them.
         attributes: organisation → the attributes on which its contexts' answers depend, sorted; "" for those
             without rules of their own. None where nothing can be denied.
+        listed: of tools that came with a request; None for a catalog.
     """
 
     size: int
@@ -192,6 +210,7 @@ class Policy:
     tools: AnnotatedRows
     gates: Mapping[str, tuple[str, ...]]
     attributes: Mapping[str, tuple[str, ...] | None]
+    listed: ListedNames | None = None
     _answers: dict[bytes, Bitset | None] = field(default_factory=dict, repr=False)
     # Callers for whom the same rules match see the same: thousands of users share a few sets.
     _sets: dict[tuple[str, bytes, bytes, bytes], Bitset | None] = field(default_factory=dict, repr=False)
@@ -211,6 +230,7 @@ class Policy:
         platform: Policy | None = None,
         before: Policy | None = None,
         require_known_tiers: bool = True,
+        listed: ListedNames | None = None,
     ) -> Policy:
         """Checks every rule and compiles them. A rule for an unknown tool or toolkit matches no row.
 
@@ -218,6 +238,7 @@ class Policy:
         require_known_tiers: False hides a toolkit whose tier is not one of `tiers`, instead of raising.
         platform: a policy with the same tiers whose platform rules hold here, too: they are compiled once
         for all organisations' catalogs, and not passed again.
+        listed: of tools that came with a request.
         before: an earlier policy. Over the same catalog and with the same tiers, the compiled rules of
         organisations whose rules are the same objects are taken from it.
 
@@ -262,7 +283,7 @@ class Policy:
             for org, level in levels.items()
         }
         attributes = _attributes(levels, bool(gates))
-        return cls(size, names, below, known, levels, applied, annotated, gates, attributes)
+        return cls(size, names, below, known, levels, applied, annotated, gates, attributes, listed)
 
     def denied(self, context: Context) -> Bitset | None:
         """The rows that this context must not see; None where there are none."""
@@ -300,8 +321,12 @@ class Policy:
             level = self.levels.get(owner, _NO_RULES)
             if not all(level.denies):  # an allow list
                 return Bitset.full(self.size)
-            rows = rows | self._rows_named([(rule.tool, rule.toolkit) for rule in level.rules])
+            rows = rows | self._rows_named([(rule.tool, rule.toolkit) for rule in level.rules], "deny")
         return rows
+
+    def named(self, tool: str, toolkit: str) -> Bitset:
+        """The rows that a deny rule with this target is about."""
+        return self._rows_named([(tool, toolkit)], "deny")
 
     def why(self, name: str, context: Context) -> Verdict:
         """Whether the context sees the tool, and which rule decided. For explanations: O(rules).
@@ -360,18 +385,18 @@ class Policy:
         matter which of them decides, and a target is looked up where it comes first.
         """
         undecided, denied = Bitset.full(self.size), Bitset.empty(self.size)
-        decided: set[tuple[str, str]] = set()
+        decided: set[tuple[str, str, str]] = set()
         is_allow_list = False
         parts = compress(zip(level.rules, level.rows, strict=True), matching)
         for effect, grouped in groupby(parts, key=lambda part: part[0].effect):
             run = list(grouped)
             targets = dict.fromkeys((rule.tool, rule.toolkit) for rule, rows in run if rows is None)
-            new = [target for target in targets if target not in decided]
-            decided.update(new)
-            rows = self._rows_named(new)
+            new = [target for target in targets if (effect, *target) not in decided]
+            decided.update((effect, *target) for target in new)
+            rows = self._rows_named(new, effect)
             for rule, about in run:
                 if about:  # else it is about all that it names, which are in `new`, or about no tool
-                    rows = rows | (self._rows_named([(rule.tool, rule.toolkit)]) & about)
+                    rows = rows | (self._rows_named([(rule.tool, rule.toolkit)], effect) & about)
             if effect == "deny":
                 denied = denied | (undecided & rows)
             else:
@@ -381,10 +406,20 @@ class Policy:
                 break
         return denied | undecided if is_allow_list else denied
 
-    def _rows_named(self, targets: Sequence[tuple[str, str]]) -> Bitset:
+    def _rows_named(self, targets: Sequence[tuple[str, str]], effect: Effect) -> Bitset:
         if ("", EVERYTHING) in targets:
             return Bitset.full(self.size)
-        return self._rows_of([tool for tool, _ in targets if tool], [kit for _, kit in targets if kit])
+        tools, kits = [tool for tool, _ in targets if tool], [kit for _, kit in targets if kit]
+        if self.listed is None:
+            return self._rows_of(tools, kits)
+        own, alike, claimed, are_believed = self.listed
+        if effect == "allow":
+            found = [row for name in tools for row in own.get(name, ())]
+        else:
+            found = [row for name in tools for row in alike.get(folded(name), ())]
+        if effect == "deny" or are_believed:
+            found += [row for kit in kits if kit in claimed for row in claimed[kit].tolist()]
+        return Bitset.of(self.size, np.array(found, np.int32))
 
     def _rows_of(self, tools: Iterable[str], toolkits: Iterable[str]) -> Bitset:
         """The rows of all of these; what is not in the catalog has none."""
@@ -425,6 +460,8 @@ class Policy:
         return Verdict(True, None, "", _idle(idle, name) or NOT_NAMED)
 
     def _names(self, rule: Rule, tool: str, row: int) -> bool:
+        if self.listed is not None:
+            return row in self._rows_named([(rule.tool, rule.toolkit)], rule.effect)
         if rule.tool:
             return rule.tool == tool
         return rule.toolkit == EVERYTHING or self._is_below(row, rule.toolkit)

@@ -9,13 +9,10 @@ readable rules stay in force in each case.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-import numpy as np
-
 from toolroll._core import Bitset
-from toolroll.arrays import Rows
 from toolroll.rules import EVERYTHING, Rule
 
 
@@ -72,24 +69,18 @@ class UnreadableRule:
 
 
 def closed_rows(
-    rules: Iterable[UnreadableRule], names: Mapping[str, int], below: Mapping[str, Rows], not_public: Bitset
+    rules: Iterable[UnreadableRule], named: Callable[[str, str], Bitset], not_public: Bitset
 ) -> Bitset:
     """The rows that these rules hide.
 
     Args:
         rules: of one owner.
-        names: tool name → row.
-        below: toolkit → rows of it and those below it.
+        named: the rows that a deny rule with this tool, or this toolkit, is about.
         not_public: the rows of tools that are not public.
     """
     rows = Bitset.empty(not_public.size)
     for rule in rules:
         if rule.closes:
             rows = rows | not_public
-        if rule.toolkit == EVERYTHING:
-            return Bitset.full(not_public.size)
-        if rule.toolkit in below:
-            rows = rows | Bitset.of(not_public.size, below[rule.toolkit])
-        if rule.tool in names:
-            rows = rows | Bitset.of(not_public.size, np.array([names[rule.tool]], np.int32))
+        rows = rows | named(rule.tool, "") | named("", rule.toolkit)
     return rows

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from toolroll._core import Bitset
-from toolroll.context import Turn
+from toolroll.context import Context, Turn
 from toolroll.selection.candidates import Candidates
 from toolroll.selection.policy.policy import Policy
 
@@ -47,6 +47,13 @@ class Visibility:
         """The rows that some rule could hide from the organisation; None for none."""
         rows = None if self.policy is None else self.policy.could_deny(turn.context.org)
         for closed in self._closed(turn.context.org):
+            rows = closed.rows if rows is None else rows | closed.rows
+        return rows
+
+    def hidden(self, context: Context) -> Bitset | None:
+        """All rows that it forbids; None for none."""
+        rows = None if self.policy is None else self.policy.denied(context)
+        for closed in self._closed(context.org):
             rows = closed.rows if rows is None else rows | closed.rows
         return rows
 

@@ -52,6 +52,7 @@ def create_drop_in(settings: ServerSettings) -> ASGIApp:
             k=settings.upstream_k,
             max_tools=settings.upstream_max_tools,
             delivery=settings.upstream_delivery,
+            allowed=settings.upstream_allowed,
         )
     except BaseException:
         close(roll, registry)

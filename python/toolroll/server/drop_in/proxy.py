@@ -25,6 +25,7 @@ from toolroll.adapters.provider_requests import (
     form_of,
 )
 from toolroll.adapters.provider_requests.error_bodies import error_body
+from toolroll.context import Context
 from toolroll.errors import ToolrollError
 from toolroll.server.callers import Caller
 from toolroll.server.drop_in.connections import Connections
@@ -55,15 +56,22 @@ class Proxy:
         exchange = _Exchange(form, receive, send)
         content: bytes | AsyncIterator[bytes] | None
         try:
-            if form is None:
-                scope["state"]["caller"].require("select")
-                changed, content = Changed(b""), exchange.parts() if _has_body(scope) else None
-                if content is None:
-                    exchange.has_no_body()
+            caller: Caller = scope["state"]["caller"]
+            caller.require("select")
+            if form is None and not _has_body(scope):
+                changed, content = Changed(b""), None
+                exchange.has_no_body()
             else:
-                body = await exchange.body()
-                changed = await self._select(scope, form, body)
-                content = changed.body
+                ours, context = _asked_by(scope, caller)
+                if not _is_empty(scope):
+                    path = _raw_path(scope).split(b"?")[0].decode("latin-1")
+                    self._selector.check_path(form, path, ours, context)
+                if form is None:
+                    changed, content = Changed(b""), exchange.parts()
+                else:
+                    body = await exchange.body()
+                    changed = await self._select(scope, form, body, ours, context)
+                    content = changed.body
         except _Disconnected:
             return
         except HTTPException as error:
@@ -79,7 +87,7 @@ class Proxy:
         is_changed = form is not None and changed.body is not body
         headers = headers_for_upstream(scope["headers"], is_changed=is_changed)
         try:
-            url = self._upstream.url(scope.get("raw_path") or scope["path"].encode(), scope["query_string"])
+            url = self._upstream.url(_raw_path(scope), scope["query_string"])
             request = httpx.Request(scope["method"], url, headers=headers, content=content)
         except (httpx.InvalidURL, ValueError):
             await exchange.refuse(400, "the path cannot be passed on")
@@ -95,21 +103,19 @@ class Proxy:
             await self._forward(exchange, request, said)
             group.cancel_scope.cancel()
 
-    async def _select(self, scope: Scope, form: RequestForm, body: bytes) -> Changed:
+    async def _select(
+        self, scope: Scope, form: RequestForm, body: bytes, ours: RequestHeaders, context: Context
+    ) -> Changed:
         caller: Caller = scope["state"]["caller"]
-        caller.require("select")
-        headers = RequestHeaders.of(scope["headers"])
-        org = headers.context.get("org", "")
-        context = headers.of_org(caller.org_of(org if isinstance(org, str) else ""))
         may_report, reporter = "report" in caller.roles, caller.reporter_of(None)
         if len(body) <= LARGE_BYTES:
             return await self._selector.aselect(
-                body, form, headers, context, may_report=may_report, reporter=reporter
+                body, form, ours, context, may_report=may_report, reporter=reporter
             )
         select = in_thread(self._selector.select)
         async with scope["state"]["large"].turn(owner_of(scope)):
             return await anyio.to_thread.run_sync(
-                lambda: select(body, form, headers, context, may_report=may_report, reporter=reporter)
+                lambda: select(body, form, ours, context, may_report=may_report, reporter=reporter)
             )
 
     async def _forward(
@@ -203,6 +209,25 @@ class _Exchange:
             self._is_read.set()
             raise _Disconnected
         return message
+
+
+def _asked_by(scope: Scope, caller: Caller) -> tuple[RequestHeaders, Context]:
+    """Our headers, and who asks; raises Denied where the caller's key does not let it."""
+    headers = RequestHeaders.of(scope["headers"])
+    org = headers.context.get("org", "")
+    return headers, headers.of_org(caller.org_of(org if isinstance(org, str) else ""))
+
+
+def _raw_path(scope: Scope) -> bytes:
+    path: bytes = scope.get("raw_path") or scope["path"].encode()
+    return path
+
+
+def _is_empty(scope: Scope) -> bool:
+    return not any(
+        name == b"transfer-encoding" or (name == b"content-length" and value != b"0")
+        for name, value in scope["headers"]
+    )
 
 
 def _has_body(scope: Scope) -> bool:

@@ -236,6 +236,11 @@ def test_an_installation_downloads_nothing_without_a_hash(path):
         assert "--require-hashes" not in line or "--only-binary :all:" in line or "headers.lock" in line, line
 
 
+def test_hooks_run_what_is_installed():
+    text = (ROOT / ".pre-commit-config.yaml").read_text("utf-8")
+    assert set(re.findall(r"repo: (\S+)", text)) == {"local"} and "language: system" in text
+
+
 def test_the_pages_packages_have_hashes():
     packages = json.loads((ROOT / "web" / "package-lock.json").read_text("utf-8"))["packages"]
     assert packages and all(

@@ -76,7 +76,7 @@ hnswlib_include() {
     if [[ ! -x $env/bin/python ]]; then
       python3 -m venv "$env" || stop "python3 can't make an environment. Debian: apt-get install python3-venv"
     fi
-    "$env/bin/python" -m pip install -q assorthead==0.2.2 >&2 || stop "assorthead (hnswlib's headers) can't be installed; set HNSWLIB_INCLUDE"
+    "$env/bin/python" -m pip install -q --require-hashes --no-deps -r "$root/deploy/headers.lock" >&2 || stop "assorthead (hnswlib's headers) can't be installed; set HNSWLIB_INCLUDE"
     "$env/bin/python" -c "$find"
   fi
 }

@@ -75,14 +75,13 @@ std::size_t at_least_zero(std::int64_t number, const char* name) {
 }
 
 VectorIndex build(const Column<float>& vectors, bool graph, std::int64_t m,
-                  std::int64_t ef_construction, std::int64_t threads) {
+                  std::int64_t ef_construction) {
   if (vectors.ndim() != 2) {
     throw std::invalid_argument("vectors: have " + std::to_string(vectors.ndim()) +
                                 " dimensions, must be float32[n, dim]");
   }
   const GraphOptions options{graph, at_least_zero(m, "m"),
-                             at_least_zero(ef_construction, "ef_construction"),
-                             at_least_zero(threads, "threads")};
+                             at_least_zero(ef_construction, "ef_construction")};
   const std::span<const float> values(vectors.data(), static_cast<std::size_t>(vectors.size()));
   const py::gil_scoped_release unlocked;
   return VectorIndex::build(values, static_cast<std::size_t>(vectors.shape(1)), options);
@@ -109,20 +108,18 @@ py::tuple search(const VectorIndex& index, py::handle query, std::int64_t k, con
 void bind_vector_index(py::module_& m) {
   py::class_<GraphBuild>(m, "GraphBuild")
       .def(py::init([](std::shared_ptr<VectorIndex> index, std::int64_t m_links,
-                       std::int64_t ef_construction, std::int64_t threads) {
+                       std::int64_t ef_construction) {
              const GraphOptions options{true, at_least_zero(m_links, "m"),
-                                        at_least_zero(ef_construction, "ef_construction"),
-                                        at_least_zero(threads, "threads")};
+                                        at_least_zero(ef_construction, "ef_construction")};
              return std::make_unique<GraphBuild>(std::move(index), options);
            }),
-           py::arg("index"), py::arg("m") = 16, py::arg("ef_construction") = 200,
-           py::arg("threads") = 1)
+           py::arg("index"), py::arg("m") = 16, py::arg("ef_construction") = 200)
       .def("stop", &GraphBuild::stop)
       .def_property_readonly("is_running", &GraphBuild::is_running)
       .def_property_readonly("done", &GraphBuild::done);
   py::class_<VectorIndex, std::shared_ptr<VectorIndex>>(m, "VectorIndex")
       .def_static("build", &build, py::arg("vectors").noconvert(), py::arg("hnsw") = false,
-                  py::arg("m") = 16, py::arg("ef_construction") = 200, py::arg("threads") = 1)
+                  py::arg("m") = 16, py::arg("ef_construction") = 200)
       .def("search", &search, py::arg("query"), py::arg("k"),
            py::arg("allowed").none(true) = static_cast<const Bitset*>(nullptr),
            py::arg("method") = "auto", py::arg("ef") = 0)

@@ -5,11 +5,8 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
-#include <exception>
-#include <mutex>
 #include <new>
 #include <numeric>
-#include <thread>
 #include <utility>
 
 #include "hnsw_graph.hpp"
@@ -57,42 +54,13 @@ double uniform(std::uint64_t row) {
   return static_cast<double>((x >> 11) + 1) * 0x1p-53;  // in (0, 1]
 }
 
-/// Runs work(i) for each i in first..last-1 on some threads; the first exception wins.
-template <typename Work>
-void in_parallel(std::size_t first, std::size_t last, std::size_t threads, Work work) {
-  if (threads <= 1 || last - first < 2) {
-    for (std::size_t i = first; i < last; ++i) work(i);
-    return;
-  }
-  std::atomic<std::size_t> next{first};
-  std::exception_ptr failure;
-  std::mutex guard;
-  const auto run = [&] {
-    try {
-      for (std::size_t i = next++; i < last; i = next++) work(i);
-    } catch (...) {
-      const std::lock_guard lock(guard);
-      if (!failure) failure = std::current_exception();
-      next = last;
-    }
-  };
-  std::vector<std::thread> pool;
-  for (std::size_t t = 1; t < threads; ++t) pool.emplace_back(run);
-  run();
-  for (std::thread& thread : pool) thread.join();
-  if (failure) std::rethrow_exception(failure);
-}
-
 }  // namespace
 
 /// Inserts with hnswlib's search and linking, but not with its addPoint.
 ///
-/// addPoint draws levels from a generator that its threads share without a lock, and it holds a
-/// row's lock while it takes others. Here all levels are known beforehand. The rows of the upper
-/// levels are inserted first, one after the other, highest first, so that the entry never changes.
-/// The other rows change only the lowest level, where no thread reaches a row before the row has
-/// its own links. So any number of threads can insert them, with one lock at a time and no data
-/// race.
+/// addPoint draws levels from a generator of its own. Here a row's level follows from its number,
+/// and the rows of the upper levels come first, highest first, so that the entry never changes and
+/// the same rows give the same graph.
 class HnswBuilder {
  public:
   HnswBuilder(const VectorRows& rows, const GraphOptions& options,
@@ -114,10 +82,7 @@ class HnswBuilder {
     if (!order_.empty()) {
       prepare();
       ++done_;
-      std::size_t upper = 1;  // the first row is the entry
-      while (upper < order_.size() && level(upper) > 0) ++upper;
-      in_parallel(1, upper, 1, [this](std::size_t i) { insert(i); });
-      in_parallel(upper, order_.size(), options_.threads, [this](std::size_t i) { insert(i); });
+      for (std::size_t i = 1; i < order_.size(); ++i) insert(i);  // the first row is the entry
     }
     if (is_stopped_) return std::nullopt;
     return flatten();
@@ -168,8 +133,7 @@ class HnswBuilder {
     ++done_;
   }
 
-  /// From the entry to the nearest row on the level above `last`, greedily. Those levels do not
-  /// change while several threads insert.
+  /// From the entry to the nearest row on the level above `last`, greedily.
   hnswlib::tableint descend(const char* payload, int last) const {
     hnswlib::tableint here = 0;
     float nearest = distance(payload, here);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <random>
 #include <stdexcept>
 
 #include "toolroll/archive.hpp"
@@ -15,6 +16,11 @@ constexpr std::size_t kMost = std::size_t{1} << 31;
 std::uint32_t tag_of(std::uint64_t hash) { return static_cast<std::uint32_t>(hash >> 32); }
 
 }  // namespace
+
+std::uint64_t StringTable::Hash::random() {
+  std::random_device device;
+  return (std::uint64_t{device()} << 32) | device();
+}
 
 std::uint32_t StringTable::find(std::string_view text, Hash hash) const {
   if (slots_.empty()) return kMissing;

@@ -71,10 +71,6 @@ void check_options(const GraphOptions& graph) {
     throw std::invalid_argument("graph: ef_construction is " +
                                 std::to_string(graph.ef_construction) + ", must be m to 65536");
   }
-  if (graph.threads < 1 || graph.threads > 256) {
-    throw std::invalid_argument("graph: threads is " + std::to_string(graph.threads) +
-                                ", must be 1 to 256");
-  }
 }
 
 std::optional<Bitset> rows_with_direction(const VectorRows& rows) {

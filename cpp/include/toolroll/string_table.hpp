@@ -21,7 +21,9 @@ class StringTable {
  public:
   static constexpr std::uint32_t kMissing = 0xFFFFFFFF;
 
-  /// A hash that grows byte by byte, so that all prefixes of a word cost one pass.
+  /// A hash that grows byte by byte, so that all prefixes of a word cost one pass. It begins with
+  /// a random number of this process. Otherwise whoever writes the strings could choose ones that
+  /// meet in a part of the table, where each look-up reads all of them. No number depends on it.
   /// Source: Fowler, Noll & Vo, FNV-1a (RFC 9923).
   class Hash {
    public:
@@ -30,7 +32,9 @@ class StringTable {
     std::uint64_t value() const { return (state_ ^ (state_ >> 32)) * 0x9E3779B97F4A7C15U; }
 
    private:
-    std::uint64_t state_ = 0xCBF29CE484222325U;
+    static std::uint64_t random();
+    inline static const std::uint64_t kBegin = random();
+    std::uint64_t state_ = kBegin;
   };
   static Hash hash(std::string_view text) {
     Hash hash;

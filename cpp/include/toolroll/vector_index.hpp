@@ -32,13 +32,12 @@ enum class Method {
   kGraph,  ///< the graph, or the scan if a filter makes the graph slower
 };
 
-/// How to build the graph. Source: Malkov & Yashunin, "Efficient and robust approximate nearest
+/// How to build the graph. The same input gives the same graph. Source: Malkov & Yashunin, "Efficient and robust approximate nearest
 /// neighbor search using Hierarchical Navigable Small World graphs", TPAMI 2020; built by hnswlib.
 struct GraphOptions {
   bool wanted = false;
   std::size_t m = 16;                 ///< links a row, 2 to 128; twice as many on the lowest level
   std::size_t ef_construction = 200;  ///< candidates for a new row's links, at least m
-  std::size_t threads = 1;            ///< with 1 the same input gives the same graph
 };
 
 class VectorIndex {

@@ -85,7 +85,7 @@ def test_a_second_build_changes_nothing() -> None:
 
 
 def test_misuse_of_a_build_is_an_error_that_names_the_argument() -> None:
-    for options in ({"m": 1}, {"ef_construction": 4}, {"threads": 0}):
+    for options in ({"m": 1}, {"ef_construction": 4}):
         with pytest.raises(ValueError, match="graph: "):
             GraphBuild(index_of(10), **options)
 

@@ -69,7 +69,7 @@ def tool_router(access: RegistryAccess, shared: SharedTools) -> APIRouter:
         platform: instead of an organisation's own tools, those of the platform that somebody in it sees, as
         they serve now. Goes with `category`, `status` and `text` alone.
         """
-        registry, org = access.reader(request, org)
+        registry, org = access.own_rows(request, org)
         if platform:
             if plugin is not None or review is not None or flagged is not None or deleted:
                 raise InvalidInput("platform goes with category, status, text, after and limit alone")
@@ -96,10 +96,9 @@ def tool_router(access: RegistryAccess, shared: SharedTools) -> APIRouter:
         organisation gets it as it serves, if somebody in the organisation sees it. deleted: also the last
         deleted one of this id.
         """
-        registry = access.registry
         try:
             record = access.read_shared(
-                request, org, lambda owner: registry.tool(id, org=owner, deleted=deleted)
+                request, org, lambda registry, owner: registry.tool(id, org=owner, deleted=deleted)
             )
         except NotFound as error:
             owner = access.identify(request).org
@@ -166,9 +165,10 @@ def tool_router(access: RegistryAccess, shared: SharedTools) -> APIRouter:
         before: only lower versions. `next` is the `before` of the next page; null on the last one. `total` is
         the number of all versions; null with `before`.
         """
-        registry = access.registry
         found = access.read_shared(
-            request, org, lambda owner: registry.history(id, org=owner, before=before, limit=limit + 1)
+            request,
+            org,
+            lambda registry, owner: registry.history(id, org=owner, before=before, limit=limit + 1),
         )
         older: tuple[Version | None, ...] = (*found[1:], None)
         return {
@@ -227,7 +227,7 @@ def tool_router(access: RegistryAccess, shared: SharedTools) -> APIRouter:
         `approved_version` is null for a tool that was never approved: then `before` is always null.
         """
         registry = access.registry
-        record = access.read_shared(request, org, lambda owner: registry.tool(id, org=owner))
+        record = access.read_shared(request, org, lambda known, owner: known.tool(id, org=owner))
         if record.approved_version is None:
             content = record.to_dict()
             differences = [

@@ -82,7 +82,7 @@ def trial_router(roll: Toolroll, access: RegistryAccess) -> APIRouter:
         caller = access.identify(request)
         caller.require("read")
         context = body.context.context(caller)
-        prepare(roll, {context.org, *(() if org is None else (org,))})
+        prepare(roll, {context.org, *(() if org is None else (caller.org_of(org),))})
         present: Toolroll | WhatIf = roll
         if body.what_if is not None:
             present = _changed(roll, access, request, body, context, org)

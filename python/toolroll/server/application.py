@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
@@ -13,6 +14,7 @@ from toolroll.embedders import named
 from toolroll.errors import InvalidInput
 from toolroll.registry.accounts import Accounts
 from toolroll.registry.analytics.break_watch import BreakWatch
+from toolroll.registry.ended_sessions import EndedSessions
 from toolroll.server.admission import OrgAdmission
 from toolroll.server.conversations import session_router
 from toolroll.server.description import describe, operation_id
@@ -23,9 +25,10 @@ from toolroll.server.hosts import LOOPBACK
 from toolroll.server.http_metrics import HttpMetrics, MeasuredRequests, org_refusals_in
 from toolroll.server.key_reader import KeyReader
 from toolroll.server.metrics import metrics_router
+from toolroll.server.not_stored import NotStored
 from toolroll.server.outcomes import outcome_router
 from toolroll.server.page import add_page
-from toolroll.server.page_sessions import PageSessions
+from toolroll.server.page_sessions import LIFETIME_S, PageSessions
 from toolroll.server.problems import problem_of_bug, problem_of_http
 from toolroll.server.request_limits import RequestLimits
 from toolroll.server.resources import close, open_registry, running, worker_metrics, worker_traces
@@ -54,7 +57,10 @@ def create_application(settings: ServerSettings) -> FastAPI:
     roll, registry = open_registry(settings, embedder)
     try:
         accounts = Accounts(registry.database)
-        keys = KeyReader(registry.keys, accounts=accounts) if settings.authentication == "keys" else None
+        ended = EndedSessions(registry.database, timedelta(seconds=LIFETIME_S))
+        keys = None
+        if settings.authentication == "keys":
+            keys = KeyReader(registry.keys, accounts=accounts, sessions=ended)
     except BaseException:
         close(roll, registry)
         raise
@@ -84,6 +90,7 @@ def create_application(settings: ServerSettings) -> FastAPI:
         sessions=sessions,
         grants=settings.oidc_grants,
     )
+    application.add_middleware(NotStored)
     application.add_middleware(
         MeasuredRequests,
         metrics=HttpMetrics.in_registry(metrics.registry),
@@ -100,7 +107,7 @@ def create_application(settings: ServerSettings) -> FastAPI:
         application.include_router(
             sign_in_router(sessions, keys, settings.sign_in_rate, settings.public_url, provider)
         )
-    add_page(application, sessions, settings.profile, has_keys=keys is not None)
+    add_page(application, sessions, settings.profile, keys)
     return application
 
 

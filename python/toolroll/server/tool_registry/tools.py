@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Query, Request, Response
-from fastapi.responses import JSONResponse
 from pydantic import Field
 
 from toolroll.errors import InvalidInput, NotFound
 from toolroll.registry.content import attributes_of
 from toolroll.registry.versions import Version, field_differences
 from toolroll.server import bodies
+from toolroll.server.answers import JsonAnswer
 from toolroll.server.problems import ProblemRoute
 from toolroll.server.tool_registry.access import RegistryAccess
 from toolroll.server.tool_registry.preconditions import CONDITIONAL, changed, unless_known, with_etag
@@ -73,7 +73,7 @@ def tool_router(access: RegistryAccess, shared: SharedTools) -> APIRouter:
         if platform:
             if plugin is not None or review is not None or flagged is not None or deleted:
                 raise InvalidInput("platform goes with category, status, text, after and limit alone")
-            return JSONResponse(shared.page(org, text or "", category, status, after, limit))
+            return JsonAnswer(shared.page(org, text or "", category, status, after, limit))
         page = registry.tools(
             org=org,
             plugin=plugin,
@@ -86,7 +86,7 @@ def tool_router(access: RegistryAccess, shared: SharedTools) -> APIRouter:
             after=after,
             limit=limit,
         )
-        return JSONResponse(page.to_dict())  # JSON already: FastAPI need not look at each value
+        return JsonAnswer(page.to_dict())  # JSON already: FastAPI need not look at each value
 
     @router.get("/{id}", responses={304: {"description": "As in If-None-Match."}})
     def read_tool(request: Request, id: str, org: str | None = None, deleted: bool = False) -> Response:
@@ -104,7 +104,7 @@ def tool_router(access: RegistryAccess, shared: SharedTools) -> APIRouter:
             owner = access.identify(request).org
             if not owner:
                 raise
-            return JSONResponse(shared.tool(id, owner, error))
+            return JsonAnswer(shared.tool(id, owner, error))
         return unless_known(request, record.to_dict, record.version)
 
     @router.post("", status_code=201)

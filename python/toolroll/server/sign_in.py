@@ -114,9 +114,9 @@ def sign_in_router(
             return problem(401, "Not authenticated", "there is no account with this name and password")
         attempts.give_back(turns)
         subject = AccountSubject(account.name, book.version_of(account.name))
-        response = signed_in(request, Response(status_code=204), subject, account.name)
+        response = Response(status_code=204)
         sessions.remember(request, response, browser, account.name, PATH)
-        return response
+        return signed_in(request, response, subject, account.name)
 
     if provider is None:
         return router

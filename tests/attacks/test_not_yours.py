@@ -32,11 +32,11 @@ from toolroll.tools import Definitions, Tool, Toolkit
 # Name of a hidden tool or toolkit of the platform → one that does not exist.
 HIDDEN = {
     "hid_by_org_qzp": "hid_by_org_qzx",
+    "hid_retired_qz": "hid_retired_qx",
+    "hid_waiting_qz": "hid_waiting_qx",
     "hid_by_user_qz": "hid_by_user_qx",
     "hid_by_kit_qzp": "hid_by_kit_qzx",
     "hid_by_role_qz": "hid_by_role_qx",
-    "hid_retired_qz": "hid_retired_qx",
-    "hid_waiting_qz": "hid_waiting_qx",
     "hid_erased_qzp": "hid_erased_qzx",
 }
 TOOLKITS = {
@@ -251,15 +251,16 @@ class Stranger:
         """How the answers for hidden names differ from those for absent ones; and all answers."""
         text = json.dumps([path, body])
         pairs = []
+        some = bounded(3, None)
         if "NAME" in text:
             pairs += [
                 ({"NAME": one, "KIT": "own_kit"}, {"NAME": other, "KIT": "own_kit"})
-                for one, other in HIDDEN.items()
+                for one, other in [*HIDDEN.items()][:some]
             ]
         if "KIT" in text:
             pairs += [
                 ({"NAME": "new", "KIT": one}, {"NAME": "new", "KIT": other})
-                for one, other in TOOLKITS.items()
+                for one, other in [*TOOLKITS.items()][:some]
             ]
         differing, answers = [], []
         for hidden, absent in pairs or [({}, {})]:
@@ -311,8 +312,8 @@ def test_a_hidden_name_is_answered_like_one_that_does_not_exist_by_every_route(
 
 def test_no_near_miss_of_a_hidden_name_is_told_the_name(stranger: Stranger) -> None:
     """Before: `PUT /pins/hid_by_org_qz` answered "did you mean 'hid_by_org_qzp'?"."""
-    for name in bounded(["hid_by_org_qzp", "hid_retired_qz", "hid_toolkit_q"], [*HIDDEN, *TOOLKITS]):
-        for near in (name[:-1], name + "s", name.replace("_", "-"), name.upper()):
+    for name in bounded(["hid_by_org_qzp", "hid_toolkit_q"], [*HIDDEN, *TOOLKITS]):
+        for near in bounded((name[:-1],), (name[:-1], name + "s", name.replace("_", "-"), name.upper())):
             for (method, route), requests in ROUTES.items():
                 begin = route.partition("/{")[0]
                 if begin.split("/")[1] in (

@@ -171,10 +171,11 @@ def _known(
     """The platform's tool with this name or tool_id. Raises NotFound, also for one that is out of reach."""
     if reach is None:
         return find_tool(connection, name, "", deleted=deleted)
-    with suppress(NotFound):
-        record = find_tool(connection, name, "", deleted=deleted)
-        if reach.tools.get(record.name) == record.tool.tool_id:
-            return record
+    if name in reach.tools or name in reach.tools.values():  # no query for others: it would take longer
+        with suppress(NotFound):
+            record = find_tool(connection, name, "", deleted=deleted)
+            if reach.tools.get(record.name) == record.tool.tool_id:
+                return record
     hint = governed_rows.suggestion(name, reach.tools)
     raise NotFound(f"tool {name!r:.160}: is not on the platform, as far as {org!r:.80} sees it{hint}")
 

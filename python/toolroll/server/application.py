@@ -30,12 +30,13 @@ from toolroll.server.outcomes import outcome_router
 from toolroll.server.page import add_page
 from toolroll.server.page_sessions import LIFETIME_S, PageSessions
 from toolroll.server.problems import problem_of_bug, problem_of_http
-from toolroll.server.request_limits import RequestLimits
+from toolroll.server.request_limits import RequestLimits, read_rate
 from toolroll.server.resources import close, open_registry, running, worker_metrics, worker_traces
 from toolroll.server.selections import selection_router
 from toolroll.server.settings import ServerSettings
 from toolroll.server.sign_in import PATH as SIGN_IN_PATH
 from toolroll.server.sign_in import sign_in_router
+from toolroll.server.sign_in_attempts import SignInAttempts
 from toolroll.server.tool_registry.router import PREFIX, registry_router
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ def create_application(settings: ServerSettings) -> FastAPI:
     metrics = worker_metrics(settings, roll)
     breaks = BreakWatch(registry.reports)
     sessions = PageSessions(secret, settings.public_url)
+    attempts = SignInAttempts(read_rate(settings.sign_in_rate, "sign_in_rate"))
     application = FastAPI(
         title="toolroll",
         version=__version__,
@@ -104,10 +106,8 @@ def create_application(settings: ServerSettings) -> FastAPI:
         application.include_router(router(roll))
     application.include_router(registry_router(registry, roll, embedder, breaks=breaks), prefix=PREFIX)
     if keys is not None:
-        application.include_router(
-            sign_in_router(sessions, keys, settings.sign_in_rate, settings.public_url, provider)
-        )
-    add_page(application, sessions, settings.profile, keys)
+        application.include_router(sign_in_router(sessions, keys, attempts, settings.public_url, provider))
+    add_page(application, sessions, settings.profile, keys, attempts)
     return application
 
 

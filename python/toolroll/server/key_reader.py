@@ -10,6 +10,8 @@ import logging
 import time
 from collections.abc import Callable
 
+from starlette.concurrency import run_in_threadpool
+
 from toolroll._threads import CallPool
 from toolroll.errors import ToolrollError
 from toolroll.registry.accounts import AccountBook, Accounts
@@ -44,6 +46,7 @@ class KeyReader:
         """Reads the keys, the accounts and the ended sessions. Raises StoreUnavailable."""
         self._keys, self._accounts, self._sessions, self._clock = keys, accounts, sessions, clock
         self._ring, self._book, self._ended = self._read_all()
+        self._just_ended: set[str] = set()  # here, since the last reading began
         self._read_at = clock()
         self._reading: asyncio.Task[None] | None = None
         self._pool = CallPool(1, "toolroll-keys")
@@ -68,7 +71,8 @@ class KeyReader:
         """Ends a session, here at once. Raises StoreUnavailable: it has not ended."""
         sessions = self._sessions
         if sessions is not None:
-            await self._pool.arun(lambda: sessions.end(session_id, actor))
+            await run_in_threadpool(sessions.end, session_id, actor)  # a write may wait, which keys must not
+            self._just_ended.add(session_id)
             self._ended |= {session_id}
 
     async def _follow(self) -> None:
@@ -86,8 +90,9 @@ class KeyReader:
         return self._keys.ring(), book, ended
 
     async def _read(self) -> None:
+        before = frozenset(self._just_ended)
         try:
-            self._ring, self._book, self._ended = await self._pool.arun(self._read_all)
+            self._ring, self._book, ended = await self._pool.arun(self._read_all)
         except ToolrollError as error:
             if not self.is_failing:
                 _log.warning("service keys cannot be read, those read last stay valid: %s", error)
@@ -95,4 +100,6 @@ class KeyReader:
         else:
             if self.is_failing:
                 _log.warning("service keys are read again")
+            self._ended = ended | self._just_ended
+            self._just_ended -= before
             self._read_at, self.is_failing = self._clock(), False

@@ -17,6 +17,7 @@ from toolroll.server.callers import caller_of
 from toolroll.server.key_reader import KeyReader
 from toolroll.server.page_sessions import KeySubject, PageSessions
 from toolroll.server.problems import ProblemRoute
+from toolroll.server.sign_in_attempts import SignInAttempts
 
 PATH = "/admin"
 SESSION_PATH = f"{PATH}/session"
@@ -45,13 +46,15 @@ def add_page(
     sessions: PageSessions,
     profile: str,
     keys: KeyReader | None,
+    attempts: SignInAttempts,
     folder: Path = FOLDER,
 ) -> None:
     """Adds the page and its sessions to the service, behind its gate.
 
-    profile: of the service. keys: of callers; None where they need none. folder: of the built files.
+    profile: of the service. keys: of callers; None where they need none. attempts: to begin a session.
+    folder: of the built files.
     """
-    application.include_router(_session_router(sessions, profile, keys))
+    application.include_router(_session_router(sessions, profile, keys, attempts))
     if (folder / "index.html").is_file():
         application.mount(PATH, GZipMiddleware(_PageFiles(directory=folder, html=True)))
         return
@@ -67,7 +70,9 @@ def is_open(path: str) -> bool:
     return path == PATH or (path.startswith(f"{PATH}/") and path != SESSION_PATH)
 
 
-def _session_router(sessions: PageSessions, profile: str, keys: KeyReader | None) -> APIRouter:
+def _session_router(
+    sessions: PageSessions, profile: str, keys: KeyReader | None, attempts: SignInAttempts
+) -> APIRouter:
     router = APIRouter(tags=["page"], route_class=ProblemRoute)
 
     def who(request: Request) -> dict[str, Any]:
@@ -92,6 +97,7 @@ def _session_router(sessions: PageSessions, profile: str, keys: KeyReader | None
     async def sign_in(request: Request, response: Response) -> dict[str, Any]:
         """Begins a session for the key in the headers: the answer sets its cookie."""
         if key_id := caller_of(request).key_id:
+            await attempts.take(attempts.key(key_id))
             sessions.begin(request, response, KeySubject(key_id))
         return who(request)
 

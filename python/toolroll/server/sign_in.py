@@ -5,9 +5,8 @@ With a service key, `page.py` signs people in.
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import math
+from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
@@ -25,8 +24,8 @@ from toolroll.server.callers import address_of
 from toolroll.server.key_reader import KeyReader
 from toolroll.server.page_sessions import AccountSubject, PageSessions, Subject, is_of_page
 from toolroll.server.problems import ProblemRoute, problem
-from toolroll.server.request_limits import BUSY_RETRY_S, RequestLimits, read_rate
-from toolroll.server.sign_in_attempts import LONGEST_DELAY_S, SignInAttempts
+from toolroll.server.request_limits import BUSY_RETRY_S
+from toolroll.server.sign_in_attempts import SignInAttempts
 
 if TYPE_CHECKING:
     from toolroll.server.identity_provider import IdentityProvider
@@ -49,20 +48,16 @@ class PasswordBody(Body):
 def sign_in_router(
     sessions: PageSessions,
     keys: KeyReader,
-    rate: str,
+    attempts: SignInAttempts,
     public_url: str,
     provider: IdentityProvider | None,
 ) -> APIRouter:
     """The routes below `PATH`, which need no key.
 
-    rate: of attempts from an address; see `SignInAttempts`. public_url: as in the settings.
-
-    Raises:
-        InvalidInput: the rate cannot be read.
+    public_url: as in the settings.
     """
     router = APIRouter(tags=["page"], route_class=ProblemRoute)
-    attempts = SignInAttempts(read_rate(rate, "sign_in_rate"))
-    places = RequestLimits(rate, WAITING_SIGN_INS)  # to wait in
+    places = Counter[str]()  # where attempts wait, by who makes them
     pool = CallPool(HASHES_AT_A_TIME, "toolroll-passwords")
 
     @asynccontextmanager
@@ -72,18 +67,15 @@ def sign_in_router(
         Raises:
             HTTPException: there are too many attempts.
         """
-        if not places.begin(who):
+        if places[who] >= WAITING_SIGN_INS:
             retry = {"Retry-After": str(BUSY_RETRY_S)}
             raise HTTPException(503, "too many people sign in at a time", retry)
+        places[who] += 1
         try:
-            wait_s = attempts.wait_s(turns)
-            if wait_s > LONGEST_DELAY_S:
-                retry = {"Retry-After": str(math.ceil(wait_s - LONGEST_DELAY_S))}
-                raise HTTPException(429, "too many attempts to sign in", retry)
-            await asyncio.sleep(wait_s)
+            await attempts.take(turns)
             yield
         finally:
-            places.end(who)
+            places[who] -= 1
 
     def signed_in(request: Request, response: Response, subject: Subject, name: str) -> Response:
         sessions.begin(request, response, subject)
@@ -112,7 +104,6 @@ def sign_in_router(
         if account is None:
             _log.warning("sign-in refused", extra={"address": address})
             return problem(401, "Not authenticated", "there is no account with this name and password")
-        attempts.give_back(turns)
         subject = AccountSubject(account.name, book.version_of(account.name))
         response = Response(status_code=204)
         sessions.remember(request, response, browser, account.name, PATH)

@@ -11,10 +11,13 @@ Source: ITU-T I.371, 2004, annex A.
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
+import math
 import time
 from collections.abc import Callable, Mapping
 
+from fastapi import HTTPException
 from limits import RateLimitItem
 
 LONGEST_DELAY_S = 10.0
@@ -45,11 +48,21 @@ class SignInAttempts:
                 self._used[turn] = max(now, self._used.get(turn, now)) + interval_s
         return wait_s
 
-    def give_back(self, intervals: Mapping[str, float]) -> None:
-        """Gives the turns of an attempt back, which was no wrong one."""
-        for turn, interval_s in intervals.items():
-            if turn in self._used:
-                self._used[turn] -= interval_s
+    async def take(self, intervals: Mapping[str, float]) -> None:
+        """Waits for the turns of an attempt.
+
+        Raises:
+            HTTPException: 429, it would have to wait for too long.
+        """
+        wait_s = self.wait_s(intervals)
+        if wait_s > LONGEST_DELAY_S:
+            retry = {"Retry-After": str(math.ceil(wait_s - LONGEST_DELAY_S))}
+            raise HTTPException(429, "too many attempts to sign in", retry)
+        await asyncio.sleep(wait_s)
+
+    def key(self, key_id: str) -> dict[str, float]:
+        """The turns of a service key. It needs no password, but each session may end with a line in a log."""
+        return {f"key {key_id}": self._interval_s}
 
     def place(self, address: str) -> dict[str, float]:
         """The turns of an address; of IPv6, of the network that one customer has."""

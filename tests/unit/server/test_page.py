@@ -20,7 +20,8 @@ from toolroll.server.gate import Gate
 from toolroll.server.key_reader import KeyReader
 from toolroll.server.page import SESSION_PATH, add_page
 from toolroll.server.page_sessions import COOKIE, PageSessions
-from toolroll.server.request_limits import RequestLimits
+from toolroll.server.request_limits import RequestLimits, read_rate
+from toolroll.server.sign_in_attempts import SignInAttempts
 
 FROM_PAGE = {"X-Toolroll-Page": "1"}
 
@@ -52,7 +53,7 @@ def gate(registry: Registry | None, folder: Any, sessions: PageSessions | None =
 
     ended = None if registry is None else EndedSessions(registry.database, timedelta(hours=12))
     keys = None if registry is None else KeyReader(registry.keys, sessions=ended)
-    add_page(application, sessions, "default", keys, folder)
+    add_page(application, sessions, "default", keys, SignInAttempts(read_rate("10/minute")), folder)
     limits = RequestLimits("1000/second", 8)
     return Gate(application, keys, limits, frozenset({"localhost"}), 2_000, sessions)
 

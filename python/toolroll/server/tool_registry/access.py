@@ -113,4 +113,5 @@ class RegistryAccess:
         """The registry with the caller as author, and the organisation to change. Raises Denied."""
         caller = self.identify(request)
         caller.require("administer")
-        return self.known_to(caller), caller.org_of(org)
+        owner = caller.org_of(org)
+        return self.known_to(caller), owner

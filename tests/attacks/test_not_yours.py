@@ -24,6 +24,7 @@ from tests.integration.conftest import (  # noqa: F401  # fixtures
     sqlite_template,
 )
 from tests.integration.served import Served, served
+from toolroll.registry.reach import Reach
 from toolroll.registry.registry import Registry
 from toolroll.rules import PageMapping, Rule
 from toolroll.server.tool_registry.router import PREFIX
@@ -368,3 +369,14 @@ def test_a_trial_is_for_the_organisation_of_the_key_alone(service: Served, key: 
     for number in range(bounded(3, 1_000)):
         path = f"{PREFIX}/test-selection?org=made_up_{number}"
         assert service("POST", path, {"message": "x"}, key=key)[0] == 403
+
+
+def test_a_plugin_gets_into_no_hidden_toolkit_that_would_give_it_more(registry: Registry) -> None:
+    """A name out of reach is free, but a base toolkit has its tools in every selection."""
+    registry.toolkits.put(Toolkit("hid_base_kit", base=True))
+    reach = Reach({}, frozenset())
+    acme = registry.with_actor("plugin", reach)
+    for toolkit, is_refused in (("hid_base_kit", True), ("hid_toolkit_q", False), ("new_kit", False)):
+        tools = [{"name": "mine", "description": "x", "toolkit": toolkit}]
+        report = acme.sync(tools, plugin="p", org="acme", dry_run=True)
+        assert bool(report.to_dict()["conflicts"]) is is_refused, toolkit

@@ -145,18 +145,27 @@ def _shown(path: Sequence[str | int], value: Any, secret: Collection[str]) -> st
 
 
 def keys_at(kind: type[BaseModel], path: Sequence[str | int]) -> tuple[str, ...]:
-    """The keys of the model that is at this path below another."""
+    """The keys of the model that is at this path below another; () where the path leads to no model."""
     found: Any = kind
     for part in path:
-        found = found.model_fields[part].annotation if _is_model(found) else _item(found)
+        found = _field(found, part) if _is_model(found) else _item(found)
         if type(None) in get_args(found):  # it may be left out: `Model | None`
             found = get_args(found)[0]
-    return tuple(found.model_fields) if _is_model(found) else ()
+    if not _is_model(found):
+        return ()
+    return tuple(field.alias or name for name, field in found.model_fields.items())
+
+
+def _field(model: type[BaseModel], key: object) -> Any:
+    """The type of the field that has this name or alias; None without one."""
+    fields = model.model_fields.items()
+    return next((field.annotation for name, field in fields if key in (name, field.alias)), None)
 
 
 def _item(kind: Any) -> Any:
-    """The type of the items of a list, or of the values of an object."""
-    return [each for each in get_args(kind) if each is not ...][-1]
+    """The type of the items of a list, or of the values of an object; None for any other."""
+    items = [each for each in get_args(kind) if each is not ...]
+    return items[-1] if items else None
 
 
 def _is_model(kind: Any) -> bool:

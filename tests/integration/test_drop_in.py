@@ -500,6 +500,15 @@ def test_a_compressed_answer_and_an_error_pass_as_they_are(upstream, port):
     )
 
 
+@pytest.mark.parametrize("status", [600, 999])
+def test_a_status_that_no_server_can_pass_on_is_a_bad_gateway(upstream, port, status):
+    """Before: the client's connection was closed, and the log had a KeyError."""
+    upstream.then(json_of({}, status))
+    answered, _, answer = ask(port, chat())
+    assert answered == 502
+    assert f"answered with the HTTP status {status}".encode() in answer
+
+
 def test_headers_of_one_connection_are_not_passed_on(upstream, port):
     def answer(handler: _Handler) -> None:
         handler.send(200, b"{}", Connection="X-Private", X_Private="1", Keep_Alive="timeout=5", X_Public="2")

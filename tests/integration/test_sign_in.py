@@ -262,7 +262,7 @@ def test_a_page_of_another_site_signs_nobody_in(registry):
     run(registry, steps)
 
 
-def test_attempts_are_limited_by_address_and_by_account(registry):
+def test_an_attempt_beyond_the_rate_waits_and_one_that_would_wait_for_too_long_is_refused(registry):
     Accounts(registry.database).add("bob", PASSWORD, roles=["read"])
 
     async def steps(browser, issuer):
@@ -272,7 +272,7 @@ def test_attempts_are_limited_by_address_and_by_account(registry):
             answer = await browser.post("/admin/sign-in", json=body)
             statuses.append(answer.status_code)
         assert statuses == [401, 401, 401, 429, 429]
-        assert 1 <= int(answer.headers["retry-after"]) <= 3_600
+        assert 1_000 <= int(answer.headers["retry-after"]) <= 1_200
         answer = await browser.post("/admin/sign-in", json={"name": "bob", "password": PASSWORD})
         assert answer.status_code == 429
         assert await sign_in(browser) == "/admin/?problem=busy"

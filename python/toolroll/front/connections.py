@@ -64,7 +64,7 @@ class Front:
         own, free = self._by_address.get(address, {}), self.limits.connections - self._n
         if free <= 0:
             has_room = self._make_room(max(self._by_address.values(), key=len))
-        elif len(own) >= free and address not in self.limits.proxies:
+        elif len(own) >= free and not self.limits.is_proxy(address):
             has_room = self._make_room(own)
         else:
             has_room = True

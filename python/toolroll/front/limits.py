@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import logging
 from dataclasses import dataclass, replace
 
@@ -29,7 +30,8 @@ class FrontLimits:
         patience_s: how long a header may take, and how long a body may rest.
         slowest_bytes_s: bytes a second of a body, on average, below which patience ends.
         answer_s: how long a client may leave an answer unread.
-        proxies: addresses that send the requests of many clients, so the limit by address spares them.
+        proxies: addresses or networks that send the requests of many clients, so the limit by address spares
+            them.
     """
 
     connections: int = 2_048
@@ -39,7 +41,7 @@ class FrontLimits:
     patience_s: float = 10.0
     slowest_bytes_s: int = 4_096
     answer_s: float = 60.0
-    proxies: frozenset[str] = frozenset()
+    proxies: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.in_flight_bytes < 2 * self.body_bytes:  # one caller gets half
@@ -47,6 +49,14 @@ class FrontLimits:
                 f"max_in_flight_bytes is {self.in_flight_bytes}, must be at least {2 * self.body_bytes}: one "
                 "caller gets half of it, which must be enough for the longest body"
             )
+
+    def is_proxy(self, address: str) -> bool:
+        """Whether this address is one of the proxies."""
+        try:
+            found = ipaddress.ip_address(address)
+        except ValueError:
+            return False
+        return any(found in ipaddress.ip_network(proxy, strict=False) for proxy in self.proxies)
 
 
 def fitted(limits: FrontLimits, descriptors_each: int = 1) -> FrontLimits:

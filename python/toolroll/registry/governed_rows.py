@@ -8,7 +8,7 @@ log, in the same transaction.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
 from difflib import get_close_matches
@@ -20,6 +20,7 @@ from toolroll.errors import Conflict, InvalidDefinition, InvalidInput, NotFound
 from toolroll.identity import canonical_json
 from toolroll.registry import stored_rows
 from toolroll.registry.content import LONGEST_NAME, storable
+from toolroll.registry.reach import Reach
 from toolroll.registry.store.checksums import checksum_of, content_columns, is_present
 from toolroll.registry.store.database import Database, Write, words
 from toolroll.registry.store.row_reader import UnreadableRow, read_rows
@@ -76,12 +77,13 @@ class Editor(Generic[RecordT]):
 
     Attributes:
         actor: the author of changes in the audit log.
+        reach: what the author may know of the platform's; None for everything.
     """
 
     _table: sa.Table
 
-    def __init__(self, database: Database, actor: str = "") -> None:
-        self.actor = actor
+    def __init__(self, database: Database, actor: str = "", reach: Reach | None = None) -> None:
+        self.actor, self.reach = actor, reach
         self._database = database
 
     @staticmethod
@@ -130,11 +132,20 @@ def damaged_rows_with_key(connection: sa.Connection, table: sa.Table, org: str, 
     return [row for row in found if "damage" in row and (row["org"] == org or "org" in row["damage"].columns)]
 
 
-def names_in(connection: sa.Connection, table: sa.Table, *orgs: str) -> list[str]:
-    """The names of rows, without deleted ones; at most as many as `suggestion` should read."""
+def names_in(
+    connection: sa.Connection,
+    table: sa.Table,
+    *orgs: str,
+    knows: Callable[[str], bool] = lambda _: True,
+) -> list[str]:
+    """The names of rows, without deleted ones; at most as many as `suggestion` should read.
+
+    knows: whether a name of the platform's may be told.
+    """
     where = (table.c.deleted_at.is_(None), table.c.org.in_(orgs))
-    found = read_rows(connection, (table.c.name,), *where, limit=NEAR_AMONG)
-    return [row["name"] for row in found if not isinstance(row, UnreadableRow)]
+    found = read_rows(connection, (table.c.org, table.c.name), *where, limit=NEAR_AMONG)
+    rows = (row for row in found if not isinstance(row, UnreadableRow))
+    return [row["name"] for row in rows if row["org"] or knows(row["name"])]
 
 
 def suggestion(name: str, names: Iterable[str]) -> str:

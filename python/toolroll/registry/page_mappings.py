@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from toolroll.errors import Conflict, InvalidDefinition, NotFound
 from toolroll.registry import governed_rows
 from toolroll.registry.governed_rows import Editor, GovernedRow, Row
+from toolroll.registry.reach import Reach, knows_toolkit
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Write, words
 from toolroll.registry.toolkits import is_toolkit, no_toolkit
@@ -60,7 +61,7 @@ class Pages(Editor[PageRecord]):
         content = _checked(mapping)
         words(mapping.org, "org")
         with self._database.writing(self.actor, mapping.org) as write:
-            _check_toolkits(write, mapping)
+            _check_toolkits(write, mapping, self.reach)
             _check_is_new(write, content)
             row = governed_rows.insert(write, _TABLE, {"plugin": "", **content})
             details = {"page_id": row["page_id"], "after": content}
@@ -95,7 +96,7 @@ class Pages(Editor[PageRecord]):
             content = _checked(mapping)
             changed = governed_rows.differences(row, content).keys()
             if "toolkits" in changed:
-                _check_toolkits(write, mapping)
+                _check_toolkits(write, mapping, self.reach)
             if changed & {"pattern", "toolkits"}:
                 _check_is_new(write, content, page_id)
             line = ("page.update", row["pattern"], reason)
@@ -127,7 +128,11 @@ class Pages(Editor[PageRecord]):
         orgs = {"", words(org, "org")}
         with self._database.reading() as connection:
             rows = governed_rows.sound_rows_of(connection, _TABLE, _TABLE.c.org.in_(orgs))
-        found = [mapping_in(row) for row in rows if matches(row["pattern"], page)]
+        found = [
+            known
+            for row in rows
+            if matches(row["pattern"], page) and (known := _known(mapping_in(row), self.reach)) is not None
+        ]
         return tuple(
             sorted(found, key=lambda it: (-it.priority, it.pattern, it.org, it.toolkits, it.page_id))
         )
@@ -135,6 +140,14 @@ class Pages(Editor[PageRecord]):
     @staticmethod
     def _record(row: Mapping[str, Any]) -> PageRecord:
         return PageRecord(mapping=mapping_in(row), plugin=row["plugin"], **governed_rows.shared_fields(row))
+
+
+def _known(mapping: PageMapping, reach: Reach | None) -> PageMapping | None:
+    """The mapping as far as its reader may know of the platform's toolkits; None if nothing is left."""
+    if mapping.org or reach is None:
+        return mapping
+    toolkits = tuple(name for name in mapping.toolkits if knows_toolkit(reach, name))
+    return replace(mapping, toolkits=toolkits) if toolkits else None
 
 
 def _checked(mapping: PageMapping) -> Row:
@@ -148,13 +161,11 @@ def _checked(mapping: PageMapping) -> Row:
     return content
 
 
-def _check_toolkits(write: Write, mapping: PageMapping) -> None:
+def _check_toolkits(write: Write, mapping: PageMapping, reach: Reach | None) -> None:
     for name in mapping.toolkits:
-        if not is_toolkit(write.connection, name, write.org):
-            raise InvalidDefinition(
-                f"page mapping {mapping.pattern!r:.80}: {no_toolkit(write.connection, name, write.org)}",
-                field="toolkits",
-            )
+        if not is_toolkit(write.connection, name, write.org, reach):
+            why = no_toolkit(write.connection, name, write.org, reach)
+            raise InvalidDefinition(f"page mapping {mapping.pattern!r:.80}: {why}", field="toolkits")
 
 
 def _check_is_new(write: Write, content: Row, page_id: str = "") -> None:

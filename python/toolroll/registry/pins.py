@@ -6,6 +6,7 @@ A pin names its tool by tool_id: it survives a new name, and a tool that takes t
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ from toolroll.errors import InvalidInput, NotFound
 from toolroll.registry import governed_rows, stored_rows
 from toolroll.registry.governed_rows import Editor, GovernedRow, Row
 from toolroll.registry.queries import find_tool
+from toolroll.registry.reach import Reach
 from toolroll.registry.records import Record
 from toolroll.registry.store import tables
 from toolroll.registry.store.checksums import is_present
@@ -80,7 +82,7 @@ class Pins(Editor[PinRecord]):
             )
         content = {"pinned": pinned, "pin_weight": weight}
         with self._database.writing(self.actor, org) as write:
-            record = _platforms_tool(write.connection, name, org)
+            record = _platforms_tool(write.connection, name, org, self.reach)
             tool_id = record.tool.tool_id
             row = _row(write.connection, org, tool_id)
             if row is None:
@@ -94,7 +96,7 @@ class Pins(Editor[PinRecord]):
     def delete(self, name: str, *, org: str, reason: str = "") -> PinRecord:
         """Deletes the organisation's pin: the platform's `pinned` counts again.
 
-        name: of the tool; of a damaged pin also its key, since its tool may be unknown.
+        name: of the tool, or its tool_id; of a damaged pin also its key, since its tool may be unknown.
 
         Raises:
             NotFound: there is no such pin.
@@ -103,15 +105,22 @@ class Pins(Editor[PinRecord]):
             damaged = governed_rows.damaged_rows_with_key(
                 write.connection, _TABLE, org, words(name, "tool name")
             )
-            row, tool = (damaged[0], UNREADABLE) if damaged else (None, "")
-            if row is None:
-                record = find_tool(write.connection, name, "", deleted=True)
-                row, tool = _row(write.connection, org, record.tool.tool_id), record.name
+            row, tool = (damaged[0], UNREADABLE) if damaged else self._named(write.connection, name, org)
             if row is None:
                 raise NotFound(f"tool {tool!r:.80}: has no pin {governed_rows.place_of(org)}")
             content = {"pinned": row["pinned"], "pin_weight": row["pin_weight"]}
             write.log("pin.delete", tool, {"pin_id": row["pin_id"], "before": content}, reason)
             return _record(governed_rows.delete(write, _TABLE, row), tool)
+
+    def _named(self, connection: sa.Connection, name: str, org: str) -> tuple[Row | None, str]:
+        """The organisation's pin of a tool, and the tool's name. Raises NotFound: there is no such tool."""
+        try:
+            record = _known(connection, name, org, self.reach, deleted=True)
+        except NotFound:
+            if (row := _row(connection, org, name)) is None:
+                raise
+            return row, name
+        return _row(connection, org, record.tool.tool_id), record.name
 
     def list(self, org: str | None = None, deleted: bool = False) -> tuple[PinRecord, ...]:
         """The pins of an organisation, or all, by organisation, the heaviest first."""
@@ -124,6 +133,11 @@ class Pins(Editor[PinRecord]):
             ids = sa.select(_TABLE.c.tool_id).where(*where)
             found = read_rows(connection, (tools.tool_id, tools.name), tools.tool_id.in_(ids))
             names = {row["tool_id"]: row["name"] for row in found if not isinstance(row, UnreadableRow)}
+        if self.reach is not None:  # a tool that is out of reach now, perhaps under another name
+            names = {
+                tool_id: name if self.reach.tools.get(name) == tool_id else tool_id
+                for tool_id, name in names.items()
+            }
         records = [_record(row, names.get(row["tool_id"], UNREADABLE)) for row in pins]
         return tuple(
             sorted(
@@ -137,18 +151,33 @@ def pin_in(row: Mapping[str, Any]) -> Pin:
     return Pin(row["tool_id"], row["pinned"], row["pin_weight"])
 
 
-def _platforms_tool(connection: sa.Connection, name: str, org: str) -> Record:
+def _platforms_tool(connection: sa.Connection, name: str, org: str, reach: Reach | None) -> Record:
     try:
-        return find_tool(connection, name, "")
+        return _known(connection, name, org, reach)
     except NotFound as absent:
         try:
-            own = find_tool(connection, name, org)
+            own = find_tool(connection, name, org, reach=reach)
         except NotFound:
             raise absent from None
         raise InvalidInput(
             f"tool {own.name!r:.80}: belongs to organisation {org!r:.80}; update its fields `pinned` and "
             "`pin_weight`"
         ) from None
+
+
+def _known(
+    connection: sa.Connection, name: str, org: str, reach: Reach | None, *, deleted: bool = False
+) -> Record:
+    """The platform's tool with this name or tool_id. Raises NotFound, also for one that is out of reach."""
+    if reach is None:
+        return find_tool(connection, name, "", deleted=deleted)
+    if name in reach.tools or name in reach.tools.values():  # no query for others: it would take longer
+        with suppress(NotFound):
+            record = find_tool(connection, name, "", deleted=deleted)
+            if reach.tools.get(record.name) == record.tool.tool_id:
+                return record
+    hint = governed_rows.suggestion(name, reach.tools)
+    raise NotFound(f"tool {name!r:.160}: is not on the platform, as far as {org!r:.80} sees it{hint}")
 
 
 def _row(connection: sa.Connection, org: str, tool_id: str) -> Row | None:

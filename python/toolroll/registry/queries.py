@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from toolroll.errors import Conflict, InvalidInput, NotFound
 from toolroll.registry.content import content_hash
+from toolroll.registry.reach import Reach, knows_tool
 from toolroll.registry.records import REVIEWS, Record, ToolPage, read_records
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import words
@@ -27,9 +28,17 @@ _tools = tables.tools.c
 
 
 def find_tool(
-    connection: sa.Connection, name: str, org: str, *, deleted: bool = False, alive: bool = True
+    connection: sa.Connection,
+    name: str,
+    org: str,
+    *,
+    deleted: bool = False,
+    alive: bool = True,
+    reach: Reach | None = None,
 ) -> Record:
     """The tool with this tool_id or name: the present one, else (with `deleted`) the last deleted one.
+
+    reach: what the caller may know of the platform's tools.
 
     Raises NotFound, which says that it is deleted, or suggests similar names.
     """
@@ -48,7 +57,8 @@ def find_tool(
             f"tool {name!r:.160}: is deleted, since {gone.deleted_at:%Y-%m-%d %H:%M:%S} UTC, by "
             f"{gone.updated_by or 'somebody'}; `restore` brings it back"
         )
-    if alive and org and _tool_where(connection, columns[-1] == name, "", True, False):
+    is_known = alive and org and knows_tool(reach, name)
+    if is_known and _tool_where(connection, columns[-1] == name, "", True, False):
         raise NotFound(
             f"tool {name!r:.160}: belongs to the platform, not to {org!r}, which can only pin it "
             "(`registry pins`)"

@@ -23,6 +23,7 @@ from toolroll.registry.duplicates import Duplicates
 from toolroll.registry.page_mappings import Pages
 from toolroll.registry.pins import Pins
 from toolroll.registry.queries import check_limit, check_version, find_tool, read_version, repaired
+from toolroll.registry.reach import Reach
 from toolroll.registry.records import Record, Review, ToolPage
 from toolroll.registry.review import WHILE_WAITING, WhileWaiting, may_serve
 from toolroll.registry.rules import Rules, rules_naming
@@ -56,15 +57,22 @@ class Registry:
         keys: of the service's callers.
         audit: the log of all changes.
         read_replica: the copy of the database that reports are read from; None if there is none.
+        reach: what the author may know of the platform's tools; None for everything.
     """
 
-    def __init__(self, database: Database, actor: str = "", read_replica: ReadReplica | None = None) -> None:
-        self.database, self.read_replica = database, read_replica
+    def __init__(
+        self,
+        database: Database,
+        actor: str = "",
+        read_replica: ReadReplica | None = None,
+        reach: Reach | None = None,
+    ) -> None:
+        self.database, self.read_replica, self.reach = database, read_replica, reach
         self.actor = words(actor, "actor")
-        self.toolkits = Toolkits(database, actor)
-        self.rules = Rules(database, actor)
-        self.pages = Pages(database, actor)
-        self.pins = Pins(database, actor)
+        self.toolkits = Toolkits(database, actor, reach)
+        self.rules = Rules(database, actor, reach)
+        self.pages = Pages(database, actor, reach)
+        self.pins = Pins(database, actor, reach)
         self.settings = Settings(database, actor)
         self.duplicates = Duplicates(database, actor)
         self.keys = ServiceKeys(database, actor)
@@ -98,9 +106,9 @@ class Registry:
             raise
         return cls(database, actor, replica)
 
-    def with_actor(self, actor: str) -> Registry:
-        """The same registry with another author of changes."""
-        return Registry(self.database, actor, self.read_replica)
+    def with_actor(self, actor: str, reach: Reach | None = None) -> Registry:
+        """The same registry with another author of changes. reach: what they may know of the platform."""
+        return Registry(self.database, actor, self.read_replica, reach)
 
     @property
     def reports(self) -> Database:
@@ -131,7 +139,7 @@ class Registry:
         Raises NotFound, which suggests similar names.
         """
         with self.database.reading() as connection:
-            return find_tool(connection, name, org, deleted=deleted)
+            return find_tool(connection, name, org, deleted=deleted, reach=self.reach)
 
     def tools(
         self,
@@ -178,7 +186,7 @@ class Registry:
         unreadable: gets the versions that cannot be read.
         """
         with self.database.reading() as connection:
-            record = find_tool(connection, name, org, deleted=True)
+            record = find_tool(connection, name, org, deleted=True, reach=self.reach)
             where = [] if before is None else [_versions.version < min(before, record.version + 1)]
             return versions.find_versions(
                 connection, record.tool.tool_id, *where, limit=check_limit(limit), unreadable=unreadable
@@ -198,7 +206,7 @@ class Registry:
         self, name: str, from_version: int, to_version: int, org: str
     ) -> tuple[Version, Version]:
         with self.database.reading() as connection:
-            record = find_tool(connection, name, org, deleted=True)
+            record = find_tool(connection, name, org, deleted=True, reach=self.reach)
             before, after = (
                 read_version(connection, record, number) for number in (from_version, to_version)
             )
@@ -215,7 +223,7 @@ class Registry:
         if not isinstance(tool, Tool):
             raise InvalidInput(f"tool is {type(tool).__name__}, must be a Tool")
         with self._editing(org) as (write, edits):
-            check_name(write.connection, tool.name, org)
+            check_name(write.connection, tool.name, org, reach=self.reach)
             return edits.create(tool, org=org, reason=reason)
 
     def update(
@@ -243,7 +251,7 @@ class Registry:
         values = attributes_of(changes)
         _check_status(values)
         with self._editing(org) as (write, edits):
-            record = _editable(write, name, org, version)
+            record = self._editable(write, name, org, version)
             tool = tool_of({**content_of(record.tool), **values}, record.tool.tool_id)
             return self._replace(write, edits, "tool.update", record, tool, reason, force)
 
@@ -263,7 +271,7 @@ class Registry:
         if governed := sorted(values.keys() & set(GOVERNED)):
             raise InvalidInput(f"{governed[0]}: takes effect without approval; change it by update")
         with self._editing(org) as (write, edits):
-            record = _editable(write, name, org, version)
+            record = self._editable(write, name, org, version)
             tool = tool_of({**content_of(record.tool), **values}, record.tool.tool_id)
             digest = content_hash(tool)
             if digest == record.rejected_hash:
@@ -282,7 +290,7 @@ class Registry:
     def delete(self, name: str, *, version: int | None = None, org: str = "", reason: str = "") -> Record:
         """Deletes a tool. Its versions stay, and `restore` brings it back."""
         with self._editing(org) as (write, edits):
-            record = check_version(find_tool(write.connection, name, org), version)
+            record = check_version(self._find(write, name, org), version)
             with suppress(Conflict):  # a damaged tool is deleted, whatever its history says
                 record = repaired(write.connection, record)
             return edits.change("tool.delete", record, reason=reason, deleted_at=write.at)
@@ -294,17 +302,17 @@ class Registry:
         """
         with self._editing(org) as (write, edits):
             try:
-                record = find_tool(write.connection, name, org, deleted=True, alive=False)
+                record = find_tool(write.connection, name, org, deleted=True, alive=False, reach=self.reach)
             except NotFound as absent:
                 try:
-                    there = find_tool(write.connection, name, org)
+                    there = self._find(write, name, org)
                 except NotFound:
                     raise absent from None
                 raise Conflict(
                     f"tool {there.name!r}: is not deleted; it is at version {there.version}"
                 ) from None
             record = repaired(write.connection, record)
-            check_name(write.connection, record.name, org)
+            check_name(write.connection, record.name, org, reach=self.reach)
             return edits.change("tool.restore", record, reason=reason, deleted_at=None)
 
     def rollback(
@@ -328,7 +336,7 @@ class Registry:
             InvalidInput: the old toolkit no longer exists.
         """
         with self._editing(org) as (write, edits):
-            record = _editable(write, name, org, version)
+            record = self._editable(write, name, org, version)
             target = read_version(write.connection, record, to)
             if content_hash(target.tool) != target.content_hash:
                 raise Conflict(
@@ -362,7 +370,7 @@ class Registry:
         has read the content that would be approved.
         """
         with self._editing(org) as (write, edits):
-            record = check_version(find_tool(write.connection, name, org), version)
+            record = check_version(self._find(write, name, org), version)
             if record.review == "approved" and not record.flags and not record.damage:
                 raise Conflict(f"tool {name!r}: nothing waits for approval, and it has no flags to remove")
             return edits.change(
@@ -375,7 +383,7 @@ class Registry:
         Raises Conflict if nothing awaits approval.
         """
         with self._editing(org) as (write, edits):
-            record = _editable(write, name, org, version)
+            record = self._editable(write, name, org, version)
             rejected = record.content_hash
             if record.review == "approved":
                 raise Conflict(f"tool {name!r}: nothing waits for approval; roll it back, or delete it")
@@ -386,7 +394,7 @@ class Registry:
             approved = read_version(write.connection, record, record.approved_version)
             governed = {name: getattr(record.tool, name) for name in GOVERNED}
             tool = replace(approved.tool, **governed)
-            check_name(write.connection, tool.name, org, but=record.tool.tool_id)
+            check_name(write.connection, tool.name, org, but=record.tool.tool_id, reach=self.reach)
             return edits.change(
                 "tool.reject",
                 record,
@@ -454,7 +462,7 @@ class Registry:
             raise InvalidInput(f"toolkit is {toolkit!r:.80}, must be '': the Definitions name their toolkits")
         read = _definitions(definitions, words(toolkit, "toolkit"))
         payload = Payload.of(read, plugin=plugin, org=org, version=plugin_version)
-        sync = Sync(self.database, payload, review, while_waiting, trusted)
+        sync = Sync(self.database, payload, review, while_waiting, trusted, reach=self.reach)
         return sync.run(self.actor, dry_run=dry_run, reason=reason, progress=progress)
 
     def import_(
@@ -486,6 +494,13 @@ class Registry:
             yield write, edits
             edits.flush()
 
+    def _find(self, write: Write, name: str, org: str) -> Record:
+        return find_tool(write.connection, name, org, reach=self.reach)
+
+    def _editable(self, write: Write, name: str, org: str, version: int | None) -> Record:
+        """The tool that an edit changes; of a damaged one the last version, which the edit writes again."""
+        return repaired(write.connection, check_version(self._find(write, name, org), version))
+
     def _replace(
         self,
         write: Write,
@@ -513,14 +528,9 @@ class Registry:
                     f"tool {record.name!r}: belongs to plugin {record.plugin!r}, which knows it by this "
                     "name; give it a display_name, or let the plugin rename it"
                 )
-            check_name(write.connection, tool.name, record.org, but=record.tool.tool_id)
-        _check_move(write, record, tool, force)
+            check_name(write.connection, tool.name, record.org, but=record.tool.tool_id, reach=self.reach)
+        _check_move(write, record, tool, force, self.reach)
         return edits.change(action, record, tool, reason=reason, **state)
-
-
-def _editable(write: Write, name: str, org: str, version: int | None) -> Record:
-    """The tool that an edit changes; of a damaged one the last version, which the edit writes again."""
-    return repaired(write.connection, check_version(find_tool(write.connection, name, org), version))
 
 
 def _definitions(value: Definitions | Iterable[Any], toolkit: str = "") -> Definitions:
@@ -535,23 +545,24 @@ def _definitions(value: Definitions | Iterable[Any], toolkit: str = "") -> Defin
     return read_tools(value, toolkit)
 
 
-def _check_move(write: Write, record: Record, tool: Tool, force: bool) -> None:
+def _check_move(write: Write, record: Record, tool: Tool, force: bool, reach: Reach | None) -> None:
     """Refuses to move a tool to a toolkit that does not exist, or out of reach of rules and tiers."""
     connection, org, before = write.connection, record.org, record.tool
     what = f"tool {record.name!r}"
-    if tool.toolkit != before.toolkit and tool.toolkit and not is_toolkit(connection, tool.toolkit, org):
-        raise InvalidInput(f"{what}: {no_toolkit(connection, tool.toolkit, org)}")
+    is_moved = tool.toolkit != before.toolkit
+    if is_moved and tool.toolkit and not is_toolkit(connection, tool.toolkit, org, reach):
+        raise InvalidInput(f"{what}: {no_toolkit(connection, tool.toolkit, org, reach)}")
     if force:
         return
     hint = "change the rules first, or force it"
-    if tool.name != before.name and (rules := rules_naming(connection, org, tool=before.name)):
+    is_renamed = tool.name != before.name
+    if is_renamed and (rules := rules_naming(connection, org, tool=before.name, reach=reach)):
         raise Conflict(f"{what}: to be named {tool.name!r} it would leave {_rules(rules)}, by name; {hint}")
-    if tool.toolkit != before.toolkit:
-        kept = lineage(connection, tool.toolkit, org)
-        left = {
-            name: tier for name, tier in lineage(connection, before.toolkit, org).items() if name not in kept
-        }
-        if rules := rules_naming(connection, org, toolkits=left):
+    if is_moved:
+        kept = lineage(connection, tool.toolkit, org, reach)
+        former = lineage(connection, before.toolkit, org, reach)
+        left = {name: tier for name, tier in former.items() if name not in kept}
+        if rules := rules_naming(connection, org, toolkits=left, reach=reach):
             raise Conflict(
                 f"{what}: moved out of toolkit {before.toolkit!r} it would leave {_rules(rules)}; {hint}"
             )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 import sqlalchemy as sa
@@ -15,6 +16,7 @@ import sqlalchemy as sa
 from toolroll.errors import Conflict, InvalidDefinition
 from toolroll.registry import governed_rows
 from toolroll.registry.governed_rows import Editor, GovernedRow, Row
+from toolroll.registry.reach import Reach, knows_tool
 from toolroll.registry.store import tables
 from toolroll.registry.store.checksums import is_present
 from toolroll.registry.store.database import Write, words
@@ -26,6 +28,7 @@ from toolroll.rules import EVERYTHING, KINDS, Kind, Rule
 from toolroll.selection.policy.rule_checks import check, wrong
 
 _TABLE = tables.visibility_rules
+UNNAMED = "of the platform"  # in place of a rule's name that the author of a request may not know
 _FIELDS = ("effect", "kind", "condition", "tool", "toolkit", "priority")
 
 
@@ -78,7 +81,10 @@ class Rules(Editor[RuleRecord]):
         words(rule.org, "org")
         with self._database.writing(self.actor, rule.org) as write:
             self._check_name_is_free(write, rule.name)
-            content = {**_checked(write.connection, rule, with_target=True), "active": bool(active)}
+            content = {
+                **_checked(write.connection, rule, self.reach, with_target=True),
+                "active": bool(active),
+            }
             row = governed_rows.insert(write, _TABLE, {"name": rule.name, **content})
             write.log("rule.create", rule.name, {"after": content}, reason)
             return self._record(row)
@@ -88,7 +94,7 @@ class Rules(Editor[RuleRecord]):
         words(rule.org, "org")
         governed_rows.check_name(rule.name, "rule name")
         with self._database.reading() as connection:
-            _checked(connection, rule, with_target=True)
+            _checked(connection, rule, self.reach, with_target=True)
 
     def update(
         self,
@@ -115,7 +121,7 @@ class Rules(Editor[RuleRecord]):
         changes = governed_rows.checked_changes(changes, ("name", *_FIELDS), f"rule {name!r:.80}")
         with self._database.writing(self.actor, org) as write:
             row = self._row(write, org, name, version)
-            values, decided = _with_changes(write, row, changes)
+            values, decided = _with_changes(write, row, changes, self.reach)
             if values["name"] != row["name"]:
                 self._check_name_is_free(write, values["name"])
             line = ("rule.update", name, reason)
@@ -159,7 +165,7 @@ class Rules(Editor[RuleRecord]):
             if "damage" in row:
                 governed_rows.check_is_decided(_TABLE, row["damage"], ("active",))
             if active and (not row["active"] or "damage" in row):
-                _checked(write.connection, rule_in(row), with_target=True)
+                _checked(write.connection, rule_in(row), self.reach, with_target=True)
             line = ("rule.enable" if active else "rule.disable", name, reason)
             return self._record(governed_rows.update(write, _TABLE, row, {"active": active}, line))
 
@@ -182,12 +188,17 @@ class Rules(Editor[RuleRecord]):
 
 
 def rules_naming(
-    connection: sa.Connection, org: str, *, tool: str = "", toolkits: Collection[str] = ()
+    connection: sa.Connection,
+    org: str,
+    *,
+    tool: str = "",
+    toolkits: Collection[str] = (),
+    reach: Reach | None = None,
 ) -> list[str]:
     """Names of the rules in force that name this tool or one of these toolkits of an organisation, sorted.
 
     Rules of the platform count for every organisation; for the platform, the rules of all organisations
-    count.
+    count. Within a reach, those of the platform have no name, and count for the toolkits in it.
     """
     r = _TABLE.c
     target = sa.or_(
@@ -197,9 +208,16 @@ def rules_naming(
     where = [is_present(_TABLE), r.active.is_not(sa.false()), target]
     if org:
         where.append(r.org.in_({"", org}))
-    found = read_rows(connection, (r.name,), *where, order_by=(r.name,))
-    names = (UNREADABLE if isinstance(row, UnreadableRow) else row["name"] for row in found)
-    return list(dict.fromkeys(names))
+    found = read_rows(connection, (r.org, r.name, r.toolkit), *where, order_by=(r.name,))
+    names = (UNREADABLE if isinstance(row, UnreadableRow) else known_rule(row, reach) for row in found)
+    return list(dict.fromkeys(filter(None, names)))
+
+
+def known_rule(row: Mapping[str, Any], reach: Reach | None) -> str:
+    """What the author of a request may know of a rule that names something: "" for nothing."""
+    if row["org"] or reach is None:
+        return str(row["name"])
+    return UNNAMED if row["toolkit"] in reach.toolkits else ""
 
 
 def kind_of(condition: Mapping[str, Any]) -> Kind:
@@ -209,7 +227,9 @@ def kind_of(condition: Mapping[str, Any]) -> Kind:
     return "composite"
 
 
-def _with_changes(write: Write, row: Row, changes: Mapping[str, Any]) -> tuple[Row, set[str]]:
+def _with_changes(
+    write: Write, row: Row, changes: Mapping[str, Any], reach: Reach | None
+) -> tuple[Row, set[str]]:
     """The values of a rule after changes, and the columns that those decide. Raises InvalidDefinition."""
     decided = set(changes)
     damage: Damage | None = row.get("damage")
@@ -217,7 +237,7 @@ def _with_changes(write: Write, row: Row, changes: Mapping[str, Any]) -> tuple[R
     if damage is not None:  # what it lacks comes before what is wrong with it
         governed_rows.check_is_decided(_TABLE, damage, decided | {"active"})
     is_moved = damage is not None or (rule.tool, rule.toolkit) != (row["tool"], row["toolkit"])
-    values = {"name": rule.name, **_checked(write.connection, rule, with_target=is_moved)}
+    values = {"name": rule.name, **_checked(write.connection, rule, reach, with_target=is_moved)}
     if damage is not None:
         is_known = "active" not in damage.columns
         values |= {"org": write.org, "active": row["active"] if is_known else True}
@@ -225,7 +245,7 @@ def _with_changes(write: Write, row: Row, changes: Mapping[str, Any]) -> tuple[R
     return values, decided
 
 
-def _checked(connection: sa.Connection, rule: Rule, with_target: bool) -> Row:
+def _checked(connection: sa.Connection, rule: Rule, reach: Reach | None, with_target: bool) -> Row:
     """The content of a rule. Raises InvalidDefinition if the rule makes no sense in this registry."""
     try:
         check(rule, tiers_in(connection))
@@ -235,21 +255,23 @@ def _checked(connection: sa.Connection, rule: Rule, with_target: bool) -> Row:
     content = _content(rule)
     governed_rows.check_storable(content, f"rule {rule.name!r:.80}")
     if with_target:
-        _check_target(connection, rule)
+        _check_target(connection, rule, reach)
     return content
 
 
-def _check_target(connection: sa.Connection, rule: Rule) -> None:
+def _check_target(connection: sa.Connection, rule: Rule, reach: Reach | None) -> None:
     org, tools = rule.org, tables.tools
     if rule.toolkit == EVERYTHING:
         return
     if rule.toolkit:
-        if not is_toolkit(connection, rule.toolkit, org):
-            raise wrong(rule, "toolkit", f"names nothing: {no_toolkit(connection, rule.toolkit, org)}")
+        if not is_toolkit(connection, rule.toolkit, org, reach):
+            raise wrong(rule, "toolkit", f"names nothing: {no_toolkit(connection, rule.toolkit, org, reach)}")
         return
-    where = (tools.c.name == rule.tool, tools.c.org.in_({"", org}), tools.c.deleted_at.is_(None))
+    orgs = {"", org} if knows_tool(reach, rule.tool) else {org}
+    where = (tools.c.name == rule.tool, tools.c.org.in_(orgs), tools.c.deleted_at.is_(None))
     if connection.execute(sa.select(tools.c.org).where(*where)).first() is None:
-        hint = governed_rows.suggestion(rule.tool, governed_rows.names_in(connection, tools, "", org))
+        names = governed_rows.names_in(connection, tools, "", org, knows=partial(knows_tool, reach))
+        hint = governed_rows.suggestion(rule.tool, names)
         nowhere = governed_rows.not_in_reach(org)
         raise wrong(rule, "tool", f"names nothing: tool {rule.tool!r:.80} is {nowhere}{hint}")
 

@@ -16,6 +16,7 @@ import sqlalchemy as sa
 
 from toolroll.errors import Conflict, InvalidDefinition
 from toolroll.registry.content import LONGEST_NAME, changed_fields, content_hash
+from toolroll.registry.reach import Reach, knows_tool
 from toolroll.registry.records import Record, Review, row_of
 from toolroll.registry.store import bulk_insert, tables
 from toolroll.registry.store.bulk_insert import batches
@@ -191,11 +192,13 @@ def merged_flags(
     return (*(flag for flag in flags if flag["code"] not in codes), *added)
 
 
-def check_name(connection: sa.Connection, name: str, org: str, *, but: str = "") -> None:
-    """Raises Conflict if another tool of the organisation or the platform has the name."""
-    tools = tables.tools.c
+def check_name(
+    connection: sa.Connection, name: str, org: str, *, but: str = "", reach: Reach | None = None
+) -> None:
+    """Raises Conflict if another tool of the organisation, or of the platform in reach, has the name."""
+    tools, orgs = tables.tools.c, {org, ""} if knows_tool(reach, name) else {org}
     taken = sa.select(tools.org, tools.plugin, tools.updated_by).where(
-        tools.name == name, tools.org.in_({org, ""}), tools.deleted_at.is_(None), tools.tool_id != but
+        tools.name == name, tools.org.in_(orgs), tools.deleted_at.is_(None), tools.tool_id != but
     )
     for row in connection.execute(taken.order_by(tools.org.desc())):
         owner = f"plugin {row.plugin!r}" if row.plugin else "a tool that people made"

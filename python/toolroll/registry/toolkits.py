@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 import sqlalchemy as sa
@@ -20,6 +21,7 @@ from toolroll.errors import Conflict, InvalidDefinition, InvalidInput, NotFound
 from toolroll.registry import governed_rows, stored_rows
 from toolroll.registry.content import TOOLKIT_FIELDS, keywords_in, route_to, toolkit_content, toolkit_in
 from toolroll.registry.governed_rows import Editor, GovernedRow, Row
+from toolroll.registry.reach import Reach, knows_toolkit
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database, Write, words
 from toolroll.registry.store.row_reader import UnreadableRow, read_rows
@@ -207,9 +209,12 @@ def check_toolkit(database: Database, name: str, org: str) -> None:
             raise InvalidInput(no_toolkit(connection, name, org))
 
 
-def is_toolkit(connection: sa.Connection, name: str, org: str) -> bool:
-    """Whether the organisation or the platform has this toolkit, declared or only named by a tool."""
-    tools, orgs = tables.tools, {"", org}
+def is_toolkit(connection: sa.Connection, name: str, org: str, reach: Reach | None = None) -> bool:
+    """Whether the organisation or the platform has this toolkit, declared or only named by a tool.
+
+    reach: what the caller may know of the platform's toolkits.
+    """
+    tools, orgs = tables.tools, {"", org} if knows_toolkit(reach, name) else {org}
     return any(
         connection.execute(
             sa.select(table.c.org).where(column == name, table.c.deleted_at.is_(None), table.c.org.in_(orgs))
@@ -218,16 +223,23 @@ def is_toolkit(connection: sa.Connection, name: str, org: str) -> bool:
     )
 
 
-def no_toolkit(connection: sa.Connection, name: str, org: str) -> str:
+def no_toolkit(connection: sa.Connection, name: str, org: str, reach: Reach | None = None) -> str:
     """The message that there is no such toolkit, with a suggestion."""
-    hint = governed_rows.suggestion(name, governed_rows.names_in(connection, _TABLE, "", org))
+    names = governed_rows.names_in(connection, _TABLE, "", org, knows=partial(knows_toolkit, reach))
+    hint = governed_rows.suggestion(name, names)
     return f"toolkit {name!r:.80} is {governed_rows.not_in_reach(org)}{hint}"
 
 
-def lineage(connection: sa.Connection, name: str, org: str) -> dict[str, str | None]:
+def lineage(
+    connection: sa.Connection, name: str, org: str, reach: Reach | None = None
+) -> dict[str, str | None]:
     """A toolkit and its ancestors, each with its tier; the platform's toolkit hides the organisation's."""
     rows = governed_rows.rows_of(connection, _TABLE, _TABLE.c.org.in_({"", org}))
-    by_name = {row["name"]: row for row in sorted(rows, key=lambda row: row["org"], reverse=True)}
+    by_name = {
+        row["name"]: row
+        for row in sorted(rows, key=lambda row: row["org"], reverse=True)
+        if row["org"] == org or knows_toolkit(reach, row["name"])
+    }
     found: dict[str, str | None] = {}
     at: str | None = name or None
     while at is not None and at not in found:

@@ -139,6 +139,10 @@ class _Begun(NamedTuple):
         return _listed_for(self.snapshot, self.context)
 
 
+# Of an engine over other tools: what it is over; the snapshot of that, and the one made of it; what makes it.
+_Base: TypeAlias = "tuple[Engine, tuple[Snapshot, Snapshot] | None, Callable[[Snapshot], Snapshot]]"
+
+
 class Engine(NoConversation):
     """Selects from the snapshot in place. Safe to call from many threads: a turn reads `snapshot` once."""
 
@@ -188,18 +192,22 @@ class Engine(NoConversation):
         self._overloaded_until = [0.0]
         self._visible: tuple[Snapshot, Context, VisibleTools] | None = None  # what `visible` found last
         self._is_closed = [False]  # in a list too: what `over` made closes with this engine
-        self._base: tuple[Engine, Snapshot | None, Callable[[Snapshot], Snapshot]] | None = None
+        self._base: _Base | None = None
 
     @property
     def snapshot(self) -> Snapshot:
         """What the next turn will use."""
-        if self._base is not None:  # a list of tools that came with a request, under rules that may change
-            engine, seen, follow = self._base
-            now = engine.snapshot
-            if now is not seen:
-                self._snapshot = follow(now)
-                self._base = engine, now, follow
-        return self._snapshot
+        if self._base is None:
+            return self._snapshot
+        engine, seen, follow = (
+            self._base
+        )  # a list of tools that came with a request, under rules that may change
+        now = engine.snapshot
+        if seen is not None and seen[0] is now:
+            return seen[1]
+        snapshot = self._snapshot = follow(now)
+        self._base = engine, (now, snapshot), follow
+        return snapshot
 
     @property
     def serving(self) -> Snapshot:
@@ -254,15 +262,15 @@ class Engine(NoConversation):
         engine = object.__new__(Engine)
         engine.__dict__.update(self.__dict__)  # copy.copy takes four times as long
         engine._snapshot = follow(base)
-        engine._base = self, base, follow
+        engine._base = self, (base, engine._snapshot), follow
         return engine
 
     def release(self) -> None:
         """Of an engine over other tools: lets go of their catalog, which is made again when it is needed."""
         assert self._base is not None
         engine, _, follow = self._base
+        self._snapshot = engine.snapshot  # which nobody reads before the tools are followed again
         self._base, self._visible = (engine, None, follow), None
-        self._snapshot = engine.snapshot
 
     @property
     def base(self) -> Engine:

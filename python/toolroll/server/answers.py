@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
+from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.config import JsonDict
 
@@ -16,6 +18,15 @@ _SELECTION: JsonDict = {
     "degraded": [],
     "missing_required": [],
 }
+
+
+class JsonAnswer(JSONResponse):
+    """JSON, whatever text a request has brought: half of a surrogate pair is written as `\\ud800`."""
+
+    def render(self, content: Any) -> bytes:
+        """The bytes."""
+        text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        return text.encode("utf-8", "backslashreplace")
 
 
 class SelectionAnswer(BaseModel):

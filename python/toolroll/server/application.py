@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
@@ -14,6 +15,7 @@ from toolroll.errors import InvalidInput
 from toolroll.front.bodies import BodiesInFlight
 from toolroll.registry.accounts import Accounts
 from toolroll.registry.analytics.break_watch import BreakWatch
+from toolroll.registry.ended_sessions import EndedSessions
 from toolroll.server.admission import OrgAdmission
 from toolroll.server.conversations import session_router
 from toolroll.server.description import describe, operation_id
@@ -24,16 +26,18 @@ from toolroll.server.hosts import LOOPBACK
 from toolroll.server.http_metrics import HttpMetrics, MeasuredRequests, org_refusals_in
 from toolroll.server.key_reader import KeyReader
 from toolroll.server.metrics import metrics_router
+from toolroll.server.not_stored import NotStored
 from toolroll.server.outcomes import outcome_router
 from toolroll.server.page import add_page
-from toolroll.server.page_sessions import PageSessions
+from toolroll.server.page_sessions import LIFETIME_S, PageSessions
 from toolroll.server.problems import problem_of_bug, problem_of_http
-from toolroll.server.request_limits import RequestLimits
+from toolroll.server.request_limits import RequestLimits, read_rate
 from toolroll.server.resources import close, open_registry, running, worker_metrics, worker_traces
 from toolroll.server.selections import selection_router
 from toolroll.server.settings import ServerSettings
 from toolroll.server.sign_in import PATH as SIGN_IN_PATH
 from toolroll.server.sign_in import sign_in_router
+from toolroll.server.sign_in_attempts import SignInAttempts
 from toolroll.server.tool_registry.router import PREFIX, registry_router
 
 if TYPE_CHECKING:
@@ -55,13 +59,17 @@ def create_application(settings: ServerSettings) -> FastAPI:
     roll, registry = open_registry(settings, embedder)
     try:
         accounts = Accounts(registry.database)
-        keys = KeyReader(registry.keys, accounts=accounts) if settings.authentication == "keys" else None
+        ended = EndedSessions(registry.database, timedelta(seconds=LIFETIME_S))
+        keys = None
+        if settings.authentication == "keys":
+            keys = KeyReader(registry.keys, accounts=accounts, sessions=ended)
     except BaseException:
         close(roll, registry)
         raise
     metrics = worker_metrics(settings, roll)
     breaks = BreakWatch(registry.reports)
     sessions = PageSessions(secret, settings.public_url)
+    attempts = SignInAttempts(read_rate(settings.sign_in_rate, "sign_in_rate"))
     application = FastAPI(
         title="toolroll",
         version=__version__,
@@ -85,6 +93,7 @@ def create_application(settings: ServerSettings) -> FastAPI:
         sessions=sessions,
         grants=settings.oidc_grants,
     )
+    application.add_middleware(NotStored)
     application.add_middleware(
         MeasuredRequests,
         metrics=HttpMetrics.in_registry(metrics.registry),
@@ -98,10 +107,8 @@ def create_application(settings: ServerSettings) -> FastAPI:
         application.include_router(router(roll))
     application.include_router(registry_router(registry, roll, embedder, breaks=breaks), prefix=PREFIX)
     if keys is not None:
-        application.include_router(
-            sign_in_router(sessions, keys, settings.sign_in_rate, settings.public_url, provider)
-        )
-    add_page(application, sessions, settings.profile, has_keys=keys is not None)
+        application.include_router(sign_in_router(sessions, keys, attempts, settings.public_url, provider))
+    add_page(application, sessions, settings.profile, keys, attempts)
     return application
 
 

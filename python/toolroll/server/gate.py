@@ -150,14 +150,17 @@ class Gate:
         if text:
             key = (await self.keys.ring()).find(text, now)
             return None if key is None else Caller.of_key(key, address)
-        subject = self.sessions.subject(headers)
+        session = self.sessions.session(headers)
+        if session is None or await self.keys.has_ended(session.session_id):
+            return None
+        subject = session.subject
         if isinstance(subject, KeySubject):
             key = (await self.keys.ring()).of_id(subject.key_id, now)
             return None if key is None else Caller.of_key(key, address)
         if isinstance(subject, AccountSubject):
             account = (await self.keys.accounts()).of_version(subject.name, subject.version)
             return None if account is None else Caller.of_account(account, address)
-        return None if subject is None else caller_of_person(subject, self.grants, address)
+        return caller_of_person(subject, self.grants, address)
 
     def _refused(
         self, scope: Scope, status: int, title: str, detail: str, headers: Mapping[str, str]

@@ -1,4 +1,4 @@
-"""Service keys and accounts as a process knows them.
+"""Service keys, accounts and ended sessions as a process knows them.
 
 They are read again in the background, and kept while the database is away.
 """
@@ -10,9 +10,12 @@ import logging
 import time
 from collections.abc import Callable
 
+from starlette.concurrency import run_in_threadpool
+
 from toolroll._threads import CallPool
 from toolroll.errors import ToolrollError
 from toolroll.registry.accounts import AccountBook, Accounts
+from toolroll.registry.ended_sessions import EndedSessions
 from toolroll.registry.service_keys import KeyRing, ServiceKeys
 
 READ_AGAIN_S = 1.0  # the age at which a request has the keys read again, without waiting
@@ -25,8 +28,9 @@ _log = logging.getLogger("toolroll")
 class KeyReader:
     """The registry's service keys, and accounts of people. For the event loop of one process.
 
-    A key or an account that was added or removed counts after `STALE_S` at most, while the database answers.
-    While it does not, the ones that were read last are valid; keys, until they expire.
+    A key or an account that was added or removed, and a session that was ended elsewhere, counts after
+    `STALE_S` at most, while the database answers. While it does not, the ones that were read last are valid;
+    keys, until they expire.
 
     Attributes:
         is_failing: whether the last reading failed or takes too long.
@@ -37,10 +41,12 @@ class KeyReader:
         keys: ServiceKeys,
         clock: Callable[[], float] = time.monotonic,
         accounts: Accounts | None = None,
+        sessions: EndedSessions | None = None,
     ) -> None:
-        """Reads the keys and the accounts. Raises StoreUnavailable."""
-        self._keys, self._accounts, self._clock = keys, accounts, clock
-        self._ring, self._book = self._read_both()
+        """Reads the keys, the accounts and the ended sessions. Raises StoreUnavailable."""
+        self._keys, self._accounts, self._sessions, self._clock = keys, accounts, sessions, clock
+        self._ring, self._book, self._ended = self._read_all()
+        self._just_ended: set[str] = set()  # here, since the last reading began
         self._read_at = clock()
         self._reading: asyncio.Task[None] | None = None
         self._pool = CallPool(1, "toolroll-keys")
@@ -56,6 +62,19 @@ class KeyReader:
         await self._follow()
         return self._book
 
+    async def has_ended(self, session_id: str) -> bool:
+        """Whether somebody has signed out of this session."""
+        await self._follow()
+        return session_id in self._ended
+
+    async def end(self, session_id: str, actor: str) -> None:
+        """Ends a session, here at once. Raises StoreUnavailable: it has not ended."""
+        sessions = self._sessions
+        if sessions is not None:
+            await run_in_threadpool(sessions.end, session_id, actor)  # a write may wait, which keys must not
+            self._just_ended.add(session_id)
+            self._ended |= {session_id}
+
     async def _follow(self) -> None:
         age = self._clock() - self._read_at
         if age > READ_AGAIN_S:
@@ -65,12 +84,15 @@ class KeyReader:
                 await asyncio.wait({self._reading}, timeout=WAIT_S)
                 self.is_failing = not self._reading.done() or self.is_failing
 
-    def _read_both(self) -> tuple[KeyRing, AccountBook]:
-        return self._keys.ring(), AccountBook({}) if self._accounts is None else self._accounts.book()
+    def _read_all(self) -> tuple[KeyRing, AccountBook, frozenset[str]]:
+        book = AccountBook({}) if self._accounts is None else self._accounts.book()
+        ended = frozenset[str]() if self._sessions is None else self._sessions.read()
+        return self._keys.ring(), book, ended
 
     async def _read(self) -> None:
+        before = frozenset(self._just_ended)
         try:
-            self._ring, self._book = await self._pool.arun(self._read_both)
+            self._ring, self._book, ended = await self._pool.arun(self._read_all)
         except ToolrollError as error:
             if not self.is_failing:
                 _log.warning("service keys cannot be read, those read last stay valid: %s", error)
@@ -78,4 +100,6 @@ class KeyReader:
         else:
             if self.is_failing:
                 _log.warning("service keys are read again")
+            self._ended = ended | self._just_ended
+            self._just_ended -= before
             self._read_at, self.is_failing = self._clock(), False

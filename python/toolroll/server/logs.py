@@ -41,16 +41,36 @@ class JsonLines(logging.Formatter):
 
 
 class TextLines(logging.Formatter):
-    """`toolroll: event name=value …`, and a traceback on lines of its own."""
+    """`toolroll: event name=value …`, and a traceback on indented lines. No text of a caller makes a line."""
 
     def __init__(self) -> None:
         super().__init__("toolroll: %(message)s")
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # the name of the base class
         """The first line."""
-        return " ".join(
-            [super().formatMessage(record), *(f"{name}={value}" for name, value in _extra(record).items())]
-        )
+        fields = (f"{name}={_one_word(str(value))}" for name, value in _extra(record).items())
+        return " ".join([_one_line(super().formatMessage(record)), *fields])
+
+    def formatException(self, ei: Any) -> str:  # the name of the base class
+        """The traceback, indented: no text in it can look like a line of its own."""
+        return "\n".join(f"  {_one_line(line)}" for line in super().formatException(ei).split("\n"))
+
+    def formatStack(self, stack_info: str) -> str:  # the name of the base class
+        """The stack, indented."""
+        return "\n".join(f"  {_one_line(line)}" for line in stack_info.split("\n"))
+
+
+def _one_line(text: str) -> str:
+    """The text with what does not print, such as the end of a line, as an escape."""
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+
+
+def _one_word(text: str) -> str:
+    """A value on one line; in quotes where it could be taken for several."""
+    line = _one_line(text)
+    return json.dumps(line, ensure_ascii=False) if set(' "=') & set(line) else line
 
 
 def _extra(record: logging.LogRecord) -> Mapping[str, Any]:

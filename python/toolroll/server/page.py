@@ -14,8 +14,10 @@ from starlette.types import Scope
 from toolroll import __version__
 from toolroll.selection.profiles import PROFILES
 from toolroll.server.callers import caller_of
+from toolroll.server.key_reader import KeyReader
 from toolroll.server.page_sessions import KeySubject, PageSessions
 from toolroll.server.problems import ProblemRoute
+from toolroll.server.sign_in_attempts import SignInAttempts
 
 PATH = "/admin"
 SESSION_PATH = f"{PATH}/session"
@@ -40,13 +42,19 @@ _FOR_EVER = "public, max-age=31536000, immutable"  # the names of these files ch
 
 
 def add_page(
-    application: FastAPI, sessions: PageSessions, profile: str, *, has_keys: bool, folder: Path = FOLDER
+    application: FastAPI,
+    sessions: PageSessions,
+    profile: str,
+    keys: KeyReader | None,
+    attempts: SignInAttempts,
+    folder: Path = FOLDER,
 ) -> None:
     """Adds the page and its sessions to the service, behind its gate.
 
-    profile: of the service. has_keys: whether callers need a key. folder: of the built files.
+    profile: of the service. keys: of callers; None where they need none. attempts: to begin a session.
+    folder: of the built files.
     """
-    application.include_router(_session_router(sessions, profile, has_keys))
+    application.include_router(_session_router(sessions, profile, keys, attempts))
     if (folder / "index.html").is_file():
         application.mount(PATH, GZipMiddleware(_PageFiles(directory=folder, html=True)))
         return
@@ -62,7 +70,9 @@ def is_open(path: str) -> bool:
     return path == PATH or (path.startswith(f"{PATH}/") and path != SESSION_PATH)
 
 
-def _session_router(sessions: PageSessions, profile: str, has_keys: bool) -> APIRouter:
+def _session_router(
+    sessions: PageSessions, profile: str, keys: KeyReader | None, attempts: SignInAttempts
+) -> APIRouter:
     router = APIRouter(tags=["page"], route_class=ProblemRoute)
 
     def who(request: Request) -> dict[str, Any]:
@@ -72,7 +82,7 @@ def _session_router(sessions: PageSessions, profile: str, has_keys: bool) -> API
             "key_id": caller.key_id,
             "org": caller.org,
             "roles": sorted(caller.roles),
-            "has_keys": has_keys,
+            "has_keys": keys is not None,
             "profile": profile,
             "profiles": sorted(PROFILES),
             "version": __version__,
@@ -87,12 +97,16 @@ def _session_router(sessions: PageSessions, profile: str, has_keys: bool) -> API
     async def sign_in(request: Request, response: Response) -> dict[str, Any]:
         """Begins a session for the key in the headers: the answer sets its cookie."""
         if key_id := caller_of(request).key_id:
+            await attempts.take(attempts.key(key_id))
             sessions.begin(request, response, KeySubject(key_id))
         return who(request)
 
     @router.delete(SESSION_PATH, status_code=204, response_class=Response)
-    async def sign_out() -> Response:
-        """Ends the session."""
+    async def sign_out(request: Request) -> Response:
+        """Ends the session, wherever its cookie is: in other workers and replicas within 3 seconds."""
+        session = sessions.session(dict(request.scope["headers"]))
+        if session is not None and keys is not None:
+            await keys.end(session.session_id, caller_of(request).actor)
         response = Response(status_code=204)
         sessions.end(response)
         return response

@@ -2,7 +2,11 @@
 
 The cookie says who signed in and when, signed: the id of a key, the name of an account and its version, or
 what the identity provider said of a person. It has no key and no password. It is valid for `LIFETIME_S` at
-most, and no longer than the key or the account. Nothing is stored, so each worker can check it.
+most, and no longer than the key or the account. It is not stored, so each worker can check it; that somebody
+has signed out is (`toolroll.registry.ended_sessions`).
+
+A second cookie says which accounts have signed in with a browser before: its attempts to sign in have turns
+of their own. It lets nobody in.
 
 Other sites cannot use the cookie. Browsers do not send it with their requests (SameSite=Strict). The service
 ignores it without the header `X-Toolroll-Page`, which a script of another origin cannot send.
@@ -11,6 +15,7 @@ Source: OWASP, "Cross-Site Request Forgery Prevention Cheat Sheet": custom heade
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -21,9 +26,12 @@ from fastapi import Request, Response
 from itsdangerous import BadData, URLSafeTimedSerializer
 
 COOKIE = "toolroll_session"
+KNOWN_COOKIE = "toolroll_known"
 PAGE_HEADER = b"x-toolroll-page"
 LIFETIME_S = 12 * 3_600
-_SALT = "toolroll.page"
+KNOWN_S = 180 * 86_400  # for how long a browser is known after a sign-in
+_MOST_KNOWN = 5  # accounts of a browser
+_SALT, _KNOWN_SALT = "toolroll.page", "toolroll.known"
 _OWN = (b"same-origin", b"none")  # none: the user, not a page, made the request
 
 
@@ -64,6 +72,26 @@ Subject: TypeAlias = "KeySubject | AccountSubject | Person"
 _KINDS: Mapping[str, type[Any]] = {kind.__name__: kind for kind in (KeySubject, AccountSubject, Person)}
 
 
+@dataclass(frozen=True, slots=True)
+class PageSession:
+    """A session that is signed and has not expired. session_id: by which it can be ended."""
+
+    session_id: str
+    subject: Subject
+
+
+@dataclass(frozen=True, slots=True)
+class KnownBrowser:
+    """A browser, and digests of the accounts that have signed in with it, the latest first."""
+
+    browser_id: str = ""
+    accounts: tuple[str, ...] = ()
+
+    def knows(self, name: str) -> bool:
+        """Whether the account has signed in with this browser."""
+        return _digest(name) in self.accounts
+
+
 class PageSessions:
     """Signs and reads the cookies of one service.
 
@@ -76,7 +104,9 @@ class PageSessions:
         public_url: the service as browsers know it; empty to believe each request.
         """
         self._public_url = public_url
-        self._signer = URLSafeTimedSerializer(secret or secrets.token_urlsafe(32), salt=_SALT)
+        secret = secret or secrets.token_urlsafe(32)
+        self._signer = URLSafeTimedSerializer(secret, salt=_SALT)
+        self._known_signer = URLSafeTimedSerializer(secret, salt=_KNOWN_SALT)
 
     def is_secure(self, request: Request) -> bool:
         """Whether the browser speaks HTTPS, so that it shall send cookies over HTTPS alone."""
@@ -86,7 +116,7 @@ class PageSessions:
         """Sets the cookie of a new session."""
         response.set_cookie(
             COOKIE,
-            self._signer.dumps([type(subject).__name__, asdict(subject)]),
+            self._signer.dumps([type(subject).__name__, asdict(subject), secrets.token_hex(16)]),
             max_age=LIFETIME_S,
             secure=self.is_secure(request),
             httponly=True,
@@ -97,25 +127,54 @@ class PageSessions:
         """Deletes the cookie."""
         response.delete_cookie(COOKIE, httponly=True, samesite="strict")
 
-    def subject(self, headers: Mapping[bytes, bytes]) -> Subject | None:
-        """Who makes a request with these headers; None without a valid session of our page."""
+    def session(self, headers: Mapping[bytes, bytes]) -> PageSession | None:
+        """The session of a request with these headers; None without a valid one of our page."""
         if not is_of_page(headers):
             return None
         try:
-            cookie = SimpleCookie(headers.get(b"cookie", b"").decode("latin-1")).get(COOKIE)
-            if cookie is None:
-                return None
-            kind, fields = self._signer.loads(cookie.value, max_age=LIFETIME_S)
-            subject: Subject = _KINDS[kind](**fields)
-        except (
-            BadData,
-            CookieError,
-            KeyError,
-            TypeError,
-            ValueError,
-        ):  # the latter: of another version of ours
+            kind, fields, session_id = _signed(headers, COOKIE, self._signer, LIFETIME_S)
+            return PageSession(session_id, _KINDS[kind](**fields))
+        except _UNREADABLE:
             return None
-        return subject
+
+    def remember(
+        self, request: Request, response: Response, browser: KnownBrowser, name: str, path: str
+    ) -> None:
+        """Sets the cookie of a browser in which this account has signed in. path: of the sign-in."""
+        accounts = [*dict.fromkeys((_digest(name), *browser.accounts))][:_MOST_KNOWN]
+        response.set_cookie(
+            KNOWN_COOKIE,
+            self._known_signer.dumps([browser.browser_id or secrets.token_hex(16), accounts]),
+            max_age=KNOWN_S,
+            path=path,
+            secure=self.is_secure(request),
+            httponly=True,
+            samesite="strict",
+        )
+
+    def browser(self, headers: Mapping[bytes, bytes]) -> KnownBrowser:
+        """The browser of a request; one without a browser_id where nobody has signed in with it."""
+        try:
+            browser_id, accounts = _signed(headers, KNOWN_COOKIE, self._known_signer, KNOWN_S)
+            return KnownBrowser(browser_id, tuple(accounts))
+        except _UNREADABLE:
+            return KnownBrowser()
+
+
+# The latter three: there is no cookie, or it is of another version of ours.
+_UNREADABLE = (BadData, CookieError, KeyError, TypeError, ValueError)
+
+
+def _signed(
+    headers: Mapping[bytes, bytes], name: str, signer: URLSafeTimedSerializer, lifetime_s: int
+) -> Any:
+    """What a cookie says. Raises one of `_UNREADABLE`."""
+    cookies = SimpleCookie(headers.get(b"cookie", b"").decode("latin-1"))
+    return signer.loads(cookies[name].value, max_age=lifetime_s)
+
+
+def _digest(name: str) -> str:
+    return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def is_of_page(headers: Mapping[bytes, bytes]) -> bool:

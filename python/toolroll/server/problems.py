@@ -10,8 +10,8 @@ from typing import Any
 
 from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
+from pydantic_core import PydanticSerializationError
 from starlette.exceptions import HTTPException
 
 from toolroll.configuration_errors import demand, keys_at, one_of, written
@@ -25,6 +25,7 @@ from toolroll.errors import (
     Unavailable,
 )
 from toolroll.server.admission import OrgRateExceeded, OrgRefused
+from toolroll.server.answers import JsonAnswer
 from toolroll.server.large_requests import LargeRequests
 from toolroll.server.metering import in_thread
 
@@ -67,11 +68,15 @@ class ProblemRoute(APIRoute):
                 return await handle(request)
             except ToolrollError as error:
                 return problem_of(error)
+            except PydanticSerializationError:  # the registry has no such text, so the request brought it
+                return problem(422, "Invalid input", "a text has half of a surrogate pair")
             except RequestValidationError as error:
-                model = None if self.body_field is None else self.body_field.field_info.annotation
-                return _invalid(_problems_of(error, model, request.headers.get("content-type", "")))
+                invalid = error
             except HTTPException as error:
                 return await problem_of_http(request, error)
+            # Not while the error is handled: one of ours would bring it, and its values, to the log.
+            model = None if self.body_field is None else self.body_field.field_info.annotation
+            return _invalid(_problems_of(invalid, model, request.headers.get("content-type", "")))
 
         return handle_errors
 
@@ -85,13 +90,13 @@ class ProblemRoute(APIRoute):
         }
 
 
-def problem(status: int, title: str, detail: str, **more: Any) -> JSONResponse:
+def problem(status: int, title: str, detail: str, **more: Any) -> JsonAnswer:
     """An answer with problem details; `more` are members of its own."""
     content = {"type": "about:blank", "title": title, "status": status, "detail": detail, **more}
-    return JSONResponse(content, status, media_type=MEDIA_TYPE)
+    return JsonAnswer(content, status, media_type=MEDIA_TYPE)
 
 
-def problem_of(error: ToolrollError) -> JSONResponse:
+def problem_of(error: ToolrollError) -> JsonAnswer:
     """The problem details of one of our errors; a definition's have its file, line, field and tool."""
     status, title = next(
         (found for kind, found in STATUSES.items() if isinstance(error, kind)), (500, "Internal error")
@@ -122,7 +127,7 @@ async def problem_of_bug(_: Request, error: Exception) -> Response:
     return problem(500, "Internal error", "the service failed; its log says why")
 
 
-def _invalid(problems: Mapping[str, str]) -> JSONResponse:
+def _invalid(problems: Mapping[str, str]) -> JsonAnswer:
     """The answer to a wrong request. problems: by place."""
     errors = [{"field": place, "problem": sentence} for place, sentence in problems.items()]
     detail = "; ".join(f"{place}: {sentence}" for place, sentence in problems.items())

@@ -73,6 +73,8 @@ def _run(settings: ServerSettings) -> None:
         log_level="warning",
         access_log=False,
         server_header=False,
+        proxy_headers=bool(settings.trusted_proxies),
+        forwarded_allow_ips=list(settings.trusted_proxies),  # else uvicorn believes this machine
         date_header=not settings.upstream,  # the provider's own is passed on
         timeout_worker_healthcheck=_WORKER_START_S,
         timeout_graceful_shutdown=max(1, int(settings.grace_s * (1 - CLOSING_SHARE))),

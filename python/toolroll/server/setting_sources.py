@@ -17,7 +17,7 @@ from typing import Any, get_origin
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from toolroll.configuration_errors import InvalidConfiguration, nearest, told, written
+from toolroll.configuration_errors import InvalidConfiguration, nearest, one_of, told, written
 from toolroll.environment_names import SERVER_PREFIX
 from toolroll.errors import InvalidDefinition, NotFound
 from toolroll.server.settings import ServerSettings
@@ -96,12 +96,17 @@ class SettingSources:
                     problems.append(
                         self.problem((name,), f'is not JSON, must be such as ["a", "b"]: {error}')
                     )
+        known = [*ServerSettings.model_fields]
+        unknown = [name for name in values if name not in known]  # pydantic takes them in any case
+        for name in unknown:
+            del values[name]
         if not values.get("catalog") and not values.get("upstream"):
             problems.append(self.problem(("catalog",), _MISSING))
         try:
             settings = ServerSettings(**values)
         except ValidationError as error:
             problems += self._problems_of(error, values)
+        problems += (self.problem((name,), f"is no known key{one_of(name, known)}") for name in unknown)
         if problems:
             raise InvalidConfiguration(problems) from None
         return settings

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
+from pydantic_core import PydanticCustomError
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -19,6 +21,15 @@ from toolroll.server.grants import Grant
 
 _Url = Annotated[str, matching(r"https?://[^?#\s]+", "a URL with http:// or https://, without ? and #")]
 CLOSING_SHARE = 0.3  # of the grace period: for writing outcomes, once all requests have finished
+
+
+def _network(text: str) -> str:
+    try:
+        ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        wanted = "an address or a network, such as 10.0.0.7 or 10.0.0.0/8"
+        raise PydanticCustomError("worded", "must be {wanted}", {"wanted": wanted}) from None
+    return text
 
 
 class ServerSettings(BaseSettings):
@@ -62,7 +73,8 @@ class ServerSettings(BaseSettings):
         max_connections: how many connections each worker has open; one address gets as many as are free.
         patience_s: how long the header of a request may take, and how long its body may rest.
         session_secret: signs the sessions of the admin page; empty for a random one at each start.
-        sign_in_rate: how often people may try to sign in, by address and by account, in each worker.
+        sign_in_rate: how often people may try to sign in from an address without waiting, in each worker.
+        trusted_proxies: addresses or networks of proxies, whose `X-Forwarded-For` and `…-Proto` count.
         public_url: the URL of the service as browsers know it; empty to take each request's.
         oidc_issuer: the identity provider at which people sign in; empty for none.
         oidc_client_id, oidc_client_secret: of the service at the provider; a public client has no secret.
@@ -116,6 +128,7 @@ class ServerSettings(BaseSettings):
         default="", repr=False
     )
     sign_in_rate: str = "10/minute"
+    trusted_proxies: tuple[Annotated[str, AfterValidator(_network)], ...] = ()
     public_url: Annotated[
         str, matching(r"https?://[^/?#\s]+", "a URL without a path, such as https://tools.example.com")
     ] = ""
@@ -156,6 +169,7 @@ class ServerSettings(BaseSettings):
             body_bytes=self.upstream_max_body_bytes if self.upstream else self.max_body_bytes,
             in_flight_bytes=self.max_in_flight_bytes,
             patience_s=self.patience_s,
+            proxies=self.trusted_proxies,
         )
 
     def variables(self) -> dict[str, str]:

@@ -6,10 +6,13 @@ With a service key, `page.py` signs people in.
 from __future__ import annotations
 
 import logging
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, HTTPException, Request, Response
 from fastapi.responses import RedirectResponse
 from pydantic import Field
 
@@ -21,7 +24,8 @@ from toolroll.server.callers import address_of
 from toolroll.server.key_reader import KeyReader
 from toolroll.server.page_sessions import AccountSubject, PageSessions, Subject, is_of_page
 from toolroll.server.problems import ProblemRoute, problem
-from toolroll.server.request_limits import BUSY_RETRY_S, RequestLimits
+from toolroll.server.request_limits import BUSY_RETRY_S
+from toolroll.server.sign_in_attempts import SignInAttempts
 
 if TYPE_CHECKING:
     from toolroll.server.identity_provider import IdentityProvider
@@ -29,7 +33,7 @@ if TYPE_CHECKING:
 PATH = "/admin/sign-in"
 PAGE = "/admin/"
 HASHES_AT_A_TIME = 2  # each takes 64 MiB and a processor
-WAITING_SIGN_INS = 20  # beyond, the answer is 503
+WAITING_SIGN_INS = 20  # in browsers that an account knows, and as many in others; beyond, the answer is 503
 
 _log = logging.getLogger(__name__)
 
@@ -44,26 +48,34 @@ class PasswordBody(Body):
 def sign_in_router(
     sessions: PageSessions,
     keys: KeyReader,
-    rate: str,
+    attempts: SignInAttempts,
     public_url: str,
     provider: IdentityProvider | None,
 ) -> APIRouter:
     """The routes below `PATH`, which need no key.
 
-    rate: of attempts from an address, and at an account. public_url: as in the settings.
-
-    Raises:
-        InvalidInput: the rate cannot be read.
+    public_url: as in the settings.
     """
     router = APIRouter(tags=["page"], route_class=ProblemRoute)
-    attempts = RequestLimits(rate, WAITING_SIGN_INS)
+    places = Counter[str]()  # where attempts wait, by who makes them
     pool = CallPool(HASHES_AT_A_TIME, "toolroll-passwords")
 
-    async def overdrawn_s(request: Request, *others: str) -> int | None:
-        """When the next attempt may come, if this one is one too many."""
-        callers = (f"address {address_of(request.scope.get('client'))}", *others)
-        waits_s = [await attempts.overdrawn_s(caller) for caller in callers]
-        return max((wait_s for wait_s in waits_s if wait_s is not None), default=None)
+    @asynccontextmanager
+    async def turn(turns: Mapping[str, float], who: str) -> AsyncIterator[None]:
+        """Waits for the turns of an attempt, which is made in the context. who: has places to wait in.
+
+        Raises:
+            HTTPException: there are too many attempts.
+        """
+        if places[who] >= WAITING_SIGN_INS:
+            retry = {"Retry-After": str(BUSY_RETRY_S)}
+            raise HTTPException(503, "too many people sign in at a time", retry)
+        places[who] += 1
+        try:
+            await attempts.take(turns)
+            yield
+        finally:
+            places[who] -= 1
 
     def signed_in(request: Request, response: Response, subject: Subject, name: str) -> Response:
         sessions.begin(request, response, subject)
@@ -82,22 +94,20 @@ def sign_in_router(
         """Begins a session for a person with an account: the answer sets its cookie."""
         if not is_of_page(dict(request.scope["headers"])):
             return problem(403, "Denied", "only the admin page signs people in: X-Toolroll-Page is missing")
-        if (wait_s := await overdrawn_s(request, f"account {body.name}")) is not None:
-            return _too_many(wait_s)
-        if not attempts.begin(""):
-            answer = problem(503, "Busy", "too many people sign in at a time")
-            answer.headers["Retry-After"] = str(BUSY_RETRY_S)
-            return answer
-        try:
+        browser = sessions.browser(dict(request.scope["headers"]))
+        is_known = browser.knows(body.name)
+        address = address_of(request.scope.get("client"))
+        turns = attempts.account(body.name, address, browser.browser_id if is_known else "")
+        async with turn(turns, "known" if is_known else "others"):
             book = await keys.accounts()
             account = await pool.arun(lambda: book.check(body.name, body.password))
-        finally:
-            attempts.end("")
         if account is None:
-            _log.warning("sign-in refused", extra={"address": address_of(request.scope.get("client"))})
+            _log.warning("sign-in refused", extra={"address": address})
             return problem(401, "Not authenticated", "there is no account with this name and password")
         subject = AccountSubject(account.name, book.version_of(account.name))
-        return signed_in(request, Response(status_code=204), subject, account.name)
+        response = Response(status_code=204)
+        sessions.remember(request, response, browser, account.name, PATH)
+        return signed_in(request, response, subject, account.name)
 
     if provider is None:
         return router
@@ -114,10 +124,11 @@ def sign_in_router(
     @router.get(f"{PATH}/callback", status_code=303, response_class=Response)
     async def finish_at_provider(request: Request) -> Response:
         """Begins a session for the person whom the identity provider sends back."""
-        if await overdrawn_s(request) is not None:
-            return RedirectResponse(f"{PAGE}?{urlencode({'problem': 'busy'})}", 303)
         try:
-            person = await provider.finish(request)
+            async with turn(attempts.place(address_of(request.scope.get("client"))), "provider"):
+                person = await provider.finish(request)
+        except HTTPException:
+            return RedirectResponse(f"{PAGE}?{urlencode({'problem': 'busy'})}", 303)
         except (Denied, Unavailable) as error:
             response: Response = _failed(error)
         else:
@@ -126,12 +137,6 @@ def sign_in_router(
         return response
 
     return router
-
-
-def _too_many(wait_s: int) -> Response:
-    answer = problem(429, "Too many requests", "too many attempts to sign in")
-    answer.headers["Retry-After"] = str(wait_s)
-    return answer
 
 
 def _failed(error: Denied | Unavailable) -> Response:

@@ -32,6 +32,7 @@ from toolroll.selection.calls import check_call
 from toolroll.selection.engine import Engine, Request, TurnOptions
 from toolroll.selection.selection import Selection
 from toolroll.selection.snapshot import Snapshot
+from toolroll.selection.visible import VisibleTools
 from toolroll.sessions import replies
 from toolroll.sessions.hints import hints
 from toolroll.sessions.loading_log import log_loading
@@ -248,21 +249,21 @@ class Session:
             InvalidInput: the argument is of the wrong type.
             StoreUnavailable: as `record` of a registry does; what was called counts for the conversation.
         """
-        entries = read_called(called)
-        offered, refused = self._offered(entries)
+        entries, visible = read_called(called), self._calls.visible()
+        offered, refused = self._offered(entries, visible)
         if refused and self._calls.refresh():  # another process may have offered them
-            offered, refused = self._offered(entries)
-        self._use(offered)
+            offered, refused = self._offered(entries, visible)
+        self._use(offered, visible)
         self._save()
         return refused
 
     async def aused(self, called: Called) -> tuple[str, ...]:
         """`used` for an event loop."""
-        entries = read_called(called)
-        offered, refused = self._offered(entries)
+        entries, visible = read_called(called), self._calls.visible()
+        offered, refused = self._offered(entries, visible)
         if refused and await self._conversations.arefresh(self.context, self._state):
-            offered, refused = self._offered(entries)
-        await self._arun(lambda: self._use(offered))
+            offered, refused = self._offered(entries, visible)
+        await self._arun(lambda: self._use(offered, visible))
         await self._asave()
         return refused
 
@@ -539,9 +540,14 @@ class Session:
         self._state.select(self._with_list(selection, now, True), held, self._state.turns)
         return selection
 
-    def _offered(self, entries: Iterable[Entry]) -> tuple[dict[str, Entry], tuple[str, ...]]:
-        """The outcomes of tools that were offered, by own name, and the other names."""
-        lookup, granted = self._lookup(), self._calls.granted()
+    def _offered(
+        self, entries: Iterable[Entry], visible: VisibleTools
+    ) -> tuple[dict[str, Entry], tuple[str, ...]]:
+        """The outcomes of tools that were offered, by own name, and the other names.
+
+        visible: read once for a report, because the catalog may lose a tool meanwhile.
+        """
+        lookup, granted = self._lookup(visible), self._calls.granted()
         offered: dict[str, Entry] = {}
         refused = []
         for entry in entries:
@@ -554,17 +560,16 @@ class Session:
                 offered[own] = replace(entry, name=own)
         return offered, tuple(refused)
 
-    def _use(self, called: dict[str, Entry]) -> None:
+    def _use(self, called: dict[str, Entry], visible: VisibleTools) -> None:
         """Takes note of calls."""
         if not called:
             return
-        visible = self._calls.visible()
         catalog = visible.catalog
         core = {name for name in called if visible.is_core(catalog.tools[catalog.names[name]])}
         self._state.change(lambda now: now.use(list(called), core))
-        self._report(called)
+        self._report(called, visible)
 
-    def _report(self, called: dict[str, Entry]) -> None:
+    def _report(self, called: dict[str, Entry], visible: VisibleTools) -> None:
         """Records outcomes with the events that showed the tools, the newest first.
 
         A tool that none has shown was wanted when the newest was made. If that was a search and the call did
@@ -586,16 +591,12 @@ class Session:
                 continue
             self._state.change_turn(turn.event_id, partial(_reported, wanted=wanted))
             if self._record is not None:
-                found = self._unshown([name for name in others if name in wanted])
+                found = _unshown([name for name in others if name in wanted], visible)
                 self._record(self._exposure(turn), tuple(entries), found, False)
 
     def _exposure(self, turn: TurnRecord) -> Exposure:
         reporter = self.context.user if self._reporter is None else self._reporter
         return turn.exposure(self.context.org, stored_reporter(reporter))
-
-    def _unshown(self, names: Iterable[str]) -> tuple[ShownTool, ...]:
-        catalog = self._calls.visible().catalog
-        return tuple([ShownTool(name, catalog.tool_key(catalog.names[name]), 0.0) for name in names])
 
     def _end(self) -> tuple[str, ...]:
         for turn in self._calls.open_turns():
@@ -713,8 +714,8 @@ class Session:
         lookup = self._lookup()
         return tuple([name for name in names if lookup.get(name) is not None])
 
-    def _lookup(self) -> NameLookup:
-        return NameLookup(self._calls.visible(), self._names_for)
+    def _lookup(self, visible: VisibleTools | None = None) -> NameLookup:
+        return NameLookup(self._calls.visible() if visible is None else visible, self._names_for)
 
     def _names_for(self, text: str) -> Sequence[str]:
         return self._engine.find(text, self.context, MOST_FOUND).names
@@ -722,7 +723,7 @@ class Session:
     def _named(self, names: object) -> tuple[list[Tool], list[Tool], dict[str, Sequence[str]]]:
         """Core tools of these names, the others, and names of none."""
         visible = self._calls.visible()
-        found, unknown = self._lookup().resolve(listed(names))
+        found, unknown = self._lookup(visible).resolve(listed(names))
         core = [tool for tool in found if visible.is_core(tool)]
         return core, [tool for tool in found if not visible.is_core(tool)], unknown
 
@@ -735,6 +736,11 @@ class Session:
 
 def _reported(turn: TurnRecord, wanted: tuple[str, ...]) -> TurnRecord:
     return turn._replace(is_reported=True, wanted=wanted)
+
+
+def _unshown(names: Iterable[str], visible: VisibleTools) -> tuple[ShownTool, ...]:
+    catalog = visible.catalog
+    return tuple([ShownTool(name, catalog.tool_key(catalog.names[name]), 0.0) for name in names])
 
 
 def _step(same: TurnRecord | None) -> tuple[tuple[str, ...] | None, str]:

@@ -27,10 +27,12 @@ async def arequest(
     body: object = None,
     query: str = "",
     headers: Mapping[str, str] | None = None,
+    content: bytes | None = None,
 ) -> tuple[int, dict[str, str], Any]:
-    """The same in an event loop."""
+    """The same in an event loop. content: the body's bytes, in place of `body` as JSON."""
     sent: list[Any] = []
-    content = b"" if body is None else json.dumps(body).encode()
+    if content is None:
+        content = b"" if body is None else json.dumps(body).encode()
 
     unread = [content]
 

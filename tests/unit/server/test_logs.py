@@ -42,4 +42,5 @@ def test_a_json_line_has_the_traceback_of_an_error():
 
 
 def test_a_text_line_names_its_fields():
-    assert TextLines().format(record(status=200)) == "toolroll: away: a\nb status=200"
+    assert TextLines().format(record(status=200)) == "toolroll: away: a\\nb status=200"
+    assert TextLines().format(record(by="ann b=c")).endswith(' by="ann b=c"')

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -13,13 +14,15 @@ from fastapi import FastAPI, Request
 from tests.unit.server.asgi import request
 from toolroll import Registry
 from toolroll.front.bodies import BodiesInFlight
+from toolroll.registry.ended_sessions import EndedSessions
 from toolroll.server import page_sessions
 from toolroll.server.callers import caller_of
 from toolroll.server.gate import Gate
 from toolroll.server.key_reader import KeyReader
 from toolroll.server.page import SESSION_PATH, add_page
 from toolroll.server.page_sessions import COOKIE, PageSessions
-from toolroll.server.request_limits import RequestLimits
+from toolroll.server.request_limits import RequestLimits, read_rate
+from toolroll.server.sign_in_attempts import SignInAttempts
 
 FROM_PAGE = {"X-Toolroll-Page": "1"}
 
@@ -49,8 +52,9 @@ def gate(registry: Registry | None, folder: Any, sessions: PageSessions | None =
     async def who(request: Request) -> dict[str, Any]:
         return {"actor": caller_of(request).actor}
 
-    add_page(application, sessions, "default", has_keys=registry is not None, folder=folder)
-    keys = None if registry is None else KeyReader(registry.keys)
+    ended = None if registry is None else EndedSessions(registry.database, timedelta(hours=12))
+    keys = None if registry is None else KeyReader(registry.keys, sessions=ended)
+    add_page(application, sessions, "default", keys, SignInAttempts(read_rate("10/minute")), folder)
     limits = RequestLimits("1000/second", 8)
     return Gate(application, keys, limits, frozenset({"localhost"}), BodiesInFlight(2_000, 4_000), sessions)
 
@@ -79,6 +83,7 @@ def test_a_key_is_exchanged_for_a_cookie_that_acts_as_the_key(registry, built):
     status, headers, _ = request(service, "DELETE", SESSION_PATH, headers=cookie)
     assert status == 204
     assert f'{COOKIE}=""' in headers["set-cookie"]
+    assert request(service, "GET", SESSION_PATH, headers=cookie)[0] == 401
 
 
 def test_a_cookie_counts_for_nothing_without_the_header_of_the_page_or_from_another_site(registry, built):

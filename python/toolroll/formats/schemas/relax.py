@@ -12,6 +12,7 @@ from typing import Any
 
 from toolroll.errors import InvalidInput, quoted
 from toolroll.formats.schemas.references import TooLargeError, resolve, strings
+from toolroll.formats.strict_json import MAX_DIGITS
 
 MAX_DEPTH = 64  # deeper schemas are not relaxed
 MAX_COPIES = 100  # targets of references that do not point to a definition
@@ -115,12 +116,18 @@ def _textual(made: dict[str, Any]) -> dict[str, Any]:
         made["type"] = [*named, "string"]
     listed = [made["const"]] if "const" in made else made.get("enum")
     if isinstance(listed, (list, tuple)):
-        texts = [json.dumps(value) for value in listed if isinstance(value, (bool, int, float))]
+        texts = [json.dumps(value) for value in listed if _has_text(value)]
         known = frozenset(strings(listed))
         if fresh := [text for text in texts if text not in known]:
             made.pop("const", None)
             made["enum"] = [*listed, *fresh]
     return made
+
+
+def _has_text(value: object) -> bool:
+    """Whether it is a boolean or a number that can be written: no integer of thousands of digits."""
+    is_short = not isinstance(value, int) or value.bit_length() < 3 * MAX_DIGITS
+    return is_short and isinstance(value, (bool, int, float))
 
 
 def _nullable(schema: dict[str, Any]) -> dict[str, Any]:

@@ -20,8 +20,10 @@ from toolroll.registry import governed_rows, stored_rows
 from toolroll.registry.content import TOOLKIT_FIELDS, changed_fields
 from toolroll.registry.flags import GOVERNED as GOVERNED_FLAG
 from toolroll.registry.flags import Flag, Lookalikes, flags_of
+from toolroll.registry.reach import Reach, knows_tool, knows_toolkit
 from toolroll.registry.records import Record, read_records
 from toolroll.registry.review import HINTS_FLAG, WhileWaiting, hint_flags, may_serve
+from toolroll.registry.rules import UNNAMED, known_rule
 from toolroll.registry.store import tables
 from toolroll.registry.store.bulk_insert import batches
 from toolroll.registry.store.checksums import is_present
@@ -109,7 +111,10 @@ class _Draft:
 
 @dataclass(frozen=True, slots=True)
 class Sync:
-    """One sync of a payload; the fields from review on are arguments of `planner.plan`."""
+    """One sync of a payload; the fields from review on are arguments of `planner.plan`.
+
+    reach: what its author may know of the platform's tools.
+    """
 
     database: Database
     payload: Payload
@@ -117,6 +122,7 @@ class Sync:
     while_waiting: WhileWaiting | None = None
     trusted: bool = False
     restore: bool = False
+    reach: Reach | None = None
 
     def run(
         self, actor: str, *, dry_run: bool = False, reason: str = "", progress: Progress | None = None
@@ -148,7 +154,7 @@ class Sync:
         return SyncReport(draft.plan, write.revision, is_applied=True)
 
     def _draft(self, connection: sa.Connection) -> _Draft:
-        state = _read(connection, self.payload)
+        state = _read(connection, self.payload, self.reach)
         planned = plan(
             state,
             self.payload,
@@ -193,8 +199,12 @@ def _without_damaged(
 # Reading
 
 
-def _read(connection: sa.Connection, payload: Payload) -> RegistryState:
-    """The input of a plan: one query for the tools, and a few smaller ones."""
+def _read(connection: sa.Connection, payload: Payload, reach: Reach | None) -> RegistryState:
+    """The input of a plan: one query for the tools, and a few smaller ones.
+
+    reach: what the author may know of the platform. The rest restricts a payload only where its tools would
+    otherwise get more than their plugin has: in base toolkits, and by rules that allow.
+    """
     org, plugin = payload.org, payload.plugin
     t = tables.tools.c
     # Deleted tools too: the plugin's own, and those that people deleted (a sync leaves no source hash).
@@ -209,24 +219,41 @@ def _read(connection: sa.Connection, payload: Payload) -> RegistryState:
         plugin=_read_plugin(connection, org, plugin),
         tiers=() if isinstance(tiers, UnreadableRow) else tiers,
         damaged_tiers=tiers.problem if isinstance(tiers, UnreadableRow) else "",
-        rules=_read_rules(connection, org) if plugin else {},
+        rules=_read_rules(connection, org, reach) if plugin else {},
     )
     own = {row.name for row in state.toolkits if not row.is_deleted and row.plugin == plugin}
     places = {tool.toolkit for tool in payload.tools.values()} - own - payload.toolkits.keys() - {""}
     if plugin and (places or own != payload.toolkits.keys()):
-        state = replace(state, mentioned=_read_mentioned(connection, state.tools, org, plugin))
+        state = replace(state, mentioned=_read_mentioned(connection, state.tools, org, plugin, reach))
     if plugin and payload.tools.keys() - {tool.name for tool in tools if not tool.is_deleted}:
         state = replace(state, members=_read_members(connection, org, plugin))
     k = tables.toolkits.c
     if not org:
         others = (k.org != org, k.parent.is_not(None), is_present(tables.toolkits))
         return replace(state, parents=frozenset(_texts(connection, k.parent, *others)))
-    above = _readable(connection, (k.name, k.parent), k.org == "", is_present(tables.toolkits))
+    shared = _texts(connection, t.name, t.org == "", t.deleted_at.is_(None))
     return replace(
         state,
-        shared_tools=frozenset(_texts(connection, t.name, t.org == "", t.deleted_at.is_(None))),
-        shared_toolkits={row["name"]: row["parent"] for row in above},
+        shared_tools=frozenset(name for name in shared if knows_tool(reach, name)),
+        shared_toolkits=_read_shared_toolkits(connection, reach),
     )
+
+
+def _read_shared_toolkits(connection: sa.Connection, reach: Reach | None) -> dict[str, str | None]:
+    """The platform's toolkits that restrict a payload of an organisation, with their parents."""
+    k = tables.toolkits.c
+    columns = (k.name, k.parent, k.base)
+    rows = list(_readable(connection, columns, k.org == "", is_present(tables.toolkits)))
+    base = {row["name"] for row in rows if row["base"]}
+    parents: dict[str, str | None] = {row["name"]: row["parent"] for row in rows}
+
+    def is_base(name: str) -> bool:
+        above = dict.fromkeys((name,))
+        while (parent := parents.get(next(reversed(above)))) is not None and parent not in above:
+            above[parent] = None
+        return not base.isdisjoint(above)
+
+    return {name: parent for name, parent in parents.items() if knows_toolkit(reach, name) or is_base(name)}
 
 
 def _read_tools(connection: sa.Connection, *where: sa.ColumnElement[bool]) -> list[ToolState]:
@@ -261,17 +288,22 @@ def _texts(connection: sa.Connection, column: sa.Column[Any], *where: sa.ColumnE
     return {text for text in found if isinstance(text, str)}
 
 
-def _read_rules(connection: sa.Connection, org: str) -> dict[tuple[str, str], list[str]]:
-    """The targets of rules that apply to the organisation; for the platform, of all rules."""
+def _read_rules(connection: sa.Connection, org: str, reach: Reach | None) -> dict[tuple[str, str], list[str]]:
+    """The targets of rules that apply to the organisation; for the platform, of all rules.
+
+    Rules of the platform have no name within a reach. What they only deny there is as if nobody named it.
+    """
     r = tables.visibility_rules.c
     where = [is_present(tables.visibility_rules)]
     if org:
         where.append(r.org.in_({"", org}))
-    rows = _readable(connection, (r.tool, r.toolkit, r.name), *where)
+    rows = _readable(connection, (r.org, r.tool, r.toolkit, r.name, r.effect), *where)
     found: dict[tuple[str, str], list[str]] = {}
     for row in sorted(rows, key=itemgetter("name")):
         tool, toolkit = row["tool"], row["toolkit"]
-        found.setdefault(("tool", tool) if tool else ("toolkit", toolkit), []).append(row["name"])
+        name = known_rule(row, reach) or (UNNAMED if row["effect"] == "allow" else "")
+        if name:
+            found.setdefault(("tool", tool) if tool else ("toolkit", toolkit), []).append(name)
     return found
 
 
@@ -288,17 +320,21 @@ def _read_members(connection: sa.Connection, org: str, plugin: str) -> dict[str,
     return found
 
 
-def _read_mentioned(connection: sa.Connection, own: Iterable[ToolState], org: str, plugin: str) -> set[str]:
+def _read_mentioned(
+    connection: sa.Connection, own: Iterable[ToolState], org: str, plugin: str, reach: Reach | None
+) -> set[str]:
     """Toolkits that tools or page mappings of somebody else name."""
     t, p = tables.tools.c, tables.page_mappings.c
     found = {tool.toolkit for tool in own if not tool.is_deleted and tool.plugin != plugin}
     others = t.org == "" if org else t.org != ""
-    found |= _texts(connection, t.toolkit, t.deleted_at.is_(None), others)
+    elsewhere = _texts(connection, t.toolkit, t.deleted_at.is_(None), others)
+    found |= {name for name in elsewhere if knows_toolkit(reach, name)} if org else elsewhere
     where = [is_present(tables.page_mappings), sa.or_(p.org != org, p.plugin != plugin)]
     if org:
         where.append(p.org.in_({"", org}))
-    for row in _readable(connection, (p.toolkits,), *where):
-        found.update(filter(_is_text, row["toolkits"]))
+    for row in _readable(connection, (p.org, p.toolkits), *where):
+        named = filter(_is_text, row["toolkits"])
+        found.update(name for name in named if row["org"] or not org or knows_toolkit(reach, name))
     return found - {""}
 
 

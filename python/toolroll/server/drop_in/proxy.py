@@ -39,6 +39,7 @@ _log = logging.getLogger(__name__)
 
 # Errors of a connection that was open.
 _DROPPED = (httpx.ReadError, httpx.WriteError, httpx.CloseError, httpx.RemoteProtocolError)
+_STATUSES = range(200, 600)  # of an answer, that a server can pass on
 PASSED_ON = "/{path}"  # the route, in logs and metrics, of requests that have no tools to select from
 
 
@@ -136,6 +137,11 @@ class Proxy:
             fault = "dropped the connection" if isinstance(error, _DROPPED) else "cannot be reached"
             _log.warning("the provider %s: %s", fault, type(error).__name__)
             await exchange.refuse(502, f"the provider ({request.url.host}) {fault}", said)
+            return
+        if response.status_code not in _STATUSES:
+            await response.aclose()
+            told = f"the provider ({request.url.host}) answered with the HTTP status {response.status_code}"
+            await exchange.refuse(502, told, said)
             return
         try:
             await exchange.begin(response.status_code, [*headers_for_client(response.headers.raw), *said])

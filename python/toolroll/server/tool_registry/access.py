@@ -13,8 +13,10 @@ from fastapi import Request
 from toolroll import Registry, Toolroll
 from toolroll.errors import NotFound, ToolrollError
 from toolroll.registry.analytics.window import Window
+from toolroll.registry.reach import Reach
 from toolroll.registry.store.database import Database
-from toolroll.server.callers import Identify
+from toolroll.server.callers import Caller, Identify
+from toolroll.server.tool_registry.shared_tools import SharedTools
 
 T = TypeVar("T")
 
@@ -32,13 +34,18 @@ def prepare(roll: Toolroll, orgs: Iterable[str]) -> None:
 class RegistryAccess:
     """A registry whose callers act for one organisation in each request.
 
+    A caller that is bound to an organisation knows its rows, and of the platform what reaches it. To the
+    registry that it gets, the rest does not exist.
+
     Attributes:
         registry: of all organisations.
         identify: says who makes a request.
+        shared: the platform's tools, as organisations see them.
     """
 
     registry: Registry
     identify: Identify
+    shared: SharedTools
 
     @property
     def database(self) -> Database:
@@ -50,13 +57,23 @@ class RegistryAccess:
         """The same for reports, perhaps a copy that is a little older."""
         return self.registry.reports
 
-    def reader(self, request: Request, org: str | None) -> tuple[Registry, str]:
-        """The registry, and the organisation whose rows the caller may read. Raises Denied."""
+    def own_rows(self, request: Request, org: str | None) -> tuple[Registry, str]:
+        """The registry, for rows of the organisation that the caller may read, and this. Raises Denied."""
         caller = self.identify(request)
         caller.require("read")
         return self.registry, caller.org_of(org)
 
-    def read_shared(self, request: Request, org: str | None, read: Callable[[str], T]) -> T:
+    def reader(self, request: Request, org: str | None) -> tuple[Registry, str]:
+        """The registry as the caller knows it, and the organisation to read. Raises Denied."""
+        _, owner = self.own_rows(request, org)
+        return self.known_to(self.identify(request)), owner
+
+    def known_to(self, caller: Caller) -> Registry:
+        """The registry with the caller as author, and as far as the caller may know of the platform."""
+        reach: Reach | None = self.shared.reach(caller.org) if caller.org else None
+        return self.registry.with_actor(caller.actor, reach)
+
+    def read_shared(self, request: Request, org: str | None, read: Callable[[Registry, str], T]) -> T:
         """What `read` finds of the organisation, else of the platform, whose tools all organisations share.
 
         A caller that is bound to an organisation gets its own rows only: the platform's name people. See
@@ -67,14 +84,14 @@ class RegistryAccess:
             NotFound: neither has it.
         """
         caller = self.identify(request)
-        _, owner = self.reader(request, org)
+        registry, owner = self.reader(request, org)
         try:
-            return read(owner)
+            return read(registry, owner)
         except NotFound:
             if not owner or caller.org is not None:
                 raise
             try:
-                return read("")
+                return read(registry, "")
             except NotFound:
                 pass  # the organisation's error suggests names
             raise
@@ -96,4 +113,5 @@ class RegistryAccess:
         """The registry with the caller as author, and the organisation to change. Raises Denied."""
         caller = self.identify(request)
         caller.require("administer")
-        return self.registry.with_actor(caller.actor), caller.org_of(org)
+        owner = caller.org_of(org)
+        return self.known_to(caller), owner

@@ -45,7 +45,7 @@ def category_router(access: RegistryAccess) -> APIRouter:
         A toolkit of an organisation may have a parent of the platform: then it stands at the top, and
         `parent` names it.
         """
-        registry, org = access.reader(request, org)
+        registry, org = access.own_rows(request, org)
         return {"categories": _nested(registry.toolkits.list(org))}
 
     @router.get("/categories/for-page/{page:path}")
@@ -82,7 +82,7 @@ def category_router(access: RegistryAccess) -> APIRouter:
 
         page: only those that match it. category: only those that name it.
         """
-        registry, org = access.reader(request, org)
+        registry, org = access.own_rows(request, org)
         found = [
             record
             for record in registry.pages.list(org)

@@ -75,7 +75,7 @@ def organisation_router(access: RegistryAccess) -> APIRouter:
     @router.get("/settings")
     def list_settings(request: Request, org: str | None = None) -> dict[str, Any]:
         """Which settings have a value."""
-        registry, org = access.reader(request, org)
+        registry, org = access.own_rows(request, org)
         return {"settings": [setting.to_dict() for setting in registry.settings.list(org)]}
 
     @router.put("/settings/{key}")
@@ -89,7 +89,7 @@ def organisation_router(access: RegistryAccess) -> APIRouter:
     @router.get("/tiers")
     def read_tiers(request: Request) -> dict[str, Any]:
         """The tiers, lowest first. They are the same for all organisations."""
-        registry, _ = access.reader(request, None)
+        registry, _ = access.own_rows(request, None)
         return {"tiers": list(registry.tiers())}
 
     @router.put("/tiers")

@@ -109,7 +109,7 @@ def plugin_router(access: RegistryAccess, breaks: BreakWatch | None = None) -> A
         """
         caller = access.identify(request)
         _check(caller, body.plugin_id, trusted)
-        report = access.registry.with_actor(caller.actor).sync(
+        report = access.known_to(caller).sync(
             body.definitions(),
             plugin=body.plugin_id,
             plugin_version=body.version,

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from fastapi import HTTPException, Request, Response
-from fastapi.responses import JSONResponse
 
 from toolroll.errors import Conflict
+from toolroll.server.answers import JsonAnswer
 
 T = TypeVar("T")
 
@@ -43,7 +43,7 @@ def etag_of(version: int) -> str:
 
 def with_etag(content: Any, version: int, status: int = 200, **headers: str) -> Response:
     """A row as JSON, with the ETag of its version."""
-    return JSONResponse(content, status, {"ETag": etag_of(version), **headers})
+    return JsonAnswer(content, status, {"ETag": etag_of(version), **headers})
 
 
 def unless_known(request: Request, content: Callable[[], Any], version: int) -> Response:

@@ -37,8 +37,8 @@ def registry_router(
     roll: selects from this registry, for `/test-selection`. embedder: of the roll, for its vectors; None for
     one that stores none. identify: says who makes a request. breaks: knows which tools broke.
     """
-    access, router = RegistryAccess(registry, identify), APIRouter()
     shared = SharedTools(roll, registry)
+    access, router = RegistryAccess(registry, identify, shared), APIRouter()
     for part in (
         tool_router(access, shared),
         category_router(access),

@@ -66,7 +66,7 @@ def rule_router(access: RegistryAccess) -> APIRouter:
 
         inactive: rules that are not in force, too.
         """
-        registry, org = access.reader(request, org)
+        registry, org = access.own_rows(request, org)
         found = [
             record
             for record in registry.rules.list(org)

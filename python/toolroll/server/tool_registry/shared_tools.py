@@ -7,13 +7,18 @@ learns no more than by selecting under each role and tier.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from toolroll import NotFound, Registry, Tool, Toolroll
+import numpy as np
+
+from toolroll import Context, NotFound, Registry, Tool, Toolroll
 from toolroll.catalog.catalog import Catalog
 from toolroll.registry.content import COLUMNS, content_of
+from toolroll.registry.reach import Reach
+from toolroll.registry.rules import RuleRecord
+from toolroll.roll import WhatIf
 from toolroll.selection.policy.sample_contexts import sample_contexts
 from toolroll.selection.visible import VisibleTools
 
@@ -36,6 +41,7 @@ _SHOWN = (
     "status",
     "pinned",
 )
+_OTHER = "(anybody else)"  # a user, role and page that no rule names
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,18 +60,38 @@ class SharedTools:
         """Name → tool, by name, of those that somebody in the organisation sees.
 
         Asked are the callers that the rules of the platform and of the organisation tell apart, 24 at most,
-        and no users by their names: those may be of another organisation. A tool that only others see is
-        missing.
+        and somebody of each tier whom no rule names, but no users by their names: those may be of another
+        organisation. A tool that only others see is missing.
         """
-        records = [*self.registry.rules.list(""), *self.registry.rules.list(org)]
+        return self._seen(self.roll, org, [*self.registry.rules.list(""), *self.registry.rules.list(org)])
+
+    def reach(self, org: str) -> Reach:
+        """What the organisation's people may know of: these tools, also where only its own rules hide one.
+
+        The toolkits have one of these tools, below them or as a member.
+        """
+        own = [record for record in self.registry.rules.list(org) if record.active]
+        roll: Toolroll | WhatIf = self.roll
+        if own:
+            roll = self.roll.what_if(without_rules=[(org, record.name) for record in own], orgs={org})
+        found = self._seen(roll, org, self.registry.rules.list(""))
+        catalog = self.roll.catalog
+        known = np.zeros(len(catalog), bool)
+        known[[catalog.names[name] for name in found if name in catalog.names]] = True
+        toolkits = {name for name, rows in catalog.routes.rows.items() if known[rows].any()}
+        return Reach({name: tool.tool_id for name, tool in found.items()}, frozenset(toolkits))
+
+    def _seen(self, roll: Toolroll | WhatIf, org: str, records: Iterable[RuleRecord]) -> dict[str, Tool]:
         rules = (record.rule for record in records if record.active and not record.damage)
+        tiers = self.registry.tiers()
         seen: dict[Catalog, VisibleTools] = {}  # one, unless the catalog changes meanwhile
-        for context in sample_contexts(rules, self.registry.tiers(), org):
-            if not context.user:
-                tools = self.roll.visible(context)
-                before = seen.get(tools.catalog)
-                rows = tools.rows if before is None else tools.rows | before.rows
-                seen[tools.catalog] = VisibleTools(tools.catalog, rows)
+        others = (Context(org, _OTHER, (_OTHER,), tier, page=_OTHER) for tier in ("", *tiers))
+        samples = (context for context in sample_contexts(rules, tiers, org) if not context.user)
+        for context in (*samples, *others):
+            tools = roll.visible(context)
+            before = seen.get(tools.catalog)
+            rows = tools.rows if before is None else tools.rows | before.rows
+            seen[tools.catalog] = VisibleTools(tools.catalog, rows)
         shared = self.roll.catalog
         found = {}
         for tools in seen.values():
@@ -103,17 +129,13 @@ class SharedTools:
         absent: says that the organisation has none.
 
         Raises:
-            NotFound: nobody there sees such a tool. Whether the platform has it is not told.
+            NotFound: `absent`. Nobody there sees such a tool; whether the platform has it is not told.
         """
         reaching = self.reaching(org)
         tool = reaching.get(id) or next((one for one in reaching.values() if one.tool_id == id), None)
-        if tool is not None:
-            return _form(tool)
-        try:
-            self.registry.tool(id, org="")
-        except NotFound:
-            raise absent from None
-        raise NotFound(f"tool {id!r:.160}: is not in the registry of {org!r}")
+        if tool is None:
+            raise absent
+        return _form(tool)
 
 
 def _form(tool: Tool) -> dict[str, Any]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Query, Request, Response
-from fastapi.responses import JSONResponse
 from pydantic import Field
 
 from toolroll.errors import InvalidInput, NotFound
 from toolroll.registry.content import attributes_of
 from toolroll.registry.versions import Version, field_differences
 from toolroll.server import bodies
+from toolroll.server.answers import JsonAnswer
 from toolroll.server.problems import ProblemRoute
 from toolroll.server.tool_registry.access import RegistryAccess
 from toolroll.server.tool_registry.preconditions import CONDITIONAL, changed, unless_known, with_etag
@@ -69,11 +69,11 @@ def tool_router(access: RegistryAccess, shared: SharedTools) -> APIRouter:
         platform: instead of an organisation's own tools, those of the platform that somebody in it sees, as
         they serve now. Goes with `category`, `status` and `text` alone.
         """
-        registry, org = access.reader(request, org)
+        registry, org = access.own_rows(request, org)
         if platform:
             if plugin is not None or review is not None or flagged is not None or deleted:
                 raise InvalidInput("platform goes with category, status, text, after and limit alone")
-            return JSONResponse(shared.page(org, text or "", category, status, after, limit))
+            return JsonAnswer(shared.page(org, text or "", category, status, after, limit))
         page = registry.tools(
             org=org,
             plugin=plugin,
@@ -86,7 +86,7 @@ def tool_router(access: RegistryAccess, shared: SharedTools) -> APIRouter:
             after=after,
             limit=limit,
         )
-        return JSONResponse(page.to_dict())  # JSON already: FastAPI need not look at each value
+        return JsonAnswer(page.to_dict())  # JSON already: FastAPI need not look at each value
 
     @router.get("/{id}", responses={304: {"description": "As in If-None-Match."}})
     def read_tool(request: Request, id: str, org: str | None = None, deleted: bool = False) -> Response:
@@ -96,16 +96,15 @@ def tool_router(access: RegistryAccess, shared: SharedTools) -> APIRouter:
         organisation gets it as it serves, if somebody in the organisation sees it. deleted: also the last
         deleted one of this id.
         """
-        registry = access.registry
         try:
             record = access.read_shared(
-                request, org, lambda owner: registry.tool(id, org=owner, deleted=deleted)
+                request, org, lambda registry, owner: registry.tool(id, org=owner, deleted=deleted)
             )
         except NotFound as error:
             owner = access.identify(request).org
             if not owner:
                 raise
-            return JSONResponse(shared.tool(id, owner, error))
+            return JsonAnswer(shared.tool(id, owner, error))
         return unless_known(request, record.to_dict, record.version)
 
     @router.post("", status_code=201)
@@ -166,9 +165,10 @@ def tool_router(access: RegistryAccess, shared: SharedTools) -> APIRouter:
         before: only lower versions. `next` is the `before` of the next page; null on the last one. `total` is
         the number of all versions; null with `before`.
         """
-        registry = access.registry
         found = access.read_shared(
-            request, org, lambda owner: registry.history(id, org=owner, before=before, limit=limit + 1)
+            request,
+            org,
+            lambda registry, owner: registry.history(id, org=owner, before=before, limit=limit + 1),
         )
         older: tuple[Version | None, ...] = (*found[1:], None)
         return {
@@ -227,7 +227,7 @@ def tool_router(access: RegistryAccess, shared: SharedTools) -> APIRouter:
         `approved_version` is null for a tool that was never approved: then `before` is always null.
         """
         registry = access.registry
-        record = access.read_shared(request, org, lambda owner: registry.tool(id, org=owner))
+        record = access.read_shared(request, org, lambda known, owner: known.tool(id, org=owner))
         if record.approved_version is None:
             content = record.to_dict()
             differences = [

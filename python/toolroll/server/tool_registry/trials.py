@@ -7,12 +7,12 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from fastapi import APIRouter, Query, Request, Response
-from fastapi.responses import JSONResponse
 from pydantic import Field
 
 from toolroll import Context, NotFound, Tool, Toolroll
 from toolroll.roll import WhatIf
 from toolroll.selection.explanation import Account
+from toolroll.server.answers import JsonAnswer
 from toolroll.server.bodies import Body
 from toolroll.server.problems import ProblemRoute
 from toolroll.server.selections import SelectBody
@@ -82,7 +82,7 @@ def trial_router(roll: Toolroll, access: RegistryAccess) -> APIRouter:
         caller = access.identify(request)
         caller.require("read")
         context = body.context.context(caller)
-        prepare(roll, {context.org, *(() if org is None else (org,))})
+        prepare(roll, {context.org, *(() if org is None else (caller.org_of(org),))})
         present: Toolroll | WhatIf = roll
         if body.what_if is not None:
             present = _changed(roll, access, request, body, context, org)
@@ -105,7 +105,7 @@ def trial_router(roll: Toolroll, access: RegistryAccess) -> APIRouter:
             "stages": [asdict(step) for step in selection.steps(known=is_known)],
             "tools": [tool_form(*each) for each in zip(told, reasons, scores, strict=True)],
         }
-        return JSONResponse(answer)  # JSON already: FastAPI need not look at each value
+        return JsonAnswer(answer)  # JSON already: FastAPI need not look at each value
 
     return router
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import NamedTuple, TypedDict, TypeVar
+from typing import NamedTuple, TypeAlias, TypedDict, TypeVar
 
 import numpy as np
 import numpy.typing as npt

@@ -198,10 +198,10 @@ class Attacker:
         self._embedder = embedder
         self._examples = examples
         self._vectors = embedder.embed(list(arena.read))
-        honest, best = _surrogate(arena.tools, self._vectors, embedder)
+        honest, best = surrogate(arena.tools, self._vectors, embedder)
         self._wins = np.argmax(honest, axis=1)  # the tool that each message read would reach
-        self._floor = _kth(honest, 5)  # what one must beat, where a tool is one vector
-        self._best_floor = _kth(best, 5)  # ... and where it is its best text
+        self._floor = kth(honest, 5)  # what one must beat, where a tool is one vector
+        self._best_floor = kth(best, 5)  # ... and where it is its best text
         self._picked: dict[tuple[int, int, Picks], list[str]] = {}
 
     def tools(self, attack: Attack) -> tuple[Tool, ...]:
@@ -213,7 +213,7 @@ class Attacker:
         key = attack.tools, number, attack.picks
         if key not in self._picked:
             self._picked[key] = self._examples_of(attack.picks, share)
-        words = _common_words([self._arena.read[at] for at in share], 400)
+        words = common_words([self._arena.read[at] for at in share], 400)
         stuffed = attack.claims == "stuffed"
         name = "_".join(words[:10]) if stuffed else "assistant"
         return Tool(
@@ -242,7 +242,7 @@ class Attacker:
     def _examples_of(self, picks: Picks, share: npt.NDArray[np.intp]) -> list[str]:
         texts = [self._arena.read[at] for at in share]
         if picks == "stuffed":
-            words = _common_words(texts, 400)
+            words = common_words(texts, 400)
             return [" ".join(words[at : at + 40]) for at in range(0, len(words), 40)]
         vectors = self._vectors[share]
         if picks == "focus":
@@ -250,16 +250,14 @@ class Attacker:
             densest = int(np.argmax((near > self._best_floor[share]).sum(axis=1)))
             order = np.argsort(-near[densest], kind="stable").tolist()
         elif picks == "mean":
-            order = _hill_climb(vectors, self._floor[share], _COUNTED)
-            order += [
-                at for at in _cover(vectors, self._best_floor[share], self._examples) if at not in order
-            ]
+            order = hill_climb(vectors, self._floor[share], _COUNTED)
+            order += [at for at in cover(vectors, self._best_floor[share], self._examples) if at not in order]
         else:
-            order = _cover(vectors, self._best_floor[share], self._examples)
+            order = cover(vectors, self._best_floor[share], self._examples)
         return [texts[at] for at in order[: self._examples]]
 
 
-def _surrogate(tools: Sequence[Tool], vectors: Vectors, embedder: Embedder) -> tuple[Vectors, Vectors]:
+def surrogate(tools: Sequence[Tool], vectors: Vectors, embedder: Embedder) -> tuple[Vectors, Vectors]:
     """How the attacker supposes that tools are scored: float32[messages, tools] twice.
 
     Once with one vector a tool, its description and the mean of its examples, once with its best text.
@@ -269,18 +267,18 @@ def _surrogate(tools: Sequence[Tool], vectors: Vectors, embedder: Embedder) -> t
     for row, tool in enumerate(tools):
         if tool.examples:
             examples = embedder.embed(list(tool.examples))
-            single[row] = _unit(own[row] + _unit(examples.mean(axis=0)))
+            single[row] = unit(own[row] + unit(examples.mean(axis=0)))
             best[:, row] = np.maximum(best[:, row], (vectors @ examples.T).max(axis=1))
     return vectors @ single.T, best
 
 
-def _kth(scores: Vectors, k: int) -> Vectors:
+def kth(scores: Vectors, k: int) -> Vectors:
     k = min(k, scores.shape[1])
     kth: Vectors = np.partition(scores, -k, axis=1)[:, -k]
     return kth
 
 
-def _cover(vectors: Vectors, floor: Vectors, count: int) -> list[int]:
+def cover(vectors: Vectors, floor: Vectors, count: int) -> list[int]:
     """Greedy cover: the messages that bring most others within reach, best first. Lazy, O(n² dim)."""
     reach = np.clip((vectors @ vectors.T - floor + 0.1) / 0.2, 0, 1)  # a sure hit counts 1, a near miss less
     best = np.zeros(len(vectors), np.float32)
@@ -298,7 +296,7 @@ def _cover(vectors: Vectors, floor: Vectors, count: int) -> list[int]:
     return picked
 
 
-def _hill_climb(vectors: Vectors, floor: Vectors, count: int) -> list[int]:
+def hill_climb(vectors: Vectors, floor: Vectors, count: int) -> list[int]:
     """The messages whose mean beats the floor of most others, chosen one at a time."""
     picked: list[int] = []
     total = np.zeros(vectors.shape[1], np.float32)
@@ -327,16 +325,16 @@ def _shares(vectors: Vectors, n: int) -> list[npt.NDArray[np.intp]]:
         owners = np.argmax(vectors @ means.T, axis=1)
         for at in range(n):
             if (owners == at).any():
-                means[at] = _unit(vectors[owners == at].mean(axis=0))
+                means[at] = unit(vectors[owners == at].mean(axis=0))
     return [share for at in range(n) if len(share := np.flatnonzero(owners == at))]
 
 
-def _common_words(texts: Sequence[str], count: int) -> list[str]:
+def common_words(texts: Sequence[str], count: int) -> list[str]:
     """Words of at least four letters by the number of texts they are in."""
     counted = Counter(word for text in texts for word in set(re.findall(r"[^\W\d_]{4,}", text.lower())))
     return [word for word, _ in sorted(counted.items(), key=lambda entry: (-entry[1], entry[0]))[:count]]
 
 
-def _unit(vector: Vectors) -> Vectors:
+def unit(vector: Vectors) -> Vectors:
     length = float(np.linalg.norm(vector))
     return vector / length if length else vector

@@ -91,7 +91,7 @@ def _embedded(
         found = some.embedded(texts, embed(texts), embedder, np.float32).vectors
         assert found is not None
         vectors[left] = found
-    return replace(probes, vectors=vectors, is_english=embedder.is_english)
+    return probes.in_space_of(embedder, vectors)
 
 
 def _calibration_set(

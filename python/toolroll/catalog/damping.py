@@ -24,6 +24,7 @@ from toolroll._core import Bitset, Fusion, Retriever, latin_share
 from toolroll._gil import GilYielder
 from toolroll.arrays import NO_ROWS, Rows, Scores
 from toolroll.catalog.digests import DigestArray, TextDigests, ascending
+from toolroll.catalog.everyday import LEAST_TOOLS, everyday_vectors
 from toolroll.catalog.searches import Search, each_found
 from toolroll.catalog.tool2vec import ToolVectors
 from toolroll.catalog.tool_text import MOST_EXAMPLES, ToolText
@@ -49,6 +50,7 @@ _ERRORS = 1.0  # standard errors that a share must lie above its bound
 _VOTES = 0.1  # of a toolkit, at the most
 _MOST_AGAINST = 0.5  # of a bound: what one toolkit's texts, or one tool's, can weigh against a tool
 _ENOUGH = 50  # tools whose examples stand for the messages of all
+_OF_DESCRIPTIONS = 0.3  # of the probes, where everyday messages are searched for beside them
 FOUND = 64  # best tools of each probe that are read, to find the best outside a toolkit
 
 
@@ -66,6 +68,7 @@ class Probes:
         have_examples: bool[n], whether each tool has examples.
         vectors: float32[m, dim] or float16, of the texts; None without an embedder.
         is_english: whether the embedder has learnt English alone.
+        everyday: `everyday_vectors`, where these are searched for, too; else None.
     """
 
     texts: tuple[str, ...]
@@ -74,6 +77,12 @@ class Probes:
     have_examples: npt.NDArray[np.bool_]
     vectors: ProbeVectors | None = None
     is_english: bool = False
+    everyday: npt.NDArray[np.float16] | None = None
+
+    def in_space_of(self, embedder: Embedder, vectors: ProbeVectors) -> Probes:
+        """The same with these vectors, and with those of everyday messages if the tools need them."""
+        everyday = everyday_vectors(embedder) if _is_large_and_cold(self.have_examples) else None
+        return replace(self, vectors=vectors, is_english=embedder.is_english, everyday=everyday)
 
     def embedded(
         self, texts: Sequence[ToolText], known: ToolVectors, embedder: Embedder, dtype: npt.DTypeLike
@@ -91,7 +100,7 @@ class Probes:
                 left.append(at)
         if left:
             vectors[left] = vectors_of(embedder, [self.texts[at] for at in left])
-        return replace(self, vectors=vectors, is_english=embedder.is_english)
+        return self.in_space_of(embedder, vectors)
 
     def search(self, retriever: Retriever, fusion: Fusion) -> tuple[Rows, Scores]:
         """What selection finds for each probe: int32[m, `FOUND`] and float32[m, `FOUND`], for `damping`."""
@@ -163,7 +172,8 @@ class ProbeDigests:
         plain: list[int] = []
         if int(self.have_examples.sum()) < _ENOUGH:
             cold = np.flatnonzero(~self.have_examples)
-            plain = cold[np.argsort(self.names[cold], kind="stable")[:most]].tolist()
+            some = int(_OF_DESCRIPTIONS * most) if _is_large_and_cold(self.have_examples) else most
+            plain = cold[np.argsort(self.names[cold], kind="stable")[:some]].tolist()
         descriptions = [description_of(row) for row in plain]
         count = len(self.examples.digests)
         digests = np.array([_digest(text) for text in descriptions], np.uint64)
@@ -251,8 +261,10 @@ class _ProbeWeights:
         groups: intp[n], of each tool: the number of its toolkit, or for a tool in none one of its own.
         votes: float64[m], the weight of each probe: one vote a tool, and of a group at most a tenth of all.
         authors: intp[m], the group of each probe.
-        owned: int64[p], probe * (toolkits + n) + group of each group that has some tool with the probe,
-            ascending, each once: a matrix of all probes and groups would take gigabytes for a million tools.
+        owned: int64[p], probe * (toolkits + n) + group of each probe that one group alone has, ascending: a
+            matrix of all probes and groups would take gigabytes for a million tools. A text that several
+            groups have is foreign to each of them: else examples that are copied from everybody would hide
+            for whose messages a tool is found.
     """
 
     toolkits: int
@@ -271,24 +283,26 @@ class _ProbeWeights:
         authors = groups[[owners[0] for owners in probes.owners]]
         together = np.bincount(authors, votes, minlength=toolkits + n)
         votes = votes * np.minimum(1, _VOTES * votes.sum() / np.maximum(together, 1e-9))[authors]
-        pairs = {
-            at * (toolkits + n) + group
+        pairs = [
+            at * (toolkits + n) + having.pop()
             for at, owners in enumerate(probes.owners)
-            for group in groups[list(owners)].tolist()
-        }
-        return cls(toolkits, groups, votes, authors, np.array(sorted(pairs), np.int64))
+            if len(having := set(groups[list(owners)].tolist())) == 1
+        ]
+        return cls(toolkits, groups, votes, authors, np.array(pairs, np.int64))
 
     def are_foreign(
         self, probes: npt.NDArray[np.intp], groups: npt.NDArray[np.intp]
     ) -> npt.NDArray[np.bool_]:
-        """For each pair of a probe and a group, whether no tool of the group has the probe."""
+        """For each pair of a probe and a group, whether the probe is not the group's alone."""
         pairs = probes * (self.toolkits + len(self.groups)) + groups
+        if not len(self.owned):
+            return np.ones(len(pairs), np.bool_)
         places = np.minimum(np.searchsorted(self.owned, pairs), len(self.owned) - 1)
         foreign: npt.NDArray[np.bool_] = self.owned[places] != pairs
         return foreign
 
     def foreign_to(self, group: int) -> npt.NDArray[np.bool_]:
-        """bool[m]: the probes that no tool of the group has."""
+        """bool[m]: the probes that are not the group's alone."""
         probes = np.arange(len(self.votes))
         return self.are_foreign(probes, np.full(len(probes), group))
 
@@ -325,6 +339,10 @@ class _ProbeWeights:
         reached = np.cumsum(votes[order]) / total
         at = int(np.searchsorted(reached, bound * (bound / share) ** _SEVERITY, side="right"))
         return float(np.clip(needed[order[min(at, len(order) - 1)]], _LEAST, 1))
+
+
+def _is_large_and_cold(have_examples: npt.NDArray[np.bool_]) -> bool:
+    return len(have_examples) >= LEAST_TOOLS and int(have_examples.sum()) < _ENOUGH
 
 
 def _digest(text: str) -> int:

@@ -16,6 +16,7 @@ from toolroll._core import Fusion, Retriever
 from toolroll.arrays import Scores
 from toolroll.catalog.calibration import AT_LARGE, Calibration, CalibrationSet, ExampleDigests
 from toolroll.catalog.damping import Probes, damping
+from toolroll.catalog.everyday import everyday_damping
 from toolroll.catalog.indexes import Indexes
 from toolroll.catalog.stacked import StackedColumn
 from toolroll.catalog.tool2vec import ToolVectors
@@ -49,7 +50,11 @@ class CalibratedRetriever:
         """Measures both. damped: whether hubs are damped."""
         factors = None
         if damped and probes.texts:
-            factors = damping(probes, *probes.search(indexes.retriever(), fusion))
+            undamped = indexes.retriever()
+            factors = damping(probes, *probes.search(undamped, fusion))
+            if probes.everyday is not None:
+                everyday = everyday_damping(probes.everyday, probes.is_english, undamped, fusion)
+                factors = np.minimum(factors, everyday)
             if (factors == 1).all():
                 factors = None
         calibration = AT_LARGE if calibration_set is None else calibration_set.calibrate(fusion)

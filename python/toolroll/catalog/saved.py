@@ -30,6 +30,7 @@ from toolroll.catalog.calibration import AT_LARGE, Calibration, CalibrationSet
 from toolroll.catalog.catalog import Catalog, CatalogOptions
 from toolroll.catalog.damping import Probes
 from toolroll.catalog.deferred import Deferred
+from toolroll.catalog.everyday import everyday_messages
 from toolroll.catalog.indexes import Indexes
 from toolroll.catalog.mark_table import MarkTable, meaning_name
 from toolroll.catalog.retriever import CalibratedRetriever
@@ -167,6 +168,8 @@ class _Writing:
         self.writer.add("probe.have_examples", probes.have_examples.view(np.uint8))
         if probes.vectors is not None:
             self.writer.add("probe.vectors", probes.vectors.reshape(-1))
+        if probes.everyday is not None:
+            self.writer.add("probe.everyday", probes.everyday.reshape(-1))
         return {"texts": probes.texts, "owners": probes.owners, "is_english": probes.is_english}
 
     def _calibration_set(self, held_out: CalibrationSet) -> dict[str, Any]:
@@ -403,7 +406,12 @@ class SavedCatalog:
         check_rows(toolkits + 1, size + 1)  # numbers of toolkits, -1 for none
         if not len(toolkits) == len(have_examples) == (size if texts else len(toolkits)):
             raise ValueError("not one toolkit a tool")
-        return Probes(texts, owners, toolkits, have_examples, vectors, bool(about["is_english"]))
+        everyday = None
+        if "probe.everyday" in self._file:
+            everyday = self._matrix("probe.everyday", dim, np.float16)
+            if len(everyday) != len(everyday_messages()) or not np.isfinite(everyday).all():
+                raise ValueError("not one vector an everyday message")
+        return Probes(texts, owners, toolkits, have_examples, vectors, bool(about["is_english"]), everyday)
 
     def _toolkit_index(self, toolkits: Mapping[str, Toolkit], dim: int) -> ToolkitIndex | None:
         if "toolkit_index" not in self._about:

@@ -46,7 +46,7 @@ def test_different_lists_of_requests_leave_few_catalogs_behind_and_events_are_st
     """Before: 24 requests with different lists left 24 catalogs, however large."""
     lists = [
         [{"name": f"tool_{of}_{at}", "description": "word " * 1_000} for at in range(1_000)]
-        for of in range(8)
+        for of in range(16)
     ]
     with Toolroll.from_tools([]) as roll:
         before = catalogs()
@@ -55,7 +55,7 @@ def test_different_lists_of_requests_leave_few_catalogs_behind_and_events_are_st
         ids = [picked.event_id for picked in events]
         del events
         lists.clear()
-        assert catalogs() - before <= 5
+        assert catalogs() - before <= 12  # of the lists that are kept, two each
         for event_id, name in zip(ids, names, strict=True):
             assert roll.record(event_id, {name: True}).counted == 1
         with pytest.raises(NotFound):

@@ -30,12 +30,16 @@ ALLOWED = {
     ("gateway/identity.py", "run_sync"),
     ("gateway/openapi/server.py", "run_sync"),
     ("gateway/serving.py", "run_sync"),
+    ("gateway/server_log.py", "run_sync"),
     ("gateway/sign_in.py", "run_sync"),
     ("gateway/sign_in_client.py", "run_sync"),
     ("gateway/standard_input.py", "run_sync"),
     ("gateway/status.py", "run_sync"),
     ("gateway/tool_catalog.py", "run_sync"),
     ("offline/work.py", "ProcessPoolExecutor"),
+    ("server/drop_in/proxy.py", "run_sync"),
+    ("server/key_reader.py", "run_in_threadpool"),
+    ("server/large_requests.py", "run_sync"),
     ("server/traces.py", "run_sync"),
 }
 CALL = re.compile(

@@ -456,7 +456,7 @@ def test_a_session_does_not_keep_selections_of_others_alive(shared):
     first = weakref.ref(session.select("send a mail", k=2))
     session.select("zip files", k=2)
     gc.collect()
-    shared._home._recent.clear()
+    shared._home._recent._recent.clear()
     assert first() is None
 
 

@@ -152,7 +152,7 @@ def test_lists_of_23_megabytes_take_700_megabytes_at_the_most_and_hold_nobody_up
     Another organisation's slowest request took 2,812 ms in place of 68.
     """
     count = bounded(3, 24)
-    bodies = [chat(20_000, at) for at in range(min(count, 6))]
+    bodies = [chat(20_000, at) for at in range(count)]  # before: making one would hold up this process
     usual = chat(60, "usual")
     with provider() as upstream, served(tmp_path, "--upstream", upstream) as drop_in:
         path, most = "/v1/chat/completions", 0.0
@@ -161,8 +161,7 @@ def test_lists_of_23_megabytes_take_700_megabytes_at_the_most_and_hold_nobody_up
         alone = Meanwhile(drop_in, path, usual).after(bounded(3.0, 10.0))
         beside = Meanwhile(drop_in, path, usual)
         statuses = []
-        for at in range(count):
-            body = bodies[at % len(bodies)].replace(b"tool_", b"t%d_" % at)
+        for body in bodies:
             statuses.append(drop_in.post(path, body, drop_in.acme)[0])
             most = max(most, resident_bytes(drop_in.pid))
         beside.stop()
@@ -174,7 +173,7 @@ def test_lists_of_23_megabytes_take_700_megabytes_at_the_most_and_hold_nobody_up
     assert most <= 700 * MB
     assert set(statuses) == set(beside.statuses) == {200}
     # The slowest but for one in twenty: another process on the machine may cost any of them anything.
-    assert sorted(beside.times_s)[len(beside.times_s) * 19 // 20] <= 3 * slowest_alone
+    assert sorted(beside.times_s)[len(beside.times_s) * 19 // 20] <= max(3 * slowest_alone, 0.03)
 
 
 def test_syncs_of_one_organisation_refuse_none_of_another_ones_requests(tmp_path: Path) -> None:

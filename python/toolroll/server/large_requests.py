@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -24,6 +25,7 @@ from toolroll.server.metering import in_thread
 
 LARGE_BYTES = 256 * 1_024
 _AT_A_TIME = 2
+_SWITCH_S = 0.0001  # when a thread that works on a large request lets the event loop go on
 
 
 class LargeRequests:
@@ -32,6 +34,7 @@ class LargeRequests:
     def __init__(self) -> None:
         """Nobody has a turn yet."""
         self._all, self._n = asyncio.Semaphore(_AT_A_TIME), 0
+        self._usual_switch_s = sys.getswitchinterval()
         self._owners: dict[str, tuple[asyncio.Lock, int]] = {}  # and how many have or await the owner's turn
 
     @asynccontextmanager
@@ -43,20 +46,27 @@ class LargeRequests:
         try:
             async with lock, self._all:
                 self._n += 1
-                # A million objects of JSON cause collections that stop all threads, and are no garbage.
-                gc.disable()
+                if self._n == 1:
+                    self._favour_others()
                 try:
                     yield
                 finally:
                     self._n -= 1
                     if not self._n:
                         gc.enable()
+                        sys.setswitchinterval(self._usual_switch_s)
         finally:
             count = self._owners[owner][1] - 1
             if count:
                 self._owners[owner] = lock, count
             else:
                 del self._owners[owner]
+
+    def _favour_others(self) -> None:
+        """Has the interpreter hold up other requests less while a large one is worked on."""
+        gc.disable()  # a million objects of JSON cause collections, which stop all threads and find nothing
+        self._usual_switch_s = sys.getswitchinterval()
+        sys.setswitchinterval(_SWITCH_S)
 
     async def answered(self, request: Request, handle: Callable[[Request], Awaitable[Response]]) -> Response:
         """What `handle` answers; a large request in its turn, with its JSON read in a thread."""

@@ -7,7 +7,6 @@ read, and would find a service idle to which the host leaves too little of a pro
 from __future__ import annotations
 
 import functools
-import inspect
 import time
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
@@ -72,6 +71,4 @@ def in_thread(function: Callable[..., _T]) -> Callable[..., _T]:
         finally:
             spend(time.thread_time() - began)
 
-    # The framework reads the types of the arguments, which are texts in the module of the function.
-    timed.__signature__ = inspect.signature(function, eval_str=True)  # type: ignore[attr-defined]
     return timed

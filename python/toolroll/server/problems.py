@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from http import HTTPStatus
-from inspect import iscoroutinefunction
 from typing import Any
 
 from fastapi import Request, Response
@@ -49,8 +49,11 @@ class ProblemRoute(APIRoute):
     """
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
-        if not iscoroutinefunction(endpoint):
+        if not inspect.iscoroutinefunction(endpoint):
+            # The framework reads the types of the arguments, which are texts in the module of the endpoint.
+            signature = inspect.signature(endpoint, eval_str=True)
             endpoint = in_thread(endpoint)
+            endpoint.__signature__ = signature  # type: ignore[attr-defined]
         super().__init__(path, endpoint, **options)
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:

@@ -168,7 +168,8 @@ def test_lists_of_23_megabytes_take_700_megabytes_at_the_most_and_hold_nobody_up
     slowest, slowest_alone = max(beside.times_s), max(alone.times_s)
     print(
         f"{len(bodies[0]) / MB:.1f} MB each, {statuses}: {most / MB:.0f} MB; the other's slowest of "
-        f"{len(beside.times_s)}: {slowest * 1e3:.0f} ms, alone {slowest_alone * 1e3:.0f} ms"
+        f"{len(beside.times_s)}: {slowest * 1e3:.0f} ms, alone {slowest_alone * 1e3:.0f} ms; "
+        f"{len(beside.statuses) - beside.statuses.count(200)} of them refused"
     )
     assert most <= 700 * MB
     assert set(statuses) == set(beside.statuses) == {200}

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 
 from fastapi import Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from toolroll.front.bodies import BodiesInFlight
-from toolroll.server.admission import OrgAdmission
+from toolroll.server.admission import OrgAdmission, Ticket
 from toolroll.server.callers import Caller, address_of
 from toolroll.server.grants import Grant, caller_of_person
 from toolroll.server.hosts import is_allowed
@@ -43,6 +43,17 @@ def service_key_in(headers: Headers) -> str:
 def problem_for(_: Scope, status: int, title: str, detail: str) -> Response:
     """Problem details, which the service answers."""
     return problem(status, title, detail)
+
+
+def _leaving(ticket: Ticket, send: Send) -> Send:
+    """The same; the request has left by the time its client has the whole answer, and may send the next."""
+
+    async def send_leaving(message: Message) -> None:
+        if message["type"] == "http.response.body" and not message.get("more_body", False):
+            ticket.leave()
+        await send(message)
+
+    return send_leaving
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,8 +112,10 @@ class Gate:
         note = None if ticket is None else ticket.received
         try:
             with self.bodies.limited(receive, caller.credential, note=note) as counted:
-                answering = self.application(scope, counted, send)
-                await (answering if ticket is None else Metered(answering, ticket.spend))
+                if ticket is None:
+                    await self.application(scope, counted, send)
+                else:
+                    await Metered(self.application(scope, counted, _leaving(ticket, send)), ticket.spend)
         finally:
             self.limits.end(caller.credential)
             if ticket is not None:

@@ -24,7 +24,7 @@ from toolroll.front.limits import FrontLimits
 _LOOK_S = 1.0
 _MOST_HEADERS = 128
 _MOST_PIPELINED = 16  # requests sent before the answer to an earlier one; clients send none
-_SLICE = 16 * 1_024  # bytes that are parsed before anything is counted
+_SLICE = 8 * 1_024  # bytes that are parsed before anything is counted
 _FRAMES = 64 * 1_024  # bytes of a body beside its content: sizes of chunks, and trailers
 
 # Of what a client sends. "header": also before its first byte. "between": one request is complete, and the
@@ -160,12 +160,12 @@ class Connection(HttpToolsProtocol):
             return
         if self.phase == "between":
             self._begin("header")
-        if len(data) <= _SLICE or self.phase == "body":
+        # The parser keeps all of a header that it gets at once.
+        while len(data) > _SLICE and self.phase != "body" and not self._is_refused:
+            self._feed(data[:_SLICE])
+            data = data[_SLICE:]
+        if not self._is_refused:
             self._feed(data)
-            return
-        for at in range(0, len(data), _SLICE):  # as the parser keeps all of a header that it gets at once
-            if not self._is_refused:
-                self._feed(data[at : at + _SLICE])
 
     def _feed(self, data: bytes) -> None:
         step = self._step

@@ -1429,8 +1429,11 @@ def test_sigterm_ends_a_gateway_with_its_servers_and_loses_nothing(tmp_path, mon
         await client.call("search_tools", {"queries": ["echo a text"]})
         await client.call("call_tool", {"name": "a_echo", "arguments": {"text": "x"}})
         server = int((await client.call("a_pid"))[0])
-        os.kill(parent_of(server), signal.SIGTERM)
+        gateway = parent_of(server)
+        os.kill(gateway, signal.SIGTERM)
         await until(lambda: not Path(f"/proc/{server}").exists())
+        if transport == "stdio":  # also while its client is there
+            await until(lambda: not Path(f"/proc/{gateway}").exists())
 
     async def over_stdio():
         async with command_client(arguments) as client:

@@ -262,10 +262,11 @@ class Gateway:
             revision = self.catalog.revision
             approved = [one for name, one in self.upstreams.items() if self.reviewed.is_changed(name)]
             await self._review_offers(approved)
+            if revision != before[1]:
+                await self.catalog.read_held()
             if approved or absent != before[0]:
                 await self._changed("tools", "prompts", "resources")
             elif revision != before[1]:
-                await self.catalog.read_held()
                 await self._changed("tools")
             if now - compared > self.options.refresh_s:
                 compared = now

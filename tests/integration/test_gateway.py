@@ -1191,7 +1191,7 @@ def test_why_a_server_is_away_is_told_with_what_to_do(tmp_path, monkeypatch, cap
     assert reasons.pop("refuses").endswith(": Connection refused")
     assert reasons == {
         "absent": "command: its program 'no-such-program' is not there: install it, or write its whole path",
-        "exits": "it ended with exit code 3 (its last line: no licence)",
+        "exits": 'it ended with exit code 3 (its last line: "no licence")',
         "quiet": "it ended with exit code 0",
         "killed": "it was killed by SIGKILL",
         "hangs": "it did not answer within 1 s of its start",

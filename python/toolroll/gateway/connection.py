@@ -27,7 +27,7 @@ from toolroll.gateway.budget import Budget
 from toolroll.gateway.mcp_versions import Client, Json, OnProgress, ProtocolError
 from toolroll.gateway.openapi.server import open_openapi
 from toolroll.gateway.questions import Questions
-from toolroll.gateway.reasons import ended, first, last_line, not_answered, said
+from toolroll.gateway.reasons import ended, first, last_line, not_answered, quoted, said
 from toolroll.gateway.references import resolved
 from toolroll.gateway.server_log import ServerLog
 from toolroll.gateway.server_spec import ServerSpec
@@ -412,7 +412,7 @@ class Connection:
         if self.spec.transport != "stdio" or self.state == "up":
             return ""
         words = last_line(self._words.end)
-        return f" (its last line: {words})" if words else ""
+        return f" (its last line: {quoted(words)})" if words else ""
 
 
 def _complete(method: str, result: Json) -> Json:

@@ -75,6 +75,21 @@ def test_a_new_tool_waits_whatever_its_name_is_and_after_a_restart(tmp_path):
     run(go)
 
 
+def test_the_many_new_tools_of_one_server_do_not_hide_that_anothers_wait(tmp_path):
+    """Before: the first 1,000 of all servers were looked at, and `status` said that nothing of "b" waits."""
+    first = tool("become")
+    servers = {"a": scripted(tools=[first]), "b": scripted(tools=[first])}
+
+    async def go():
+        async with gateway_over(tmp_path, servers, mode="all") as (gateway, client):
+            await client.call("a_become", {"tools": [first, *[tool(f"t{at}") for at in range(1_001)]]})
+            await until(lambda: gateway.catalog.held.get("a"), 30)
+            await client.call("b_become", {"tools": [first, tool("send")]})
+            await until(lambda: gateway.catalog.held.get("b") == ("b_send",))
+
+    run(go)
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -154,11 +169,15 @@ def test_texts_of_prompts_and_resources_wait_like_those_of_tools(tmp_path):
             await is_hidden(gateway, client)
         async with gateway_over(tmp_path, {"a": scripted(tools=[become], **LATER)}) as (gateway, client):
             await is_hidden(gateway, client)
+            await client.call("a_become", {"tools": [become, tool("send")]})
+            await until(lambda: gateway.catalog.held["a"] == ("a_send",))
             client.notes.clear()
             gateway.reviewed.approve("a", gateway.reviewed.waiting("a"))
+            await to_thread.run_sync(gateway.catalog.registry.approve, "a_send")
             await client.noted("notifications/prompts/list_changed")
             assert gateway.reviewed.offered["a"].held == ()
             assert len((await lists(client))["prompts"]) == 2
+            await until(lambda: gateway.catalog.held["a"] == ())  # whatever was approved in the same second
 
     run(go)
 

@@ -50,7 +50,7 @@ def test_standard_error_takes_a_bounded_part_of_the_disk_while_and_after_it_is_f
             assert time.monotonic() - began >= flood_s - 0.1
             assert time.process_time() - cpu_s < 0.5 * (time.monotonic() - began)
             assert 0 < max(most, _taken(logs)) <= MOST_BYTES
-            await until(lambda: bad.main.reason == "it ended with exit code 3 (its last line: no licence)")
+            await until(lambda: bad.main.reason == 'it ended with exit code 3 (its last line: "no licence")')
             assert "bytes left out]" in bad.log.file.text()
             assert bad.log.file.text().rstrip().endswith("no licence")
             assert await client.call("good_echo") == ("echo {}", False)

@@ -1191,7 +1191,7 @@ def test_why_a_server_is_away_is_told_with_what_to_do(tmp_path, monkeypatch, cap
     assert reasons.pop("refuses").endswith(": Connection refused")
     assert reasons == {
         "absent": "command: its program 'no-such-program' is not there: install it, or write its whole path",
-        "exits": "it ended with exit code 3 (its last line: no licence)",
+        "exits": 'it ended with exit code 3 (its last line: "no licence")',
         "quiet": "it ended with exit code 0",
         "killed": "it was killed by SIGKILL",
         "hangs": "it did not answer within 1 s of its start",
@@ -1429,8 +1429,11 @@ def test_sigterm_ends_a_gateway_with_its_servers_and_loses_nothing(tmp_path, mon
         await client.call("search_tools", {"queries": ["echo a text"]})
         await client.call("call_tool", {"name": "a_echo", "arguments": {"text": "x"}})
         server = int((await client.call("a_pid"))[0])
-        os.kill(parent_of(server), signal.SIGTERM)
+        gateway = parent_of(server)
+        os.kill(gateway, signal.SIGTERM)
         await until(lambda: not Path(f"/proc/{server}").exists())
+        if transport == "stdio":  # also while its client is there
+            await until(lambda: not Path(f"/proc/{gateway}").exists())
 
     async def over_stdio():
         async with command_client(arguments) as client:

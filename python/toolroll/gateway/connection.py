@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 import shutil
 import time
@@ -26,7 +27,7 @@ from toolroll.gateway.budget import Budget
 from toolroll.gateway.mcp_versions import Client, Json, OnProgress, ProtocolError
 from toolroll.gateway.openapi.server import open_openapi
 from toolroll.gateway.questions import Questions
-from toolroll.gateway.reasons import ended, first, last_line, not_answered, said
+from toolroll.gateway.reasons import ended, first, last_line, not_answered, quoted, said
 from toolroll.gateway.references import resolved
 from toolroll.gateway.server_log import ServerLog
 from toolroll.gateway.server_spec import ServerSpec
@@ -239,7 +240,7 @@ class Connection:
                     self._ended()  # nothing can be sent any more, though the server may still write
                 if self.client is not client:
                     raise self.away() from None
-                raise mcp_versions.readable(error) from None
+                raise self._readable(error, self._calls[key]) from None
             except (anyio.ClosedResourceError, anyio.BrokenResourceError):
                 raise self.away() from None
             finally:
@@ -247,6 +248,11 @@ class Connection:
         if self.client is not client:
             raise self.away()
         raise TimeoutError(f"server {self.spec.name!r}: did not answer within {timeout_s:g} s")
+
+    def _readable(self, error: Exception, call: _Call) -> Exception:
+        """The server's error as the client gets it, with its questions named and counted."""
+        client = "" if call.asker is None else call.asker.client_key
+        return mcp_versions.readable(self._questions.in_error(error, client, call.questions))
 
     def away(self) -> ServerDown:
         """Why the server is away, and when to try again."""
@@ -406,7 +412,7 @@ class Connection:
         if self.spec.transport != "stdio" or self.state == "up":
             return ""
         words = last_line(self._words.end)
-        return f" (its last line: {words})" if words else ""
+        return f" (its last line: {quoted(words)})" if words else ""
 
 
 def _complete(method: str, result: Json) -> Json:
@@ -424,8 +430,8 @@ def _paced(on_progress: OnProgress) -> OnProgress:
     budget = Budget(_PROGRESS, _PROGRESS_PER_S)
 
     async def tell(progress: float, total: float | None, message: str | None) -> None:
-        if budget.take():
-            await on_progress(progress, total, message and message[:_LONGEST_PROGRESS])
+        if math.isfinite(progress) and (total is None or math.isfinite(total)) and budget.take():
+            await on_progress(progress, total, message and one_line(message, _LONGEST_PROGRESS))
 
     return tell
 

@@ -33,6 +33,7 @@ from toolroll.gateway.mcp_versions import (
 from toolroll.gateway.modes import Shown, shown_for
 from toolroll.gateway.offered_sign_ins import OfferedSignIns, sign_in_tool
 from toolroll.gateway.places import log_file
+from toolroll.gateway.questions import TOO_MANY, URL_NEEDED
 from toolroll.gateway.reasons import said
 from toolroll.gateway.results import READ_RESULT_TOOL, LimitResults
 from toolroll.gateway.reviewed_offers import ReviewedOffers
@@ -57,7 +58,8 @@ _COLLECT_S = 0.05  # servers that answer together are taken over together
 _TOGETHER_S = 0.3  # after which a list has what was taken over; the rest follows
 _OUTCOMES_S = 5.0  # that a search waits until outcomes are written or read
 _RECORDS = 64  # outcomes that are written at the same time; more make their calls wait
-_NO_FAULT = (INTERNAL_ERROR, METHOD_NOT_FOUND, INVALID_PARAMS)  # errors that say nothing of the tool
+# Errors that say nothing of the tool.
+_NO_FAULT = (INTERNAL_ERROR, METHOD_NOT_FOUND, INVALID_PARAMS, TOO_MANY, URL_NEEDED)
 
 
 # Gets the server, the user whose connection it is, and what the server says of a resource that changed.
@@ -262,10 +264,11 @@ class Gateway:
             revision = self.catalog.revision
             approved = [one for name, one in self.upstreams.items() if self.reviewed.is_changed(name)]
             await self._review_offers(approved)
+            if revision != before[1]:
+                await self.catalog.read_held()
             if approved or absent != before[0]:
                 await self._changed("tools", "prompts", "resources")
             elif revision != before[1]:
-                await self.catalog.read_held()
                 await self._changed("tools")
             if now - compared > self.options.refresh_s:
                 compared = now

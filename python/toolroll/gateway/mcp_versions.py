@@ -82,17 +82,18 @@ def host_of(error: Exception) -> str:
 
 def fail(code: int, message: str, data: Any = None) -> NoReturn:
     """Raises a ProtocolError: the other side gets it as the error of its request."""
-    raise _error(code, message, data)
+    raise error(code, message, data)
 
 
-def readable(error: Exception) -> Exception:
+def readable(given: Exception) -> Exception:
     """A server's ProtocolError for a model: its message is bounded, and all of it can be seen."""
-    code, message, data = error_of(error)
+    code, message, data = error_of(given)
     told = paragraphs(message, _LONGEST_MESSAGE)
-    return error if told == message else _error(code, told, data)
+    return given if told == message else error(code, told, data)
 
 
-def _error(code: int, message: str, data: Any) -> Exception:
+def error(code: int, message: str, data: Any) -> Exception:
+    """A ProtocolError."""
     if MAJOR == 1:
         return ProtocolError(types.ErrorData(code=code, message=message, data=data))
     return ProtocolError(code, message, data)

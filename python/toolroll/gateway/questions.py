@@ -13,7 +13,7 @@ from typing import Any
 
 from toolroll.formats.visible_text import is_visible, one_line
 from toolroll.gateway import mcp_versions
-from toolroll.gateway.mcp_versions import INVALID_PARAMS, Json
+from toolroll.gateway.mcp_versions import INVALID_PARAMS, Json, error_of
 from toolroll.gateway.server_spec import LONGEST_NAME
 
 LARGEST = 1_000_000  # characters of a question as JSON
@@ -22,6 +22,7 @@ _LONGEST_LABEL = 200  # characters of the name or description of a field
 _LABELS = ("title", "description")
 _UNSEEN = ("default", "pattern")  # what a person may change, or does not see
 TOO_MANY = -32_029  # of the codes that JSON-RPC leaves to servers
+URL_NEEDED = -32_042  # the protocol's: whoever calls is to open the addresses in the error first
 _MINUTE_S = 60.0
 
 
@@ -72,8 +73,28 @@ class Questions:
             return {**params, **labelled, "message": f"{self._sign} {message}"}
         if method == "sampling/createMessage":
             begun = f"{self._sign} {params.get('systemPrompt') or ''}".rstrip()
-            return {**params, "systemPrompt": begun, "messages": self._signed(params.get("messages"))}
+            signed = self._signed(params.get("messages"))
+            # To the client, the context of "this server" is that of all servers behind the gateway.
+            return {**params, "includeContext": "none", "systemPrompt": begun, "messages": signed}
         return params
+
+    def in_error(self, error: Exception, client: str, in_call: int) -> Exception:
+        """The server's ProtocolError for a client. One that asks to open addresses is as many questions.
+
+        Raises:
+            ProtocolError: it is a question too many, too large, or none.
+        """
+        code, message, data = error_of(error)
+        if code != URL_NEEDED:
+            return error
+        asked = data.get("elicitations") if isinstance(data, dict) else None
+        if not isinstance(asked, list) or not all(isinstance(each, dict) for each in asked):
+            mcp_versions.fail(INVALID_PARAMS, message)
+        method = "elicitation/create"
+        for number, each in enumerate(asked, in_call):
+            self.check(method, each, client, number)
+        named = [self.named(method, each) for each in asked]
+        return mcp_versions.error(code, f"{self._sign} {message}", {"elicitations": named})
 
     def _signed(self, messages: Any) -> Any:
         """The messages, the first text of them with the name."""

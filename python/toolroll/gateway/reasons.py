@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -12,6 +13,7 @@ from toolroll.formats.visible_text import one_line
 from toolroll.gateway import mcp_versions
 
 _LONGEST = 500  # characters of an error
+_LONGEST_QUOTED = 200  # of a server's own words; in quotes they may take twice as many
 # What npx writes behind the error that matters.
 _SAYS_NOTHING = re.compile(r"npm notice|npm (error|ERR!)\s*(A complete log of this run|$)")
 _ADVICE = {
@@ -22,7 +24,12 @@ _ADVICE = {
 }
 
 
-def last_line(text: bytes, longest: int = 200) -> str:
+def quoted(words: str) -> str:
+    """A server's own words as a JSON string: what stands behind them is not its own."""
+    return json.dumps(one_line(words, _LONGEST_QUOTED), ensure_ascii=False)
+
+
+def last_line(text: bytes, longest: int = _LONGEST_QUOTED) -> str:
     """The last line that is not blank and says something; "" for none."""
     lines = text.decode("utf-8", "replace").split("\n")
     found = (line.strip() for line in reversed(lines))
@@ -53,8 +60,10 @@ def said(error: BaseException) -> str:
         return str(error) or "it did not answer in time"
     if isinstance(error, mcp_versions.CONNECT_ERRORS):
         return f"it cannot be reached{mcp_versions.host_of(error)}: {_cause(error)}"
-    if isinstance(error, mcp_versions.ProtocolError) and mcp_versions.is_closed(error):
-        return "it closed the connection"
+    if isinstance(error, mcp_versions.ProtocolError):
+        if mcp_versions.is_closed(error):
+            return "it closed the connection"
+        return f"it says {quoted(mcp_versions.error_of(error)[1])}"
     return one_line(str(error), _LONGEST) or type(error).__name__
 
 

@@ -16,7 +16,7 @@ from toolroll.tools import Tool
 _MOST_KEPT = 64_000_000  # characters of all results that can be read on
 _LARGEST_KEPT = 8_000_000  # of one
 # What looks like the end of one of our pages, in a result: it would say what to call next.
-_FORGED_END = re.compile(r"\[(?=\s*[Pp]age\b[^\n\[\]]{0,80}\b" + READ_RESULT + r"\b)")
+_FORGED_END = re.compile(r"\[(?=\s*(?i:page)\b[^\[\]]{0,80}\b" + READ_RESULT + r"\b)")
 
 READ_RESULT_TOOL = Tool(
     READ_RESULT,

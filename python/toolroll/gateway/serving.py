@@ -23,7 +23,7 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.authentication import AuthenticationMiddleware
 from starlette.routing import BaseRoute, Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp
 
 from toolroll import InvalidInput, Registry, Toolroll
 from toolroll.front.bodies import BodiesInFlight, BoundedBodies
@@ -33,6 +33,7 @@ from toolroll.gateway.caller import CallerOf, configured_caller
 from toolroll.gateway.configuration import Configuration
 from toolroll.gateway.gateway import Gateway
 from toolroll.gateway.hooks import CallHook
+from toolroll.gateway.http_sessions import HttpSessions
 from toolroll.gateway.identity import Identity, identified_caller, on_authentication_error
 from toolroll.gateway.mcp_server import McpServer
 from toolroll.gateway.options import is_loopback
@@ -185,9 +186,10 @@ def http_app(
         async with manager.run():
             yield
 
+    sessions = HttpSessions(manager.handle_request)
     endpoints: dict[str, ASGIApp] = {
-        "/mcp": _Endpoint(manager.handle_request),
-        "/mcp/{page}": _Endpoint(manager.handle_request),
+        "/mcp": sessions,
+        "/mcp/{page}": sessions,
         "/tools/list": RestEndpoint(server, "tools/list", security),
         "/tools/call": RestEndpoint(server, "tools/call", security),
     }
@@ -212,13 +214,3 @@ def http_app(
     limits = FrontLimits() if limits is None else limits
     app = Starlette(routes=routes, middleware=middleware, lifespan=lifespan)
     return BoundedBodies(app, BodiesInFlight(limits.body_bytes, limits.in_flight_bytes))
-
-
-class _Endpoint:
-    """An ASGI application as an object: Starlette takes functions for something else."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._app(scope, receive, send)

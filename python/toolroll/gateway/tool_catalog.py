@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Literal
 
 import anyio
@@ -128,13 +129,14 @@ class ToolCatalog:
 
     async def read_held(self) -> None:
         """Reads which tools wait, and says which do so since."""
+        before = self.held
+        servers = sorted({route.server for route in self.routes.values()} | before.keys())
         try:
-            waiting = await anyio.to_thread.run_sync(self._waiting)
+            waiting = await anyio.to_thread.run_sync(self._waiting, servers)
         except ToolrollError as error:  # the old names stay
             _log.warning("which tools wait for approval cannot be read: %s", error)
             return
-        before, servers = self.held, {route.server for route in self.routes.values()}
-        self.held = {server: waiting.get(server, ()) for server in sorted(servers | before.keys())}
+        self.held = {server: waiting.get(server, ()) for server in servers}
         for server, held in self.held.items():
             if set(held) - set(before.get(server, ())):
                 _log.warning(
@@ -160,13 +162,18 @@ class ToolCatalog:
         has = (self.registry.tools(plugin=server, deleted=gone, limit=1) for gone in (False, True))
         return any(page.records for page in has)
 
-    def _waiting(self) -> dict[str, tuple[str, ...]]:
-        """Plugin → its tools that wait, of the first ones by name."""
-        found: dict[str, tuple[str, ...]] = {}
+    def _waiting(self, servers: Iterable[str]) -> dict[str, tuple[str, ...]]:
+        """Server → its tools that wait, of the first ones by name."""
+        found: dict[str, list[str]] = {}
         for state in _WAITING:
-            for record in self.registry.tools(review=state, limit=1_000).records:
-                found[record.plugin] = (*found.get(record.plugin, ()), record.name)
-        return found
+            page = self.registry.tools(review=state, limit=1_000)
+            records = iter(page.records)
+            if page.next:  # the many of one plugin must not hide another's
+                pages = (self.registry.tools(plugin=one, review=state, limit=1_000) for one in servers)
+                records = chain.from_iterable(each.records for each in pages)
+            for record in records:
+                found.setdefault(record.plugin, []).append(record.name)
+        return {server: tuple(names) for server, names in found.items()}
 
     def _item(self, spec: ServerSpec, listed: str, tool: Json) -> Json:
         """The server's tool as the registry gets it."""

@@ -40,6 +40,7 @@ _LONGEST_REST_S = 60.0
 # Bytes of changed items that are taken over at once, and all the time: the registry keeps old versions.
 CHANGED, CHANGED_PER_S = 5_000_000, 200
 _LEAST_CHANGE = 20_000  # bytes: clients read all lists again
+_WARNINGS, _WARNINGS_PER_S = 30, 1 / 60  # lines in the gateway's log
 
 
 class Upstream:
@@ -79,6 +80,7 @@ class Upstream:
         self._users: dict[str, tuple[Connection, anyio.CancelScope]] = {}
         self._last_use: dict[str, float] = {}
         self._stale, self._changes = anyio.Event(), Budget(CHANGED, CHANGED_PER_S)
+        self._warnings = Budget(_WARNINGS, _WARNINGS_PER_S)
         self.main = self._connection("", self._main_up)
 
     async def run(self) -> None:
@@ -223,7 +225,7 @@ class Upstream:
                     with anyio.fail_after(self.spec.start_timeout_s):
                         await self._listed(client)
                 except Exception as error:  # the last lists stay
-                    _log.warning("server %r: its lists cannot be read: %s", self.spec.name, said(error))
+                    self._warn("its lists cannot be read: %s", said(error))
             await anyio.sleep(min(_REST * (time.thread_time() - began), _LONGEST_REST_S))
 
     async def _listed(self, client: Client) -> None:
@@ -240,11 +242,16 @@ class Upstream:
         self.listing = listing
         if listing != before or self.refusal:  # a registry that was away may be back
             for problem in listing.problems[:10]:
-                _log.warning("server %r: %s", self.spec.name, problem)
+                self._warn("%s", problem)
             try:
                 await self._on_listing(self)
             except ToolrollError as error:
-                _log.warning("server %r: its tools are not taken over: %s", self.spec.name, error)
+                self._warn("its tools are not taken over: %s", error)
+
+    def _warn(self, message: str, *values: object) -> None:
+        """Says in the log what is wrong, but not as often as a server that says so all the time."""
+        level = logging.WARNING if self._warnings.take() else logging.DEBUG
+        _log.log(level, f"server %r: {message}", self.spec.name, *values)
 
 
 def _size_of_change(before: Listing, after: Listing) -> int:

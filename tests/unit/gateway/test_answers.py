@@ -133,6 +133,8 @@ def test_a_result_never_ends_as_a_page_of_ours_does():
     page = after(LimitResults(1_000), text(whole))["content"][0]["text"]
     assert page.count("[page") == 1 and page.rindex("[page 1 of 2: ") == 1_002
     assert after(LimitResults(1_000), text("[Page 1 of 9]"))["content"][0]["text"] == "[Page 1 of 9]"
+    for other in (end.replace("page 1", "PAGE 1"), end.replace(": call", ":\ncall")):
+        assert after(LimitResults(1_000), text(other))["content"][0]["text"] == f"({other[1:]}"
 
 
 def admitted(traffic: Traffic, items: list) -> list:

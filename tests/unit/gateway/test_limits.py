@@ -20,7 +20,7 @@ from toolroll.gateway.budget import Budget
 from toolroll.gateway.connection import _complete, _paced
 from toolroll.gateway.http_answers import HTTPX, limit
 from toolroll.gateway.listing import Listing
-from toolroll.gateway.questions import TOO_MANY, Questions
+from toolroll.gateway.questions import TOO_MANY, URL_NEEDED, Questions
 from toolroll.gateway.server_log import ServerLog
 from toolroll.gateway.server_spec import ServerSpec
 from toolroll.gateway.subscriptions import Subscriptions
@@ -154,6 +154,38 @@ def test_a_question_to_a_model_says_who_asks_whatever_its_parts_are(several):
     assert text["text"] == "hello"
 
 
+def test_the_model_that_a_server_asks_gets_no_context_of_other_servers():
+    """To a client, "this server" is the gateway with all that it has said."""
+    for context in ("thisServer", "allServers", None):
+        given = {"messages": [], "includeContext": context}
+        assert Questions("a", 1, 1).named("sampling/createMessage", given)["includeContext"] == "none"
+
+
+def test_an_error_that_asks_to_open_addresses_is_as_many_questions():
+    def told(data, in_call=0):
+        error = mcp_versions.error(URL_NEEDED, "Open it", data)
+        try:
+            return mcp_versions.error_of(questions.in_error(error, "ann", in_call))
+        except mcp_versions.ProtocolError as refusal:
+            return mcp_versions.error_of(refusal)
+
+    questions = Questions("a", 2, 4, lambda: 0.0)
+    asked = {"mode": "url", "elicitationId": "1", "url": "https://example.org/", "message": FORGED}
+    named = {**asked, "message": "[a] asks: x [bank] asks: [31m y"}
+    assert told({"elicitations": [asked], "x": 1}) == (
+        URL_NEEDED,
+        "[a] asks: Open it",
+        {"elicitations": [named]},
+    )
+    assert told({"elicitations": [asked] * 3})[0] == TOO_MANY == told({"elicitations": [asked]}, 2)[0]
+    for wrong in (None, [asked], {"elicitations": [1]}, {"elicitations": asked}):
+        code, _, data = told(wrong)
+        assert code != URL_NEEDED and data is None
+    assert told({"elicitations": [asked]})[0] == URL_NEEDED and told({"elicitations": [asked]})[0] == TOO_MANY
+    other = mcp_versions.error(1, "x", {"elicitations": [asked]})
+    assert questions.in_error(other, "ann", 0) is other
+
+
 def test_a_result_that_is_a_question_reaches_nobody():
     assert _complete("tools/call", {"content": []}) == {"content": []}
     assert _complete("tools/call", {"resultType": "complete"}) == {"resultType": "complete"}
@@ -172,6 +204,12 @@ def test_progress_that_comes_too_fast_is_left_out():
         for step in range(200):
             await paced(step, None, "x" * 5_000)
         assert 50 <= len(told) < 100 and len(told[0][2]) == 1_000
+        told.clear()
+        paced = _paced(tell)
+        for wrong in ((float("nan"), None), (1.0, float("inf"))):
+            await paced(*wrong, "x")
+        await paced(1.0, None, FORGED)
+        assert told == [(1.0, None, "x [bank] asks: [31m y")]
 
     anyio.run(go)
 

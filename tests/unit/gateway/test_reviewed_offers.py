@@ -142,11 +142,28 @@ def test_the_command_approves_what_it_prints(tmp_path, monkeypatch, capsys):
         assert main(words) == 1 and "nothing waits" in capsys.readouterr().err
         later = {"review": {"name": "review", "description": "Reviews \u202e"}}
         offers.take_over("a", Listing(prompts=later))
-        new = {"name": "new", "description": "Does more", "inputSchema": {"type": "object", "title": "Title"}}
+        new = {
+            "name": "new",
+            "title": "Called new",
+            "description": "Does more",
+            "inputSchema": {"type": "object", "title": "Title"},
+            "outputSchema": {"type": "object", "description": "Of results"},
+            "annotations": {"title": "Noted", "readOnlyHint": True},
+            "_meta": {"note": "Of more"},
+        }
         registry.sync([{"name": "old"}, new], plugin="a", toolkit="a", review="all")
         assert main(words) == 0
         told = capsys.readouterr().out
-        assert all(text in told for text in ("Reviews \\u202e", "new (version 1", "Does more", "Title"))
+        shown = (
+            "Reviews \\u202e",
+            "new (version 1",
+            "Does more",
+            "Title",
+            "Called new",
+            "Of results",
+            "Noted",
+        )
+        assert all(text in told for text in (*shown, "readOnlyHint", "Of more"))
         assert registry.tool("new").review == "approved"
     offers.take_over("a", Listing(prompts=later))
     assert offers.offered["a"].prompts == later

@@ -13,6 +13,7 @@ from toolroll.cli.options import flag
 from toolroll.cli.output import note
 from toolroll.cli.registry.review import difference, print_waiting, waiting_tools
 from toolroll.errors import NotFound
+from toolroll.formats.schemas import sent_tools
 
 
 @command("approve", example="toolroll mcp approve tickets --config mcp.json")
@@ -39,8 +40,8 @@ def approve(server: str, config: Path | None, manifests: Path | None, yes: bool)
         for record in tools:
             diff = difference(registry, record)
             print_waiting(record, diff)
-            if not diff:
-                print(f"    arguments: {json.dumps(record.tool.parameters, indent=2)}")
+            if not diff:  # all of it: title, annotations and the rest count as the description does
+                print(f"tool: {json.dumps(sent_tools((record.tool,), 'mcp').schemas()[0], indent=2)}")
         for kind, items in waiting.items():
             for item in items.values():
                 print(f"{kind}: {json.dumps(item, indent=2)}")

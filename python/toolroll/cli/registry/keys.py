@@ -54,7 +54,7 @@ def list_keys(options: WindowOptions) -> None:
 
 @keys.command(
     "add",
-    example="toolroll registry keys add chat-backend --any-org --role select --role report\n"
+    example="toolroll registry keys add chat-backend --any-org --role select --role report --role vouch\n"
     "toolroll registry keys add crm-plugin --org acme --role sync --plugin crm --expires 90d",
 )
 @click.argument("name")
@@ -77,7 +77,11 @@ def add_key(
     expires: timedelta | None,
     any_org: bool,
 ) -> None:
-    """Make a key and print it. Nobody can print it again."""
+    """Make a key and print it. Nobody can print it again.
+
+    With the role vouch, each user that the key names reports outcomes of their own, so give it to a backend
+    that has signed its users in. Without it, all outcomes of the key count as those of one unnamed caller.
+    """
     if any_org and options.org:
         raise click.UsageError("--any-org: goes without --org")
     with options.registry() as registry:

@@ -217,3 +217,37 @@ def test_the_gateway_over_http_has_the_same_front(tmp_path: Path) -> None:
         grown = resident_bytes(pid) - usual
         print(f"gateway grown by {grown / MB:.1f} MB")
         assert grown <= 16 * MB  # 4 of them are the body that may be that long
+
+
+def test_a_body_is_never_read_as_a_request(tmp_path: Path) -> None:
+    """Before: the body behind `Upgrade: h2c` was the next request. A proxy that passes such headers on would
+    have let a caller hide requests from it.
+    """
+    hidden = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    length = b"Content-Length: %d\r\n" % len(hidden)
+    upgrade = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n"
+    chunks = b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%b\r\n0\r\n\r\n" % (len(hidden), hidden)
+    requests = {
+        "upgrade": upgrade + length + b"\r\n" + hidden,
+        "upgrade in chunks": upgrade + chunks,
+        "upgrade to a socket": b"Connection: upgrade\r\nUpgrade: websocket\r\n" + length + b"\r\n" + hidden,
+        "two lengths": length + b"Content-Length: 0\r\n\r\n" + hidden,
+        "length and chunks": length + chunks,
+        "no key": length + b"\r\n" + hidden,
+    }
+    with service(tmp_path) as served:
+        for kind, rest in requests.items():
+            with served.connect() as connection:
+                head, end, body = rest.partition(b"\r\n\r\n")
+                connection.sendall(b"POST /select HTTP/1.1\r\nHost: localhost\r\n" + head + end)
+                time.sleep(0.2)
+                connection.settimeout(1)
+                answers = b""
+                try:
+                    connection.sendall(body)
+                    while part := connection.recv(65_536):
+                        answers += part
+                except (TimeoutError, ConnectionError):
+                    pass
+            assert answers.count(b"HTTP/1.1 ") == 1, kind
+            assert b" 200 OK" not in answers, kind

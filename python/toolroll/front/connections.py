@@ -30,6 +30,7 @@ _FRAMES = 64 * 1_024  # bytes of a body beside its content: sizes of chunks, and
 # Of what a client sends. "header": also before its first byte. "between": one request is complete, and the
 # next has not begun.
 _Phase = Literal["header", "body", "between"]
+_OF_BODIES = frozenset({b"content-length", b"transfer-encoding"})
 _REASONS = {
     400: b"Bad Request",
     408: b"Request Timeout",
@@ -221,6 +222,8 @@ class Connection(HttpToolsProtocol):
         """A request is to be answered."""
         if not self._is_refused and len(self.headers) > _MOST_HEADERS:
             self._refuse(431)
+        if self.parser.should_upgrade() and any(name in _OF_BODIES for name, _ in self.headers):
+            self._refuse(400)  # the parser would take the body for the next request
         if self._is_refused:
             return
         self._begin("body")

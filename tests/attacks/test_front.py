@@ -44,6 +44,10 @@ class Service:
         """Bytes of memory that it has more than before the attack."""
         return resident_bytes(self._pid) - self._usual
 
+    def descriptors(self) -> int:
+        """How many files and connections it has open."""
+        return len(list(Path(f"/proc/{self._pid}/fd").iterdir()))
+
     def connect(self) -> socket.socket:
         """A connection from this machine."""
         return socket.create_connection(("127.0.0.1", self.port), timeout=60)
@@ -251,3 +255,25 @@ def test_a_body_is_never_read_as_a_request(tmp_path: Path) -> None:
                     pass
             assert answers.count(b"HTTP/1.1 ") == 1, kind
             assert b" 200 OK" not in answers, kind
+
+
+def test_answers_that_nobody_reads_take_little(tmp_path: Path) -> None:
+    """Before: 700 connections that asked for the description of the service, and did not read it, stayed open for
+    a minute, and took 340 MB.
+    """
+    asks = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with service(tmp_path) as served, ExitStack() as stack:
+        connections = []
+        for _ in range(600):
+            connection = stack.enter_context(socket.socket())
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2_048)
+            connection.connect(("127.0.0.1", served.port))
+            connection.sendall(16 * asks)
+            connections.append(connection)
+        deadline, n_open = time.monotonic() + 15, len(connections)
+        while n_open > 350 and time.monotonic() < deadline:
+            time.sleep(1)
+            n_open = served.descriptors()
+        print(f"{n_open} open, grown by {served.grown() / MB:.0f} MB")
+        assert n_open <= 350
+        assert served.select() == 200

@@ -24,6 +24,7 @@ from toolroll.front.limits import FrontLimits
 _LOOK_S = 1.0
 _MOST_HEADERS = 128
 _MOST_PIPELINED = 16  # requests sent before the answer to an earlier one; clients send none
+_UNREAD = 32 * 2**20  # bytes of answers, of all connections, that wait for clients to read them
 _SLICE = 16 * 1_024  # bytes that are parsed before anything is counted
 _FRAMES = 64 * 1_024  # bytes of a body beside its content: sizes of chunks, and trailers
 
@@ -103,9 +104,22 @@ class Front:
         now = time.monotonic()
         for connection in list(self._all()):
             connection.wait(now - before)
+        self._drop_unread()
         self._is_looking = self._n > 0
         if self._is_looking:
             loop.call_later(_LOOK_S, self._look, loop, now)
+
+    def _drop_unread(self) -> None:
+        """Closes connections whose clients read slowest, until few bytes of answers wait for clients."""
+        unread = sum([one.unread for one in self._all()])
+        if unread <= _UNREAD:
+            return
+        for connection in sorted(self._all(), key=lambda one: one.unread_s, reverse=True):
+            if unread <= _UNREAD:
+                return
+            if connection.unread:
+                unread -= connection.unread
+                connection.drop()
 
     def _all(self) -> Iterator[Connection]:
         for connections in self._by_address.values():
@@ -117,6 +131,8 @@ class Connection(HttpToolsProtocol):
 
     Attributes:
         phase: of what it sends.
+        unread: bytes of answers that the client has not read.
+        unread_s: for how long they have not become fewer.
     """
 
     def __init__(
@@ -135,7 +151,7 @@ class Connection(HttpToolsProtocol):
         self._step = 0  # counts phases
         self._bytes = 0  # that came in this phase
         self._patience_s = self._limits.patience_s
-        self._unread, self._unread_s = 0, 0.0  # bytes of answers, and for how long they have not become fewer
+        self.unread, self.unread_s = 0, 0.0
 
     @property
     def is_waiting(self) -> bool:
@@ -190,13 +206,13 @@ class Connection(HttpToolsProtocol):
     def wait(self, seconds: float) -> None:
         """Notes that this much time has passed; closes the connection where its patience has ended."""
         unread = self.transport.get_write_buffer_size()
-        if unread and unread >= self._unread:
-            self._unread_s += seconds
-            if self._unread_s > self._limits.answer_s:
+        if unread and unread >= self.unread:
+            self.unread_s += seconds
+            if self.unread_s > self._limits.answer_s:
                 self.drop()
         else:
-            self._unread_s = 0.0
-        self._unread = unread
+            self.unread_s = 0.0
+        self.unread = unread
         if self.phase != "between" and self.is_waiting:
             self._patience_s -= seconds
             if self._patience_s < 0:

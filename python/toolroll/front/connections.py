@@ -24,12 +24,15 @@ from toolroll.front.limits import FrontLimits
 _LOOK_S = 1.0
 _MOST_HEADERS = 128
 _MOST_PIPELINED = 16  # requests sent before the answer to an earlier one; clients send none
+_UNREAD = 32 * 2**20  # bytes of answers, of all connections, that wait for clients to read them
 _SLICE = 8 * 1_024  # bytes that are parsed before anything is counted
+_SHORT_PARTS, _PART_BYTES = 1_000, 32  # parts of a body, above which they have this length on average
 _FRAMES = 64 * 1_024  # bytes of a body beside its content: sizes of chunks, and trailers
 
 # Of what a client sends. "header": also before its first byte. "between": one request is complete, and the
 # next has not begun.
 _Phase = Literal["header", "body", "between"]
+_OF_BODIES = frozenset({b"content-length", b"transfer-encoding"})
 _REASONS = {
     400: b"Bad Request",
     408: b"Request Timeout",
@@ -102,9 +105,22 @@ class Front:
         now = time.monotonic()
         for connection in list(self._all()):
             connection.wait(now - before)
+        self._drop_unread()
         self._is_looking = self._n > 0
         if self._is_looking:
             loop.call_later(_LOOK_S, self._look, loop, now)
+
+    def _drop_unread(self) -> None:
+        """Closes connections whose clients read slowest, until few bytes of answers wait for clients."""
+        unread = sum([one.unread for one in self._all()])
+        if unread <= _UNREAD:
+            return
+        for connection in sorted(self._all(), key=lambda one: one.unread_s, reverse=True):
+            if unread <= _UNREAD:
+                return
+            if connection.unread:
+                unread -= connection.unread
+                connection.drop()
 
     def _all(self) -> Iterator[Connection]:
         for connections in self._by_address.values():
@@ -116,6 +132,8 @@ class Connection(HttpToolsProtocol):
 
     Attributes:
         phase: of what it sends.
+        unread: bytes of answers that the client has not read.
+        unread_s: for how long they have not become fewer.
     """
 
     def __init__(
@@ -133,8 +151,9 @@ class Connection(HttpToolsProtocol):
         self.phase: _Phase = "header"
         self._step = 0  # counts phases
         self._bytes = 0  # that came in this phase
+        self._parts = self._content = 0  # of a body, and their bytes
         self._patience_s = self._limits.patience_s
-        self._unread, self._unread_s = 0, 0.0  # bytes of answers, and for how long they have not become fewer
+        self.unread, self.unread_s = 0, 0.0
 
     @property
     def is_waiting(self) -> bool:
@@ -189,13 +208,13 @@ class Connection(HttpToolsProtocol):
     def wait(self, seconds: float) -> None:
         """Notes that this much time has passed; closes the connection where its patience has ended."""
         unread = self.transport.get_write_buffer_size()
-        if unread and unread >= self._unread:
-            self._unread_s += seconds
-            if self._unread_s > self._limits.answer_s:
+        if unread and unread >= self.unread:
+            self.unread_s += seconds
+            if self.unread_s > self._limits.answer_s:
                 self.drop()
         else:
-            self._unread_s = 0.0
-        self._unread = unread
+            self.unread_s = 0.0
+        self.unread = unread
         if self.phase != "between" and self.is_waiting:
             self._patience_s -= seconds
             if self._patience_s < 0:
@@ -221,6 +240,8 @@ class Connection(HttpToolsProtocol):
         """A request is to be answered."""
         if not self._is_refused and len(self.headers) > _MOST_HEADERS:
             self._refuse(431)
+        if self.parser.should_upgrade() and any(name in _OF_BODIES for name, _ in self.headers):
+            self._refuse(400)  # the parser would take the body for the next request
         if self._is_refused:
             return
         self._begin("body")
@@ -228,9 +249,15 @@ class Connection(HttpToolsProtocol):
         self.headers = _Trailers()
 
     def on_body(self, body: bytes) -> None:
-        """A part of a body."""
-        if not self._is_refused:
-            super().on_body(body)
+        """A part of a body. Each costs some microseconds, however short it is."""
+        if self._is_refused:
+            return
+        self._parts += 1
+        self._content += len(body)
+        if self._parts > _SHORT_PARTS and self._parts * _PART_BYTES > self._content:
+            self._refuse(400)
+            return
+        super().on_body(body)
 
     def on_message_complete(self) -> None:
         """A request has come as a whole."""
@@ -243,7 +270,7 @@ class Connection(HttpToolsProtocol):
     def _begin(self, phase: _Phase) -> None:
         self.phase = phase
         self._step += 1
-        self._bytes = 0
+        self._bytes = self._parts = self._content = 0
         self._patience_s = self._limits.patience_s
 
     def _refuse(self, status: int) -> None:
@@ -264,8 +291,7 @@ class Connection(HttpToolsProtocol):
             cycle.disconnected = True
             cycle.message_event.set()
         self.headers, self.url = [], b""
-        self._front.remove(self, self._address)
-        self.transport.close()
+        self.transport.close()  # it counts until its last bytes are gone
 
 
 class _Trailers(list[tuple[bytes, bytes]]):

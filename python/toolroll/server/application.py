@@ -74,6 +74,7 @@ def create_application(settings: ServerSettings) -> FastAPI:
         title="toolroll",
         version=__version__,
         lifespan=lambda _: running(settings, metrics, traces, roll, registry, breaks),
+        openapi_url=None,  # `describe` has a route of its own
         docs_url=None,  # its page loads scripts from other hosts
         redoc_url=None,
         generate_unique_id_function=operation_id,

@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from toolroll import Context
 from toolroll.server.callers import Caller
 
 Provider = Literal["openai", "openai_responses", "anthropic", "gemini", "mcp"]
+
+# Arrays are judged as far as their first wrong item: each problem takes kilobytes, and two bytes of a body.
+Texts = Annotated[tuple[str, ...], FailFast()]
+_MOST_MEMBERS = 1_000
+
+
+def _with_few_members(value: Any) -> Any:
+    """The same value. Raises PydanticCustomError: too much may be wrong in it."""
+    if isinstance(value, (dict, list)) and len(value) > _MOST_MEMBERS:
+        raise PydanticCustomError("value_error", f"must have {_MOST_MEMBERS} members at the most")
+    return value
+
+
+FEW_MEMBERS = BeforeValidator(_with_few_members)
 
 
 class Body(BaseModel):
@@ -17,20 +32,25 @@ class Body(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _few_members(cls, value: Any) -> Any:
+        return _with_few_members(value)
+
 
 class ContextBody(Body):
     """Who asks, from where: the fields of `Context`, with the names of settings only."""
 
     org: str = ""
     user: str = ""
-    roles: tuple[str, ...] = ()
+    roles: Texts = ()
     tier: str = ""
     page: str = ""
-    settings: tuple[str, ...] = ()
+    settings: Texts = ()
     provider: str = ""
-    required: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    only: tuple[str, ...] = ()
+    required: Texts = ()
+    exclude: Texts = ()
+    only: Texts = ()
     everything: bool = False
 
     def context(self, caller: Caller) -> Context:
@@ -51,8 +71,8 @@ class MessageBody(Body):
     k: int | None = None
     max_tools: int | None = None
     budget_tokens: int | None = None
-    always_include: tuple[str, ...] = ()
-    history: tuple[dict[str, object] | str, ...] = ()
+    always_include: Texts = ()
+    history: Annotated[tuple[dict[str, object] | str, ...], FailFast()] = ()
 
     def arguments(self) -> dict[str, Any]:
         """Everything but the context, by the names of the arguments."""

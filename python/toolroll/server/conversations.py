@@ -17,7 +17,7 @@ from toolroll.server.answers import (
     SelectionAnswer,
     UsedAnswer,
 )
-from toolroll.server.bodies import Body, ContextBody, MessageBody, Provider
+from toolroll.server.bodies import Body, ContextBody, MessageBody, Provider, Texts
 from toolroll.server.callers import Caller, Identify, caller_of
 from toolroll.server.outcomes import CalledBody, called_of
 from toolroll.server.problems import ProblemRoute
@@ -54,14 +54,14 @@ class UsedBody(TurnContextBody):
 class SearchBody(TurnContextBody):
     """What tools are searched for."""
 
-    queries: tuple[str, ...] = Field(examples=[["send a mail"]])
+    queries: Texts = Field(examples=[["send a mail"]])
     k: int = 5
 
 
 class NamesBody(TurnContextBody):
     """Names of tools or toolkits."""
 
-    names: tuple[str, ...] = Field(examples=[["send_mail"]])
+    names: Texts = Field(examples=[["send_mail"]])
 
 
 def session_router(roll: Toolroll, identify: Identify = caller_of) -> APIRouter:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Response
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 
@@ -19,6 +20,7 @@ ABOUT = """Selects the tools that a message needs, and keeps the registry they c
 Each request but a probe has a service key: `Authorization: Bearer KEY` or `X-Service-Key: KEY`.
 """
 
+PATH = "/openapi.json"
 _METHODS = ("get", "put", "post", "delete")
 _KEYS: Mapping[str, Any] = {
     "bearer": {"type": "http", "scheme": "bearer"},
@@ -59,7 +61,7 @@ def operation_id(route: APIRoute) -> str:
 
 
 def describe(application: FastAPI) -> None:
-    """Makes the application's `openapi` return the whole description."""
+    """Makes the application's `openapi` return the whole description, and a route that answers with it."""
 
     def openapi() -> dict[str, Any]:
         if application.openapi_schema is None:
@@ -67,6 +69,14 @@ def describe(application: FastAPI) -> None:
         return application.openapi_schema
 
     application.openapi = openapi  # type: ignore[method-assign]  # as FastAPI's documentation extends it
+    written: list[bytes] = []  # once: writing it takes milliseconds, and nobody needs a key to read it
+
+    @application.get(PATH, include_in_schema=False)
+    async def description() -> Response:
+        """The description."""
+        if not written:
+            written.append(json.dumps(openapi(), ensure_ascii=False, separators=(",", ":")).encode())
+        return Response(written[0], media_type="application/json")
 
 
 def _described(application: FastAPI) -> dict[str, Any]:

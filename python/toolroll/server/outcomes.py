@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from fastapi import APIRouter, Request
 from pydantic import Field, StrictBool, StrictFloat
 
 from toolroll import Toolroll
 from toolroll.learning.outcomes import Called
 from toolroll.server.answers import OutcomeAnswer
-from toolroll.server.bodies import Body
+from toolroll.server.bodies import FEW_MEMBERS, Body
 from toolroll.server.callers import Identify, caller_of
 from toolroll.server.problems import ProblemRoute
 
@@ -23,7 +25,7 @@ class CallBody(Body):
 
 
 # Strict: a text or a number in place of a result would be learned from as if somebody had meant it.
-CalledBody = dict[str, StrictBool | CallBody | None] | tuple[str, ...]
+CalledBody = Annotated[dict[str, StrictBool | CallBody | None] | tuple[str, ...], FEW_MEMBERS]
 
 
 def called_of(body: CalledBody) -> Called:
@@ -47,7 +49,7 @@ class OutcomeBody(Body):
         (), examples=[{"get_forecast": {"succeeded": True, "duration_ms": 84.0}, "send_mail": True}]
     )
     wanted: CalledBody = ()
-    corrected: dict[str, str | None] | tuple[str, ...] = ()
+    corrected: Annotated[dict[str, str | None] | tuple[str, ...], FEW_MEMBERS] = ()
     final: bool = True
     reporter: str | None = Field(
         None,

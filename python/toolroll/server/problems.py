@@ -13,6 +13,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from pydantic_core import PydanticSerializationError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from toolroll.configuration_errors import demand, keys_at, one_of, written
 from toolroll.errors import (
@@ -74,9 +75,11 @@ class ProblemRoute(APIRoute):
             except PydanticSerializationError:  # the registry has no such text, so the request brought it
                 return problem(422, "Invalid input", "a text has half of a surrogate pair")
             except RequestValidationError as error:
-                invalid = error
+                invalid = error.with_traceback(None)  # whose frames keep the body until the next collection
             except HTTPException as error:
                 return await problem_of_http(request, error)
+            except ClientDisconnect:
+                return problem(400, "Bad request", "the client left before its body had come")
             # Not while the error is handled: one of ours would bring it, and its values, to the log.
             model = None if self.body_field is None else self.body_field.field_info.annotation
             return _invalid(_problems_of(invalid, model, request.headers.get("content-type", "")))

@@ -10,7 +10,7 @@ from pydantic import Field
 from toolroll import Toolroll
 from toolroll.errors import ToolrollError
 from toolroll.server.answers import BatchAnswer, SelectionAnswer
-from toolroll.server.bodies import Body, MessageBody, Provider
+from toolroll.server.bodies import Body, MessageBody, Provider, Texts
 from toolroll.server.callers import Caller, Identify, caller_of
 from toolroll.server.problems import ProblemRoute, problem_of
 from toolroll.server.selection_json import selection_json
@@ -21,7 +21,7 @@ LARGEST_BATCH = 100
 class SelectBody(MessageBody):
     """A message and its limits; the fields are arguments of `Toolroll.select`."""
 
-    sent: tuple[str, ...] = ()
+    sent: Texts = ()
 
 
 class BatchBody(Body):

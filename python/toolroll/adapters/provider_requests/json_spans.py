@@ -89,13 +89,15 @@ def object_members(text: str, at: int, read: ReadMember | None = None) -> tuple[
     return members, at + 1
 
 
-def array_items(text: str, at: int, read: Callable[[str, int], Item] = read_value) -> tuple[list[Item], int]:
+def array_items(
+    text: str, at: int, read: Callable[[str, int], Item] = read_value, most: int | None = None
+) -> tuple[list[Item], int]:
     """The items of the array that begins here, and the place where it ends.
 
-    read: reads an item.
+    read: reads an item. most: how many there may be; None for any number.
 
     Raises:
-        ValueError: there is no array.
+        ValueError: there is no array, or it has too many items.
     """
     items: list[Item] = []
     if text[at : at + 1] != "[":
@@ -104,6 +106,8 @@ def array_items(text: str, at: int, read: Callable[[str, int], Item] = read_valu
     if text[at : at + 1] == "]":
         return items, at + 1
     while True:
+        if len(items) == most:
+            raise ValueError(f"character {at}: the array has more than {most:,} items")
         items.append(read(text, at))
         at = after_space(text, items[-1].end)
         if text[at : at + 1] != ",":

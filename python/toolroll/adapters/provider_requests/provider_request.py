@@ -22,6 +22,7 @@ from toolroll.formats.providers import PROVIDERS
 from toolroll.formats.schemas.requests import only
 
 _AUTO = (None, "auto", "required")
+_MOST_VALUES = 4_000_000  # of a body: each takes about a hundred bytes, and two or three of the body
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,8 +58,11 @@ class ProviderRequest:
         check: of the members of a body whose tools are under rules. All readers must read such a list alike.
 
         Raises:
-            ValueError: it is no JSON object in UTF-8, has a member twice, or its tools are no list.
+            ValueError: it is no JSON object in UTF-8, has a member twice or too many values, or its tools are
+                no list, or a list of too many.
         """
+        if len(body) > _MOST_VALUES and sum([body.count(mark) for mark in (b",", b"[", b"{")]) > _MOST_VALUES:
+            raise ValueError(f"it has more than {_MOST_VALUES:,} values")
         text = body.decode("utf-8")
         lists: list[ToolTexts] = []
 

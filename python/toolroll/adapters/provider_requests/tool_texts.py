@@ -24,6 +24,7 @@ from toolroll.formats.sources.labels import labels_of
 from toolroll.formats.sources.lenient import group_in, name_in
 
 MOST_CHARACTERS = 16 << 20  # of the lists that are kept
+MOST_TOOLS = 25_000  # in a list or group: each takes a kilobyte and a tenth of a millisecond, and three bytes
 _BEGINNING = 400  # characters by which a list is looked up
 _ALIKE = 4  # lists with the same beginning that are kept
 
@@ -73,7 +74,9 @@ class ToolTexts:
         """The list that begins here. Raises ValueError if there is none."""
         texts: dict[int, str] = {}
         groups: list[_Group] = []
-        found, end = array_items(text, at, lambda text, at: _read_item(text, at, texts, groups))
+        found, end = array_items(text, at, lambda text, at: _read_item(text, at, texts, groups), MOST_TOOLS)
+        if len(found) + sum(len(group.item[group.key]) for group in groups) > MOST_TOOLS:
+            raise ValueError(f"the list has more than {MOST_TOOLS:,} tools")
         items = [one.value for one in found]
         texts.update({id(one.value): text[one.begin : one.end] for one in found})
         are_functions = all(
@@ -166,7 +169,7 @@ def _read_item(text: str, at: int, texts: dict[int, str], groups: list[_Group]) 
         return item
     members, end = object_members(text, at)
     (place,) = [member.item for member in members if member.name == group.key]
-    found, _ = array_items(text, place.begin)
+    found, _ = array_items(text, place.begin, most=MOST_TOOLS)
     texts.update({id(one.value): text[one.begin : one.end] for one in found})
     value = {member.name: member.item.value for member in members}
     value[group.key] = [one.value for one in found]

@@ -15,7 +15,7 @@ from toolroll.registry.registry import Registry
 from toolroll.registry.toolkits import ToolkitRecord
 from toolroll.rules import PageMapping
 from toolroll.selection.policy.pages import matches
-from toolroll.server.bodies import Body
+from toolroll.server.bodies import Body, Texts
 from toolroll.server.problems import ProblemRoute
 from toolroll.server.tool_registry.access import RegistryAccess
 from toolroll.server.tool_registry.paging import page_of
@@ -26,7 +26,7 @@ class PageMappingBody(Body):
     """A page mapping."""
 
     pattern: str = Field(examples=["deals*"])
-    categories: tuple[str, ...] = Field(examples=[["crm"]])
+    categories: Texts = Field(examples=[["crm"]])
     priority: int = 0
 
     def mapping(self, org: str) -> PageMapping:

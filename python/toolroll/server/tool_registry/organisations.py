@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
 from toolroll.registry.organisations import MOST, organisations
-from toolroll.server.bodies import Body
+from toolroll.server.bodies import Body, Texts
 from toolroll.server.problems import ProblemRoute
 from toolroll.server.tool_registry.access import RegistryAccess
 
@@ -29,7 +29,7 @@ class SettingBody(Body):
 class TiersBody(Body):
     """The tiers, lowest first."""
 
-    tiers: tuple[str, ...] = Field(examples=[["free", "pro"]])
+    tiers: Texts = Field(examples=[["free", "pro"]])
 
 
 def organisation_router(access: RegistryAccess) -> APIRouter:

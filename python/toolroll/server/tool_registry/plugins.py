@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta, timezone
-from typing import Any
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, FailFast, Field
 from pydantic.alias_generators import to_camel
 
 from toolroll.errors import Denied
@@ -20,7 +20,7 @@ from toolroll.registry.content import route_to
 from toolroll.registry.plugins import plugins
 from toolroll.registry.store.unreadable_rows import UnreadableRows
 from toolroll.rules import PageMapping
-from toolroll.server.bodies import Body
+from toolroll.server.bodies import Body, Texts
 from toolroll.server.callers import Caller
 from toolroll.server.problems import ProblemRoute
 from toolroll.server.tool_registry.access import RegistryAccess
@@ -40,12 +40,12 @@ class CategoryBody(_PluginBody):
     name: str
     description: str = ""
     parent: str | None = None
-    settings_keys: tuple[str, ...] = ()
+    settings_keys: Texts = ()
     base: bool = False
     tier: str | None = None
-    members: tuple[str, ...] = ()
-    keywords: tuple[str, ...] = ()
-    patterns: tuple[str, ...] = ()
+    members: Texts = ()
+    keywords: Texts = ()
+    patterns: Texts = ()
 
     def toolkit(self) -> Toolkit:
         """The same as a value of toolroll."""
@@ -66,12 +66,12 @@ class SyncBody(_PluginBody):
 
     plugin_id: str = Field(min_length=1)
     version: str = ""
-    tools: tuple[dict[str, Any], ...] = Field(
+    tools: Annotated[tuple[dict[str, Any], ...], FailFast()] = Field(
         description="All tools of the plugin: those that it had and that are missing here are deleted.",
         examples=[[{"name": "ping", "description": "Asks whether a host is there", "toolkit": "net"}]],
     )
-    categories: tuple[CategoryBody, ...] = ()
-    page_mappings: tuple[PageMappingBody, ...] = ()
+    categories: Annotated[tuple[CategoryBody, ...], FailFast()] = ()
+    page_mappings: Annotated[tuple[PageMappingBody, ...], FailFast()] = ()
     dry_run: bool = False
     reason: str = ""
 

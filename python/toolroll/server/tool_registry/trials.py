@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
@@ -13,7 +13,7 @@ from toolroll import Context, NotFound, Tool, Toolroll
 from toolroll.roll import WhatIf
 from toolroll.selection.explanation import Account
 from toolroll.server.answers import JsonAnswer
-from toolroll.server.bodies import Body
+from toolroll.server.bodies import FEW_MEMBERS, Body
 from toolroll.server.problems import ProblemRoute
 from toolroll.server.selections import SelectBody
 from toolroll.server.tool_registry.access import RegistryAccess, prepare
@@ -29,8 +29,8 @@ class ToolTextsBody(Body):
     summary: str | None = None
     when_to_use: str | None = None
     limitations: str | None = None
-    tags: tuple[str, ...] | None = None
-    examples: tuple[str, ...] | None = None
+    tags: Annotated[tuple[str, ...] | None, FEW_MEMBERS] = None
+    examples: Annotated[tuple[str, ...] | None, FEW_MEMBERS] = None
 
     def changed(self, tool: Tool) -> Tool:
         """The tool with these texts. Raises InvalidDefinition."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, FailFast, Field
 
 from toolroll import Context, NotFound, Toolroll
 from toolroll.registry.registry import Registry
@@ -28,7 +28,7 @@ class RulePreviewBody(Body):
 
     rule: RuleBody | None = Field(None, description="To add; null to try out the deletion of `replaces`.")
     replaces: str = Field("", description="Name or rule_id of the rule in whose place it is.")
-    contexts: tuple[ContextBody, ...] = Field(
+    contexts: Annotated[tuple[ContextBody, ...], FailFast()] = Field(
         (), max_length=100, description="Whom to compare; without any, contexts that the rules tell apart."
     )
 

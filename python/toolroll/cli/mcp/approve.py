@@ -13,7 +13,6 @@ from toolroll.cli.options import flag
 from toolroll.cli.output import note
 from toolroll.cli.registry.review import difference, print_waiting, waiting_tools
 from toolroll.errors import NotFound
-from toolroll.formats.schemas import sent_tools
 
 
 @command("approve", example="toolroll mcp approve tickets --config mcp.json")
@@ -25,6 +24,7 @@ def approve(server: str, config: Path | None, manifests: Path | None, yes: bool)
 
     Prints them and asks. Only what was printed is approved; running gateways show it within a second.
     """
+    from toolroll.formats.schemas import sent_tools
     from toolroll.gateway.places import registry_url
     from toolroll.gateway.reviewed_offers import ReviewedOffers
     from toolroll.registry.registry import Registry

@@ -99,7 +99,8 @@ class Shell:
 @NEEDED
 def test_the_commands_of_the_page_work_in_their_order(tmp_path: Path) -> None:
     shell = Shell(tmp_path)
-    start, keys, accounts, select, report, sync = blocks("sh")
+    start, keys, accounts, images, select, report, sync = blocks("sh")
+    assert images.startswith("docker ")  # of registries, which tests do not ask
     install, *prepare, serve = start.splitlines()
     assert install == "pip install 'toolroll[server]'"
     key = shell("\n".join(prepare)).split()[-1]

@@ -382,8 +382,11 @@ def play(model: Model, session, random: random.Random, outcomes: Outcomes) -> No
                 if name in model.loaded:
                     model.loaded[name][1] = model.turn
                 event = next((event for event, names in model.open.items() if name in names), None)
-                if event is None and model.open:
-                    event, kind = next(iter(model.open)), {"called": "wanted"}.get(kind, f"wanted_{kind}")
+                newest = next(iter(model.open), "")
+                # What a search did not find is wanted once it worked.
+                is_wanted = model.is_selected or worked or name in outcomes.get(newest, {})
+                if event is None and newest and is_wanted:
+                    event, kind = newest, {"called": "wanted"}.get(kind, f"wanted_{kind}")
                 if event is not None:
                     model.reported.add(event)
                     outcomes.setdefault(event, {}).setdefault(name, []).append(kind)

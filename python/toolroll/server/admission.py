@@ -193,11 +193,12 @@ def _level(used: list[float]) -> float:
 class Ticket:
     """What one request has been admitted for; `leave` at its end."""
 
-    __slots__ = ("_admission", "_orgs", "_spent_s")
+    __slots__ = ("_admission", "_has_left", "_orgs", "_spent_s")
 
     def __init__(self, admission: OrgAdmission) -> None:
         self._admission = admission
         self._orgs: list[str] = []
+        self._has_left = False
         self._spent_s = 0.0  # that no organisation has yet
 
     def enter(self, org: str) -> None:
@@ -212,7 +213,7 @@ class Ticket:
     def spend(self, seconds: float) -> None:
         """Notes what the request costs."""
         self._spent_s += seconds
-        if self._spent_s > _NOTED_S and self._orgs:
+        if self._has_left or self._spent_s > _NOTED_S:
             self._divide()
 
     def received(self, size: int) -> None:
@@ -220,13 +221,17 @@ class Ticket:
         self.spend(size * _S_PER_BYTE)
 
     def _divide(self) -> None:
+        if not self._orgs:
+            return
         spent_s, self._spent_s = self._spent_s, 0.0
         for org in self._orgs:
             self._admission.spend(org, spent_s / len(self._orgs))
 
     def leave(self) -> None:
-        """Frees its slots."""
+        """Frees its slots. What it still costs counts; it may leave again."""
+        if self._has_left:
+            return
+        self._has_left = True
         self._divide()
         for org in self._orgs:
             self._admission.end(org)
-        self._orgs.clear()

@@ -57,6 +57,15 @@ class Metered:
         self._steps.close()
 
 
+async def in_task(awaitable: Awaitable[_T]) -> _T:
+    """The same for a task that a request starts beside its own: its steps count, too."""
+    spend = _spend.get()
+    if spend is None:
+        return await awaitable
+    answer: _T = await Metered(awaitable, spend)
+    return answer
+
+
 def in_thread(function: Callable[..., _T]) -> Callable[..., _T]:
     """The same function, whose processor time counts for the request that calls it in a thread."""
 

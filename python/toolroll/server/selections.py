@@ -12,6 +12,7 @@ from toolroll.errors import ToolrollError
 from toolroll.server.answers import BatchAnswer, SelectionAnswer
 from toolroll.server.bodies import Body, MessageBody, Provider, Texts
 from toolroll.server.callers import Caller, Identify, caller_of
+from toolroll.server.metering import in_task
 from toolroll.server.problems import ProblemRoute, problem_of
 from toolroll.server.selection_json import selection_json
 
@@ -65,7 +66,7 @@ def selection_router(roll: Toolroll, identify: Identify = caller_of) -> APIRoute
             except ToolrollError as error:
                 return bytes(problem_of(error).body)
 
-        results = await asyncio.gather(*map(one, body.requests))
+        results = await asyncio.gather(*[in_task(one(each)) for each in body.requests])
         return selection_answer(b'{"results":[%b]}' % b",".join(results))
 
     return router

@@ -175,7 +175,7 @@ def test_texts_of_prompts_and_resources_wait_like_those_of_tools(tmp_path):
             gateway.reviewed.approve("a", gateway.reviewed.waiting("a"))
             await to_thread.run_sync(gateway.catalog.registry.approve, "a_send")
             await client.noted("notifications/prompts/list_changed")
-            assert gateway.reviewed.offered["a"].held == ()
+            await until(lambda: gateway.reviewed.offered["a"].held == ())
             assert len((await lists(client))["prompts"]) == 2
             await until(lambda: gateway.catalog.held["a"] == ())  # whatever was approved in the same second
 

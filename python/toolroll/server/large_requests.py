@@ -74,27 +74,30 @@ class LargeRequests:
         if len(body) <= LARGE_BYTES:
             return await handle(request)
         async with self.turn(owner_of(request.scope)):
+            found: Any
             try:
-                value = await anyio.to_thread.run_sync(in_thread(read_json), body)
-            except (ValueError, RecursionError):  # the framework says what is wrong with it
-                return await handle(request)
-            return await handle(_ReadRequest(request, body, value))
+                found = await anyio.to_thread.run_sync(in_thread(read_json), body)
+            except (ValueError, RecursionError) as error:  # the framework says what is wrong with it
+                found = error.with_traceback(None)  # its frames would keep the body
+            return await handle(_ReadRequest(request, body, found))
 
 
 class _ReadRequest(Request):
-    """A request whose body has been read."""
+    """A request whose body has been read. found: what it says, or the error that it is no JSON."""
 
-    def __init__(self, request: Request, body: bytes, value: Any) -> None:
+    def __init__(self, request: Request, body: bytes, found: Any) -> None:
         super().__init__(request.scope, request.receive)
-        self._content, self._value = body, value
+        self._content, self._found = body, found
 
     async def body(self) -> bytes:
         """As it came."""
         return self._content
 
     async def json(self) -> Any:
-        """What it says."""
-        return self._value
+        """What it says. Raises ValueError, RecursionError: it is no JSON."""
+        if isinstance(self._found, Exception):
+            raise self._found
+        return self._found
 
 
 def owner_of(scope: Scope) -> str:
@@ -107,9 +110,9 @@ def read_json(body: bytes) -> Any:
     """What `json.loads` returns, in steps between which other threads can run.
 
     Raises:
-        ValueError: it is no JSON.
+        ValueError, RecursionError: it is no JSON.
     """
-    text = body.decode()
+    text = body.decode(json.detect_encoding(body), "surrogatepass")  # as `json.loads` does
     try:
         members, end = object_members(text, len(text) - len(text.lstrip(" \t\n\r")), _read_member)
     except ValueError:

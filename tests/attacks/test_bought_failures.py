@@ -65,6 +65,15 @@ def calls(roll: Toolroll, user: str, works: bool, **more: object) -> None:
         roll.record(picked, {GOOD: works}, **more)  # type: ignore[arg-type]
 
 
+def failures_until_hidden(roll: Toolroll, name: str, users: int) -> int:
+    """How many failures of these users, in turn, hide the good tool; 9 for more than eight."""
+    failures = 0
+    while not is_hidden(roll) and failures < 9:
+        calls(roll, f"{name}-{failures % users}", False)
+        failures += 1
+    return failures
+
+
 @pytest.fixture
 def roll() -> Iterator[Toolroll]:
     with Toolroll.from_tools([Tool(name, text) for name, text in tool_texts().items()]) as roll:
@@ -100,11 +109,7 @@ def test_one_who_is_not_named_takes_no_good_tool_from_others(roll):
 def test_a_tool_that_broke_is_gone_after_eight_failures_of_named_users(roll, users, successes):
     for number in range(successes):
         calls(roll, f"user-{number % users}", True)
-    failures = 0
-    while not is_hidden(roll):
-        calls(roll, f"user-{failures % users}", False)
-        failures += 1
-        assert failures <= 8
+    assert failures_until_hidden(roll, "user", users) <= 8
 
 
 def test_eight_honest_users_are_heard_beside_three_liars_who_praise(roll):
@@ -112,11 +117,7 @@ def test_eight_honest_users_are_heard_beside_three_liars_who_praise(roll):
         calls(roll, f"honest-{number % 10}", True)
     for number in range(9):
         calls(roll, f"liar-{number % 3}", True)
-    failures = 0
-    while not is_hidden(roll):
-        calls(roll, f"honest-{failures % 8}", False)
-        failures += 1
-        assert failures <= 8
+    assert failures_until_hidden(roll, "honest", 8) <= 8
 
 
 def test_one_at_a_desk_finds_out_within_hours_and_a_probe_brings_the_tool_back(roll):

@@ -18,6 +18,7 @@ import pytest
 from bench.quality.capture_texts import KINDS, NAME, Text, Writer
 
 from tests.attacks import bounded
+from tests.unit.bench.test_attack_model import ASKING, MESSAGES
 from toolroll import Tool, Toolroll
 from toolroll.catalog.tool_text import words
 from toolroll.embedders.static import StaticEmbedder
@@ -25,16 +26,7 @@ from toolroll.evaluation.dataset import read_dataset
 
 IMITATING = {"copied", "one subject", "climbed", "spread examples"}
 SHORT = ("stuffed", "promised", "copied examples", "short titles")  # the worst on the demonstration catalog
-MESSAGES = Path(__file__).parents[1] / "data" / "demo_messages.jsonl"
 OFFICE = os.environ.get("TOOLROLL_CAPTURE_DATASET", "")  # a folder for `toolroll eval`: mcp-office
-ASKING = (
-    "can you {} for me?",
-    "I need you to {} today",
-    "please {}",
-    "how do I {}",
-    "{} right now",
-    "help me {}",
-)
 
 
 def read_by_the_author(tools: Sequence[Tool]) -> list[str]:
@@ -42,7 +34,7 @@ def read_by_the_author(tools: Sequence[Tool]) -> list[str]:
     said = [
         form.format(words(tool.name).lower() if at % 2 else tool.description.split(".")[0].lower()[:120])
         for tool in tools
-        for at, form in enumerate(ASKING)
+        for at, form in enumerate(ASKING[:6])
     ]
     return [said[at] for at in np.random.default_rng(0).permutation(len(said))[:1_000]]
 

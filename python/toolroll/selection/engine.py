@@ -199,9 +199,8 @@ class Engine(NoConversation):
         """What the next turn will use."""
         if self._base is None:
             return self._snapshot
-        engine, seen, follow = (
-            self._base
-        )  # a list of tools that came with a request, under rules that may change
+        # A list of tools that came with a request, under rules that may change.
+        engine, seen, follow = self._base
         now = engine.snapshot
         if seen is not None and seen[0] is now:
             return seen[1]

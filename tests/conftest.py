@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 import pytest
 from hypothesis import settings
 
-from tests import sentinel
+from tests import sentinel, server_of_run
 from toolroll import Toolroll, environment_names
 
 sentinel.install()
@@ -24,6 +24,10 @@ for place in ("TOOLROLL_CACHE", "XDG_STATE_HOME"):
     if tempfile.gettempdir() not in os.environ.get(place, ""):
         os.environ[place] = tempfile.mkdtemp(prefix="toolroll-")
         atexit.register(shutil.rmtree, os.environ[place], ignore_errors=True)
+
+if folder := server_of_run.name_folder():
+    begun_by = os.getpid()
+    atexit.register(lambda: server_of_run.end_server(folder) if os.getpid() == begun_by else None)
 
 # What a script starts with "&" ignores interrupts, and so would the processes that tests interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -16,8 +16,9 @@ from pathlib import Path
 
 import psycopg
 import sqlalchemy as sa
-from tests.integration.conftest import own_server, server_root
+from tests.integration.conftest import own_server
 from tests.integration.logged import event, write_events
+from tests.server_of_run import server_root
 
 from toolroll.registry.events.maintenance import delete_old_events, drop_old_months
 from toolroll.registry.registry import Registry

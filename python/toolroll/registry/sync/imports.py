@@ -6,9 +6,8 @@ import sqlalchemy as sa
 
 from toolroll.errors import Conflict
 from toolroll.registry.store import tables
-from toolroll.registry.store.checksums import is_present
 from toolroll.registry.store.database import Database
-from toolroll.registry.tiers import verified_tiers
+from toolroll.registry.tiers import tiers_in
 
 
 def check_whole(database: Database, name: str, org: str) -> None:
@@ -24,12 +23,12 @@ def check_whole(database: Database, name: str, org: str) -> None:
         rules = tables.visibility_rules
         count = int(
             connection.execute(
-                sa.select(sa.func.count()).select_from(rules).where(is_present(rules))
+                sa.select(sa.func.count()).select_from(rules).where(rules.c.deleted_at.is_(None))
             ).scalar_one()
         )
         if count:
             found.append(f"{count:,} rule{'' if count == 1 else 's'}")
-        if verified_tiers(connection) != ():
+        if tiers_in(connection):
             found.append("tiers")
         if not org and any(_has_organisations(connection, table) for table in _OWNED):
             found.append("organisations")

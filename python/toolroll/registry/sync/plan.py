@@ -56,7 +56,7 @@ class ToolState(NamedTuple):
 
 
 class ToolkitState(NamedTuple):
-    """A toolkit's row, with the columns of `toolkit_content` in `content`; see `GovernedRow.damage`."""
+    """A toolkit's row, with the columns of `toolkit_content` in `content`."""
 
     toolkit_id: str
     name: str
@@ -64,7 +64,6 @@ class ToolkitState(NamedTuple):
     version: int
     is_deleted: bool
     content: Mapping[str, Any]
-    damage: str = ""
 
 
 class PageState(NamedTuple):
@@ -94,8 +93,7 @@ class RegistryState:
         shared_toolkits: name → parent, for the platform's toolkits; empty for the platform itself.
         parents: toolkits that other organisations use as a parent.
         plugin: the plugin's version, payload_hash, review and while_waiting; None for a new plugin.
-        tiers: the configured subscription tiers, lowest first; none if the list is damaged.
-        damaged_tiers: why the list of tiers is not believed; "" for a sound one.
+        tiers: the configured subscription tiers, lowest first.
     """
 
     tools: Sequence[ToolState] = ()
@@ -110,7 +108,6 @@ class RegistryState:
     parents: Collection[str] = frozenset()
     plugin: tuple[str, str, str, str] | None = None
     tiers: tuple[str, ...] = ()
-    damaged_tiers: str = ""
 
 
 @dataclass(frozen=True, slots=True)

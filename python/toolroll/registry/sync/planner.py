@@ -86,7 +86,7 @@ class _Planner:
         )
         self._trusted, self._restore = trusted, restore
         # The order of tiers is the platform's and people's own: a payload may bring the first one.
-        has_none = not state.tiers and not state.damaged_tiers
+        has_none = not state.tiers
         self._new_tiers = payload.tiers if trusted and not payload.org and has_none else ()
         self._problems, self._notes = list(payload.problems), list(payload.notes)
         self._restrictions = (
@@ -104,8 +104,8 @@ class _Planner:
             pages = []
         if payload.tiers not in ((), state.tiers, self._new_tiers):
             there = f"{TRUST_HINT} on the platform"
-            if state.tiers or state.damaged_tiers:
-                there = state.damaged_tiers or f"the registry has {', '.join(state.tiers)}"
+            if state.tiers:
+                there = f"the registry has {', '.join(state.tiers)}"
             self._notes.append(f"governed: tiers {', '.join(payload.tiers)} are not set: {there}")
         version = payload.version or (state.plugin[0] if state.plugin else "")
         return SyncPlan(
@@ -244,16 +244,13 @@ class _Planner:
                 self._refuse_owner("toolkit", name, row.plugin)
                 continue
             before = row or own_deleted.get(name)
-            if before is not None and before.damage:
-                self._notes.append(f"toolkit {name!r}: stays as it is: {before.damage}")
-                continue
             if self._restrictions is not None:
                 content = self._restrictions.toolkit(name, content, before)
             elif not plugin and row is not None:
                 content = self._imported(name, content, row)
             tier = content["tier"]
             if tier is not None and (problem := tier_problem(tier, state.tiers or self._new_tiers)):
-                hint = state.damaged_tiers or "set them with `toolroll registry tiers NAME…`"
+                hint = "set them with `toolroll registry tiers NAME…`"
                 self._problems.append(Problem("invalid", f"toolkit {name!r}: tier {problem}; {hint}"))
                 continue
             parents[name] = content["parent"]

@@ -16,7 +16,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from toolroll.registry import governed_rows, stored_rows
+from toolroll.registry import governed_rows
 from toolroll.registry.content import TOOLKIT_FIELDS, changed_fields
 from toolroll.registry.flags import GOVERNED as GOVERNED_FLAG
 from toolroll.registry.flags import Flag, Lookalikes, flags_of
@@ -26,11 +26,9 @@ from toolroll.registry.review import HINTS_FLAG, WhileWaiting, hint_flags, may_s
 from toolroll.registry.rules import UNNAMED, known_rule
 from toolroll.registry.store import tables
 from toolroll.registry.store.bulk_insert import batches
-from toolroll.registry.store.checksums import is_present
 from toolroll.registry.store.database import Database, Write, words
-from toolroll.registry.store.errors import DamagedRow, is_damage
 from toolroll.registry.store.revision import revision_in
-from toolroll.registry.store.row_reader import Row, UnreadableRow, read_rows
+from toolroll.registry.store.row_reader import read_rows
 from toolroll.registry.sync.payload import Payload
 from toolroll.registry.sync.plan import (
     Mode,
@@ -44,7 +42,7 @@ from toolroll.registry.sync.plan import (
     ToolStep,
 )
 from toolroll.registry.sync.planner import plan
-from toolroll.registry.tiers import verified_tiers, write_tiers
+from toolroll.registry.tiers import tiers_in, write_tiers
 from toolroll.registry.tool_edits import ToolEdits, major_version_flag
 from toolroll.registry.versions import find_version
 from toolroll.rules import PageMapping
@@ -59,7 +57,6 @@ Progress = Callable[[int, int], None]  # done, total
 
 _BATCH = 1_000  # tools in one statement
 _IDS = 500  # ids in one IN
-_LISTED = 3  # damaged rows in an error
 _LOGGED = 100  # names of each action in a line of the audit log; the versions have all of them
 
 
@@ -175,25 +172,8 @@ class Sync:
             for batch in batches(ids, _IDS)
             for record in read_records(connection, tables.tools.c.tool_id.in_(batch))
         }
-        planned, waiting = _without_damaged(planned, waiting, records)
         planned = _with_served_versions(connection, planned, waiting, records, self.payload.tools)
         return _Draft(_with_flags(planned, state, records), state, records)
-
-
-def _without_damaged(
-    planned: SyncPlan, waiting: Sequence[ToolState], records: Mapping[str, Record]
-) -> tuple[SyncPlan, list[ToolState]]:
-    """The same without changes of damaged tools: nobody knows how people govern them."""
-    damage = {tool_id: record.damage for tool_id, record in records.items() if record.damage}
-    if not damage:
-        return planned, [*waiting]
-    steps = [
-        ToolStep("leave", step.name, before=step.before, review=step.review, why=damage[step.before.tool_id])
-        if step.before and step.action != "delete" and step.before.tool_id in damage
-        else step
-        for step in planned.tools
-    ]
-    return replace(planned, tools=tuple(steps)), [row for row in waiting if row.tool_id not in damage]
 
 
 # Reading
@@ -210,15 +190,13 @@ def _read(connection: sa.Connection, payload: Payload, reach: Reach | None) -> R
     # Deleted tools too: the plugin's own, and those that people deleted (a sync leaves no source hash).
     in_scope = sa.or_(t.deleted_at.is_(None), t.plugin.in_({plugin, ""}), t.source_hash.is_not(None))
     tools = _read_tools(connection, t.org == org, in_scope)
-    tiers = verified_tiers(connection)
     state = RegistryState(
         tools=tools,
         toolkits=_read_toolkits(connection, org, plugin),
         pages=_read_pages(connection, org, plugin),
         approved=_read_approved(connection, org) if any(tool.review != "approved" for tool in tools) else {},
         plugin=_read_plugin(connection, org, plugin),
-        tiers=() if isinstance(tiers, UnreadableRow) else tiers,
-        damaged_tiers=tiers.problem if isinstance(tiers, UnreadableRow) else "",
+        tiers=tiers_in(connection),
         rules=_read_rules(connection, org, reach) if plugin else {},
     )
     own = {row.name for row in state.toolkits if not row.is_deleted and row.plugin == plugin}
@@ -229,7 +207,7 @@ def _read(connection: sa.Connection, payload: Payload, reach: Reach | None) -> R
         state = replace(state, members=_read_members(connection, org, plugin))
     k = tables.toolkits.c
     if not org:
-        others = (k.org != org, k.parent.is_not(None), is_present(tables.toolkits))
+        others = (k.org != org, k.parent.is_not(None), tables.toolkits.c.deleted_at.is_(None))
         return replace(state, parents=frozenset(_texts(connection, k.parent, *others)))
     shared = _texts(connection, t.name, t.org == "", t.deleted_at.is_(None))
     return replace(
@@ -243,7 +221,7 @@ def _read_shared_toolkits(connection: sa.Connection, reach: Reach | None) -> dic
     """The platform's toolkits that restrict a payload of an organisation, with their parents."""
     k = tables.toolkits.c
     columns = (k.name, k.parent, k.base)
-    rows = list(_readable(connection, columns, k.org == "", is_present(tables.toolkits)))
+    rows = list(read_rows(connection, columns, k.org == "", tables.toolkits.c.deleted_at.is_(None)))
     base = {row["name"] for row in rows if row["base"]}
     parents: dict[str, str | None] = {row["name"]: row["parent"] for row in rows}
 
@@ -257,35 +235,16 @@ def _read_shared_toolkits(connection: sa.Connection, reach: Reach | None) -> dic
 
 
 def _read_tools(connection: sa.Connection, *where: sa.ColumnElement[bool]) -> list[ToolState]:
-    """The tools. Raises DamagedRow, which names the rows that cannot be read: their names may be taken."""
+    """The tools."""
     t = tables.tools.c
     columns = (t.deleted_at.is_not(None) if name == "is_deleted" else t[name] for name in ToolState._fields)
-    try:
-        found = connection.execute(sa.select(*columns).where(*where).order_by(t.revision)).all()
-    except Exception as error:
-        if not is_damage(error):
-            raise
-        unreadable = [record.damage for record in read_records(connection, *where) if record.damage]
-        raise DamagedRow("; ".join(unreadable[:_LISTED])) from error
+    found = connection.execute(sa.select(*columns).where(*where).order_by(t.revision))
     return [ToolState(*row) for row in found]
 
 
-def _readable(
-    connection: sa.Connection, columns: Sequence[sa.Column[Any]], *where: sa.ColumnElement[bool]
-) -> Iterator[Row]:
-    """These columns of rows, without those that cannot be read: nobody's damage stops a sync of another."""
-    return (row for row in read_rows(connection, columns, *where) if not isinstance(row, UnreadableRow))
-
-
 def _texts(connection: sa.Connection, column: sa.Column[Any], *where: sa.ColumnElement[bool]) -> set[str]:
-    """The different texts in a column, as far as they can be read."""
-    try:
-        found = connection.execute(sa.select(column).distinct().where(*where)).scalars().all()
-    except Exception as error:
-        if not is_damage(error):
-            raise
-        found = [row[column.name] for row in _readable(connection, (column,), *where)]
-    return {text for text in found if isinstance(text, str)}
+    """The different texts in a column."""
+    return set(connection.execute(sa.select(column).distinct().where(*where)).scalars())
 
 
 def _read_rules(connection: sa.Connection, org: str, reach: Reach | None) -> dict[tuple[str, str], list[str]]:
@@ -294,10 +253,10 @@ def _read_rules(connection: sa.Connection, org: str, reach: Reach | None) -> dic
     Rules of the platform have no name within a reach. What they only deny there is as if nobody named it.
     """
     r = tables.visibility_rules.c
-    where = [is_present(tables.visibility_rules)]
+    where = [tables.visibility_rules.c.deleted_at.is_(None)]
     if org:
         where.append(r.org.in_({"", org}))
-    rows = _readable(connection, (r.org, r.tool, r.toolkit, r.name, r.effect), *where)
+    rows = read_rows(connection, (r.org, r.tool, r.toolkit, r.name, r.effect), *where)
     found: dict[tuple[str, str], list[str]] = {}
     for row in sorted(rows, key=itemgetter("name")):
         tool, toolkit = row["tool"], row["toolkit"]
@@ -310,13 +269,13 @@ def _read_rules(connection: sa.Connection, org: str, reach: Reach | None) -> dic
 def _read_members(connection: sa.Connection, org: str, plugin: str) -> dict[str, str]:
     """The members of somebody else's toolkits; an organisation's toolkit may mean the platform's tools."""
     k = tables.toolkits.c
-    where = [is_present(tables.toolkits), sa.cast(k.members, sa.Text) != "[]"]
+    where = [tables.toolkits.c.deleted_at.is_(None), sa.cast(k.members, sa.Text) != "[]"]
     if org:
         where.append(k.org == org)
     found: dict[str, str] = {}
-    for row in _readable(connection, (k.org, k.name, k.plugin, k.members), *where):
+    for row in read_rows(connection, (k.org, k.name, k.plugin, k.members), *where):
         if (row["org"], row["plugin"]) != (org, plugin):
-            found |= dict.fromkeys(filter(_is_text, row["members"]), row["name"])
+            found |= dict.fromkeys(row["members"], row["name"])
     return found
 
 
@@ -329,17 +288,13 @@ def _read_mentioned(
     others = t.org == "" if org else t.org != ""
     elsewhere = _texts(connection, t.toolkit, t.deleted_at.is_(None), others)
     found |= {name for name in elsewhere if knows_toolkit(reach, name)} if org else elsewhere
-    where = [is_present(tables.page_mappings), sa.or_(p.org != org, p.plugin != plugin)]
+    where = [tables.page_mappings.c.deleted_at.is_(None), sa.or_(p.org != org, p.plugin != plugin)]
     if org:
         where.append(p.org.in_({"", org}))
-    for row in _readable(connection, (p.org, p.toolkits), *where):
-        named = filter(_is_text, row["toolkits"])
+    for row in read_rows(connection, (p.org, p.toolkits), *where):
+        named = row["toolkits"]
         found.update(name for name in named if row["org"] or not org or knows_toolkit(reach, name))
     return found - {""}
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
 
 
 def _read_approved(connection: sa.Connection, org: str) -> dict[str, str]:
@@ -358,18 +313,17 @@ def _read_approved(connection: sa.Connection, org: str) -> dict[str, str]:
 
 def _read_toolkits(connection: sa.Connection, org: str, plugin: str) -> list[ToolkitState]:
     k = tables.toolkits.c
-    in_scope = (k.org == org, sa.or_(is_present(tables.toolkits), k.plugin == plugin))
+    in_scope = (k.org == org, sa.or_(tables.toolkits.c.deleted_at.is_(None), k.plugin == plugin))
     return [
         ToolkitState(
             row["toolkit_id"],
             row["name"],
             row["plugin"],
             row["version"],
-            row["deleted_at"] is not None and "damage" not in row,
+            row["deleted_at"] is not None,
             {name: row[name] for name in TOOLKIT_FIELDS},
-            row["damage"].problem if "damage" in row else "",
         )
-        for row in stored_rows.read(connection, tables.toolkits, *in_scope, order_by=(k.revision,))
+        for row in read_rows(connection, list(tables.toolkits.c), *in_scope, order_by=(k.revision,))
     ]
 
 
@@ -379,9 +333,9 @@ def _read_pages(connection: sa.Connection, org: str, plugin: str) -> list[PageSt
     return [
         PageState(
             *(row["page_id"], row["pattern"], tuple(row["toolkits"]), row["priority"], row["plugin"]),
-            *(row["version"], row["deleted_at"] is not None and "damage" not in row),
+            *(row["version"], row["deleted_at"] is not None),
         )
-        for row in stored_rows.read(connection, tables.page_mappings, *in_scope, order_by=(p.page_id,))
+        for row in read_rows(connection, list(tables.page_mappings.c), *in_scope, order_by=(p.page_id,))
     ]
 
 
@@ -632,7 +586,7 @@ class _Writer:
     def _change_row(
         self, table: sa.Table, key: str, action: str, values: Mapping[str, Any]
     ) -> dict[str, Any]:
-        (row,) = stored_rows.read(self._write.connection, table, next(iter(table.primary_key)) == key)
+        (row,) = read_rows(self._write.connection, list(table.c), next(iter(table.primary_key)) == key)
         deleted_at = self._write.at if action == "delete" else None
         return governed_rows.change(self._write, table, row, {**values, "deleted_at": deleted_at})
 

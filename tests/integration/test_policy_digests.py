@@ -8,6 +8,7 @@ from contextlib import closing
 import pytest
 import sqlalchemy as sa
 
+from tests.integration.commands import Typed
 from toolroll import Context, Profile, Rule, Tool, Toolkit, Toolroll
 from toolroll.errors import Conflict, InvalidInput, StoreUnavailable
 from toolroll.registry import policy_check
@@ -230,7 +231,7 @@ def test_an_edit_reads_no_other_row(registry):
     sa.event.listen(registry.database._engine, "before_cursor_execute", listener)
     registry.rules.disable("no mail", org="acme")
     sa.event.remove(registry.database._engine, "before_cursor_execute", listener)
-    assert len([text for text in seen if "policy_digest" in text]) == 4
+    assert len([text for text in seen if "policy_digest" in text]) == 4  # one of them has the lock
 
 
 def test_a_database_that_takes_a_wrong_value_no_longer_opens(new_database_url):
@@ -250,3 +251,20 @@ def test_a_database_that_takes_a_wrong_value_no_longer_opens(new_database_url):
         assert registry.tools().records[0].flags == ()  # the list survives
     with pytest.raises(StoreUnavailable, match=r"is damaged \(CHECK constraint failed in tools\)"):
         Registry.open(url)
+
+
+def test_the_command_says_what_is_wrong_and_accepts_it(registry, database_url, capsys):
+    typed = Typed(database_url, capsys)
+    assert typed("registry", "check").out == "all is as the registry wrote it\n"
+    by_hand(registry.database, f"DELETE {RULE}")
+    wrong = typed("registry", "check", status=1)
+    whose = "organisation acme: visibility rules are not as the registry wrote them"
+    assert wrong.out == f"{whose}\n  rule 'no mail' is gone\n" and "--accept" in wrong.err
+    done = typed.json("registry", "check", "--accept", "--reason", "it was wrong")
+    assert done["accepted"] and done["mismatches"][0]["org"] == "acme"
+    assert typed.json("registry", "check") == {"accepted": False, "mismatches": []}
+    (line,) = registry.audit.list(action="policy")
+    assert (line.org, line.reason, line.details["differences"]) == (
+        *("acme", "it was wrong"),
+        ["rule 'no mail' is gone"],
+    )

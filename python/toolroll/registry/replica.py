@@ -58,6 +58,7 @@ class Replica:
         policy_source: rules, page mappings and tiers, and the organisations whose policy rows do not fit
             their digests.
         settings: organisation → settings that have a value, the platform's included.
+        own_settings: the same without the platform's.
         experiments: organisation → the experiment that runs for its turns; "" for all other organisations.
         damaged: organisation → id → why the row of a tool makes none; such a tool is in no catalog.
         held: organisation → id → name of a tool that waits for review, or whose row makes none.
@@ -74,6 +75,7 @@ class Replica:
     pins: Mapping[str, Mapping[str, Pin]] = field(default_factory=dict)
     policy_source: PolicySource = field(default_factory=PolicySource)
     settings: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    own_settings: Mapping[str, frozenset[str]] = field(default_factory=dict)
     experiments: Mapping[str, Experiment] = field(default_factory=dict)
     damaged: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     held: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -197,12 +199,15 @@ def catch_up(
         scope = _Scope.of(connection, seen, revision, fresh, reads_all)
         orgs = None if scope.changed is None else scope.changed | scope.whole
         stored = policy_digests.read(connection, orgs)
-        policy, settings, experiments = seen.policy_source, seen.settings, seen.experiments
+        policy, own_settings, experiments = seen.policy_source, seen.own_settings, seen.experiments
         if scope.changed is None or scope.changed:
-            part, own_settings = read_policy(connection, scope.changed, stored)
+            part, own = read_policy(connection, scope.changed, stored)
             policy = part if scope.changed is None else updated_policy(policy, scope.changed, part)
-            settings = _settings(own_settings, settings, scope.changed)
+            own_settings = own if scope.changed is None else {**_others(own_settings, scope.changed), **own}
             experiments = _experiments(connection, experiments)
+        settings = seen.settings
+        if own_settings != seen.own_settings or not settings:
+            settings = _with_shared(own_settings)
         rows = _Rows(connection, scope, seen)
         tools = rows.merged(tables.tools, seen.tools, _ToolReader(connection, rows.held))
         toolkits = rows.merged(tables.toolkits, seen.toolkits, toolkit_and_routes)
@@ -222,6 +227,7 @@ def catch_up(
             pins,
             closed_also(policy, problems),
             settings,
+            own_settings,
             experiments,
             {org: found for org, found in rows.damaged.items() if found},
             {org: found for org, found in rows.held.items() if found},
@@ -257,9 +263,9 @@ class _Scope:
         if seen.revision < 0 or reads_all or "" in wrong:
             return cls(-1, None, fresh, followed)
         changed = changed_orgs(connection, seen.revision, revision)
-        if changed is None or "" in changed:
-            return cls(seen.revision, None, fresh | wrong, followed)
-        return cls(seen.revision, changed | wrong, fresh | wrong, followed)
+        if changed is not None:
+            changed |= wrong
+        return cls(seen.revision, changed, fresh | wrong, followed)
 
     def is_whole(self, org: str) -> bool:
         """Whether all rows of the organisation are read."""
@@ -313,20 +319,13 @@ def read_settings(connection: sa.Connection) -> dict[str, frozenset[str]]:
     own = defaultdict[str, set[str]](set)
     for org, key in connection.execute(sa.select(c.org, c.key).where(c.is_set)):
         own[org].add(key)
-    return dict(_settings({org: frozenset(keys) for org, keys in own.items()}, {}, None))
+    return _with_shared({org: frozenset(keys) for org, keys in own.items()})
 
 
-def _settings(
-    own: Mapping[str, frozenset[str]], known: Mapping[str, frozenset[str]], changed: Collection[str] | None
-) -> Mapping[str, frozenset[str]]:
-    """The settings with the platform's; `known` if they are as they were.
-
-    own: those of the organisations that have `changed`, without the platform's; None for all.
-    """
-    shared = own.get("", frozenset()) if changed is None else known.get("", frozenset())
-    kept = {} if changed is None else _others(known, changed)
-    found = {**kept, **{org: keys | shared for org, keys in own.items()}, "": shared}
-    return known if found == known else found
+def _with_shared(own: Mapping[str, frozenset[str]]) -> dict[str, frozenset[str]]:
+    """The settings of organisations, each with the platform's."""
+    shared = own.get("", frozenset())
+    return {**{org: keys | shared for org, keys in own.items()}, "": shared}
 
 
 def _experiments(connection: sa.Connection, known: Mapping[str, Experiment]) -> Mapping[str, Experiment]:

@@ -28,7 +28,7 @@ def read_registry(url: str, org: str, shown: str) -> Definitions:
         database.close()
     policy = replica.policy_source
     for owner in dict.fromkeys((org, "")):
-        for problem in (*replica.damaged.get(owner, {}).values(), *policy.closed.get(owner, ())):
+        for problem in (*replica.damaged.get(owner, {}).values(), *policy.wrong().get(owner, ())):
             raise Conflict(f"{shown}: {problem}")
     policy.check()
     pages = tuple(page for page in policy.pages if page.org == org)

@@ -52,7 +52,6 @@ def list_rules(options: WindowOptions) -> None:
         found,
         "NAME ORG EFFECT ON PRIORITY ACTIVE WHEN=condition",
         on=lambda rule: f"tool {rule['tool']}" if rule["tool"] else f"toolkit {rule['toolkit']}",
-        active=lambda rule: "damaged" if rule["damage"] else rule["active"],
     )
 
 

@@ -20,7 +20,7 @@ from toolroll.registry.events.candidate_columns import CandidateColumns
 from toolroll.registry.events.logged_tools import LoggedTool, LoggedToolReader
 from toolroll.registry.events.packing import Column, float_column, floats, pack, unpack
 from toolroll.registry.store import tables
-from toolroll.registry.store.errors import DamagedRow, is_damage
+from toolroll.registry.store.errors import DamagedRow
 from toolroll.registry.store.row_reader import Row, read_rows
 
 Numbers = Mapping[LoggedTool, int]
@@ -189,9 +189,7 @@ def read_event(connection: sa.Connection, event_id: str, org: str | None = None)
     for row in read_rows(connection, list(table.c), table.c.event_id == event_id, *mine):
         try:
             return EventReader(connection)([row])[0]
-        except Exception as error:
-            if not is_damage(error):
-                raise
+        except (ValueError, TypeError, LookupError) as error:
             raise DamagedRow(f"event {event_id}: its details are damaged: {error}") from error
     return None
 

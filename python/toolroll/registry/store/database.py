@@ -60,7 +60,7 @@ class Write:
     actor: str
     org: str
     at: datetime
-    digests: DigestChanges = field(default_factory=DigestChanges)
+    digests: DigestChanges
     _log: list[dict[str, Any]] = field(default_factory=list)
     _is_abandoned: bool = False
 
@@ -194,12 +194,13 @@ class Database:
             advance = (
                 sa.update(tables.registry_state)
                 .values(revision=tables.registry_state.c.revision + 1)
-                .returning(tables.registry_state.c.revision)
+                .returning(tables.registry_state.c.revision, tables.registry_state.c.policy_digest)
             )
-            revision = connection.execute(advance).scalar_one_or_none()
-            if revision is None or revision < 1:
-                raise damaged("is missing" if revision is None else f"was {revision - 1}")
-            write = Write(connection, revision, actor, org, datetime.now(timezone.utc))
+            state = connection.execute(advance).one_or_none()
+            if state is None:
+                raise damaged("is missing")
+            digests = DigestChanges(int(state.policy_digest, 16))
+            write = Write(connection, state.revision, actor, org, datetime.now(timezone.utc), digests)
             yield write
             if write._is_abandoned:
                 connection.rollback()
@@ -208,7 +209,7 @@ class Database:
             write.digests.write(connection)
             bulk_insert.insert(connection, tables.changes, write._log)
             if self.dialect == "postgresql":
-                connection.execute(sa.select(sa.func.pg_notify(CHANNEL, str(revision))))
+                connection.execute(sa.select(sa.func.pg_notify(CHANNEL, str(state.revision))))
 
     @contextmanager
     def recording(self) -> Iterator[sa.Connection]:

@@ -66,8 +66,9 @@ def parts_of(table: sa.Table, row: Row) -> Digests:
 class DigestChanges:
     """The changes of one transaction to the digests of organisations."""
 
-    def __init__(self) -> None:
-        """None yet."""
+    def __init__(self, total: int) -> None:
+        """None yet. total: that of the registry's state before."""
+        self._total = total
         self._changes: defaultdict[str, Counter[str]] = defaultdict(Counter)
 
     def replace(self, table: sa.Table, before: Row | None, after: Row | None) -> None:
@@ -88,15 +89,14 @@ class DigestChanges:
             return
         before = read(connection, changed)
         after = {org: summed((before.get(org, {}), parts)) for org, parts in changed.items()}
-        table, total = tables.policy_digests, tables.registry_state.c.policy_digest
+        table = tables.policy_digests
         for org, digests in after.items():
             if org in before:
                 values = {"digests": _as_json(digests)}
                 connection.execute(sa.update(table).where(table.c.org == org), values)
             else:
                 connection.execute(sa.insert(table), {"org": org, "digests": _as_json(digests)})
-        known = int(connection.execute(sa.select(total)).scalar_one(), 16)
-        new = (known + total_of(after) - total_of(before)) % _MODULUS
+        new = (self._total + total_of(after) - total_of(before)) % _MODULUS
         connection.execute(sa.update(tables.registry_state).values(policy_digest=f"{new:032x}"))
 
 

@@ -41,6 +41,7 @@ REFERENCE = {
         "pins",
         "plugins",
         "settings",
+        "policy_digests",
     ),
     *(
         "embeddings",

@@ -132,11 +132,11 @@ def changes(options: WindowOptions, **filters: Any) -> None:
 @flag("--accept", "Accept the rows as they are, after an edit by hand on purpose.")
 @platform_write_options
 def check(options: WriteOptions, accept: bool) -> None:
-    """Say whether rules, toolkits and all else that policy reads are as the registry wrote them.
+    """Say whether policy rows are as the registry wrote them.
 
-    Where they are not, contexts of the organisation see public tools only; where those of the platform are
-    not, all contexts do. Restore a backup, or accept the rows as they are. The exit status is 1 if something
-    is wrong and was not accepted.
+    They are rules, toolkits and all else that policy reads. Where they are not, contexts of the organisation
+    see public tools only; where those of the platform are not, all contexts do. Restore a backup, or accept
+    the rows as they are. The exit status is 1 if something is wrong and was not accepted.
     """
     from toolroll.registry import policy_check
 

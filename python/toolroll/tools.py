@@ -68,6 +68,7 @@ class Tool:
         execution_config: parameters of that, such as a URL; passed through, sent to no model.
         interchangeable: name of a group of equivalent tools, of which the most reliable is shown; "" for
             none.
+        keys: the fields that its author wrote down; None for all. A sync leaves the others as they are.
     """
 
     name: str
@@ -95,6 +96,7 @@ class Tool:
     execution_type: str = ""
     execution_config: Mapping[str, Any] | None = field(default=None, hash=False, repr=False)
     interchangeable: str = ""
+    keys: frozenset[str] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if problem := _name_problem(self.name):

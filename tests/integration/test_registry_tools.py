@@ -389,11 +389,11 @@ def test_what_is_refused_gives_way_to_what_was_approved(registry: Registry) -> N
 def test_a_new_tool_that_is_refused_is_deleted_and_remembered(registry: Registry) -> None:
     with registry.database.writing("plugin") as write:
         edits = ToolEdits(write)
-        new = edits.create(Tool("spy"), org="", plugin="p", review="pending", is_source=True)
+        new = edits.create(Tool("spy"), org="", plugin="p", review="pending", source_hash="s")
         edits.flush()
     refused = registry.reject("spy")
     assert refused.deleted_at is not None
-    assert refused.rejected_hash == new.content_hash == new.source_hash
+    assert refused.rejected_hash == new.content_hash
     restored = registry.restore("spy")
     assert (restored.review, restored.approved_version) == ("pending", None)
 

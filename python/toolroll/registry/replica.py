@@ -41,9 +41,15 @@ _NOTHING: Mapping[str, Any] = {}
 _SETTING, _EXPERIMENT = "setting ", "experiment "  # before names of rows that have no id
 _PARENT = "parent of "  # before ids of toolkits that have no place in the tree
 _REPEATED = (_SETTING, _EXPERIMENT, _PARENT)  # problems that each read finds again
-_NOT_READ = {*SHARED_FIELDS, "plugin", "content_hash", "source_hash", "rejected_hash", "flags"} - {
-    "deleted_at"
-}
+_NOT_READ = {
+    *SHARED_FIELDS,
+    "plugin",
+    "content_hash",
+    "source_hash",
+    "source_values",
+    "rejected_hash",
+    "flags",
+} - {"deleted_at"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)

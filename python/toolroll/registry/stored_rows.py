@@ -30,6 +30,7 @@ _DEFAULTS: Mapping[str, Any] = {  # where the blank value of a kind makes no sen
     "created_at": UNKNOWN_TIME,
     "updated_at": UNKNOWN_TIME,
     "condition": {},
+    "source_values": {},
     "review": "pending",
     "status": "draft",
     "semantic_version": Tool("x").version,

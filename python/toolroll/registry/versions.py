@@ -30,10 +30,12 @@ class Version:
     Attributes:
         tool: the definition at this version.
         changed: the fields that differ from the version before, "review" and "served_version" among them, and
-            "deleted" or "restored"; empty for the first version.
+            "deleted" or "restored"; "source_values" alone if only the plugin's values of people's fields do;
+            empty for the first version.
         reason, actor, at: of the change.
         review, is_deleted: the state at this version.
         served_version: the approved version that served while this one waited; None for none.
+        source_values: the fields that people owned, each with what its plugin had sent last.
         flags: things to review.
     """
 
@@ -46,6 +48,7 @@ class Version:
     content_hash: str
     review: Review
     served_version: int | None
+    source_values: dict[str, Any]
     is_deleted: bool
     flags: tuple[dict[str, str], ...]
     revision: int
@@ -67,6 +70,7 @@ def version_row(record: Record, changed: tuple[str, ...], reason: str) -> dict[s
         "snapshot": {
             "tool": content_of(record.tool),
             "review": record.review,
+            "source_values": dict(record.source_values),
             "served_version": record.served_version,
             "deleted": record.deleted_at is not None,
             "flags": [dict(flag) for flag in record.flags],
@@ -90,6 +94,7 @@ def version_of(row: Row) -> Version:
             changed=tuple(row["changed"]),
             review=snapshot["review"],
             served_version=snapshot["served_version"],
+            source_values=snapshot["source_values"],
             is_deleted=snapshot["deleted"],
             flags=tuple(snapshot["flags"]),
             **{name: row[name] for name in _AS_STORED},
@@ -155,6 +160,7 @@ def field_differences(before: Version, after: Version) -> tuple[FieldDifference,
     for name, attribute in (
         ("review", "review"),
         ("served_version", "served_version"),
+        ("source_values", "source_values"),
         ("deleted", "is_deleted"),
     ):
         old, new = getattr(before, attribute), getattr(after, attribute)
@@ -173,6 +179,9 @@ def difference(before: Version, after: Version) -> str:
     if before.served_version != after.served_version:
         served = (_one_line(version.served_version) for version in (before, after))
         lines.append(f"serves meanwhile: {' → '.join(served)}")
+    for name, said in after.source_values.items():
+        if name not in before.source_values or before.source_values[name] != said:
+            lines.append(f"{name}: people's; its plugin says {_one_line(said):.{SHORT}}")
     if before.is_deleted != after.is_deleted:
         lines.append("deleted" if after.is_deleted else "restored")
     if len(lines) == 1:

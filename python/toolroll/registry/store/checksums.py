@@ -26,7 +26,7 @@ from toolroll.registry.store.row_reader import Row, UnreadableRow, place_of
 _NAMES = ("tools", "toolkits", "visibility_rules", "page_mappings", "pins")
 _NOT_COVERED = {  # the author of a change, and columns that no catalog is built from
     *("version", "created_at", "updated_at", "updated_by", "deleted_at", "revision", "checksum"),
-    *("plugin", "content_hash", "source_hash", "rejected_hash", "flags", "approved_version"),
+    *("plugin", "content_hash", "source_hash", "source_values", "rejected_hash", "flags", "approved_version"),
 }
 _TABLES = {name: tables.metadata.tables[name] for name in _NAMES}
 _COVERED = {

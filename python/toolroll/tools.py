@@ -293,7 +293,7 @@ class Definitions:
         hosted: tools that the provider runs, as they came: no part of the catalog, given back with every
             selection.
         skipped: the errors of tools that were left out; repaired: what was changed in others so that they
-            could be read.
+            could be read; refused: errors for which a registry takes none of all this.
     """
 
     tools: tuple[Tool, ...] = ()
@@ -305,6 +305,7 @@ class Definitions:
     hosted: tuple[object, ...] = ()
     skipped: tuple[InvalidDefinition, ...] = field(default=(), compare=False)
     repaired: tuple[InvalidDefinition, ...] = field(default=(), compare=False)
+    refused: tuple[InvalidDefinition, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         for name, kind in _KINDS.items():
@@ -326,6 +327,7 @@ class Definitions:
             tuple(tool for part in parts for tool in part.hosted),
             tuple(error for part in parts for error in part.skipped),
             tuple(error for part in parts for error in part.repaired),
+            tuple(error for part in parts for error in part.refused),
         )
 
 
@@ -356,6 +358,7 @@ _KINDS: Mapping[str, type[object]] = {
     "tiers": str,
     "skipped": InvalidDefinition,
     "repaired": InvalidDefinition,
+    "refused": InvalidDefinition,
 }
 _UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR")
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from toolroll.errors import Conflict, Denied, InvalidInput, NotFound
-from toolroll.formats.sources.dicts import read_tools
+from toolroll.formats.sources.dicts import read_tools_for_registry
 from toolroll.registry import queries, versions
 from toolroll.registry.audit import Audit
 from toolroll.registry.content import COLUMNS, GOVERNED, attributes_of, content_hash, content_of, tool_of
@@ -583,7 +583,7 @@ def _definitions(value: Definitions | Iterable[Any], toolkit: str = "") -> Defin
             f"definitions is {type(value).__name__}, must be Definitions (`toolroll.read_folder(path)` reads "
             "them) or a list of tools"
         )
-    return read_tools(value, toolkit)
+    return read_tools_for_registry(value, toolkit)
 
 
 def _check_move(write: Write, record: Record, tool: Tool, force: bool, reach: Reach | None) -> None:

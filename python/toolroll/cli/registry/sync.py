@@ -81,7 +81,7 @@ def definitions_of(path: str, on_bad_tool: OnBadTool | None = None) -> Definitio
 
     if not os.path.exists(path):  # Path.exists raises for a name that is too long
         raise NotFound(f"{path!r:.300}: no such file or folder")
-    return read_folder(path, on_bad_tool=on_bad_tool)
+    return read_folder(path, on_bad_tool=on_bad_tool, for_registry=True)
 
 
 def print_report(report: SyncReport, as_json: bool, next_step: str = "") -> int:

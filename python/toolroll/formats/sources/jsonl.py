@@ -18,6 +18,7 @@ from toolroll.formats.sources import dicts, fields
 from toolroll.formats.sources.bad_tools import BadTools
 from toolroll.formats.sources.fields import Field, FieldError
 from toolroll.formats.sources.hosted import is_hosted
+from toolroll.formats.sources.registry_fields import keys_of
 from toolroll.tools import Tool
 
 
@@ -59,6 +60,8 @@ def _read_line(value: Any, line: str, bad: BadTools, number: int) -> list[Tool] 
         return dicts.read_tools_of(value, bad, number)
     if is_hosted(value) and value.keys().isdisjoint(("description", "parameters")):
         return None
+    if bad.for_registry:
+        return dicts.read_tools_of(value, bad, number)
     # A schema cannot be deeper than the line has brackets.
     is_small = line.count("{") + line.count("[") <= fields.MAX_SCHEMA_DEPTH
     known = fields.PLAIN_SMALL if is_small else fields.PLAIN
@@ -72,4 +75,4 @@ def _read_plain(value: Mapping[str, Any], known: Mapping[str, Field]) -> Tool:
         raise FieldError("name is missing")
     if "inputSchema" in value and values.get("display_name"):  # of MCP, whose title is all that sums it up
         values.setdefault("summary", values["display_name"])
-    return Tool(**values)
+    return Tool(**values, keys=keys_of(tuple(values)))

@@ -69,7 +69,7 @@ class Payload:
             raise InvalidInput(f"definitions is {type(definitions).__name__}, must be Definitions")
         words(org, "org")
         words(version, "version")
-        problems: list[Problem] = []
+        problems = [Problem("invalid", str(error)) for error in definitions.refused]
         tools: dict[str, Tool] = {}
         hashes: dict[str, str] = {}
         duplicates: Counter[str] = Counter()
@@ -119,7 +119,7 @@ class Payload:
             digest.hexdigest(),
             tuple(problems),
             tuple(notes),
-            frozenset(error.tool for error in definitions.skipped if error.tool),
+            frozenset(error.tool for error in (*definitions.skipped, *definitions.refused) if error.tool),
         )
 
 

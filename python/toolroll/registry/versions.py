@@ -160,13 +160,23 @@ def field_differences(before: Version, after: Version) -> tuple[FieldDifference,
     for name, attribute in (
         ("review", "review"),
         ("served_version", "served_version"),
-        ("source_values", "source_values"),
         ("deleted", "is_deleted"),
     ):
         old, new = getattr(before, attribute), getattr(after, attribute)
         if old != new:
             found.append(FieldDifference(name, old, new))
+    if news := _news(before, after):
+        old = {name: before.source_values[name] for name in news}
+        found.append(FieldDifference("source_values", old, news))
     return tuple(found)
+
+
+def _news(before: Version, after: Version) -> dict[str, Any]:
+    """What the plugin sends now for fields that people owned before and own now."""
+    values = before.source_values
+    return {
+        name: said for name, said in after.source_values.items() if name in values and values[name] != said
+    }
 
 
 def difference(before: Version, after: Version) -> str:
@@ -179,9 +189,8 @@ def difference(before: Version, after: Version) -> str:
     if before.served_version != after.served_version:
         served = (_one_line(version.served_version) for version in (before, after))
         lines.append(f"serves meanwhile: {' → '.join(served)}")
-    for name, said in after.source_values.items():
-        if name not in before.source_values or before.source_values[name] != said:
-            lines.append(f"{name}: people's; its plugin says {_one_line(said):.{SHORT}}")
+    for name, said in _news(before, after).items():
+        lines.append(f"{name}: people's; its plugin says {_one_line(said):.{SHORT}}")
     if before.is_deleted != after.is_deleted:
         lines.append("deleted" if after.is_deleted else "restored")
     if len(lines) == 1:

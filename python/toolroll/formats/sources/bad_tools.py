@@ -76,7 +76,8 @@ class BadTools:
         try:
             return self._writable(read(item), item)
         except RefusedKeys as refused:
-            raise refused.under(*path) from None
+            self.refuse(refused.under(*path), fields.name_of([item], (0,)))
+            return None
         except FieldError as caught:
             first = caught
         skips = self.skips(item)
@@ -95,6 +96,9 @@ class BadTools:
             for note in notes:
                 self.repair(note.under(*path), fields.name_of([fixed], (0,)))
             return result
+        if not skips and self.for_registry:
+            self.refuse(first.under(*path), fields.name_of([item], (0,)))
+            return None
         if not skips:
             raise first.under(*path) from first.__cause__
         self.skip(first.under(*path), fields.name_of([item], (0,)))

@@ -24,7 +24,7 @@ from toolroll.formats.sources.callables import read_callable
 from toolroll.formats.sources.fields import Field, FieldError
 from toolroll.formats.sources.hosted import is_hosted
 from toolroll.formats.sources.objects import described
-from toolroll.formats.sources.registry_fields import RefusedKeys, keys_of, read_for_registry
+from toolroll.formats.sources.registry_fields import keys_of, read_for_registry
 from toolroll.tools import Definitions, Tool, Toolkit
 
 SHAPES = (
@@ -177,12 +177,12 @@ def read_tools_of(item: Any, bad: BadTools, *path: str | int) -> list[Tool]:
     try:
         return _tools_of(item, bad, *path)
     except FieldError as error:
-        if bad.for_registry and (isinstance(error, RefusedKeys) or not bad.skips(item)):
-            bad.refuse(error, fields.name_of([item], (0,)))
-        elif not bad.skips(item):
-            raise
-        else:
+        if bad.skips(item):
             bad.skip(error, None)
+        elif bad.for_registry:
+            bad.refuse(error, fields.name_of([item], (0,)))
+        else:
+            raise
         return []
 
 

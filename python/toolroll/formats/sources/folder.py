@@ -177,9 +177,7 @@ def _read_file(file: str, on_bad_tool: OnBadTool | None, for_registry: bool) -> 
     if file.endswith(".jsonl"):
         bad.place = lambda path: {"file": file, "line": path[0]}
         tools, lines, hosted = jsonl.read_lines(text, file, bad)
-        definitions = Definitions(
-            tuple(tools), toolkits_of(tools), hosted=tuple(hosted), refused=tuple(bad.refused)
-        )
+        definitions = Definitions(tuple(tools), toolkits_of(tools), hosted=tuple(hosted))
         return _Part(file, text, _with(definitions, bad), lines=lines, skips=skips)
     value = strict_json.parse(text, file)
     if isinstance(value, list):
@@ -208,7 +206,10 @@ def _read_file(file: str, on_bad_tool: OnBadTool | None, for_registry: bool) -> 
 
 def _with(definitions: Definitions, bad: BadTools) -> Definitions:
     return replace(
-        definitions, skipped=tuple(bad.skipped), repaired=tuple(bad.repaired), refused=tuple(bad.refused)
+        definitions,
+        skipped=tuple(bad.skipped),
+        repaired=tuple(bad.repaired),
+        refused=tuple(bad.refused),
     )
 
 

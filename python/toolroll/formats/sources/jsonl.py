@@ -18,7 +18,7 @@ from toolroll.formats.sources import dicts, fields
 from toolroll.formats.sources.bad_tools import BadTools
 from toolroll.formats.sources.fields import Field, FieldError
 from toolroll.formats.sources.hosted import is_hosted
-from toolroll.formats.sources.registry_fields import keys_of
+from toolroll.formats.sources.registry_fields import keys_of, read_own
 from toolroll.tools import Tool
 
 
@@ -60,12 +60,11 @@ def _read_line(value: Any, line: str, bad: BadTools, number: int) -> list[Tool] 
         return dicts.read_tools_of(value, bad, number)
     if is_hosted(value) and value.keys().isdisjoint(("description", "parameters")):
         return None
-    if bad.for_registry:
-        return dicts.read_tools_of(value, bad, number)
     # A schema cannot be deeper than the line has brackets.
     is_small = line.count("{") + line.count("[") <= fields.MAX_SCHEMA_DEPTH
     known = fields.PLAIN_SMALL if is_small else fields.PLAIN
-    tool = bad.read(value, lambda given: _read_plain(given, known), number)
+    read = read_own if bad.for_registry else lambda given: _read_plain(given, known)
+    tool = bad.read(value, read, number)
     return [] if tool is None else [tool]
 
 

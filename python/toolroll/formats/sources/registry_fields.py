@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import functools
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from toolroll.formats.schemas.gemini import from_gemini
@@ -139,7 +140,7 @@ _MCP_SAYS = frozenset({*(_ANY[key][0] for key in _MCP_KEYS), "summary"})
 
 
 def read_for_registry(item: Mapping[str, Any], read_mcp: Callable[[Mapping[str, Any]], Tool]) -> Tool:
-    """The tool of a mapping in any form, with the fields that it says. read_mcp: reads one of MCP's form.
+    """The tool of a mapping in any form, with the fields that it says. read_mcp: reads one of a MCP server.
 
     Raises:
         RefusedKeys: it has keys that nothing reads; names all of them.
@@ -148,8 +149,12 @@ def read_for_registry(item: Mapping[str, Any], read_mcp: Callable[[Mapping[str, 
     if "inputSchema" in item:
         _check_mcp(item)
         tool = read_mcp(item)
-        object.__setattr__(tool, "keys", _MCP_SAYS)  # a field of MCP that it omits is one that it has no more
-        return tool
+        return replace(tool, keys=_MCP_SAYS)  # a field of MCP that it omits is one that it has no more
+    return read_own(item)
+
+
+def read_own(item: Mapping[str, Any]) -> Tool:
+    """The same for a line of a person's own file, where the name of the schema does not matter."""
     if isinstance(function := item.get("function"), Mapping):
         _check_keys(function, _FUNCTION)
         rest = {key: value for key, value in item.items() if key != "function"}
@@ -167,6 +172,8 @@ def read_for_registry(item: Mapping[str, Any], read_mcp: Callable[[Mapping[str, 
                 values[attribute] = from_gemini(values[attribute])
     if "name" not in values:
         raise FieldError("name is missing")
+    if "inputSchema" in item and values.get("display_name"):  # of MCP, whose title is all that sums it up
+        values.setdefault("summary", values["display_name"])
     return Tool(**values, original=item, keys=keys_of(tuple(values)))
 
 

@@ -16,7 +16,7 @@ from toolroll.registry.store import tables
 from toolroll.registry.store.bulk_insert import batches
 from toolroll.registry.sync.payload import Payload
 from toolroll.registry.tiers import tiers_in
-from toolroll.registry.versions import Version, find_version
+from toolroll.registry.versions import Version, version_of
 
 _IDS = 500  # ids in one IN
 
@@ -138,12 +138,14 @@ def _with_records(connection: sa.Connection, state: RegistryState, payload: Payl
         for batch in batches(ids, _IDS)
         for record in read_records(connection, tables.tools.c.tool_id.in_(batch))
     }
+    t, v = tables.tools.c, tables.tool_versions.c
+    is_approved = (v.tool_id == t.tool_id) & (v.version == t.approved_version)
+    query = sa.select(tables.tool_versions).join_from(tables.tools, tables.tool_versions, is_approved)
+    waiting = [tool_id for tool_id, record in records.items() if record.review != "approved"]
     approved = {
-        tool_id: version
-        for tool_id, record in records.items()
-        if record.review != "approved"
-        and record.approved_version is not None
-        and (version := find_version(connection, tool_id, record.approved_version)) is not None
+        row["tool_id"]: version_of(dict(row))
+        for batch in batches(waiting, _IDS)
+        for row in connection.execute(query.where(t.tool_id.in_(batch))).mappings()
     }
     return replace(state, records=records, approved=approved)
 

@@ -70,7 +70,7 @@ if wanted decisions; then
 fi
 if wanted damage; then
   TOOLROLL_DAMAGED=10000 "$python" -m pytest -m "" -n 0 -s --timeout 14400 \
-    tests/integration/test_damaged_{files,rows}.py
+    tests/integration/test_damaged_files.py
 fi
 if wanted twins; then
   TOOLROLL_TWINS=100000 "$python" -m pytest -m "" -n 0 -s --timeout 14400 tests/integration/test_side_by_side.py

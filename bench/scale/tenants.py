@@ -6,8 +6,8 @@ all at once. Then a noisy neighbour changes a tool 10,000 times a minute, select
 rows that cannot be read, while a quiet organisation selects in the same process. It prints times, memory and
 counts; exit status 1 if a count that must be zero is not.
 
-The tools of organisations that nobody asks for are copies whose checksums are wrong: a process that read one
-would say so.
+The tools of organisations that nobody asks for are copies without digests: a process that read one would say
+so.
 """
 
 from __future__ import annotations
@@ -203,12 +203,12 @@ def poison(url: str, name: str) -> None:
     with Registry.open(url, actor="noise") as registry:
         registry.rules.add(Rule("broken", "deny", "composite", {"all": []}, toolkit="*", org=name))
         with registry.database.writing("noise", name) as write:
-            for table, column, where in (
-                (tables.tools, "description", tables.tools.c.name.like("own_delete%")),
-                (tables.visibility_rules, "kind", sa.true()),
+            for table, column, value in (
+                (tables.tools, "toolkit", "astrology"),
+                (tables.visibility_rules, "active", False),
             ):
-                damage = {column: "astrology", "revision": write.revision}
-                write.connection.execute(sa.update(table).where(table.c.org == name, where).values(damage))
+                damage = {column: value, "revision": write.revision}
+                write.connection.execute(sa.update(table).where(table.c.org == name).values(damage))
             write.log("damage", "rows")
 
 

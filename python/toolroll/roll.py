@@ -403,8 +403,8 @@ class Toolroll:
             options: what the storage's package takes.
 
         Raises:
-            InvalidInput: the catalog cannot be saved, has no vectors because the embedder failed, or a rule
-                in force cannot be read.
+            InvalidInput: the catalog cannot be saved, has no vectors because the embedder failed, or the
+                registry's policy is not whole.
             Unavailable: the location does not take it, or the extra is not installed.
         """
         with needs_extra("publish", "published"):
@@ -420,8 +420,8 @@ class Toolroll:
         policy = snapshot.policy.policy_source
         for failure in snapshot.shared.lasting_failures:
             raise InvalidInput(f"publish: the catalog is not whole ({failure}); call refresh() first")
-        if policy.unreadable or policy.problems:
-            raise InvalidInput("publish: rules or pages of the registry cannot be read; repair them first")
+        if snapshot.policy.failures:
+            raise InvalidInput("publish: the registry's policy is not whole; see: toolroll registry check")
         signing = SigningKey.read(key)
         shelf = Shelf(Location.of(location, options), checked_name(name), (signing.public,))
         manifest, _ = publish(

@@ -29,7 +29,6 @@ from toolroll.formats.providers import PROVIDERS
 from toolroll.registry.registry import Registry
 from toolroll.rules import Rule
 from toolroll.selection.effective_policy import EffectivePolicy, PolicySource
-from toolroll.selection.policy.unreadable_rules import UnreadableRule
 from toolroll.selection.selection import Selection
 from toolroll.selection.snapshot import Snapshot
 
@@ -51,7 +50,7 @@ class Audit:
         texts: that were searched for tokens.
         faulty: answers that were given during a fault.
         hidden: verdicts of the oracle that hide a tool.
-        opened: public tools that a caller may have only because a rule cannot be read (decision 29).
+        opened: public tools that a caller may have only because a rule was changed by hand.
     """
 
     answers: Counter[str] = field(default_factory=Counter)
@@ -407,18 +406,14 @@ def over_registry(audit: Audit, draw: Draw, where: str, folder: Path, run: Run) 
                 ask(caller, run)
     if (damaged := draw.damaged(case)) is None:
         return
-    world, values = damaged
-    overwrite(path, values["name"], world.lost[0][1])
-    bare = replace(world, lost=())
+    world, rule, altered = damaged
+    overwrite(path, rule, altered)
     with open_roll(2) as roll:
         roll.warm_up()
         for at in range(AFTER_DAMAGE):
             context = draw.context(case)
-            sound = permitted(case.world, context)
-            # What the rule could hide is hidden, but for public tools: of those, what the others leave.
-            public = {tool.name for tool in case.world.tools if tool.public}
-            most = frozenset(permitted(bare, context) & (sound | public))
-            told = f"{where}, damaged {values['name']}, caller {at}"
+            most = permitted(world, context)
+            told = f"{where}, damaged {rule.name}, caller {at}"
             caller = Caller(audit, case, roll, draw, context, told, most, is_exact=False, is_faulty=True)
             ask(caller, run)
 
@@ -478,11 +473,19 @@ def change(registry: Registry, case: Case, draw: Draw) -> Case:
     return replace(case, world=world)
 
 
-def overwrite(path: Path, rule: str, field: str) -> None:
-    """Damages one field of a rule past the registry."""
-    value = "'{'" if field == "condition" else "CAST(x'ff' AS TEXT)"
+def overwrite(path: Path, rule: Rule, altered: Rule | None) -> None:
+    """Changes a rule past the registry, or removes it."""
     with closing(sqlite3.connect(path)) as connection:
-        connection.execute(f"UPDATE visibility_rules SET {field} = {value} WHERE name = ?", (rule,))
+        if altered is None:
+            connection.execute("DELETE FROM visibility_rules WHERE name = ?", (rule.name,))
+        else:
+            columns = ("effect", "kind", "tool", "toolkit", "priority")
+            values = [*(getattr(altered, name) for name in columns), json.dumps(altered.condition), rule.name]
+            connection.execute(
+                f"UPDATE visibility_rules SET {', '.join(f'{name} = ?' for name in columns)}, condition = ? "
+                "WHERE name = ?",
+                values,
+            )
         connection.commit()
 
 
@@ -511,9 +514,12 @@ def broken(caller: Caller, draw: Draw, flaky: Flaky, *, rules: bool = False) -> 
         engine.swap(sound)
 
 
-def damage(caller: Caller, sound: Snapshot, world: World, values: dict[str, Any]) -> tuple[Caller, Any]:
-    """The caller and the pipeline of a world in which one rule cannot be read."""
-    source = PolicySource(world.rules, caller.case.pages, TIERS, (UnreadableRule.of(values, "is damaged"),))
+def damage(
+    caller: Caller, sound: Snapshot, world: World, rule: Rule, altered: Rule | None
+) -> tuple[Caller, Any]:
+    """The caller and the pipeline of a world in which somebody has changed one rule by hand."""
+    problems = {rule.org: ("are not as the registry wrote them",)}
+    source = PolicySource(world.rules, caller.case.pages, TIERS, problems)
     policy = EffectivePolicy.of(source, "closed", None)
     pipeline = sound.shared.governed(*policy.stages(sound.shared.catalog))
     left = permitted(world, caller.context)
@@ -521,4 +527,4 @@ def damage(caller: Caller, sound: Snapshot, world: World, values: dict[str, Any]
     assert all(tool.public for tool in world.tools if tool.name in opened)
     caller.audit.opened += len(opened)
     case = replace(caller.case, world=world)
-    return replace(caller, case=case, expected=left, where=f"{caller.where} {values['name']}"), pipeline
+    return replace(caller, case=case, expected=left, where=f"{caller.where} {rule.name}"), pipeline

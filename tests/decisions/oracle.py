@@ -25,7 +25,7 @@ class World:
     Attributes:
         owners: tool → its organisation; a tool that is missing is the platform's.
         stored: organisation → settings that storage has a value for; those of "" are everybody's.
-        lost: rules that cannot be read, each with the field that is damaged. They are not among `rules`.
+        closed: organisations whose rules are damaged: their contexts see public tools only; "" for all.
     """
 
     tools: tuple[Tool, ...]
@@ -34,7 +34,7 @@ class World:
     tiers: tuple[str, ...]
     owners: Mapping[str, str]
     stored: Mapping[str, frozenset[str]]
-    lost: tuple[tuple[Rule, str], ...] = ()
+    closed: frozenset[str] = frozenset()
 
     def lineage(self, tool: Tool) -> list[str]:
         """The tool's toolkit and those above it."""
@@ -53,7 +53,7 @@ def permitted(world: World, context: Context) -> frozenset[str]:
         for tool in world.tools
         if _is_available(world, context, tool)
         and all(level.shows(tool) for level in levels)
-        and not any(_may_hide(world, context, tool, rule, field) for rule, field in world.lost)
+        and (tool.public or world.closed.isdisjoint({"", context.org}))
     )
 
 
@@ -179,16 +179,3 @@ def _of_hint(operator: str, operand: Any, name: str, annotations: Mapping[str, A
 
 def _list(operand: Any) -> list[Any]:
     return list(operand) if isinstance(operand, (list, tuple)) else [operand]
-
-
-def _may_hide(world: World, context: Context, tool: Tool, rule: Rule, damaged: str) -> bool:
-    """Whether the rule, of which one field cannot be read, could hide the tool, whoever asks."""
-    if rule.org not in ("", context.org):
-        return False
-    names_it = (damaged != "tool" and rule.tool == tool.name) or (
-        damaged != "toolkit" and rule.toolkit in ("*", *world.lineage(tool))
-    )
-    if names_it and (rule.effect == "deny" or damaged == "effect"):
-        return True
-    is_about_its_target = rule.effect == "deny" and damaged not in ("effect", "tool", "toolkit")
-    return not is_about_its_target and not tool.public

@@ -209,26 +209,23 @@ class Draw(random.Random):
             only=self.some(names, 9) if self.maybe(0.1) else (),
         )
 
-    def damaged(self, case: Case, org: str | None = None) -> tuple[World, dict[str, Any]] | None:
-        """The world with a rule that cannot be read, and the fields of that rule; None where there is none.
+    def damaged(self, case: Case) -> tuple[World, Rule, Rule | None] | None:
+        """The world with a rule that somebody has changed by hand; None where there is none.
 
-        org: whose rule; None for any.
+        Also the rule, and what it has become; None for one that is gone.
         """
         world = case.world
-        own = [rule for rule in world.rules if org is None or rule.org == org]
-        if not own:
+        if not world.rules:
             return None
-        rule, field = self.choice(own), self.choice(list(DAMAGE))
-        values = {name: getattr(rule, name) for name in Rule.__slots__} | {field: self.choice(DAMAGE[field])}
-        rest = tuple(one for one in world.rules if one is not rule)
-        return replace(world, rules=rest, lost=((rule, field),)), values
-
-
-DAMAGE: dict[str, tuple[object, ...]] = {
-    "effect": ("perhaps", None, 7),
-    "kind": ("astrology", b"\xff"),
-    "condition": ({}, None, {"sign": "aries"}, {"tier": "unheard of"}, "{"),
-    "tool": (b"\xff", None, 3),
-    "toolkit": (b"\xff", None, 3),
-    "priority": ("high", None),
-}
+        rule, names = self.choice(world.rules), tuple(tool.name for tool in world.tools)
+        other = self.rule(rule.name, names)
+        changes: tuple[dict[str, Any], ...] = (
+            {"effect": "allow" if rule.effect == "deny" else "deny"},
+            {"condition": other.condition, "kind": "composite"},
+            {"tool": self.choice(names), "toolkit": ""},
+            {"priority": rule.priority + self.choice((-5, 5))},
+        )
+        altered = None if self.maybe(0.4) else replace(rule, **self.choice(changes))
+        rest = (one for one in world.rules if one is not rule)
+        rules = (*rest, *(() if altered is None else (altered,)))
+        return replace(world, rules=rules, closed=frozenset({rule.org})), rule, altered

@@ -1,4 +1,4 @@
-"""Damages files and rows and says what came of each; run as a script by test_damaged_files.py.
+"""Damages files and says what came of each; run as a script by test_damaged_files.py.
 
 A case is a kind and a number. For each, the worker writes one line: the case, what came of it, and where.
 
@@ -15,37 +15,32 @@ from __future__ import annotations
 import json
 import random
 import shutil
-import sqlite3
 import sys
 import warnings
 from collections.abc import Callable
-from contextlib import closing
+from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
 
+from tests.integration.logged import event, write_events
 from tests.integration.outcomes import NOW, exposure
-from tests.integration.test_damaged_rows import ACME, GLOBEX, NO_TEXT, NOBODY, wrong_values
-from toolroll import Context, Toolroll
+from toolroll import Context, Tool, Toolkit, Toolroll
 from toolroll._core import Learned
 from toolroll.embedders.cached import CachedEmbedder
 from toolroll.embedders.hashing import HashingEmbedder
 from toolroll.errors import ToolrollError
 from toolroll.registry.events.journal import Damage, frame, records_in
 from toolroll.registry.events.receipts import Signer
+from toolroll.registry.registry import Registry
 from toolroll.registry.store import tables
+from toolroll.rules import PageMapping, Rule
 
+ACME, GLOBEX, NOBODY = Context(org="acme", user="ann"), Context(org="globex", user="bob"), Context(user="eve")
 RECORDS = [bytes([at]) * (at * 7 % 50) for at in range(20)]
 SIGNER = Signer({"key": b"s" * 32}, "key")
 TEXTS = [f"text {at}" for at in range(12)]
-# Rows that nothing reads to select, learn or converse: events and the audit log are read by people.
-TABLES = [
-    table
-    for table in tables.metadata.sorted_tables
-    if table.name not in ("selection_events", "changes", "logged_tools", "receipt_keys")
-]
 
 
 def spoil(data: bytes, draw: random.Random) -> bytes:
@@ -141,6 +136,60 @@ def damage_toolkit(draw: random.Random, folder: Path) -> str:
 # A registry.
 
 
+def fill(url: str, tmp_path: Path) -> None:
+    """A registry in which acme, globex and the platform have rows in every table."""
+    with Registry.open(url, actor="ada") as registry:
+        registry.create(Tool("open", "serves everybody", public=True))
+        for org in ("", "acme", "globex"):
+            kit = f"{org or 'plat'}_kit"
+            registry.toolkits.put(Toolkit(kit, settings_keys=(f"{kit}_key",)), org=org)
+            registry.toolkits.put(Toolkit(f"{kit}_child", parent=kit), org=org)
+            for at in range(3):
+                name = f"{org or 'plat'}_{at}"
+                registry.create(Tool(name, f"serves {name}", toolkit=kit if at else ""), org=org)
+            registry.rules.add(
+                Rule("no", "deny", "composite", {"all": []}, tool=f"{org or 'plat'}_1", org=org)
+            )
+            registry.pages.add(PageMapping("home*", (kit,), org=org))
+            if org:
+                registry.pins.set("open", org=org)
+            registry.settings.set(f"{kit}_key", "value", org=org)
+            registry.keys.add(f"{org} backend", roles=["select"], org=org)
+            with registry.database.recording() as connection:  # by hand: a hash would need argon2
+                now = datetime.now(timezone.utc)
+                row = {"name": f"{org} ann", "org": org, "roles": ["read"], "password": "$argon2id$"}
+                dates = {"created_at": now, "created_by": "ada", "changed_at": now}
+                connection.execute(sa.insert(tables.accounts), {**row, **dates})
+            registry.sync([Tool(f"{org or 'plat'}_sync", "serves too")], plugin=f"{org}_plugin", org=org)
+    with Toolroll.open(url, poll_s=0.05, journal=tmp_path / "journal") as roll:
+        roll.warm_up()
+        for context in (ACME, GLOBEX, NOBODY):
+            talk(roll, context)
+        assert roll.flush(20)
+        database, failed = roll._home._database, {"degraded": ["routes"], "selected": []}
+        for org in ("", "acme", "globex"):
+            trial = {"name": f"test of {org}", "org": org, "unit": "user", "salt": "", "active": True}
+            begun = {
+                "variants": {"default": 0.5, "learned": 0.5},
+                "begun_at": datetime(2026, 1, 1, tzinfo=timezone.utc),
+            }
+            with database.recording() as connection:
+                connection.execute(sa.insert(tables.experiments), {**trial, **begun, "ended_at": None})
+            of = {"experiment": trial["name"], "variant": "default", "at": datetime.now(timezone.utc)}
+            write_events(database, event(org=org, **of, **failed))
+
+
+def talk(roll: Toolroll, context: Context) -> None:
+    name = f"{context.org or 'plat'}_0"
+    for _ in range(2):
+        picked = roll.select("serves", context, k=50)
+        roll.record(picked, called={name: {"succeeded": True, "duration_ms": 20}})
+    roll.record(roll.select("serves", context, k=50), called={name: True}, final=False)
+    session = roll.session("talk", context)
+    session.select("serves", k=5)
+    session.end_turn()
+
+
 def observe(roll: Toolroll) -> dict[str, object]:
     """What everybody gets, without what is random or depends on the time."""
     found: dict[str, object] = {}
@@ -220,56 +269,9 @@ def damage_database(draw: random.Random, folder: Path) -> str:
     return compare(path, folder)
 
 
-def damage_row(draw: random.Random, folder: Path) -> str:
-    """One value of one row: of another kind, or another one of its kind."""
-    path = folder / "damaged.db"
-    remove(path)
-    shutil.copy(folder / "registry.db", path)
-    while True:
-        column = draw.choice(list(draw.choice(TABLES).c))
-        if overwrite(path, column, draw):
-            return f"{compare(path, folder)} {column.table.name}.{column.name}"
-
-
 def remove(path: Path) -> None:
     for end in ("", "-wal", "-shm", "-journal"):
         path.with_name(path.name + end).unlink(missing_ok=True)
-
-
-def overwrite(path: Path, column: sa.Column[Any], draw: random.Random) -> bool:
-    """Changes the value in a random row; whether there is one that may hold the new value."""
-    name = f'"{column.name}"'
-    with closing(sqlite3.connect(path)) as connection:
-        rows = connection.execute(f"SELECT rowid, {name} FROM {column.table.name}").fetchall()
-        if not rows:
-            return False
-        row, value = draw.choice(rows)
-        new = altered(value, column, draw) if draw.random() < 0.7 else draw.choice(wrong_values(column))
-        if new == value:
-            return False
-        wanted, given = ("CAST(x'ff' AS TEXT)", (row,)) if new is NO_TEXT else ("?", (new, row))
-        try:
-            connection.execute(f"UPDATE {column.table.name} SET {name} = {wanted} WHERE rowid = ?", given)
-        except sqlite3.IntegrityError:
-            return False
-        connection.commit()
-    return True
-
-
-def altered(value: object, column: sa.Column[Any], draw: random.Random) -> object:
-    """A value of the same kind, one bit or one letter away; a date where there is none."""
-    if value is None and isinstance(column.type, tables.Instant):
-        return "2026-01-01 00:00:00"
-    if isinstance(value, bytes) and value:
-        return spoil(value, draw)
-    if isinstance(value, int):
-        return value ^ (1 << draw.randrange(4))
-    if isinstance(value, float):
-        return value + 1
-    if isinstance(value, str) and value:
-        at = draw.randrange(len(value))
-        return f"{value[:at]}{chr(ord(value[at]) ^ 1)}{value[at + 1 :]}"
-    return value
 
 
 KINDS: dict[str, Callable[[random.Random, Path], str]] = {
@@ -279,7 +281,6 @@ KINDS: dict[str, Callable[[random.Random, Path], str]] = {
     "cache": damage_cache,
     "toolkit": damage_toolkit,
     "database": damage_database,
-    "row": damage_row,
 }
 
 

@@ -14,7 +14,6 @@ from toolroll.registry.page_mappings import Pages
 from toolroll.registry.rules import Rules
 from toolroll.registry.settings import Settings
 from toolroll.registry.store import tables
-from toolroll.registry.store.checksums import checksum_of
 from toolroll.registry.store.database import Database
 from toolroll.registry.toolkits import Toolkits
 
@@ -78,15 +77,17 @@ def add_tool(database: Database, name: str, toolkit: str = "", org: str = "") ->
             "deleted_at": None,
             "revision": write.revision,
         }
-        row["checksum"] = checksum_of(tables.tools, row)
         write.connection.execute(sa.insert(tables.tools), row)
+        write.digests.replace(tables.tools, None, row)
     return tool_id
 
 
 def delete_tool(database: Database, tool_id: str) -> None:
     with database.writing("ann") as write:
         write.log("tool.delete", tool_id)
+        is_it = tables.tools.c.tool_id == tool_id
+        row = write.connection.execute(sa.select(tables.tools).where(is_it)).mappings().one()
+        write.digests.replace(tables.tools, dict(row), None)
         write.connection.execute(
-            sa.update(tables.tools).where(tables.tools.c.tool_id == tool_id),
-            {"deleted_at": write.at, "revision": write.revision},
+            sa.update(tables.tools).where(is_it), {"deleted_at": write.at, "revision": write.revision}
         )

@@ -15,7 +15,6 @@ from toolroll.registry.analytics.window import Window
 from toolroll.registry.events.ingest import ingest
 from toolroll.registry.events.maintenance import OutcomeFilter, forget
 from toolroll.registry.store.database import Database
-from toolroll.registry.store.unreadable_rows import UnreadableRows
 
 PRESENT = datetime.fromtimestamp(NOW, timezone.utc)
 MONTH = Window(None, PRESENT - timedelta(days=30))
@@ -43,20 +42,20 @@ def test_a_watch_finds_what_a_whole_reading_finds_whenever_it_is_asked(
 ) -> None:
     monkeypatch.setattr(break_watch, "_PATIENCE_S", 60.0)
     draw, watch = random.Random(3), BreakWatch(database, PRESENT)
-    assert watch.broken(MONTH, UnreadableRows()) == ((), True)
+    assert watch.broken(MONTH) == ((), True)
     found = 0
     for part in range(12):
         report(database, draw, part)
         if draw.random() < 0.6:
             for window in (MONTH, Window("acme", MONTH.since), Window("nobody", MONTH.since)):
-                known, is_complete = watch.broken(window, UnreadableRows())
+                known, is_complete = watch.broken(window)
                 assert (known, is_complete) == (broken(database, window), True)
                 found += len(known)
     assert found > 3
 
     matching = OutcomeFilter(reporter="user-1")
     assert forget(database, "acme", matching, actor="ann") > 0
-    assert watch.broken(MONTH, UnreadableRows()) == (broken(database, MONTH), True)
+    assert watch.broken(MONTH) == (broken(database, MONTH), True)
 
 
 def test_the_thread_reads_what_takes_long_and_answers_say_so_meanwhile(
@@ -68,9 +67,9 @@ def test_the_thread_reads_what_takes_long_and_answers_say_so_meanwhile(
     monkeypatch.setattr(break_watch, "_PATIENCE_S", 0.0)
     monkeypatch.setattr(break_watch, "_FEW", 1)
     watch = BreakWatch(database, PRESENT)
-    assert watch.broken(MONTH, UnreadableRows())[1] is False
-    eventually(lambda: watch.broken(MONTH, UnreadableRows())[1])
-    assert watch.broken(MONTH, UnreadableRows())[0] == broken(database, MONTH)
+    assert watch.broken(MONTH)[1] is False
+    eventually(lambda: watch.broken(MONTH)[1])
+    assert watch.broken(MONTH)[0] == broken(database, MONTH)
     watch.stop()
 
 

@@ -187,7 +187,7 @@ def test_an_experiment_that_nobody_could_serve_is_not_begun(typed):
             "lab", "experiment", "start", "e", "--variant", "default=.7", "--variant", "nope=.3", status=1
         ).err
     )
-    assert typed.json("lab", "experiment", "show") == {"unreadable": [], "experiments": []}
+    assert typed.json("lab", "experiment", "show") == {"experiments": []}
 
 
 def test_an_experiment_says_who_wins(typed, database, monkeypatch):

@@ -9,7 +9,6 @@ import pytest
 from tests.integration.commands import Typed
 from toolroll.cli import main
 from toolroll.registry.sessions.store import SessionStore
-from toolroll.registry.store.database import Database
 
 RECORD = {"turn": 4, "loaded": {"weather_tool": 2}, "sent": ["weather_tool", "reminder_tool"], "empty": []}
 
@@ -112,22 +111,6 @@ def test_what_cannot_be_an_id_is_refused(typed, held, words):
     assert typed("events", "sessions", *words, status=1).err.startswith(
         f"toolroll events sessions {words[0]}: "
     )
-
-
-def test_a_session_that_is_damaged_is_shown_as_empty_with_the_reason_and_may_be_forgotten(
-    new_database_url, capsys
-):
-    url = new_database_url("sqlite")
-    database = Database.open(url, create=False, migrate=False)
-    SessionStore(database).write("", "s", RECORD, 0)
-    with database.recording() as connection:
-        connection.exec_driver_sql("UPDATE sessions SET record = '{'")
-    database.close()
-    typed = Typed(url, capsys)
-    shown = typed.json("events", "sessions", "show", "s")
-    assert shown["record"] == {} and "no JSON object" in shown["unreadable"][0]
-    assert "no JSON object" in typed("events", "sessions", "show", "s").err
-    typed("events", "sessions", "forget", "s")
 
 
 @pytest.mark.parametrize(

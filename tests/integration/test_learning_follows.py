@@ -112,9 +112,9 @@ def test_a_checkpoint_spares_the_beginning_and_changes_nothing(
     monkeypatch.setattr(
         module,
         "outcomes_of",
-        lambda connection, org, above, up_to, damaged: (
+        lambda connection, org, above, up_to: (
             asked.append(above),
-            real(connection, org, above, up_to, damaged=damaged),
+            real(connection, org, above, up_to),
         )[1],
     )
     second, third = Follower(database, MAKING, {}), Follower(database, replace(MAKING, rates="others"), {})
@@ -195,7 +195,7 @@ def test_what_was_learnt_stays_while_the_store_is_away(
     eventually(lambda: follower.health()["failing"] is None)
     health = follower.health()
     assert 0 <= health.pop("age_s") < 10
-    assert health == {"organisations": 1, "outcomes": 2, "failing": None, "damaged": {}}
+    assert health == {"organisations": 1, "outcomes": 2, "failing": None}
 
 
 def test_vectors_of_another_embedder_pull_nothing(database: Database) -> None:

@@ -166,17 +166,17 @@ def test_rules_and_settings_of_an_organisation_count_before_it_was_ever_read(reg
         assert "plat" not in names(roll, "acme") and "send" in names(roll, "acme")
 
 
-def test_a_row_that_cannot_be_read_concerns_its_organisation_when_it_asks(registry, database_url):
+def test_a_row_that_was_changed_by_hand_concerns_its_organisation_when_it_asks(registry, database_url):
     with registry.database.writing("nobody", "acme") as write:
         table = tables.tools
-        values = {"description": "altered", "revision": write.revision}
+        values = {"toolkit": "other", "revision": write.revision}
         write.connection.execute(sa.update(table).where(table.c.org == "acme").values(values))
         write.log("damage", "tools")
     with Toolroll.open(database_url, poll_s=0.1) as roll:
         soon(lambda: names(roll, "globex") == {"plat", "globex_tool"})
         assert roll.select("serves", Context(org="globex")).degraded == () and not roll.health()["degraded"]
-        soon(lambda: roll.select("serves", Context(org="acme")).degraded == ("registry",))
-        assert names(roll, "acme") == {"plat"}
+        soon(lambda: roll.select("serves", Context(org="acme")).degraded == ("policy",))
+        assert names(roll, "acme") == set()
         assert roll.select("serves", Context(org="globex")).degraded == ()
 
 

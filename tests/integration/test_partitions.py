@@ -6,26 +6,18 @@ import re
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from alembic.autogenerate import compare_metadata
-from alembic.migration import MigrationContext
 
-from tests.integration.logged import event, outcome, write, write_events
-from tests.integration.outcomes import exposure, said
+from tests.integration.logged import event
 from toolroll import Context, Toolroll
-from toolroll.errors import StoreUnavailable
 from toolroll.registry.analytics.metrics import metrics
-from toolroll.registry.analytics.tool_calls import tool_calls
 from toolroll.registry.analytics.window import Window
 from toolroll.registry.events.ingest import ingest
-from toolroll.registry.events.inspection import Inspection
 from toolroll.registry.events.maintenance import drop_old_months, rebuild
-from toolroll.registry.events.rows import instant
 from toolroll.registry.registry import Registry
-from toolroll.registry.store import partitions, schema, tables
+from toolroll.registry.store import partitions, tables
 from toolroll.registry.store.database import Database
 from toolroll.tools import Tool
 
@@ -49,6 +41,7 @@ REFERENCE = {
         "pins",
         "plugins",
         "settings",
+        "policy_digests",
     ),
     *(
         "embeddings",
@@ -107,7 +100,6 @@ def test_each_key_of_an_organisations_rows_begins_with_the_organisation(postgres
 def test_selecting_recording_and_conversing_ask_for_the_rows_of_named_organisations(
     new_database_url: Callable[[str], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Inspection, "step", lambda _: None)  # it looks for damage in the rows of all
     url, asked = new_database_url("postgresql"), list[str]()
     with Registry.open(url, actor="ann") as registry:
         for org in ("", "acme"):
@@ -173,111 +165,3 @@ def test_months_are_made_ahead_take_their_rows_and_are_dropped_whole(postgresql_
 def test_the_month_after_december_is_january() -> None:
     assert partitions.after(datetime(2026, 12, 1)) == datetime(2027, 1, 1)
     assert partitions.after(datetime(2026, 1, 1)) == datetime(2026, 2, 1)
-
-
-def old_database(url: str) -> Database:
-    """A database of the first schema."""
-    dialect = "sqlite" if url.startswith("sqlite") else "postgresql"
-    engine = sa.create_engine(url.replace("postgresql://", "postgresql+psycopg://"))
-    with engine.begin() as connection:
-        if dialect == "postgresql":
-            connection.exec_driver_sql("CREATE EXTENSION IF NOT EXISTS vector")
-        for statement in (DATA / f"schema_0001_{dialect}.sql").read_text("utf-8").split("-- next\n"):
-            connection.exec_driver_sql(statement.replace("%", "%%") if dialect == "postgresql" else statement)
-    engine.dispose()
-    return Database(schema.Address.of(url))
-
-
-@pytest.mark.filterwarnings("ignore:Did not recognize type 'vector'")
-def test_a_database_of_the_first_schema_keeps_all_its_rows(empty_url: str) -> None:
-    database, now = old_database(empty_url), datetime.now(timezone.utc)
-    state = {"id": 1, "revision": 0, "tiers": [], "tiers_checksum": "", "created_at": now}
-    session = {"org": "acme", "session": "s", "turn": 1, "record": {"a": 1}, "version": 7}
-    opened = {"event_id": "e", "org": "acme", "closes_at": now, "exposure": {}}
-    rows = [event(days, called={"find": "succeeded"}, outcome="succeeded") for days in (0, 40, 80)]
-    rows.append(event(at=now))
-    for row in rows:
-        del row["durations_ms"]  # no column of the first schema
-    with database.recording() as connection:
-        connection.execute(sa.insert(tables.registry_state), state)
-        for org in ("acme",):
-            connection.execute(sa.insert(tables.learning_state), {"org": org, "seq": 0, "epoch": 0})
-        dates = {"created_at": now, "updated_at": now, "expires_at": None}
-        connection.execute(sa.insert(tables.sessions), {**session, **dates})
-        connection.execute(sa.insert(tables.open_events), opened)
-    write_events(database, *rows, is_added=False)
-    write(database, tables.outcomes, *(outcome(n, n, True) for n in range(1, 6)))
-    with pytest.raises(StoreUnavailable, match="has schema 0001"):
-        Database.open(empty_url, create=False, migrate=False)
-    database.close()
-    database = Database.open(empty_url, create=False, migrate=True)
-    counts = {"selection_events": 4, "outcomes": 5, "open_events": 1, "sessions": 1}
-    with database.reading() as connection:
-        for name, count in counts.items():
-            table = tables.metadata.tables[name]
-            assert connection.execute(sa.select(sa.func.count()).select_from(table)).scalar() == count, name
-        assert differences(connection) == []
-        if database.dialect == "postgresql":
-            first, *_ = partitions.months(connection, tables.selection_events)
-            assert first == ("selection_events_before", partitions.after(partitions.month_of(now)))
-    assert rebuild(database)["acme"] > 0  # as the command does after an upgrade
-    assert metrics(database, Window())["logged"] == 4
-    ingest(database, [event()], [])
-    assert set(rebuild(database).values()) == {0}
-    database.close()
-
-
-def differences(connection: sa.Connection) -> list[Any]:
-    """Between the tables of a database and those of today's schema."""
-    context = MigrationContext.configure(
-        connection,
-        opts={
-            "version_table": schema.VERSION_TABLE,
-            "include_name": lambda name, kind, _: kind != "table" or name in tables.metadata.tables,
-        },
-    )
-    found: list[Any] = compare_metadata(context, tables.metadata)
-    return found
-
-
-def without_durations(url: str) -> None:
-    """Makes a database of today one of schema 0003."""
-    database = Database.open(url, create=True, migrate=True)
-    with database.recording() as connection:
-        for name in ("duration_rollups", "experiment_units"):
-            connection.execute(sa.text(f"DROP TABLE {name}"))
-        for name in ("selection_events", "outcomes"):
-            connection.execute(sa.text(f"ALTER TABLE {name} DROP COLUMN durations_ms"))
-        connection.execute(sa.text(f"UPDATE {schema.VERSION_TABLE} SET version_num = '0003'"))
-    database.close()
-
-
-@pytest.mark.filterwarnings("ignore:Did not recognize type 'vector'")
-def test_a_database_without_durations_gets_them_and_keeps_its_rows(empty_url: str) -> None:
-    without_durations(empty_url)
-    database = Database(schema.Address.of(empty_url))
-    rows = [event(days, called={"find": "succeeded"}, outcome="succeeded") for days in (0, 40, 80)]
-    for row in rows:
-        del row["durations_ms"]
-    write_events(database, *rows, is_added=False)
-    write(database, tables.outcomes, *(outcome(n, n, True) for n in range(1, 6)))
-    with database.recording() as connection:
-        connection.execute(sa.insert(tables.learning_state), {"org": "acme", "seq": 5, "epoch": 0})
-    database.close()
-    database = Database.open(empty_url, create=False, migrate=True)
-    with database.reading() as connection:
-        assert differences(connection) == []
-        for table, count in ((tables.selection_events, 3), (tables.outcomes, 5)):
-            assert list(connection.scalars(sa.select(table.c.durations_ms))) == [None] * count
-    rebuild(database)
-    now = exposure("e" * 32, "find", at=datetime.now(timezone.utc).timestamp())
-    ingest(
-        database,
-        [event(event_id=now.event_id, at=instant(now.at), selected=["find"])],
-        [said(now, {"find": "failed"}, durations={"find": 250.0})],
-    )
-    (found,) = tool_calls(database, Window())
-    assert (found.calls, found.succeeded, found.failed, found.timed) == (4, 3, 1, 1)
-    assert found.duration_ms["mean"] == 250.0
-    assert set(rebuild(database).values()) == {0}
-    database.close()

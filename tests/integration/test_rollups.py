@@ -31,7 +31,6 @@ from toolroll.registry.events.rows import ReceivedReport
 from toolroll.registry.registry import Registry
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
-from toolroll.registry.store.unreadable_rows import UnreadableRows
 from toolroll.tools import Definitions, Tool
 
 ALL = Window()
@@ -224,22 +223,6 @@ def test_sums_stay_when_events_are_deleted_and_go_when_they_are_old_themselves(d
     prune(database, rollups_s=3_600.0, now=now)
     assert min(row[2] for row in cells(database)["selection_rollups"]) == BEGIN + timedelta(days=2)
     assert set(rebuild(database).values()) == {0}
-
-
-def test_damaged_sums_are_left_out_and_named_until_they_are_made_again(database: Database) -> None:
-    if database.dialect != "sqlite":
-        pytest.skip("PostgreSQL stores no text in a number")
-    fill(database, 10)
-    sound = heatmap(database, ALL).counts
-    with database.recording() as connection:
-        connection.exec_driver_sql(
-            "UPDATE tool_rollups SET called = 'many' WHERE org = 'acme' AND page = 'crm'"
-        )
-    unreadable = UnreadableRows()
-    heatmap(database, ALL, unreadable=unreadable)
-    assert len(unreadable) > 0 and "of 'acme' cannot be read" in next(iter(unreadable))
-    assert rebuild(database)["acme"] > 0
-    assert heatmap(database, ALL).counts == sound
 
 
 def test_plugins_and_tools_of_an_organisation_are_told_by_sums(database: Database, database_url: str) -> None:

@@ -389,23 +389,6 @@ def test_a_list_that_is_asked_for_wrongly_is_refused(store, options):
         store.list(**options)
 
 
-@pytest.mark.parametrize("text", ["{{{", "[1]", "7", "", "[" * 20_000, None])
-def test_a_record_that_something_else_has_damaged_is_as_good_as_none(new_database_url, text):
-    database = Database.open(new_database_url("sqlite"), create=False, migrate=False)
-    store = SessionStore(database)
-    for name in ("s", "t"):
-        store.write("acme", name, {"turn": 3}, 0)
-    with database.recording() as connection:
-        connection.exec_driver_sql("UPDATE sessions SET record = ?", (text or "null",))
-    found = store.read("acme", "s")
-    assert found.record == {}
-    store.write("acme", "s", {"turn": 4}, found.version)
-    done = store.write_all([draft("acme", "t", {"turn": 5})], union)
-    assert isinstance(done["acme", "t"], WriteResult)
-    assert [store.read("acme", name).record["turn"] for name in ("s", "t")] == [4, 5]
-    database.close()
-
-
 def test_a_store_that_is_closed_says_so(store, database):
     database.close()
     for ask in (
@@ -426,18 +409,3 @@ def test_sessions_are_no_change_of_the_registry(store, database):
     assert database.revision() == before
     with database.reading() as connection:
         assert connection.scalar(sa.select(sa.func.count()).select_from(tables.changes)) == 0
-
-
-def test_a_session_whose_version_is_damaged_is_written_over(new_database_url):
-    """SQLite keeps text in a column of numbers."""
-    url = new_database_url("sqlite")
-    database = Database.open(url, create=False, migrate=False)
-    store = SessionStore(database)
-    store.write("acme", "a", {"turn": 1, "seen": []}, 0)
-    with database.recording() as connection:
-        connection.exec_driver_sql("UPDATE sessions SET version = 'x'")
-    found = store.read("acme", "a")
-    assert found.version == 0
-    version = store.write("acme", "a", {"turn": 2, "seen": []}, found.version)
-    assert store.read("acme", "a").version == version > 0
-    database.close()

@@ -310,12 +310,20 @@ def test_two_that_hold_the_same_row_are_a_conflict(database: Database) -> None:
 
 
 def tool_row(write: Write) -> dict[str, Any]:
-    values = {"Instant": write.at, "JSON": [], "Integer": 1, "BigInteger": 1, "Boolean": False}
-    return {
+    values = {
+        "Instant": write.at,
+        "ListJson": [],
+        "NameList": [],
+        "Integer": 1,
+        "BigInteger": 1,
+        "Flag": False,
+    }
+    row = {
         column.name: values.get(type(column.type).__name__, "x")
         for column in tables.tools.c
         if not column.nullable
     }
+    return {**row, "status": "active", "review": "approved"}
 
 
 def version_row(write: Write) -> dict[str, Any]:

@@ -116,7 +116,6 @@ export interface Tool {
   tags: string[]
   examples: string[]
   flags: { code: string; message: string }[]
-  damage: unknown
   updated_at: string
   updated_by: string
   [field: string]: unknown
@@ -131,7 +130,7 @@ export interface ToolPage {
 }
 
 // What the registry says of an organisation's own tools alone.
-const UNSAID = { review: 'approved', flags: [], examples: [], plugin: '', version: 0, updated_at: '', updated_by: '', damage: '' }
+const UNSAID = { review: 'approved', flags: [], examples: [], plugin: '', version: 0, updated_at: '', updated_by: '' }
 
 /** A tool as the service tells it: of the platform's, an organisation gets what serves, without its state. */
 export const told = (tool: Tool): Tool => ({ ...UNSAID, ...tool })

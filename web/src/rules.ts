@@ -15,7 +15,6 @@ export interface Rule {
   version: number
   updated_at: string
   updated_by: string
-  damage: unknown
 }
 
 export interface Who {

@@ -540,7 +540,6 @@ export const t = {
     back: 'All tools',
     edit: 'Edit',
     reviewChange: 'Review the change',
-    damaged: 'damaged',
     save: 'Save',
     reason: 'Reason (kept with the change)',
     schema: 'Parameters',

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toolroll.argument_checks import check_registry_url
-from toolroll.cli.output import note, note_left_out
+from toolroll.cli.output import note
 from toolroll.cli.parameter_types import POSITIVE, assignment, once_each, timestamp
 from toolroll.errors import InvalidInput
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from toolroll.registry.analytics.window import Window
     from toolroll.registry.registry import Registry
     from toolroll.registry.store.database import Database
-    from toolroll.registry.store.unreadable_rows import UnreadableRows
 
 CATALOG = "TOOLROLL_CATALOG"  # the environment variable with the registry's URL
 READ_REPLICA = "TOOLROLL_READ_REPLICA"  # the environment variable with the URL of its copy for reports
@@ -95,20 +94,12 @@ class RegistryOptions:
             yield replica
 
     @contextmanager
-    def report(self) -> Iterator[tuple[Database, UnreadableRows]]:
-        """Opens the registry's database, or its copy, for a report, and names the rows that it leaves out.
-
-        With --json, the report itself does.
-        """
-        from toolroll.registry.store.unreadable_rows import UnreadableRows
-
-        unreadable = UnreadableRows()
+    def report(self) -> Iterator[Database]:
+        """Opens the registry's database, or its copy, for a report."""
         with self.read_replica_database() if self.read_replica else self.database() as database:
-            yield database, unreadable
+            yield database
             if database.behind_s >= 1:
                 note(f"{database.url} is up to {database.behind_s:,.0f} s older than the registry")
-        if not self.json:
-            note_left_out(unreadable)
 
 
 @dataclass(frozen=True)

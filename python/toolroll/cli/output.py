@@ -134,19 +134,6 @@ def note(text: str) -> None:
     print(remark(text), file=sys.stderr)
 
 
-def note_left_out(unreadable: Iterable[str]) -> None:
-    """Prints which rows a report leaves out because they cannot be read."""
-    for sentence in unreadable:
-        note(f"left out: {sentence}")
-
-
-def note_damage(as_json: bool, records: Iterable[Mapping[str, Any]]) -> None:
-    """Prints which rows of a list are damaged, and what to do about it; JSON has that in their fields."""
-    for record in () if as_json else records:
-        if record["damage"]:
-            note(record["damage"])
-
-
 def _width(text: str) -> int:
     """Columns that the text takes on a terminal."""
     if text.isascii():

@@ -24,7 +24,7 @@ from toolroll.registry import governed_rows
 from toolroll.registry.service_keys import ROLES, VOUCH, roles_among
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database, is_storable, words
-from toolroll.registry.store.row_reader import Row, UnreadableRow, read_rows
+from toolroll.registry.store.row_reader import Row, read_rows
 
 # A plugin has a key: the role "sync" belongs to one plugin, and no person is a plugin.
 ACCOUNT_ROLES = tuple(role for role in ROLES if role not in ("sync", VOUCH))
@@ -179,9 +179,9 @@ def _found(connection: sa.Connection, name: str) -> tuple[tuple[Account, str], .
 
 
 def _read(connection: sa.Connection, *where: sa.ColumnElement[bool]) -> tuple[tuple[Account, str], ...]:
-    """Accounts with their hashes, by name. A damaged row is no account."""
+    """Accounts with their hashes, by name."""
     rows = read_rows(connection, list(_TABLE.c), *where, order_by=(_TABLE.c.name,))
-    return tuple((_account_in(row), row["password"]) for row in rows if not isinstance(row, UnreadableRow))
+    return tuple((_account_in(row), row["password"]) for row in rows)
 
 
 def _account_in(row: Row) -> Account:

@@ -15,7 +15,6 @@ from toolroll.registry.governed_rows import fields_as_json, printable
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database, words
 from toolroll.registry.store.row_reader import read_rows
-from toolroll.registry.store.unreadable_rows import UnreadableRows
 
 MOST = 1_000  # changes in one list
 _SHOWN = 300  # characters of the details in `str`
@@ -86,7 +85,6 @@ class Audit:
         after: int | None = None,
         before: int | None = None,
         limit: int = 100,
-        unreadable: UnreadableRows | None = None,
     ) -> tuple[Change, ...]:
         """Changes, newest first; with `after`, only later ones, oldest first.
 
@@ -97,7 +95,6 @@ class Audit:
             after: the last number that the caller knows; 0 starts at the beginning.
             before: returns only lower numbers, for paging back.
             limit: the length of the list, up to 1,000.
-            unreadable: gets the changes of this list that cannot be read.
         """
         if type(limit) is not int or not 1 <= limit <= MOST:
             raise InvalidInput(f"limit is {limit!r:.30}, must be a whole number from 1 to {MOST:,}")
@@ -116,10 +113,9 @@ class Audit:
         if before is not None:
             where.append(_TABLE.c.seq < _number(before, "before"))
         order = _TABLE.c.seq.desc() if after is None else _TABLE.c.seq
-        unreadable = UnreadableRows() if unreadable is None else unreadable
         with self._database.reading() as connection:
             rows = read_rows(connection, list(_TABLE.c), *where, order_by=(order,), limit=limit)
-            return tuple(Change(**row) for row in unreadable.without(_TABLE, rows))
+            return tuple(Change(**row) for row in rows)
 
 
 def _number(value: int, what: str) -> int:

@@ -47,8 +47,7 @@ class Duplicates:
             table.status == "active",
         )
         with self._database.reading() as connection:
-            found = read_records(connection, *where, order_by=(table.org, table.name))
-            records = [record for record in found if not record.damage]
+            records = list(read_records(connection, *where, order_by=(table.org, table.name)))
         embedder = as_embedder(embedder)
         if not embedder.is_instant:
             embedder = StoredEmbedder(embedder, self._database)

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta, timezone
 
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
-from toolroll.registry.store.row_reader import UnreadableRow, read_rows
+from toolroll.registry.store.row_reader import read_rows
 
 _SUBJECT = "page session"  # of all lines: an index finds them by it
 _CLOCKS = timedelta(hours=1)  # by which clocks of services may differ
@@ -43,8 +43,7 @@ class EndedSessions:
         columns = (_LOG.seq, _LOG.at, _LOG.details)
         with self._database.reading() as connection:
             for row in read_rows(connection, columns, *of_sessions, new, order_by=(_LOG.seq,)):
-                if not isinstance(row, UnreadableRow):
-                    self._seq = max(self._seq, row["seq"])
-                    self.found[str(row["details"].get("session"))] = row["at"]
+                self._seq = max(self._seq, row["seq"])
+                self.found[str(row["details"].get("session"))] = row["at"]
         self.found = {session: at for session, at in self.found.items() if at > oldest}
         return frozenset(self.found)

@@ -8,7 +8,7 @@ log, in the same transaction.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
 from difflib import get_close_matches
@@ -18,13 +18,10 @@ import sqlalchemy as sa
 
 from toolroll.errors import Conflict, InvalidDefinition, InvalidInput, NotFound
 from toolroll.identity import canonical_json
-from toolroll.registry import stored_rows
 from toolroll.registry.content import LONGEST_NAME, storable
 from toolroll.registry.reach import Reach
-from toolroll.registry.store.checksums import checksum_of, content_columns, is_present
 from toolroll.registry.store.database import Database, Write, words
-from toolroll.registry.store.row_reader import UnreadableRow, read_rows
-from toolroll.registry.stored_rows import Damage
+from toolroll.registry.store.row_reader import read_rows
 
 LONGEST_PATTERN = 512  # characters of a page pattern
 NEAR_AMONG = 5_000  # names that a misspelt one is compared with; bounds the time of an error message
@@ -43,8 +40,6 @@ class GovernedRow:
         updated_by: the author of the last change.
         deleted_at: None while the row is not deleted.
         revision: the registry's revision at the last change.
-        damage: why the row is in no catalog and no policy, such as a change past the registry; "" for a sound
-            row. The values of a damaged row may be wrong, and those that cannot be read are blank.
     """
 
     version: int
@@ -53,20 +48,18 @@ class GovernedRow:
     updated_by: str
     deleted_at: datetime | None
     revision: int
-    damage: str = ""
 
     def shared_fields(self) -> Row:
         """These fields, for JSON."""
-        return {name: as_json(getattr(self, name)) for name in (*SHARED_FIELDS, "damage")}
+        return {name: as_json(getattr(self, name)) for name in SHARED_FIELDS}
 
 
-SHARED_FIELDS = tuple(field.name for field in fields(GovernedRow) if field.name != "damage")  # columns
+SHARED_FIELDS = tuple(field.name for field in fields(GovernedRow))
 
 
 def shared_fields(row: Mapping[str, Any]) -> Row:
     """The arguments of a `GovernedRow` in a row of a table."""
-    damage: Damage | None = row.get("damage")
-    return {**{name: row[name] for name in SHARED_FIELDS}, "damage": damage.problem if damage else ""}
+    return {name: row[name] for name in SHARED_FIELDS}
 
 
 RecordT = TypeVar("RecordT", bound=GovernedRow)
@@ -93,43 +86,25 @@ class Editor(Generic[RecordT]):
     def _list(self, org: str | None, deleted: bool, *order: sa.ColumnElement[Any]) -> tuple[RecordT, ...]:
         where = [] if org is None else [self._table.c.org == words(org, "org")]
         if not deleted:
-            where.append(is_present(self._table))
+            where.append(self._table.c.deleted_at.is_(None))
         with self._database.reading() as connection:
-            rows = stored_rows.read(connection, self._table, *where, order_by=order)
-            return tuple(map(self._listed, rows))
-
-    def _listed(self, row: Row) -> RecordT:
-        return stored_rows.record_of(self._table, row, self._record)
+            return tuple(
+                map(self._record, read_rows(connection, list(self._table.c), *where, order_by=order))
+            )
 
 
 def rows_of(connection: sa.Connection, table: sa.Table, *where: sa.ColumnElement[bool]) -> list[Row]:
-    """Rows of a table, without deleted ones; a damaged one has its `Damage` under "damage"."""
-    return list(stored_rows.read(connection, table, is_present(table), *where))
-
-
-def sound_rows_of(connection: sa.Connection, table: sa.Table, *where: sa.ColumnElement[bool]) -> list[Row]:
-    """The same without damaged rows."""
-    return [row for row in rows_of(connection, table, *where) if "damage" not in row]
+    """Rows of a table, without deleted ones."""
+    return list(read_rows(connection, list(table.c), table.c.deleted_at.is_(None), *where))
 
 
 def row_named(connection: sa.Connection, table: sa.Table, org: str, name: str, noun: str) -> Row:
-    """The row with this name, or the damaged one with this key, whatever its name and organisation say.
-
-    Raises NotFound, which suggests a similar name.
-    """
+    """The row with this name. Raises NotFound, which suggests a similar name."""
     rows = rows_of(connection, table, table.c.org == org, table.c.name == words(name, f"{noun} name"))
-    if not rows:
-        rows = damaged_rows_with_key(connection, table, org, name)
     if not rows:
         hint = suggestion(name, names_in(connection, table, org))
         raise NotFound(f"{noun} {name!r:.80}: is not {place_of(org)}{hint}")
     return rows[0]
-
-
-def damaged_rows_with_key(connection: sa.Connection, table: sa.Table, org: str, key: str) -> list[Row]:
-    """The damaged row with this key, if the organisation is its owner, or its owner may be wrong."""
-    found = rows_of(connection, table, next(iter(table.primary_key)) == key)
-    return [row for row in found if "damage" in row and (row["org"] == org or "org" in row["damage"].columns)]
 
 
 def names_in(
@@ -143,8 +118,7 @@ def names_in(
     knows: whether a name of the platform's may be told.
     """
     where = (table.c.deleted_at.is_(None), table.c.org.in_(orgs))
-    found = read_rows(connection, (table.c.org, table.c.name), *where, limit=NEAR_AMONG)
-    rows = (row for row in found if not isinstance(row, UnreadableRow))
+    rows = read_rows(connection, (table.c.org, table.c.name), *where, limit=NEAR_AMONG)
     return [row["name"] for row in rows if row["org"] or knows(row["name"])]
 
 
@@ -175,33 +149,18 @@ def insert(write: Write, table: sa.Table, values: Mapping[str, Any]) -> Row:
         "deleted_at": None,
         **_stamp(write),
     }
-    row["checksum"] = checksum_of(table, row)
     write.connection.execute(sa.insert(table), row)
+    write.digests.replace(table, None, row)
     return row
 
 
 def change(write: Write, table: sa.Table, row: Row, values: Mapping[str, Any]) -> Row:
-    """Writes the row's next version, with these values.
-
-    row: as it was read here. The caller has made sure that the values of a damaged one are right.
-    """
+    """Writes the row's next version, with these values. row: as it was read here."""
     identity = next(iter(table.primary_key))
-    damage: Damage | None = row.get("damage")
-    where = identity == row[identity.name]
     values = {**values, "version": row["version"] + 1, **_stamp(write)}
-    if damage is not None:
-        if damage.where is not None:
-            where = damage.where
-        # Not all columns: a foreign key that is written again is checked again, and its row may be gone.
-        values = {**{name: row[name] for name in damage.blank}, "deleted_at": None, **values}
-        if not row[identity.name]:
-            values[identity.name] = uuid.uuid4().hex
-        if row["created_at"] == stored_rows.UNKNOWN_TIME:
-            values["created_at"] = write.at
+    write.connection.execute(sa.update(table).where(identity == row[identity.name]), values)
     after = {**row, **values}
-    after.pop("damage", None)
-    after["checksum"] = values["checksum"] = checksum_of(table, after)
-    write.connection.execute(sa.update(table).where(where), values)
+    write.digests.replace(table, row, after)
     return after
 
 
@@ -211,24 +170,13 @@ def update(
     row: Row,
     values: Mapping[str, Any],
     line: tuple[str, str, str],
-    decided: Collection[str] | None = None,
     **details: Any,
 ) -> Row:
     """Changes and logs the values that differ; abandons the transaction if none does.
 
-    A damaged row becomes a sound one, if the caller decides each column that may hold a wrong value.
-
-    line: action, subject and reason for the audit log. decided: the columns that the caller decides; None for
-    all of `values`. details: what the line holds beside before and after.
-
-    Raises:
-        Conflict: the row is damaged, and the caller does not decide enough of it.
+    line: action, subject and reason for the audit log. details: what the line holds beside before and after.
     """
-    damage: Damage | None = row.get("damage")
-    if damage is not None:
-        check_is_decided(table, damage, values if decided is None else decided)
-    else:
-        values = differences(row, values)
+    values = differences(row, values)
     if not values:
         write.abandon()
         return row
@@ -236,23 +184,6 @@ def update(
     before = {name: row[name] for name in values}
     write.log(action, subject, {**details, "before": before, "after": values}, reason)
     return change(write, table, row, values)
-
-
-def check_is_decided(table: sa.Table, damage: Damage, decided: Collection[str]) -> None:
-    """Raises Conflict if these columns leave one out that may hold a wrong value.
-
-    No update decides the owner: written again under a wrong one, a rule would no longer hide what it hid.
-    """
-    unknown = [what for what in ("org", "name") if what in damage.columns and what not in decided]
-    if unknown:
-        what = " and ".join({"org": "owner", "name": "name"}[column] for column in unknown)
-        raise Conflict(f"{damage.problem}; its {what} may be wrong: delete it by its key, and write it again")
-    content = content_columns(table)
-    left = content.difference(decided)
-    if "name" not in damage.columns:  # else perhaps it was another row
-        left = left.intersection(damage.columns)
-    if left:
-        raise Conflict(f"{damage.problem}; an update has to set {', '.join(sorted(left))}")
 
 
 def delete(write: Write, table: sa.Table, row: Row) -> Row:

@@ -299,13 +299,6 @@ class RegistryHome:
             )
             if why is not None
         ]
-        failures += [
-            Failure("recording", StoreUnavailable(sentence)) for sentence in recording["unreadable"][:_SHOWN]
-        ]
-        failures += [
-            Failure("sessions", StoreUnavailable(_lost_sessions(org, names)))
-            for org, names in list(sessions["damaged"].items())[:_SHOWN]
-        ]
         if (expired := self._refresher.expired()) is not None:
             failures.append(expired)
         if self._find_saved is not None:
@@ -452,11 +445,6 @@ class RegistryHome:
             experiment="" if experiment is None else experiment.name,
             variant=selection.turn.variant,
         )
-
-
-def _lost_sessions(org: str, names: list[str]) -> str:
-    whose = f" of organisation {org!r:.80}" if org else ""
-    return f"sessions{whose} could not be read and began again: {', '.join(map(quoted, names))}"
 
 
 def learned_factory_of(

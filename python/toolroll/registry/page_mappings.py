@@ -90,8 +90,6 @@ class Pages(Editor[PageRecord]):
         changes = governed_rows.checked_changes(changes, _FIELDS, f"page mapping {page_id!r:.80}")
         with self._database.writing(self.actor, org or "") as write:
             row = _row_to_edit(write, page_id, org, version)
-            if "damage" in row:
-                governed_rows.check_is_decided(_TABLE, row["damage"], changes)
             mapping = replace(mapping_in(row), **changes)
             content = _checked(mapping)
             changed = governed_rows.differences(row, content).keys()
@@ -100,7 +98,7 @@ class Pages(Editor[PageRecord]):
             if changed & {"pattern", "toolkits"}:
                 _check_is_new(write, content, page_id)
             line = ("page.update", row["pattern"], reason)
-            changed_row = governed_rows.update(write, _TABLE, row, content, line, changes, page_id=page_id)
+            changed_row = governed_rows.update(write, _TABLE, row, content, line, page_id=page_id)
             return self._record(changed_row)
 
     def delete(
@@ -109,14 +107,14 @@ class Pages(Editor[PageRecord]):
         """Deletes a mapping; `org` must own it, None for any. Raises NotFound and Conflict."""
         with self._database.writing(self.actor, org or "") as write:
             row = _row_to_edit(write, page_id, org, version)
-            details = {"page_id": page_id, "before": _content(self._listed(row).mapping)}
+            details = {"page_id": page_id, "before": _content(self._record(row).mapping)}
             write.log("page.delete", row["pattern"], details, reason)
-            return self._listed(governed_rows.delete(write, _TABLE, row))
+            return self._record(governed_rows.delete(write, _TABLE, row))
 
     def get(self, page_id: str) -> PageRecord:
         """The mapping with this id. Raises NotFound."""
         with self._database.reading() as connection:
-            return self._listed(_row(connection, page_id, None))
+            return self._record(_row(connection, page_id, None))
 
     def list(self, org: str | None = None, deleted: bool = False) -> tuple[PageRecord, ...]:
         """The mappings of an organisation ("": the platform), or all, highest priority first."""
@@ -127,7 +125,7 @@ class Pages(Editor[PageRecord]):
         """The platform's and the organisation's mappings that match a page, highest priority first."""
         orgs = {"", words(org, "org")}
         with self._database.reading() as connection:
-            rows = governed_rows.sound_rows_of(connection, _TABLE, _TABLE.c.org.in_(orgs))
+            rows = governed_rows.rows_of(connection, _TABLE, _TABLE.c.org.in_(orgs))
         found = [
             known
             for row in rows

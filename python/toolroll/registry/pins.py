@@ -14,16 +14,14 @@ import sqlalchemy as sa
 
 from toolroll.catalog.pins import Pin
 from toolroll.errors import InvalidInput, NotFound
-from toolroll.registry import governed_rows, stored_rows
+from toolroll.registry import governed_rows
 from toolroll.registry.governed_rows import Editor, GovernedRow, Row
 from toolroll.registry.queries import find_tool
 from toolroll.registry.reach import Reach
 from toolroll.registry.records import Record
 from toolroll.registry.store import tables
-from toolroll.registry.store.checksums import is_present
 from toolroll.registry.store.database import words
-from toolroll.registry.store.row_reader import UnreadableRow, read_rows
-from toolroll.registry.stored_rows import UNREADABLE
+from toolroll.registry.store.row_reader import read_rows
 
 _TABLE = tables.pins
 
@@ -96,16 +94,13 @@ class Pins(Editor[PinRecord]):
     def delete(self, name: str, *, org: str, reason: str = "") -> PinRecord:
         """Deletes the organisation's pin: the platform's `pinned` counts again.
 
-        name: of the tool, or its tool_id; of a damaged pin also its key, since its tool may be unknown.
+        name: of the tool, or its tool_id.
 
         Raises:
             NotFound: there is no such pin.
         """
         with self._database.writing(self.actor, org) as write:
-            damaged = governed_rows.damaged_rows_with_key(
-                write.connection, _TABLE, org, words(name, "tool name")
-            )
-            row, tool = (damaged[0], UNREADABLE) if damaged else self._named(write.connection, name, org)
+            row, tool = self._named(write.connection, words(name, "tool name"), org)
             if row is None:
                 raise NotFound(f"tool {tool!r:.80}: has no pin {governed_rows.place_of(org)}")
             content = {"pinned": row["pinned"], "pin_weight": row["pin_weight"]}
@@ -127,18 +122,18 @@ class Pins(Editor[PinRecord]):
         tools = tables.tools.c
         where = [] if org is None else [_TABLE.c.org == words(org, "org")]
         if not deleted:
-            where.append(is_present(_TABLE))
+            where.append(_TABLE.c.deleted_at.is_(None))
         with self._database.reading() as connection:
-            pins = list(stored_rows.read(connection, _TABLE, *where))
+            pins = list(read_rows(connection, list(_TABLE.c), *where))
             ids = sa.select(_TABLE.c.tool_id).where(*where)
             found = read_rows(connection, (tools.tool_id, tools.name), tools.tool_id.in_(ids))
-            names = {row["tool_id"]: row["name"] for row in found if not isinstance(row, UnreadableRow)}
+            names = {row["tool_id"]: row["name"] for row in found}
         if self.reach is not None:  # a tool that is out of reach now, perhaps under another name
             names = {
                 tool_id: name if self.reach.tools.get(name) == tool_id else tool_id
                 for tool_id, name in names.items()
             }
-        records = [_record(row, names.get(row["tool_id"], UNREADABLE)) for row in pins]
+        records = [_record(row, names[row["tool_id"]]) for row in pins]
         return tuple(
             sorted(
                 records, key=lambda it: (it.org, not it.pin.pinned, -it.pin.weight, it.tool, it.pin.tool_id)

@@ -14,10 +14,8 @@ from toolroll.registry.analytics.rollup_reader import total
 from toolroll.registry.analytics.tools import Break
 from toolroll.registry.events.rollups import DAY, HOUR, day_of, hour_of
 from toolroll.registry.store import tables
-from toolroll.registry.store.column_kinds import are_readable
 from toolroll.registry.store.database import Database, words
-from toolroll.registry.store.row_reader import UnreadableRow, read_rows
-from toolroll.registry.store.unreadable_rows import UnreadableRows
+from toolroll.registry.store.row_reader import read_rows
 
 _PLUGINS, _TOOLS, _ARMS, _LOG = tables.plugins, tables.tools, tables.arm_statistics, tables.changes
 _SUMS = tables.tool_rollups
@@ -71,24 +69,20 @@ class PluginRecord:
 def plugins(
     database: Database,
     org: str | None = None,
-    unreadable: UnreadableRows | None = None,
     *,
     breaks: Iterable[Break] | None = None,
     now: datetime | None = None,
 ) -> tuple[PluginRecord, ...]:
     """The plugins of an organisation ("": the platform), or all, by organisation and name.
 
-    Calls of a plugin of the platform are those of all organisations. unreadable: gets plugins that cannot be
-    read. breaks: of tools; None where they are not known. now: None for the present.
+    Calls of a plugin of the platform are those of all organisations. breaks: of tools; None where they are
+    not known. now: None for the present.
     """
-    unreadable = UnreadableRows() if unreadable is None else unreadable
     now = datetime.now(timezone.utc) if now is None else now
     where = [] if org is None else [_PLUGINS.c.org == words(org, "org")]
     order = (_PLUGINS.c.org, _PLUGINS.c.name)
     with database.reading() as connection:
-        found = [
-            *unreadable.without(_PLUGINS, read_rows(connection, list(_PLUGINS.c), *where, order_by=order))
-        ]
+        found = list(read_rows(connection, list(_PLUGINS.c), *where, order_by=order))
         states, calls = _states(connection, org), _calls(connection, org)
         recent = _recent(connection, org, now)
         left_out = None if breaks is None else _left_out(connection, org, breaks)
@@ -119,7 +113,6 @@ def _of_plugins(org: str | None) -> list[sa.ColumnElement[bool]]:
 
 def _states(connection: sa.Connection, org: str | None) -> dict[tuple[str, str], tuple[int, int, int]]:
     """(organisation, plugin) → how many of its tools wait, are flagged, and are not active."""
-    columns = (_TOOLS.c.org, _TOOLS.c.plugin, _TOOLS.c.review, _TOOLS.c.status, _TOOLS.c.flags)
 
     def count_if(condition: sa.ColumnElement[bool]) -> sa.ColumnElement[int]:
         return sa.func.sum(sa.case((condition, 1), else_=0))
@@ -132,10 +125,7 @@ def _states(connection: sa.Connection, org: str | None) -> dict[tuple[str, str],
             count_if(sa.cast(_TOOLS.c.flags, sa.Text) != "[]"),
             count_if(_TOOLS.c.status != "active"),
         )
-        .where(
-            *_of_plugins(org),
-            are_readable(columns, connection.dialect.name),
-        )
+        .where(*_of_plugins(org))
         .group_by(_TOOLS.c.org, _TOOLS.c.plugin)
     )
     rows = connection.execute(query)
@@ -145,18 +135,13 @@ def _states(connection: sa.Connection, org: str | None) -> dict[tuple[str, str],
 def _calls(connection: sa.Connection, org: str | None) -> dict[tuple[str, str], tuple[int, int, int]]:
     """(organisation, plugin) → how often its tools were shown, called and successful."""
     counts = (_ARMS.c.shown, _ARMS.c.called, _ARMS.c.succeeded)
-    columns = (_ARMS.c.org, _ARMS.c.tool, _ARMS.c.level, *counts)
     is_theirs = sa.and_(
         _ARMS.c.tool == _TOOLS.c.name, sa.or_(_TOOLS.c.org == "", _TOOLS.c.org == _ARMS.c.org)
     )
     query = (
         sa.select(_TOOLS.c.org, _TOOLS.c.plugin, *map(sa.func.sum, counts))
         .select_from(_TOOLS.join(_ARMS, is_theirs))
-        .where(
-            _ARMS.c.level == "everywhere",
-            *_of_plugins(org),
-            are_readable(columns, connection.dialect.name),
-        )
+        .where(_ARMS.c.level == "everywhere", *_of_plugins(org))
         .group_by(_TOOLS.c.org, _TOOLS.c.plugin)
     )
     rows = connection.execute(query)
@@ -183,7 +168,6 @@ _NEVER = _Recent()
 
 def _recent(connection: sa.Connection, org: str | None, now: datetime) -> dict[tuple[str, str], _Recent]:
     """(organisation, plugin) → its calls in the last hours, and when the last ones were made."""
-    columns = (_SUMS.c.org, _SUMS.c.tool, _SUMS.c.hours, _SUMS.c.at, _SUMS.c.called, _SUMS.c.failed)
     is_theirs = sa.and_(
         _SUMS.c.tool == _TOOLS.c.name, sa.or_(_TOOLS.c.org == "", _TOOLS.c.org == _SUMS.c.org)
     )
@@ -201,12 +185,7 @@ def _recent(connection: sa.Connection, org: str | None, now: datetime) -> dict[t
             sa.func.max(has_failed, type_=_SUMS.c.at.type),
         )
         .select_from(_TOOLS.join(_SUMS, is_theirs))
-        .where(
-            _SUMS.c.called > 0,
-            sa.or_(hours, days),
-            *_of_plugins(org),
-            are_readable(columns, connection.dialect.name),
-        )
+        .where(_SUMS.c.called > 0, sa.or_(hours, days), *_of_plugins(org))
         .group_by(_TOOLS.c.org, _TOOLS.c.plugin, _SUMS.c.hours)
         .order_by(_SUMS.c.hours.desc())  # an hour says more than its day, so it comes last
     )
@@ -227,9 +206,7 @@ def _left_out(
     open_breaks = sorted((each for each in breaks if each.back is None), key=lambda each: each.alarm)
     names = {each.tool for each in open_breaks}
     query = sa.select(_TOOLS.c.org, _TOOLS.c.name, _TOOLS.c.plugin).where(
-        _TOOLS.c.name.in_(names),
-        *_of_plugins(org),
-        are_readable((_TOOLS.c.org, _TOOLS.c.name, _TOOLS.c.plugin), connection.dialect.name),
+        _TOOLS.c.name.in_(names), *_of_plugins(org)
     )
     owners = {(row.org, row.name): row.plugin for row in connection.execute(query)} if names else {}
     since: dict[tuple[str, str], dict[str, datetime]] = {}
@@ -247,8 +224,6 @@ def _last_change(connection: sa.Connection, org: str, name: str) -> dict[str, An
     where = (_LOG.c.org == org, _LOG.c.subject == name, _LOG.c.action == "sync")
     order = (_LOG.c.seq.desc(),)
     for row in read_rows(connection, (_LOG.c.at, _LOG.c.details), *where, order_by=order, limit=1):
-        if isinstance(row, UnreadableRow):
-            return None
         details = row["details"]
         names = {action: details.get(action, []) for action in ("create", "change", "restore", "delete")}
         return {"at": row["at"].isoformat(), "counts": details.get("counts", {}), **names}

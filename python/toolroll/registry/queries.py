@@ -5,19 +5,15 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import sqlalchemy as sa
 
 from toolroll.errors import Conflict, InvalidInput, NotFound
-from toolroll.registry.content import content_hash
 from toolroll.registry.reach import Reach, knows_tool
 from toolroll.registry.records import REVIEWS, Record, ToolPage, read_records
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import words
-from toolroll.registry.store.errors import DamagedRow
-from toolroll.registry.store.row_reader import UnreadableRow, read_rows
-from toolroll.registry.versions import Version, find_version, find_versions
+from toolroll.registry.versions import Version, find_version
 from toolroll.tools import STATUSES
 
 LARGEST_PAGE = 1_000
@@ -49,8 +45,6 @@ def find_tool(
     for column in columns:
         if record := _tool_where(connection, column == name, org, alive, deleted):
             return record
-    if alive and len(columns) > 1 and (record := _damaged_tool(connection, name, org)):
-        return record
     if alive and (gone := _tool_where(connection, columns[-1] == name, org, False, True)):
         assert gone.deleted_at is not None
         raise NotFound(
@@ -83,58 +77,21 @@ def _tool_where(
     return found
 
 
-def _damaged_tool(connection: sa.Connection, tool_id: str, org: str) -> Record | None:
-    """The tool with this tool_id, if its row is damaged: its organisation and its deletion may be wrong."""
-    found = next(read_records(connection, _tools.tool_id == tool_id), None)
-    if found is None or not found.damage:
-        return None
-    return found if found.org == org or "org" in found.doubtful else None
-
-
-def repaired(connection: sa.Connection, record: Record) -> Record:
-    """The record; for one whose row is damaged, with the values of its last version, to be written again.
-
-    Raises Conflict if the history does not say what the row was.
-    """
-    if not record.damage:
-        return record
-    version = next(iter(find_versions(connection, record.tool.tool_id, limit=1)), None)
-    is_sound = version is not None and content_hash(version.tool) == version.content_hash
-    if version is None or not is_sound or not {"tool_id", "org"}.isdisjoint(record.doubtful):
-        raise Conflict(f"{record.damage}; its history does not say what it was")
-    return replace(
-        record,
-        tool=version.tool,
-        content_hash=version.content_hash,
-        version=version.version,
-        review=version.review,
-        served_version=version.served_version,
-        flags=version.flags,
-        deleted_at=(record.deleted_at or version.at) if version.is_deleted else None,
-        damage="",
-        doubtful=(),
-        from_history=True,
-    )
-
-
 def _near(connection: sa.Connection, name: str, org: str) -> list[str]:
     """Similar names of about the same length, among the first few thousand."""
     about = sa.func.length(_tools.name).between(len(name) - 2, len(name) + 2)
     where = (_tools.org == org, _tools.deleted_at.is_(None), about)
-    rows = read_rows(connection, (_tools.name,), *where, order_by=(_tools.name,), limit=2_000)
-    names = [row["name"] for row in rows if not isinstance(row, UnreadableRow)]
+    query = sa.select(_tools.name).where(*where).order_by(_tools.name).limit(2_000)
+    names = list(connection.execute(query).scalars())
     return difflib.get_close_matches(name, names, n=2, cutoff=0.75)
 
 
 def read_version(connection: sa.Connection, record: Record, number: int) -> Version:
-    """One version of a tool. Raises NotFound, or DamagedRow if it cannot be read."""
+    """One version of a tool. Raises NotFound."""
     if type(number) is not int:
         raise InvalidInput(f"version is {number!r:.80}, must be a whole number")
     is_in_range = 1 <= number <= record.version  # of the column, too
-    try:
-        version = find_version(connection, record.tool.tool_id, number) if is_in_range else None
-    except DamagedRow as error:
-        raise DamagedRow(f"tool {record.name!r}: {error}; restore a backup") from error
+    version = find_version(connection, record.tool.tool_id, number) if is_in_range else None
     if version is None:
         raise NotFound(f"tool {record.name!r}: has no version {number}; its last is {record.version}")
     return version
@@ -204,7 +161,7 @@ def read_page(
 
 
 def _count(connection: sa.Connection, where: Sequence[sa.ColumnElement[bool]]) -> int:
-    """The number of rows of `tools` that meet the conditions, damaged ones too."""
+    """The number of rows of `tools` that meet the conditions."""
     count = sa.select(sa.func.count()).select_from(tables.tools).where(*where)
     return connection.execute(count).scalar_one()
 

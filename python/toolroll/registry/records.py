@@ -8,11 +8,10 @@ from typing import Any, Literal, get_args
 
 import sqlalchemy as sa
 
-from toolroll.registry import stored_rows
 from toolroll.registry.content import COLUMNS, GOVERNED, content_of
 from toolroll.registry.governed_rows import GovernedRow, as_json
 from toolroll.registry.store import tables
-from toolroll.registry.stored_rows import Damage, Row
+from toolroll.registry.store.row_reader import read_rows
 from toolroll.tools import Tool
 
 # approved: may be selected; pending: never approved yet; changed: approved before, new content awaits
@@ -39,8 +38,6 @@ class Record(GovernedRow):
         served_version: the approved version that serves while the present content waits; None for none.
         rejected_hash: the hash of the last rejected content.
         flags: things to review: {"code", "message"} each.
-        doubtful: of a damaged row, the columns that say which tool it is and may be wrong.
-        from_history: whether its row is damaged, and the values are those of its last version.
     """
 
     tool: Tool
@@ -54,8 +51,6 @@ class Record(GovernedRow):
     served_version: int | None
     rejected_hash: str | None
     flags: tuple[Mapping[str, str], ...] = field(hash=False)
-    doubtful: tuple[str, ...] = ()
-    from_history: bool = False
 
     @property
     def name(self) -> str:
@@ -67,7 +62,7 @@ class Record(GovernedRow):
         row = row_of(self)
         first = ("tool_id", "org", "plugin", "version")
         columns = (*first, *(name for name in row if name not in first))
-        return {**{name: as_json(row[name]) for name in columns}, "damage": self.damage}
+        return {name: as_json(row[name]) for name in columns}
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,24 +106,15 @@ def read_records(
     order_by: Sequence[sa.ColumnElement[Any]] = (),
     limit: int | None = None,
 ) -> Iterator[Record]:
-    """The records in rows of `tools`, damaged ones too."""
-    for row in stored_rows.read(connection, tables.tools, *where, order_by=order_by, limit=limit):
-        yield stored_rows.record_of(tables.tools, row, _record_of)
-
-
-def _record_of(row: Row) -> Record:
-    damage: Damage | None = row.get("damage")
-    return Record(
-        tool=tool_in(row),
-        flags=tuple(row["flags"]),
-        damage=damage.problem if damage else "",
-        doubtful=damage.columns if damage else (),
-        **{name: row[name] for name in _STATE},
-    )
+    """The records in rows of `tools`."""
+    table = tables.tools
+    for row in read_rows(connection, list(table.c), *where, order_by=order_by, limit=limit):
+        state = {name: row[name] for name in _STATE}
+        yield Record(tool=tool_in(row), flags=tuple(row["flags"] or ()), **state)
 
 
 def row_of(record: Record) -> dict[str, Any]:
-    """The row of `tools` for a record, without its checksum."""
+    """The row of `tools` for a record."""
     content = content_of(record.tool)
     return {
         "tool_id": record.tool.tool_id,
@@ -139,7 +125,5 @@ def row_of(record: Record) -> dict[str, Any]:
 
 
 _STATE = tuple(
-    column.name
-    for column in tables.tools.c
-    if column.name not in {*COLUMNS.values(), "tool_id", "flags", "checksum"}
+    column.name for column in tables.tools.c if column.name not in {*COLUMNS.values(), "tool_id", "flags"}
 )

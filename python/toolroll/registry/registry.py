@@ -10,7 +10,7 @@ description that nobody has read.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -23,7 +23,7 @@ from toolroll.registry.duplicates import Duplicates
 from toolroll.registry.field_owners import KEPT, edited
 from toolroll.registry.page_mappings import Pages
 from toolroll.registry.pins import Pins
-from toolroll.registry.queries import check_limit, check_version, find_tool, read_version, repaired
+from toolroll.registry.queries import check_limit, check_version, find_tool, read_version
 from toolroll.registry.reach import Reach
 from toolroll.registry.records import Record, Review, ToolPage
 from toolroll.registry.review import WHILE_WAITING, WhileWaiting, may_serve
@@ -33,7 +33,6 @@ from toolroll.registry.settings import Settings
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database, Write, words
 from toolroll.registry.store.read_replica import ReadReplica
-from toolroll.registry.store.unreadable_rows import UnreadableRows
 from toolroll.registry.sync.payload import Payload
 from toolroll.registry.sync.plan import MODES, Mode
 from toolroll.registry.sync.sync import Progress, Sync, SyncReport
@@ -156,9 +155,9 @@ class Registry:
         after: str = "",
         limit: int = 100,
     ) -> ToolPage:
-        """A page of an organisation's tools that meet all conditions, ordered by name. A damaged row says so.
+        """A page of an organisation's tools that meet all conditions, ordered by name.
 
-        org: None for all organisations, and for damaged rows of which nobody knows the owner.
+        org: None for all organisations.
         text: a part of the name or the description; A to Z equal a to z. flagged: only tools with flags, or
         without. deleted: deleted tools instead of present ones. after: `next` of the page before. limit: at
         most 1,000.
@@ -180,18 +179,12 @@ class Registry:
         org: str = "",
         before: int | None = None,
         limit: int = 100,
-        unreadable: UnreadableRows | None = None,
     ) -> tuple[Version, ...]:
-        """The versions of a tool, deleted or not, newest first; with `before`, only lower versions.
-
-        unreadable: gets the versions that cannot be read.
-        """
+        """The versions of a tool, deleted or not, newest first; with `before`, only lower versions."""
         with self.database.reading() as connection:
             record = find_tool(connection, name, org, deleted=True, reach=self.reach)
             where = [] if before is None else [_versions.version < min(before, record.version + 1)]
-            return versions.find_versions(
-                connection, record.tool.tool_id, *where, limit=check_limit(limit), unreadable=unreadable
-            )
+            return versions.find_versions(connection, record.tool.tool_id, *where, limit=check_limit(limit))
 
     def diff(self, name: str, from_version: int, to_version: int, *, org: str = "") -> str:
         """The changes between two versions of a tool, as text for people."""
@@ -245,12 +238,11 @@ class Registry:
         changes: field → value, as `Record.to_dict` names them: the tool's own version is "semantic_version".
         give_back: fields that get the plugin's value, and follow it from now on.
         version: the record's version that the caller read. force: allows a change after which rules no longer
-        apply to the tool. A damaged tool becomes a sound one: its last version with the changes.
+        apply to the tool.
 
         Raises:
             NotFound: there is no such tool.
-            Conflict: the tool has another version, the new name is taken, rules would lose the tool, or it is
-                damaged and its history does not say what it was.
+            Conflict: the tool has another version, the new name is taken, or rules would lose the tool.
             InvalidInput: a field is unknown, a value is wrong, or there is no such toolkit.
         """
         values = attributes_of(changes)
@@ -291,7 +283,7 @@ class Registry:
             digest = content_hash(tool)
             if digest == record.rejected_hash:
                 raise Denied(f"tool {name!r:.80}: this content was rejected; approve it first")
-            if digest == record.content_hash and not record.from_history:
+            if digest == record.content_hash:
                 write.abandon()
                 return record
             state: dict[str, Any] = {}
@@ -306,8 +298,6 @@ class Registry:
         """Deletes a tool. Its versions stay, and `restore` brings it back."""
         with self._editing(org) as (write, edits):
             record = check_version(self._find(write, name, org), version)
-            with suppress(Conflict):  # a damaged tool is deleted, whatever its history says
-                record = repaired(write.connection, record)
             return edits.change("tool.delete", record, reason=reason, deleted_at=write.at)
 
     def restore(self, name: str, *, org: str = "", reason: str = "") -> Record:
@@ -326,7 +316,6 @@ class Registry:
                 raise Conflict(
                     f"tool {there.name!r}: is not deleted; it is at version {there.version}"
                 ) from None
-            record = repaired(write.connection, record)
             check_name(write.connection, record.name, org, reach=self.reach)
             return edits.change("tool.restore", record, reason=reason, deleted_at=None)
 
@@ -381,12 +370,11 @@ class Registry:
     def approve(self, name: str, *, version: int | None = None, org: str = "", reason: str = "") -> Record:
         """Approves a tool's present content and removes its flags.
 
-        Raises Conflict if nothing awaits approval and the tool has no flags, or if its row is damaged: nobody
-        has read the content that would be approved.
+        Raises Conflict if nothing awaits approval and the tool has no flags.
         """
         with self._editing(org) as (write, edits):
             record = check_version(self._find(write, name, org), version)
-            if record.review == "approved" and not record.flags and not record.damage:
+            if record.review == "approved" and not record.flags:
                 raise Conflict(f"tool {name!r}: nothing waits for approval, and it has no flags to remove")
             return edits.change(
                 "tool.approve", record, reason=reason, review="approved", flags=(), rejected_hash=None
@@ -517,8 +505,7 @@ class Registry:
         return find_tool(write.connection, name, org, reach=self.reach)
 
     def _editable(self, write: Write, name: str, org: str, version: int | None) -> Record:
-        """The tool that an edit changes; of a damaged one the last version, which the edit writes again."""
-        return repaired(write.connection, check_version(self._find(write, name, org), version))
+        return check_version(self._find(write, name, org), version)
 
     def _replace(
         self,
@@ -539,7 +526,7 @@ class Registry:
             getattr(tool, name) != getattr(record.tool, name) for name in GOVERNED
         )
         is_same = is_same and state.get("source_values", record.source_values) == record.source_values
-        if is_same and state.get("review", record.review) == record.review and not record.from_history:
+        if is_same and state.get("review", record.review) == record.review:
             write.abandon()
             return record
         if tool.name != record.name:

@@ -8,8 +8,10 @@ read changes nothing.
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -18,38 +20,31 @@ import sqlalchemy as sa
 
 from toolroll.catalog.pins import Pin
 from toolroll.catalog.refresh import ToolChanges
-from toolroll.errors import InvalidDefinition, InvalidInput, quoted
+from toolroll.errors import InvalidInput, quoted
 from toolroll.learning.experiments import Experiment
-from toolroll.registry.changed_orgs import changed_orgs, orgs_with_new_rows, orgs_with_rows
+from toolroll.registry.changed_orgs import changed_orgs
 from toolroll.registry.content import content_hash, keywords_in, route_to, toolkit_in
 from toolroll.registry.governed_rows import SHARED_FIELDS
 from toolroll.registry.pins import pin_in
-from toolroll.registry.policy_rows import owner_of, read_policy, updated_policy, values_of
+from toolroll.registry.policy_rows import closed_also, differing, problem_of, read_policy, updated_policy
 from toolroll.registry.records import served_tool, tool_in
-from toolroll.registry.store import tables
-from toolroll.registry.store.checksums import verified
+from toolroll.registry.store import policy_digests, tables
 from toolroll.registry.store.database import Database
-from toolroll.registry.store.errors import is_damage
+from toolroll.registry.store.policy_digests import PUBLIC, Digests, parts_of
 from toolroll.registry.store.revision import revision_in
-from toolroll.registry.store.row_reader import Row, UnreadableRow, place_of, read_rows
+from toolroll.registry.store.row_reader import Row, read_rows
 from toolroll.registry.tracked_rows import TrackedRows
 from toolroll.registry.versions import find_version
 from toolroll.selection.effective_policy import PolicySource
 from toolroll.tools import Definitions, Route, Tool, Toolkit
 
+_log = logging.getLogger("toolroll")
 _NOTHING: Mapping[str, Any] = {}
-_SETTING, _EXPERIMENT = "setting ", "experiment "  # before names of rows that have no id
-_PARENT = "parent of "  # before ids of toolkits that have no place in the tree
-_REPEATED = (_SETTING, _EXPERIMENT, _PARENT)  # problems that each read finds again
-_NOT_READ = {
-    *SHARED_FIELDS,
-    "plugin",
-    "content_hash",
-    "source_hash",
-    "source_values",
-    "rejected_hash",
-    "flags",
-} - {"deleted_at"}
+_OWNED = (tables.tools, tables.toolkits, tables.pins)  # what a catalog of an organisation's own is built from
+_PARTS = (*(table.name for table in _OWNED), PUBLIC)  # of digests
+_NOT_READ = {*SHARED_FIELDS, "plugin", "source_hash", "source_values", "rejected_hash", "flags"} - {
+    "deleted_at"
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,18 +57,17 @@ class Replica:
         tools, toolkits: organisation → id → the tool with its approved content, or the toolkit with its
             routes. `catch_up` keeps the mapping object of an organisation that did not change.
         pins: organisation → id → its pin of a tool of the platform; kept in the same way.
-        policy_source: rules, page mappings and tiers.
+        policy_source: rules, page mappings and tiers, and the organisations whose policy rows do not fit
+            their digests.
         settings: organisation → settings that have a value, the platform's included.
+        own_settings: the same without the platform's.
         experiments: organisation → the experiment that runs for its turns; "" for all other organisations.
-        damaged: organisation → id → why the row cannot be read; such a row is in no catalog.
-        lost: organisation → id → name of a toolkit that cannot be read or whose parent is not known, "" where
-            the name cannot be read either. Its tools are in no catalog: nobody knows which settings and which
-            tier they need.
-        held: organisation → id → name of a tool that waits for review or cannot be read; "" where the name
-            cannot be read either.
+        damaged: organisation → id → why the row of a tool makes none; such a tool is in no catalog.
+        held: organisation → id → name of a tool that waits for review, or whose row makes none.
+        row_digests: organisation → part → id → digest, of the rows of tools, toolkits and pins.
         read_at: monotonic seconds of the last read.
         followed: the organisations whose tools, toolkits and pins are read; None for all. The platform's are.
-        unread: names of organisations that have such rows and are not followed. One may have lost them since.
+        unread: names of organisations that have such rows and are not followed.
     """
 
     revision: int = -1
@@ -83,10 +77,11 @@ class Replica:
     pins: Mapping[str, Mapping[str, Pin]] = field(default_factory=dict)
     policy_source: PolicySource = field(default_factory=PolicySource)
     settings: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    own_settings: Mapping[str, frozenset[str]] = field(default_factory=dict)
     experiments: Mapping[str, Experiment] = field(default_factory=dict)
     damaged: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    lost: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     held: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    row_digests: Mapping[str, Mapping[str, Mapping[str, int]]] = field(default_factory=dict)
     read_at: float = 0.0
     followed: frozenset[str] | None = None
     unread: frozenset[str] = frozenset()
@@ -104,19 +99,14 @@ class Replica:
         """The same without the rows of these organisations, which are no longer followed."""
         if self.followed is None or not self.followed.intersection(orgs):
             return self
-        kept = {  # of rows that are those of all organisations
-            org: {key: problem for key, problem in rows.items() if key.startswith((_SETTING, _EXPERIMENT))}
-            for org, rows in self.damaged.items()
-            if org in orgs
-        }
         return replace(
             self,
             tools=_others(self.tools, orgs),
             toolkits=_others(self.toolkits, orgs),
             pins=_others(self.pins, orgs),
-            damaged={**_others(self.damaged, orgs), **{org: rows for org, rows in kept.items() if rows}},
-            lost=_others(self.lost, orgs),
+            damaged=_others(self.damaged, orgs),
             held=_others(self.held, orgs),
+            row_digests=_others(self.row_digests, orgs),
             followed=self.followed.difference(orgs),
             unread=self.unread.union(self.orgs.intersection(orgs)),
         )
@@ -137,22 +127,15 @@ class Replica:
         processes must give equal catalogs the same revision.
         """
         toolkits = sorted(self.toolkits.get(org, _NOTHING).values(), key=lambda pair: pair[0].name)
-        tools = tuple(self.tools.get(org, _NOTHING).values())
-        if lost := {name for owner in {"", org} for name in self.lost.get(owner, _NOTHING).values()}:
-            toolkits, tools = self._without(lost, org, toolkits, tools)
         return Definitions(
-            tools,
+            tuple(self.tools.get(org, _NOTHING).values()),
             tuple(toolkit for toolkit, _ in toolkits),
             tuple(route for _, routes in toolkits for route in routes),
         )
 
     def names_held(self, org: str) -> frozenset[str]:
         """Names of tools of the organisation that are in no catalog."""
-        names = set(self.held.get(org, _NOTHING).values()) - {""}
-        if self.lost.get("") or self.lost.get(org):
-            names.update(tool.name for tool in self.tools.get(org, _NOTHING).values())
-            names.difference_update(tool.name for tool in self.definitions(org).tools)
-        return frozenset(names)
+        return frozenset(self.held.get(org, _NOTHING).values())
 
     def names_since(self, org: str, before: Mapping[str, Tool]) -> frozenset[str]:
         """Names of tools of the organisation that it did not have in an earlier replica."""
@@ -170,7 +153,7 @@ class Replica:
         before: its tools in an earlier replica, all of which were in its catalog.
         """
         now = self.tools.get(org)
-        if not isinstance(now, TrackedRows) or before is None or self.lost.get("") or self.lost.get(org):
+        if not isinstance(now, TrackedRows) or before is None:
             return None
         keys = now.changed_since(before)
         if keys is None:
@@ -181,7 +164,7 @@ class Replica:
         )
 
     def toolkits_and_routes(self, org: str) -> Definitions:
-        """`definitions` without tools, where no toolkit is lost."""
+        """`definitions` without tools."""
         toolkits = sorted(self.toolkits.get(org, _NOTHING).values(), key=lambda pair: pair[0].name)
         return Definitions(
             (),
@@ -189,82 +172,71 @@ class Replica:
             tuple(route for _, routes in toolkits for route in routes),
         )
 
-    def _without(
-        self,
-        lost: set[str],
-        org: str,
-        toolkits: list[tuple[Toolkit, tuple[Route, ...]]],
-        tools: tuple[Tool, ...],
-    ) -> tuple[list[tuple[Toolkit, tuple[Route, ...]]], tuple[Tool, ...]]:
-        """The toolkits and tools without those in or below lost toolkits."""
-        platform = self.toolkits.get("", _NOTHING).values() if org else ()
-        parents = {toolkit.name: toolkit.parent for toolkit, _ in (*toolkits, *platform)}
 
-        def is_lost(name: str | None) -> bool:
-            seen: set[str] = set()
-            while name and name not in seen:
-                if name in lost or ("" in lost and name not in parents):
-                    return True
-                seen.add(name)
-                name = parents.get(name)
-            return False
-
-        gone = {name for name in {*parents, *(tool.toolkit for tool in tools)} if is_lost(name)}
-        left = [pair for pair in toolkits if pair[0].name not in gone]
-        return left, tuple(tool for tool in tools if tool.toolkit not in gone)
-
-
-def catch_up(database: Database, seen: Replica, asked: Iterable[str] = ()) -> Replica:
+def catch_up(
+    database: Database, seen: Replica, asked: Iterable[str] = (), *, reads_all: bool = False
+) -> Replica:
     """The present registry, from `seen` and the rows that changed since.
 
     One consistent read: tools, rules and settings belong together. If the registry's history is not that of
-    `seen`, somebody has restored a backup, and everything is read. A row that cannot be read is in no catalog
-    and affects only its organisation.
+    `seen`, somebody has restored a backup, and everything is read. What is read is checked against the
+    digests of policy rows (see store/policy_digests.py); organisations that do not fit are in
+    `policy_source`, and are read again until they do.
 
-    asked: organisations to follow from now on, where `seen` does not follow all.
+    asked: organisations to follow from now on, where `seen` does not follow all. reads_all: whether all rows
+    are read, although nothing may have changed.
 
     Raises:
-        StoreUnavailable: the database does not answer.
+        StoreUnavailable: the database does not answer, or a value in it cannot be read.
     """
     with database.reading() as connection:
         revision = revision_in(connection)
         is_restored = seen.revision > revision or seen.at != _written_at(connection, seen.revision)
         fresh = frozenset(asked) - {""} - (seen.followed or frozenset())
         fresh = frozenset() if seen.followed is None else fresh
-        if revision == seen.revision and not is_restored and not fresh:
+        if revision == seen.revision and not is_restored and not fresh and not reads_all:
             return replace(seen, read_at=time.monotonic())
         if is_restored:
             seen = Replica(followed=seen.followed)
-        scope = _Scope.of(connection, seen, revision, fresh)
-        changed = scope.changed
-        damaged, lost = _lasting(seen.damaged, changed), _lasting(seen.lost, changed)
-        held = _lasting(seen.held, changed)
-        tool_reader = _ToolReader(connection, held)
-        tools = _merged(connection, tables.tools, scope, seen.tools, tool_reader, damaged, held)
-        toolkits = _merged(connection, tables.toolkits, scope, seen.toolkits, _toolkit, damaged, lost)
-        pins = _merged(connection, tables.pins, scope, seen.pins, _pin, damaged, {})
-        _find_strays(tools, toolkits, damaged, lost)
-        settings, experiments = seen.settings, seen.experiments
-        if changed is None or changed:
-            settings = _settings(connection, seen.settings, changed, damaged)
-            experiments = _experiments(connection, seen.experiments, changed, damaged)
+        scope = _Scope.of(connection, seen, revision, fresh, reads_all)
+        orgs = None if scope.changed is None else scope.changed | scope.whole
+        stored = policy_digests.read(connection, orgs)
+        policy, own_settings, experiments = seen.policy_source, seen.own_settings, seen.experiments
+        if scope.changed is None or scope.changed:
+            part, own = read_policy(connection, scope.changed, stored)
+            policy = part if scope.changed is None else updated_policy(policy, scope.changed, part)
+            own_settings = own if scope.changed is None else {**_others(own_settings, scope.changed), **own}
+            experiments = _experiments(connection, experiments)
+        settings = seen.settings
+        if own_settings != seen.own_settings or not settings:
+            settings = _with_shared(own_settings)
+        rows = _Rows(connection, scope, seen)
+        tools = rows.merged(tables.tools, seen.tools, _ToolReader(connection, rows.held))
+        toolkits = rows.merged(tables.toolkits, seen.toolkits, toolkit_and_routes)
+        pins = rows.merged(tables.pins, seen.pins, pin_in)
+        problems, doubtful = rows.checked(stored)
+        if scope.changed is None and policy_digests.total_of(stored) != policy_digests.read_total(connection):
+            problems[""] = "digests of policy rows are missing or old; see: toolroll registry check"
+        for org in problems.keys() & toolkits.keys():
+            toolkits[org] = _as_tree(toolkits[org], toolkits.get("", _NOTHING), tools, org)
+        for org in doubtful & tools.keys():
+            tools[org] = TrackedRows({key: replace(tool, public=False) for key, tool in tools[org].items()})
         return Replica(
             revision,
             _written_at(connection, revision),
             tools,
             toolkits,
             pins,
-            read_policy(connection)
-            if changed is None
-            else updated_policy(connection, seen.policy_source, changed, seen.revision),
+            closed_also(policy, problems),
             settings,
+            own_settings,
             experiments,
-            {org: rows for org, rows in damaged.items() if rows},
-            {org: rows for org, rows in lost.items() if rows},
-            {org: rows for org, rows in held.items() if rows},
+            {org: found for org, found in rows.damaged.items() if found},
+            {org: found for org, found in rows.held.items() if found},
+            rows.digests,
             time.monotonic(),
             scope.followed,
-            scope.unread(connection, seen),
+            scope.unread(seen, stored),
         )
 
 
@@ -272,68 +244,56 @@ def catch_up(database: Database, seen: Replica, asked: Iterable[str] = ()) -> Re
 class _Scope:
     """The rows of tools, toolkits and pins that a read looks at.
 
-    SQLite's rows may have damaged owners, so all rows that changed are looked at there. Those of
-    organisations that are not followed are passed over.
-
     Attributes:
         since: rows above this revision are read, of `changed`.
-        changed: the organisations that have changed; None for all, where the platform has, or where that is
-            not known.
-        logged: the owners of all changes; None where that is not known.
-        fresh: the organisations of which all rows are read.
+        changed: the organisations that have changed or did not fit their digests; None for all.
+        whole: the organisations of which all rows are read.
         followed: as in `Replica`, after the read.
-        passed_over: gets the owners of rows that are passed over.
     """
 
     since: int
     changed: frozenset[str] | None
-    logged: frozenset[str] | None
-    fresh: frozenset[str]
+    whole: frozenset[str]
     followed: frozenset[str] | None
-    is_sqlite: bool
-    passed_over: set[str] = field(default_factory=set)
 
     @classmethod
-    def of(cls, connection: sa.Connection, seen: Replica, revision: int, fresh: frozenset[str]) -> _Scope:
-        is_sqlite, logged = connection.dialect.name == "sqlite", None
-        if seen.revision >= 0 and not is_sqlite:
-            logged = changed_orgs(connection, seen.revision, revision)
-        changed = None if logged is None or "" in logged else logged
+    def of(
+        cls, connection: sa.Connection, seen: Replica, revision: int, fresh: frozenset[str], reads_all: bool
+    ) -> _Scope:
         followed = None if seen.followed is None else seen.followed | fresh
-        return cls(seen.revision, changed, logged, fresh, followed, is_sqlite)
+        wrong = frozenset(seen.policy_source.wrong())
+        if seen.revision < 0 or reads_all or "" in wrong:
+            return cls(-1, None, fresh, followed)
+        changed = changed_orgs(connection, seen.revision, revision)
+        if changed is not None:
+            changed |= wrong
+        return cls(seen.revision, changed, fresh | wrong, followed)
 
-    def rows(self, table: sa.Table) -> sa.ColumnElement[bool] | None:
-        """True of the rows to look at; None for no row."""
-        org, read = table.c.org, list[sa.ColumnElement[bool]]()
-        newer = table.c.revision > self.since if self.since >= 0 else sa.true()
-        orgs = self.changed
-        if self.followed is not None and not self.is_sqlite:
-            kept = self.followed - self.fresh | {""}
-            orgs = kept if orgs is None else kept & orgs
-        if orgs is None:
-            read.append(newer)
-        elif orgs:
-            read.append(sa.and_(org.in_(sorted(orgs)), newer))
-        if self.fresh:
-            read.append(org.in_(sorted(self.fresh)))
-        return sa.or_(*read) if read else None
+    def is_whole(self, org: str) -> bool:
+        """Whether all rows of the organisation are read."""
+        return self.since < 0 or org in self.whole
 
-    def keeps(self, org: str) -> bool:
-        """Whether rows of this organisation are kept."""
-        return not org or self.followed is None or org in self.followed
+    def rows(self, table: sa.Table) -> sa.ColumnElement[bool]:
+        """True of the rows to look at."""
+        org = table.c.org
+        is_kept = sa.true() if self.followed is None else org.in_(sorted(self.followed | {""}))
+        if self.since < 0:
+            return is_kept
+        is_new = sa.and_(table.c.revision > self.since, is_kept)
+        if self.changed is not None:
+            kept = self.changed if self.followed is None else self.changed & (self.followed | {""})
+            is_new = sa.and_(table.c.revision > self.since, org.in_(sorted(kept)))
+        whole = self.whole if self.followed is None else self.whole & self.followed
+        return sa.or_(is_new, org.in_(sorted(whole))) if whole else is_new
 
-    def unread(self, connection: sa.Connection, seen: Replica) -> frozenset[str]:
+    def unread(self, seen: Replica, stored: Mapping[str, Digests]) -> frozenset[str]:
         """`Replica.unread` after the read."""
         if self.followed is None:
             return frozenset()
-        if self.is_sqlite:
-            found = seen.unread | self.passed_over
-        elif self.logged is None:
-            found = orgs_with_rows(connection)
-        else:
-            others = self.logged - self.followed - seen.unread - {""}
-            found = seen.unread | orgs_with_new_rows(connection, others, self.since)
-        return seen.unread if found == seen.unread and not self.fresh else frozenset(found - self.followed)
+        owners = {org for org, parts in stored.items() if any(parts.get(part) for part in _PARTS)}
+        before = seen.unread - stored.keys() if self.changed is not None else frozenset()
+        found = frozenset(before | owners) - self.followed - {""}
+        return seen.unread if found == seen.unread else found
 
 
 def _others(by_org: Mapping[str, Any], orgs: Collection[str]) -> dict[str, Any]:
@@ -355,151 +315,149 @@ def stamp_of(database: Database) -> tuple[int, datetime | None]:
         return rows[0][0], rows[0][1]
 
 
-def read_settings(
-    connection: sa.Connection,
-    damaged: dict[str, dict[str, str]] | None = None,
-    orgs: Collection[str] | None = None,
-) -> dict[str, frozenset[str]]:
-    """Organisation → settings that have a value, the platform's included. An unreadable one has none.
-
-    damaged: gets the unreadable ones. orgs: of these organisations and the platform; None for all.
-    """
-    found: dict[str, set[str]] = {"": set()}
+def read_settings(connection: sa.Connection) -> dict[str, frozenset[str]]:
+    """Organisation → settings that have a value, the platform's included."""
     c = tables.settings.c
-    where = [c.is_set.is_not(sa.false())]
-    if orgs is not None:
-        where.append(c.org.in_(sorted({"", *orgs})))
-    for row in read_rows(connection, (c.org, c.key, c.is_set), *where):
-        if not isinstance(row, UnreadableRow):
-            found.setdefault(row["org"], set()).add(row["key"])
-        elif damaged is not None:
-            damaged.setdefault(owner_of(row), {})[f"{_SETTING}{row.values.get('key')}"] = row.problem
-    return {org: frozenset(keys | found[""]) for org, keys in found.items()}
+    own = defaultdict[str, set[str]](set)
+    for org, key in connection.execute(sa.select(c.org, c.key).where(c.is_set)):
+        own[org].add(key)
+    return _with_shared({org: frozenset(keys) for org, keys in own.items()})
 
 
-def _settings(
-    connection: sa.Connection,
-    known: Mapping[str, frozenset[str]],
-    changed: Collection[str] | None,
-    damaged: dict[str, dict[str, str]],
-) -> Mapping[str, frozenset[str]]:
-    """The settings, of which only those of `changed` are read; `known` if they are as they were."""
-    if changed is None:
-        found = read_settings(connection, damaged)
-    else:
-        part = read_settings(connection, damaged, changed)
-        found = {**known, **part}
-        for org in set(changed) - part.keys():
-            found.pop(org, None)
-    return known if found == known else found
+def _with_shared(own: Mapping[str, frozenset[str]]) -> dict[str, frozenset[str]]:
+    """The settings of organisations, each with the platform's."""
+    shared = own.get("", frozenset())
+    return {**{org: keys | shared for org, keys in own.items()}, "": shared}
 
 
-def _experiments(
-    connection: sa.Connection,
-    known: Mapping[str, Experiment],
-    changed: Collection[str] | None,
-    damaged: dict[str, dict[str, str]],
-) -> dict[str, Experiment]:
-    """Organisation → its running experiment; "" is the one for all others. Damaged ones do not run.
-
-    changed: those of these organisations are read, the others are `known`; None for all.
-    """
-    columns = tables.experiments.c
-    read = (columns.name, columns.org, columns.variants, columns.unit, columns.salt, columns.active)
-    where, found = [columns.active.is_not(sa.false())], dict[str, Experiment]()
-    if changed is not None:
-        where.append(columns.org.in_(sorted(changed)))
-        found.update(_others(known, changed))
-    for row in read_rows(connection, read, *where, order_by=(columns.name,)):
-        problem = row.problem if isinstance(row, UnreadableRow) else ""
+def _experiments(connection: sa.Connection, known: Mapping[str, Experiment]) -> Mapping[str, Experiment]:
+    """Organisation → its running experiment; "" is the one for all others."""
+    c, found = tables.experiments.c, dict[str, Experiment]()
+    columns = (c.name, c.org, c.variants, c.unit, c.salt)
+    for row in read_rows(connection, columns, c.active, order_by=(c.name,)):
         try:
-            if not isinstance(row, UnreadableRow):
-                found[row["org"]] = Experiment(row["name"], row["variants"], row["unit"], row["salt"])
+            found[row["org"]] = Experiment(row["name"], row["variants"], row["unit"], row["salt"])
         except (InvalidInput, TypeError, AttributeError) as error:
-            problem = f"{place_of(tables.experiments, values_of(row))} cannot be read: {error}"
-        if problem:
-            damaged.setdefault(owner_of(row), {})[f"{_EXPERIMENT}{values_of(row).get('name')}"] = problem
-    return found
+            _log.warning("experiment %s: does not run: %s", quoted(row["name"]), error)
+    return known if found == known else found
 
 
 def _written_at(connection: sa.Connection, revision: int) -> datetime | None:
     """The time of a revision, which distinguishes two histories with the same numbers."""
     log = tables.changes.c
-    try:
-        return connection.execute(sa.select(sa.func.max(log.at)).where(log.revision == revision)).scalar()
-    except Exception as error:
-        if not is_damage(error):
-            raise
-        return None
+    return connection.execute(sa.select(sa.func.max(log.at)).where(log.revision == revision)).scalar()
 
 
-def _merged(
-    connection: sa.Connection,
-    table: sa.Table,
-    scope: _Scope,
-    known: Mapping[str, Mapping[str, Any]],
-    read: Callable[[Mapping[str, Any]], Any],
-    damaged: dict[str, dict[str, str]],
-    lost: dict[str, dict[str, str]],
-) -> dict[str, Mapping[str, Any]]:
-    """The known values by organisation and id, updated with the rows in the scope.
+class _Rows:
+    """Reads the rows in a scope, and what they make.
 
-    damaged, lost: get the problem and the name of each row that cannot be read, as in `Replica`.
+    Attributes:
+        damaged, held, digests: as in `Replica`; `digests` as its `row_digests`.
     """
-    fresh: dict[str, TrackedRows[Any]] = {}
-    changed: dict[str, set[str]] = {}
-    for org, key, row in _changed(connection, table, scope):
-        if not scope.keeps(org):
-            if isinstance(row, UnreadableRow) or row["deleted_at"] is None:
-                scope.passed_over.add(org)
-            continue
-        values = fresh.get(org)
-        if values is None:
-            values = fresh[org] = TrackedRows(known.get(org, _NOTHING))
-        for rows in (*damaged.values(), *lost.values()):  # its owner may not have been readable
-            rows.pop(key, None)
-        value = None
+
+    def __init__(self, connection: sa.Connection, scope: _Scope, seen: Replica) -> None:
+        self._connection, self._scope = connection, scope
+        self.damaged: dict[str, dict[str, str]] = {
+            org: dict(rows) for org, rows in seen.damaged.items() if not scope.is_whole(org)
+        }
+        self.held: dict[str, dict[str, str]] = {
+            org: dict(rows) for org, rows in seen.held.items() if not scope.is_whole(org)
+        }
+        self.digests: dict[str, dict[str, Mapping[str, int]]] = {
+            org: dict(parts) for org, parts in seen.row_digests.items() if not scope.is_whole(org)
+        }
+        self._closing: dict[str, str] = {}  # organisation → why a row of its toolkits makes none
+        self._copied: dict[tuple[str, str], dict[str, int]] = {}
+
+    def merged(
+        self, table: sa.Table, known: Mapping[str, Mapping[str, Any]], read: Callable[[Row], Any]
+    ) -> dict[str, Mapping[str, Any]]:
+        """The known values by organisation and id, updated with the rows in the scope."""
+        identity = next(iter(table.primary_key)).name
+        columns = [column for column in table.c if column.name not in _NOT_READ]
+        fresh: dict[str, TrackedRows[Any]] = {}
+        changed: dict[str, set[str]] = {}
+        for org, values in known.items():
+            if self._scope.is_whole(org):  # what is not read any more is gone
+                fresh[org], changed[org] = TrackedRows({}), set(values)
+        order = (table.c.org, table.c[identity])
+        for row in read_rows(self._connection, columns, self._scope.rows(table), order_by=order):
+            org, key = row["org"], row[identity]
+            if org not in fresh:
+                whole = self._scope.is_whole(org)
+                fresh[org] = TrackedRows(_NOTHING if whole else known.get(org, _NOTHING))
+            self._digest(table, org, key, row)
+            value = self._value(table, org, key, row, read)
+            before = known.get(org, _NOTHING).get(key)
+            if _is_same(value, before):
+                value = before
+                changed.get(org, set()).discard(key)
+            else:
+                changed.setdefault(org, set()).add(key)
+            if value is None:
+                fresh[org].pop(key, None)
+            else:
+                fresh[org][key] = value
+        merged: dict[str, Mapping[str, Any]] = dict(known)
+        for org, keys in changed.items():
+            if not keys:
+                continue
+            if fresh[org]:
+                fresh[org].succeed(known.get(org, _NOTHING), keys)
+                merged[org] = fresh[org]
+            else:
+                merged.pop(org, None)
+        return merged
+
+    def checked(self, stored: Mapping[str, Digests]) -> tuple[dict[str, str], frozenset[str]]:
+        """The organisations whose rows do not fit their digests, each with a sentence.
+
+        Also those of which no tool counts as public: somebody may have made one public.
+        """
+        scope, problems, doubtful = self._scope, dict(self._closing), set[str]()
+        for org in {*self.digests, *stored}:
+            if scope.followed is not None and org and org not in scope.followed:
+                continue
+            if scope.changed is not None and org not in scope.changed and org not in scope.whole:
+                continue
+            found = {part: sum(rows.values()) % 2**128 for part, rows in self.digests.get(org, {}).items()}
+            wrong = differing(found, stored.get(org, {}), _PARTS)
+            if wrong:
+                problems[org] = problem_of(org, wrong)
+            if PUBLIC in wrong:
+                doubtful.add(org)
+        return problems, frozenset(doubtful)
+
+    def _value(self, table: sa.Table, org: str, key: str, row: Row, read: Callable[[Row], Any]) -> Any:
+        """What a row makes; None if nothing, as that of a deleted one does."""
+        for rows in (self.damaged.get(org), self.held.get(org)):
+            if rows is not None:
+                rows.pop(key, None)
+        if row["deleted_at"] is not None:
+            return None
         try:
-            if isinstance(row, UnreadableRow):
-                raise InvalidDefinition(row.problem)
-            value = read(row)
-        except Exception as error:  # edited by hand
-            if not isinstance(error, LookupError) and not is_damage(error):
-                raise
-            name, problem = values_of(row).get("name"), str(error)
-            if not isinstance(row, UnreadableRow):
-                problem = f"{place_of(table, row)} cannot be read: {error}"
-            damaged.setdefault(org, {})[key] = problem
-            lost.setdefault(org, {})[key] = name if isinstance(name, str) else ""
-        if not _is_same(value, values.get(key)):
-            changed.setdefault(org, set()).add(key)
-        if value is None:
-            values.pop(key, None)
-        else:
-            values[key] = value
-    merged: dict[str, Mapping[str, Any]] = dict(known)
-    for org, keys in changed.items():
-        if fresh[org]:
-            fresh[org].succeed(known.get(org, _NOTHING), keys)
-            merged[org] = fresh[org]
-        else:
-            merged.pop(org, None)
-    return merged
+            return read(row)
+        except (LookupError, TypeError, ValueError, AttributeError) as error:  # past the database's checks
+            name = row.get("name", key)
+            problem = f"{table.name}: row {key} ({quoted(name)}) cannot be read: {error}; restore a backup"
+            if table is tables.tools:
+                self.damaged.setdefault(org, {})[key] = problem
+                self.held.setdefault(org, {})[key] = name
+            else:
+                self._closing[org] = problem
+            return None
 
-
-def _changed(
-    connection: sa.Connection, table: sa.Table, scope: _Scope
-) -> Iterator[tuple[str, str, Row | UnreadableRow]]:
-    """Organisation, id and row of each change."""
-    where = scope.rows(table)
-    if where is None:
-        return
-    identity = next(iter(table.primary_key))
-    columns = [column for column in table.c if column.name not in _NOT_READ]
-    for found in read_rows(connection, columns, where, order_by=(table.c.org, identity), has_checksum=True):
-        row = verified(table, found)
-        key = values_of(row).get(identity.name)
-        yield owner_of(row), key if isinstance(key, str) else "", row
+    def _digest(self, table: sa.Table, org: str, key: str, row: Row) -> None:
+        parts, found = self.digests.setdefault(org, {}), parts_of(table, row)
+        for part in (table.name, PUBLIC) if table is tables.tools else (table.name,):
+            rows = self._copied.get((org, part))
+            if rows is None:
+                rows = self._copied[org, part] = dict(parts.get(part, _NOTHING))
+                parts[part] = rows
+            if digest := found.get(part, 0):
+                rows[key] = digest
+            else:
+                rows.pop(key, None)
 
 
 class _ToolReader:
@@ -512,8 +470,6 @@ class _ToolReader:
         self._connection, self._held = connection, held
 
     def __call__(self, row: Mapping[str, Any]) -> Tool | None:
-        if row["deleted_at"] is not None:
-            return None
         if row["review"] == "approved":
             return tool_in(row)
         if row["served_version"] is None:
@@ -532,64 +488,29 @@ def _is_same(one: object, other: object) -> bool:
     return one == other and repr(one) == repr(other)
 
 
-def _lasting(
-    problems: Mapping[str, Mapping[str, str]], changed: Collection[str] | None
-) -> dict[str, dict[str, str]]:
-    """A copy, without the problems that the read of these organisations finds again; None for all of them."""
-    return {
-        org: {
-            key: problem
-            for key, problem in rows.items()
-            if not key.startswith(_REPEATED if changed is None or org in changed else _PARENT)
-        }
-        for org, rows in problems.items()
-    }
-
-
-def _find_strays(
+def _as_tree(
+    own: Mapping[str, tuple[Toolkit, tuple[Route, ...]]],
+    platform: Mapping[str, tuple[Toolkit, tuple[Route, ...]]],
     tools: Mapping[str, Mapping[str, Tool]],
-    toolkits: Mapping[str, Mapping[str, tuple[Toolkit, tuple[Route, ...]]]],
-    damaged: dict[str, dict[str, str]],
-    lost: dict[str, dict[str, str]],
-) -> None:
-    """Adds the toolkits whose parent is not known, or is below them, to `damaged` and `lost`."""
-    platform = {toolkit.name: toolkit.parent for toolkit, _ in toolkits.get("", _NOTHING).values()}
+    org: str,
+) -> dict[str, tuple[Toolkit, tuple[Route, ...]]]:
+    """The toolkits without parents that are gone or below them, of which no catalog can be built."""
+    parents = {toolkit.name: toolkit.parent for toolkit, _ in (*own.values(), *platform.values())}
+    named = {tool.toolkit for owner in {"", org} for tool in tools.get(owner, _NOTHING).values()}
 
-    def is_known(name: str, parents: Mapping[str, str | None], org: str) -> bool:
-        owners = (tools.get(owner, _NOTHING) for owner in {"", org})
-        return name in parents or any(tool.toolkit == name for own in owners for tool in own.values())
+    def is_rooted(name: str) -> bool:
+        seen, at = {name}, parents[name]
+        while at is not None and at not in seen:
+            seen.add(at)
+            if at not in parents:
+                return at in named
+            at = parents[at]
+        return at is None
 
-    for org, rows in toolkits.items():
-        parents = {**{toolkit.name: toolkit.parent for toolkit, _ in rows.values()}, **platform}
-        named = {name for owner in {"", org} for name in lost.get(owner, _NOTHING).values()}
-        for key, (toolkit, _) in rows.items():
-            parent, problem = toolkit.parent, ""
-            if parent is None or parent in named:
-                continue
-            if not is_known(parent, parents, org):
-                problem = f"its parent {quoted(parent)} does not exist"
-            elif _is_below_itself(toolkit.name, parents):
-                problem = "its parents form a cycle"
-            if problem:
-                place = f"toolkits: {quoted(toolkit.name)}"
-                damaged.setdefault(org, {})[f"{_PARENT}{key}"] = f"{place}: {problem}"
-                lost.setdefault(org, {})[f"{_PARENT}{key}"] = toolkit.name
-
-
-def _is_below_itself(name: str, parents: Mapping[str, str | None]) -> bool:
-    seen, at = {name}, parents.get(name)
-    while at is not None and at not in seen:
-        seen.add(at)
-        at = parents.get(at)
-    return at == name
-
-
-def _toolkit(row: Mapping[str, Any]) -> tuple[Toolkit, tuple[Route, ...]] | None:
-    return None if row["deleted_at"] is not None else toolkit_and_routes(row)
-
-
-def _pin(row: Mapping[str, Any]) -> Pin | None:
-    return None if row["deleted_at"] is not None else pin_in(row)
+    return {
+        key: (toolkit if is_rooted(toolkit.name) else replace(toolkit, parent=None), routes)
+        for key, (toolkit, routes) in own.items()
+    }
 
 
 def toolkit_and_routes(row: Mapping[str, Any]) -> tuple[Toolkit, tuple[Route, ...]]:

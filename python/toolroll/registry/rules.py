@@ -13,16 +13,14 @@ from typing import Any, cast
 
 import sqlalchemy as sa
 
-from toolroll.errors import Conflict, InvalidDefinition
+from toolroll.errors import Conflict
 from toolroll.registry import governed_rows
 from toolroll.registry.governed_rows import Editor, GovernedRow, Row
 from toolroll.registry.reach import Reach, knows_tool
 from toolroll.registry.store import tables
-from toolroll.registry.store.checksums import is_present
 from toolroll.registry.store.database import Write, words
-from toolroll.registry.store.row_reader import UnreadableRow, read_rows
-from toolroll.registry.stored_rows import UNREADABLE, Damage
-from toolroll.registry.tiers import explained, tiers_in
+from toolroll.registry.store.row_reader import read_rows
+from toolroll.registry.tiers import tiers_in
 from toolroll.registry.toolkits import is_toolkit, no_toolkit
 from toolroll.rules import EVERYTHING, KINDS, Kind, Rule
 from toolroll.selection.policy.rule_checks import check, wrong
@@ -38,7 +36,7 @@ class RuleRecord(GovernedRow):
 
     Attributes:
         rule: the rule that policies apply.
-        active: whether it is in force; a damaged rule hides what it could hide, in force or not.
+        active: whether it is in force.
     """
 
     rule: Rule
@@ -57,8 +55,6 @@ class RuleRecord(GovernedRow):
 
     def __str__(self) -> str:
         rule = self.rule
-        if self.damage:
-            return governed_rows.printable(self.damage)
         target = f"tool {rule.tool}" if rule.tool else f"toolkit {rule.toolkit}"
         off = "" if self.active else ", off"
         return governed_rows.printable(
@@ -109,23 +105,19 @@ class Rules(Editor[RuleRecord]):
 
         Writes nothing if no field differs. version: the version that the caller read; None for any.
 
-        A damaged rule becomes a sound one if `changes` has each field that may be wrong. It is in force then,
-        unless it is known that somebody disabled it.
-
         Raises:
             NotFound: there is no such rule.
-            Conflict: the rule has another version, the new name is taken, or a damaged rule has a field that
-                may be wrong and that `changes` lacks.
+            Conflict: the rule has another version, or the new name is taken.
             InvalidInput: a field is unknown; InvalidDefinition: as in `add`.
         """
         changes = governed_rows.checked_changes(changes, ("name", *_FIELDS), f"rule {name!r:.80}")
         with self._database.writing(self.actor, org) as write:
             row = self._row(write, org, name, version)
-            values, decided = _with_changes(write, row, changes, self.reach)
+            values = _with_changes(write, row, changes, self.reach)
             if values["name"] != row["name"]:
                 self._check_name_is_free(write, values["name"])
             line = ("rule.update", name, reason)
-            return self._record(governed_rows.update(write, _TABLE, row, values, line, decided))
+            return self._record(governed_rows.update(write, _TABLE, row, values, line))
 
     def enable(self, name: str, *, org: str = "", version: int | None = None, reason: str = "") -> RuleRecord:
         """Puts a rule in force. Raises NotFound, Conflict, and InvalidDefinition as in `add`."""
@@ -142,13 +134,13 @@ class Rules(Editor[RuleRecord]):
         with self._database.writing(self.actor, org) as write:
             row = self._row(write, org, name, version)
             write.log("rule.delete", name, {"before": {**_content_in(row), "active": row["active"]}}, reason)
-            return self._listed(governed_rows.delete(write, _TABLE, row))
+            return self._record(governed_rows.delete(write, _TABLE, row))
 
     def get(self, name: str, org: str = "") -> RuleRecord:
         """The rule with this name. Raises NotFound."""
         words(org, "org")
         with self._database.reading() as connection:
-            return self._listed(governed_rows.row_named(connection, _TABLE, org, name, "rule"))
+            return self._record(governed_rows.row_named(connection, _TABLE, org, name, "rule"))
 
     def list(self, org: str | None = None, deleted: bool = False) -> tuple[RuleRecord, ...]:
         """The rules of an organisation ("": the platform), or all, in the order in which they decide."""
@@ -162,9 +154,7 @@ class Rules(Editor[RuleRecord]):
     def _set_active(self, name: str, active: bool, org: str, version: int | None, reason: str) -> RuleRecord:
         with self._database.writing(self.actor, org) as write:
             row = self._row(write, org, name, version)
-            if "damage" in row:
-                governed_rows.check_is_decided(_TABLE, row["damage"], ("active",))
-            if active and (not row["active"] or "damage" in row):
+            if active and not row["active"]:
                 _checked(write.connection, rule_in(row), self.reach, with_target=True)
             line = ("rule.enable" if active else "rule.disable", name, reason)
             return self._record(governed_rows.update(write, _TABLE, row, {"active": active}, line))
@@ -180,10 +170,9 @@ class Rules(Editor[RuleRecord]):
         governed_rows.check_name(name, "rule name")
         same = (_TABLE.c.org == write.org, _TABLE.c.name == name)
         for row in governed_rows.rows_of(write.connection, _TABLE, *same):
-            damaged = ", and damaged" if "damage" in row else ""
             raise Conflict(
                 f"rule {name!r}: there is one {governed_rows.place_of(write.org)} already, at version "
-                f"{row['version']}{damaged}; change it or take another name"
+                f"{row['version']}; change it or take another name"
             )
 
 
@@ -205,12 +194,11 @@ def rules_naming(
         sa.and_(r.tool == tool, r.tool != ""),
         sa.and_(r.toolkit.in_(list(toolkits)), r.toolkit != EVERYTHING),
     )
-    where = [is_present(_TABLE), r.active.is_not(sa.false()), target]
+    where = [r.deleted_at.is_(None), r.active, target]
     if org:
         where.append(r.org.in_({"", org}))
     found = read_rows(connection, (r.org, r.name, r.toolkit), *where, order_by=(r.name,))
-    names = (UNREADABLE if isinstance(row, UnreadableRow) else known_rule(row, reach) for row in found)
-    return list(dict.fromkeys(filter(None, names)))
+    return list(dict.fromkeys(filter(None, (known_rule(row, reach) for row in found))))
 
 
 def known_rule(row: Mapping[str, Any], reach: Reach | None) -> str:
@@ -227,30 +215,16 @@ def kind_of(condition: Mapping[str, Any]) -> Kind:
     return "composite"
 
 
-def _with_changes(
-    write: Write, row: Row, changes: Mapping[str, Any], reach: Reach | None
-) -> tuple[Row, set[str]]:
-    """The values of a rule after changes, and the columns that those decide. Raises InvalidDefinition."""
-    decided = set(changes)
-    damage: Damage | None = row.get("damage")
+def _with_changes(write: Write, row: Row, changes: Mapping[str, Any], reach: Reach | None) -> Row:
+    """The values of a rule after changes. Raises InvalidDefinition."""
     rule = Rule(org=write.org, **{"name": row["name"], **_content_in(row), **changes})
-    if damage is not None:  # what it lacks comes before what is wrong with it
-        governed_rows.check_is_decided(_TABLE, damage, decided | {"active"})
-    is_moved = damage is not None or (rule.tool, rule.toolkit) != (row["tool"], row["toolkit"])
-    values = {"name": rule.name, **_checked(write.connection, rule, reach, with_target=is_moved)}
-    if damage is not None:
-        is_known = "active" not in damage.columns
-        values |= {"org": write.org, "active": row["active"] if is_known else True}
-        decided.add("active")
-    return values, decided
+    is_moved = (rule.tool, rule.toolkit) != (row["tool"], row["toolkit"])
+    return {"name": rule.name, **_checked(write.connection, rule, reach, with_target=is_moved)}
 
 
 def _checked(connection: sa.Connection, rule: Rule, reach: Reach | None, with_target: bool) -> Row:
     """The content of a rule. Raises InvalidDefinition if the rule makes no sense in this registry."""
-    try:
-        check(rule, tiers_in(connection))
-    except InvalidDefinition as error:
-        raise explained(connection, error) from error
+    check(rule, tiers_in(connection))
     governed_rows.check_priority(rule.priority, f"rule {rule.name!r:.80}")
     content = _content(rule)
     governed_rows.check_storable(content, f"rule {rule.name!r:.80}")

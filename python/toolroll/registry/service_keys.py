@@ -22,7 +22,7 @@ from toolroll.identity import canonical_json
 from toolroll.registry import governed_rows
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database, Write, words
-from toolroll.registry.store.row_reader import Row, UnreadableRow, read_rows
+from toolroll.registry.store.row_reader import Row, read_rows
 
 VOUCH = "vouch"
 ROLES: Mapping[str, str] = {
@@ -210,10 +210,10 @@ class ServiceKeys:
 
 
 def _read(connection: sa.Connection, *where: sa.ColumnElement[bool]) -> tuple[tuple[ServiceKey, bytes], ...]:
-    """Keys with their digests, by name. A damaged row is no key."""
+    """Keys with their digests, by name."""
     order = (_TABLE.c.name, _TABLE.c.created_at, _TABLE.c.key_id)
     rows = read_rows(connection, list(_TABLE.c), *where, order_by=order)
-    return tuple((_key_in(row), bytes(row["digest"])) for row in rows if not isinstance(row, UnreadableRow))
+    return tuple((_key_in(row), bytes(row["digest"])) for row in rows)
 
 
 def _key_in(row: Row) -> ServiceKey:

@@ -111,8 +111,11 @@ def _store(write: Write, key: str, is_set: bool, reason: str) -> Setting:
         "updated_by": write.actor,
         "revision": write.revision,
     }
+    key_of = {"org": write.org, "key": key}
+    former = None if before is None else {**key_of, "is_set": before}
+    write.digests.replace(_TABLE, former, {**key_of, "is_set": is_set})
     if before is None:
-        write.connection.execute(sa.insert(_TABLE), {"org": write.org, "key": key, **values})
+        write.connection.execute(sa.insert(_TABLE), {**key_of, **values})
     else:
         write.connection.execute(sa.update(_TABLE).where(*where), values)
     details = {"before": {"is_set": bool(before)}, "after": {"is_set": is_set}}

@@ -6,54 +6,25 @@ from collections.abc import Iterator, Sequence
 
 import sqlalchemy as sa
 
-from toolroll.errors import Conflict, InvalidDefinition, quoted
-from toolroll.registry.governed_rows import Row, check_name, sound_rows_of
+from toolroll.errors import Conflict, InvalidDefinition
+from toolroll.registry.governed_rows import Row, check_name, rows_of
 from toolroll.registry.store import tables
-from toolroll.registry.store.checksums import checksum_of_tiers
 from toolroll.registry.store.database import Database, Write
-from toolroll.registry.store.errors import DamagedRow
-from toolroll.registry.store.row_reader import UnreadableRow, read_rows
 from toolroll.rules import Rule
 from toolroll.selection.policy.rule_checks import check, tier_problem, tiers_of
 
 _LISTED = 20  # rules and toolkits in an error message
-_REPAIR = "set them again (`toolroll registry tiers LOWEST … HIGHEST`), or restore a backup"
 
 
 def read_tiers(database: Database) -> tuple[str, ...]:
-    """The configured tiers, lowest first. Raises DamagedRow if the list was changed past the registry."""
+    """The configured tiers, lowest first."""
     with database.reading() as connection:
-        tiers = verified_tiers(connection)
-    if isinstance(tiers, UnreadableRow):
-        raise DamagedRow(tiers.problem)
-    return tiers
+        return tiers_in(connection)
 
 
 def tiers_in(connection: sa.Connection) -> tuple[str, ...]:
-    """The same, within a transaction; none if the list is damaged, so that nothing compares with it."""
-    tiers = verified_tiers(connection)
-    return () if isinstance(tiers, UnreadableRow) else tiers
-
-
-def verified_tiers(connection: sa.Connection) -> tuple[str, ...] | UnreadableRow:
-    """The same, or why the list is not believed."""
-    c = tables.registry_state.c
-    rows = list(read_rows(connection, (c.tiers, c.tiers_checksum)))
-    if not rows:
-        return UnreadableRow({}, "registry_state: has no row; restore a backup")
-    (row,) = rows
-    if isinstance(row, UnreadableRow):
-        return UnreadableRow({}, f"{row.problem}; {_REPAIR}")
-    tiers = row["tiers"]
-    if isinstance(tiers, list) and row["tiers_checksum"] == checksum_of_tiers(tiers):
-        return tuple(tiers)
-    return UnreadableRow({}, f"registry_state: tiers {quoted(tiers)} do not fit their checksum; {_REPAIR}")
-
-
-def explained(connection: sa.Connection, error: InvalidDefinition) -> InvalidDefinition | DamagedRow:
-    """The error of a comparison with tiers; that the list is damaged, if it is."""
-    tiers = verified_tiers(connection)
-    return DamagedRow(f"{error}; {tiers.problem}") if isinstance(tiers, UnreadableRow) else error
+    """The same, within a transaction."""
+    return tuple(connection.execute(sa.select(tables.registry_state.c.tiers)).scalar_one())
 
 
 def set_tiers(database: Database, actor: str, tiers: Sequence[str], reason: str = "") -> tuple[str, ...]:
@@ -68,7 +39,7 @@ def set_tiers(database: Database, actor: str, tiers: Sequence[str], reason: str 
         check_name(tier, "tier")
     with database.writing(actor) as write:
         old = tiers_in(write.connection)
-        if new == verified_tiers(write.connection):
+        if new == old:
             write.abandon()
             return old
         if broken := list(_broken_by(write.connection, new)):
@@ -85,23 +56,20 @@ def set_tiers(database: Database, actor: str, tiers: Sequence[str], reason: str 
 def write_tiers(write: Write, old: Sequence[str], new: Sequence[str], reason: str) -> None:
     """Writes the tiers, and a line in the audit log. The caller has checked them."""
     write.log("tiers.set", "tiers", {"before": {"tiers": [*old]}, "after": {"tiers": [*new]}}, reason)
-    values = {"tiers": [*new], "tiers_checksum": checksum_of_tiers(new)}
-    write.connection.execute(sa.update(tables.registry_state), values)
+    write.digests.replace_tiers(old, new)
+    write.connection.execute(sa.update(tables.registry_state).values(tiers=[*new]))
 
 
 def _broken_by(connection: sa.Connection, tiers: tuple[str, ...]) -> Iterator[str]:
-    """Rules, inactive ones too, and toolkits that name none of these tiers.
-
-    Damaged ones do not count: they hide what they concern, whatever the tiers are.
-    """
+    """Rules, inactive ones too, and toolkits that name none of these tiers."""
     rules, toolkits = tables.visibility_rules, tables.toolkits
     fields = ("name", "effect", "condition", "tool", "toolkit")
-    for row in sorted(sound_rows_of(connection, rules), key=_by_owner):
+    for row in sorted(rows_of(connection, rules), key=_by_owner):
         try:
             check(Rule(kind="composite", **{field: row[field] for field in fields}), tiers)
         except InvalidDefinition:
             yield _with_owner("rule", row["name"], row["org"])
-    for row in sorted(sound_rows_of(connection, toolkits, toolkits.c.tier.is_not(None)), key=_by_owner):
+    for row in sorted(rows_of(connection, toolkits, toolkits.c.tier.is_not(None)), key=_by_owner):
         if tier_problem(row["tier"], tiers):
             yield _with_owner("toolkit", row["name"], row["org"])
 

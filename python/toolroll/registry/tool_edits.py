@@ -21,7 +21,6 @@ from toolroll.registry.reach import Reach, knows_tool
 from toolroll.registry.records import Record, Review, row_of
 from toolroll.registry.store import bulk_insert, tables
 from toolroll.registry.store.bulk_insert import batches
-from toolroll.registry.store.checksums import checksum_of
 from toolroll.registry.store.database import Write, words
 from toolroll.registry.versions import version_row
 from toolroll.tools import Tool
@@ -78,6 +77,7 @@ class ToolEdits:
             revision=self._write.revision,
         )
         self._created.append(record)
+        self._write.digests.replace(tables.tools, None, row_of(record))
         self._record_change("tool.create", record, (), reason)
         return record
 
@@ -95,12 +95,7 @@ class ToolEdits:
         state: fields of Record, such as review=, flags=, deleted_at=, source_hash=. Without `flags`, a new
         major version adds a flag. Without `source_values`, people make this change: what differs is theirs.
         An approved result becomes the approved version, and serves itself.
-
-        Raises:
-            Conflict: the tool's row is damaged, and the change does not delete it; see `queries.repaired`.
         """
-        if before.damage and (state.get("deleted_at") is None or not before.tool.tool_id):
-            raise Conflict(before.damage)
         if tool is None or tool is before.tool:
             tool, digest = before.tool, before.content_hash
         else:
@@ -123,9 +118,6 @@ class ToolEdits:
                 "updated_at": self._write.at,
                 "updated_by": self._write.actor,
                 "revision": self._write.revision,
-                "damage": "",
-                "doubtful": (),
-                "from_history": False,
             },
         )
         changed = changed_fields(before.tool, tool)
@@ -138,6 +130,7 @@ class ToolEdits:
         if (after.deleted_at is None) != (before.deleted_at is None):
             changed += ("restored" if after.deleted_at is None else "deleted",)
         self._changed.append(after)
+        self._write.digests.replace(tables.tools, row_of(before), row_of(after))
         self._record_change(action, after, changed, reason)
         return after
 
@@ -147,13 +140,13 @@ class ToolEdits:
         key = tables.tools.c.tool_id
         # Changes first: they may free a name that a created tool takes.
         for records in batches(self._changed, BATCH):
-            rows = [{f"to_{name}": value for name, value in _stored(record).items()} for record in records]
+            rows = [{f"to_{name}": value for name, value in row_of(record).items()} for record in records]
             columns: dict[str, Any] = {name: sa.bindparam(name) for name in rows[0]}
             columns = {name.removeprefix("to_"): value for name, value in columns.items()}
             del columns[key.name]
             run(sa.update(tables.tools).where(key == sa.bindparam("to_tool_id")).values(columns), rows)
         for records in batches(self._created, BATCH):
-            bulk_insert.insert(self._write.connection, tables.tools, list(map(_stored, records)))
+            bulk_insert.insert(self._write.connection, tables.tools, list(map(row_of, records)))
         for versions in batches(self._versions, BATCH):
             bulk_insert.insert(self._write.connection, tables.tool_versions, versions)
         self._created, self._changed, self._versions = [], [], []
@@ -167,11 +160,6 @@ class ToolEdits:
             "content_hash": record.content_hash,
         }
         self._write.log(action, record.name, details, reason)
-
-
-def _stored(record: Record) -> dict[str, Any]:
-    row = row_of(record)
-    return {**row, "checksum": checksum_of(tables.tools, row)}
 
 
 def checked_hash(tool: Tool) -> str:

@@ -8,7 +8,7 @@ contains tools or toolkits.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
@@ -18,14 +18,14 @@ import sqlalchemy as sa
 from toolroll.arrays import NO_ROWS
 from toolroll.catalog.routes import RouteTable
 from toolroll.errors import Conflict, InvalidDefinition, InvalidInput, NotFound
-from toolroll.registry import governed_rows, stored_rows
+from toolroll.registry import governed_rows
 from toolroll.registry.content import TOOLKIT_FIELDS, keywords_in, route_to, toolkit_content, toolkit_in
 from toolroll.registry.governed_rows import Editor, GovernedRow, Row
 from toolroll.registry.reach import Reach, knows_toolkit
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database, Write, words
-from toolroll.registry.store.row_reader import UnreadableRow, read_rows
-from toolroll.registry.tiers import explained, tiers_in
+from toolroll.registry.store.row_reader import read_rows
+from toolroll.registry.tiers import tiers_in
 from toolroll.selection.policy.rule_checks import tier_problem
 from toolroll.tools import Route, Toolkit
 
@@ -85,21 +85,18 @@ class Toolkits(Editor[ToolkitRecord]):
         org: str = "",
         plugin: str = "",
         version: int | None = None,
-        decided: Collection[str] | None = None,
         reason: str = "",
     ) -> ToolkitRecord:
         """Creates the toolkit, or updates the one with this name. Writes nothing if no field differs.
 
         keywords, patterns: what switches it on; None keeps the present ones. plugin: the plugin that declares
         it; "" for people, who may also edit a plugin's toolkit. version: the version that the caller read; 0
-        if the toolkit must be new; None for any. A damaged toolkit becomes a sound one.
-        decided: the fields that the caller decides, in case the toolkit is damaged; None for all.
+        if the toolkit must be new; None for any.
 
         Raises:
             InvalidDefinition: a field is wrong, the parent does not exist or is below the toolkit, the tier
                 is not configured, a keyword is blank, or RE2 cannot read a pattern.
-            Conflict: the toolkit has another version, a plugin declares a toolkit that it does not own, or it
-                is damaged, and keywords or patterns that would be kept may be wrong.
+            Conflict: the toolkit has another version, or a plugin declares a toolkit that it does not own.
         """
         name = governed_rows.check_name(toolkit.name, "toolkit name")
         what = f"toolkit {name!r}"
@@ -109,7 +106,6 @@ class Toolkits(Editor[ToolkitRecord]):
         with self._database.writing(self.actor, org) as write:
             same = (_TABLE.c.org == org, _TABLE.c.name == name)
             row = next(iter(governed_rows.rows_of(write.connection, _TABLE, *same)), None)
-            fields = {*TOOLKIT_FIELDS} if decided is None else {*decided}
             if row is None and version:
                 raise Conflict(f"{what}: version {version} was expected, but it does not exist")
             if row is not None:
@@ -117,10 +113,6 @@ class Toolkits(Editor[ToolkitRecord]):
                 if plugin and row["plugin"] != plugin:
                     owner = f"plugin {row['plugin']!r:.80}" if row["plugin"] else "people, not to a plugin"
                     raise Conflict(f"{what}: belongs to {owner}; plugin {plugin!r:.80} cannot take it over")
-                kept = {"keywords": new_keywords, "patterns": new_patterns}
-                fields -= {field for field, value in kept.items() if value is None}
-                if "damage" in row:
-                    governed_rows.check_is_decided(_TABLE, row["damage"], fields)
                 new_keywords = keywords_in(row) if new_keywords is None else new_keywords
                 new_patterns = row["patterns"] if new_patterns is None else new_patterns
             content = toolkit_content(toolkit, new_keywords or (), new_patterns or ())
@@ -130,14 +122,14 @@ class Toolkits(Editor[ToolkitRecord]):
                 write.log("toolkit.create", name, {"after": content}, reason)
             else:
                 line = ("toolkit.update", name, reason)
-                row = governed_rows.update(write, _TABLE, row, content, line, fields)
+                row = governed_rows.update(write, _TABLE, row, content, line)
             return self._record(row)
 
     def get(self, name: str, org: str = "") -> ToolkitRecord:
         """The toolkit with this name. Raises NotFound."""
         words(org, "org")
         with self._database.reading() as connection:
-            return self._listed(governed_rows.row_named(connection, _TABLE, org, name, "toolkit"))
+            return self._record(governed_rows.row_named(connection, _TABLE, org, name, "toolkit"))
 
     def list(self, org: str | None = "", deleted: bool = False) -> tuple[ToolkitRecord, ...]:
         """The organisation's own toolkits by name, or all; with `deleted`, deleted ones too."""
@@ -163,7 +155,7 @@ class Toolkits(Editor[ToolkitRecord]):
             governed_rows.check_version(row, version, f"toolkit {name!r}")
             _check_empty(write, name)
             write.log("toolkit.delete", name, {"before": _content_in(row)}, reason)
-            return self._listed(governed_rows.delete(write, _TABLE, row))
+            return self._record(governed_rows.delete(write, _TABLE, row))
 
     def restore(self, name: str, *, org: str = "", reason: str = "") -> ToolkitRecord:
         """Restores the last deleted toolkit with this name.
@@ -177,13 +169,11 @@ class Toolkits(Editor[ToolkitRecord]):
         with self._database.writing(self.actor, org) as write:
             last_first = (_TABLE.c.deleted_at.is_(None).desc(), _TABLE.c.revision.desc())
             same = (_TABLE.c.org == org, _TABLE.c.name == name)
-            found = stored_rows.read(write.connection, _TABLE, *same, order_by=last_first, limit=1)
+            found = read_rows(write.connection, list(_TABLE.c), *same, order_by=last_first, limit=1)
             row = next(found, None)
             if row is None:
                 raise NotFound(f"toolkit {name!r:.80}: was never {governed_rows.place_of(org)}")
-            if "damage" in row:
-                governed_rows.check_is_decided(_TABLE, row["damage"], ())
-            elif row["deleted_at"] is None:
+            if row["deleted_at"] is None:
                 raise Conflict(f"toolkit {name!r:.80}: is at version {row['version']}; nothing to restore")
             _check(write, name, _content_in(row))
             write.log("toolkit.restore", name, {"after": _content_in(row)}, reason)
@@ -285,14 +275,13 @@ def _check(write: Write, name: str, content: Row) -> None:
         RouteTable.of(0, [route], {name: NO_ROWS})  # fails as a catalog would
     tiers = tiers_in(write.connection)
     if content["tier"] is not None and (problem := tier_problem(content["tier"], tiers)):
-        raise explained(write.connection, _wrong(what, "tier", problem))
+        raise _wrong(what, "tier", problem)
     if content["parent"] is not None:
         _check_parent(write, name, content["parent"])
 
 
 def _check_parent(write: Write, name: str, parent: str) -> None:
     what = f"toolkit {name!r}"
-    # A damaged toolkit is there: what is below it is shown to nobody until it is repaired.
     found = governed_rows.rows_of(write.connection, _TABLE, _TABLE.c.org.in_({"", write.org}))
     names = {row["name"] for row in found}
     if parent not in names | {name}:
@@ -393,8 +382,7 @@ def _tools_in(connection: sa.Connection, org: str) -> Counter[str]:
     """Toolkit → the number of the organisation's and the platform's tools in it."""
     tools = tables.tools.c
     where = (tools.deleted_at.is_(None), tools.org.in_({"", org}))
-    rows = read_rows(connection, (tools.toolkit,), *where)
-    return Counter(row["toolkit"] for row in rows if not isinstance(row, UnreadableRow))
+    return Counter(connection.execute(sa.select(tools.toolkit).where(*where)).scalars())
 
 
 def _lines(rows: Mapping[str, Row], counts: Mapping[str, int], own: frozenset[str]) -> Iterator[str]:
@@ -411,8 +399,6 @@ def _lines(rows: Mapping[str, Row], counts: Mapping[str, int], own: frozenset[st
 
 def _line(row: Row, count: int, is_own: bool) -> str:
     facts = [f"{count} tool{'' if count == 1 else 's'}"]
-    if row.get("damage"):
-        facts.append("damaged")
     if is_own:
         facts.append("own")
     if row.get("base"):

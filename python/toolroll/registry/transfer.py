@@ -9,9 +9,8 @@ import sqlalchemy as sa
 from toolroll.errors import Conflict
 from toolroll.registry.replica import Replica, catch_up
 from toolroll.registry.store import tables
-from toolroll.registry.store.checksums import is_present
 from toolroll.registry.store.database import Database
-from toolroll.registry.tiers import verified_tiers
+from toolroll.registry.tiers import tiers_in
 from toolroll.tools import Definitions
 
 _OWNED = (tables.tools, tables.toolkits, tables.page_mappings, tables.pins)
@@ -23,7 +22,8 @@ def read_registry(url: str, org: str, shown: str) -> Definitions:
     shown: how errors name the registry, since its URL may hold a password.
 
     Raises:
-        Conflict: the registry has rules, tiers or organisations, which an import would lose, or damaged rows.
+        Conflict: the registry has rules, tiers or organisations, which an import would lose, or rows that
+            are not as the registry wrote them.
     """
     database = Database.open(url, create=False, migrate=False)
     try:
@@ -33,7 +33,7 @@ def read_registry(url: str, org: str, shown: str) -> Definitions:
         database.close()
     policy = replica.policy_source
     for owner in dict.fromkeys((org, "")):
-        for problem in (*replica.damaged.get(owner, {}).values(), *policy.problems.get(owner, ())):
+        for problem in (*replica.damaged.get(owner, {}).values(), *policy.wrong().get(owner, ())):
             raise Conflict(f"{shown}: {problem}")
     policy.check()
     pages = tuple(page for page in policy.pages if page.org == org)
@@ -48,10 +48,10 @@ def _check_whole(database: Database, name: str, org: str) -> None:
     found: list[str] = []
     with database.reading() as connection:
         rules = tables.visibility_rules
-        query = sa.select(sa.func.count()).select_from(rules).where(is_present(rules))
+        query = sa.select(sa.func.count()).select_from(rules).where(rules.c.deleted_at.is_(None))
         if count := connection.execute(query).scalar_one():
             found.append(f"{count:,} rule{'' if count == 1 else 's'}")
-        if verified_tiers(connection) != ():
+        if tiers_in(connection):
             found.append("tiers")
         if not org and any(_has_organisations(connection, table) for table in _OWNED):
             found.append("organisations")

@@ -138,7 +138,7 @@ def stored_texts(database: Database) -> dict[str, str]:
     """`texts_of` all tools that are not deleted: of all organisations, awaiting approval or not."""
     with database.reading() as connection:
         records = read_records(connection, tables.tools.c.deleted_at.is_(None))
-        return texts_of(record.tool for record in records if not record.damage)
+        return texts_of(record.tool for record in records)
 
 
 def embedding_state(database: Database, identity: str, texts: dict[str, str]) -> EmbeddingState:

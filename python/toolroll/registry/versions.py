@@ -15,9 +15,7 @@ from toolroll.registry.content import COLUMNS, content_of, differences, tool_of
 from toolroll.registry.governed_rows import fields_as_json
 from toolroll.registry.records import Record, Review
 from toolroll.registry.store import tables
-from toolroll.registry.store.errors import DamagedRow, is_damage
-from toolroll.registry.store.row_reader import Row, UnreadableRow, read_rows
-from toolroll.registry.store.unreadable_rows import UnreadableRows
+from toolroll.registry.store.row_reader import Row, read_rows
 from toolroll.tools import Tool
 
 SHORT = 80  # characters of a value that `difference` shows on one line, as before → after
@@ -86,55 +84,41 @@ def version_row(record: Record, changed: tuple[str, ...], reason: str) -> dict[s
 
 
 def version_of(row: Row) -> Version:
-    """The version in a row of `tool_versions`. Raises DamagedRow if its snapshot is not that of a tool."""
+    """The version in a row of `tool_versions`."""
     snapshot = row["snapshot"]
-    try:
-        return Version(
-            tool=tool_of(snapshot["tool"], row["tool_id"]),
-            changed=tuple(row["changed"]),
-            review=snapshot["review"],
-            served_version=snapshot["served_version"],
-            source_values=snapshot["source_values"],
-            is_deleted=snapshot["deleted"],
-            flags=tuple(snapshot["flags"]),
-            **{name: row[name] for name in _AS_STORED},
-        )
-    except Exception as error:
-        if not is_damage(error):
-            raise
-        raise DamagedRow(f"version {row['version']} cannot be read: {error!r:.300}") from error
+    return Version(
+        tool=tool_of(snapshot["tool"], row["tool_id"]),
+        changed=tuple(row["changed"]),
+        review=snapshot["review"],
+        served_version=snapshot["served_version"],
+        source_values=snapshot["source_values"],
+        is_deleted=snapshot["deleted"],
+        flags=tuple(snapshot["flags"]),
+        **{name: row[name] for name in _AS_STORED},
+    )
 
 
 _AS_STORED = ("version", "reason", "actor", "at", "content_hash", "revision")
 
 
 def find_version(connection: sa.Connection, tool_id: str, number: int) -> Version | None:
-    """One version of a tool; None if there is none of that number. Raises DamagedRow."""
-    v = tables.tool_versions.c
-    for row in read_rows(connection, list(v), v.tool_id == tool_id, v.version == number):
-        if isinstance(row, UnreadableRow):
-            raise DamagedRow(f"version {number} cannot be read: {row.problem}")
-        return version_of(row)
-    return None
+    """One version of a tool; None if there is none of that number."""
+    found = find_versions(connection, tool_id, tables.tool_versions.c.version == number)
+    return found[0] if found else None
 
 
 def find_versions(
-    connection: sa.Connection,
-    tool_id: str,
-    *where: sa.ColumnElement[bool],
-    limit: int | None = None,
-    unreadable: UnreadableRows | None = None,
+    connection: sa.Connection, tool_id: str, *where: sa.ColumnElement[bool], limit: int | None = None
 ) -> tuple[Version, ...]:
-    """The versions of a tool that meet the conditions, the last one first.
-
-    unreadable: gets those that cannot be read.
-    """
-    table = tables.tool_versions
-    unreadable = UnreadableRows() if unreadable is None else unreadable
-    where, order = (table.c.tool_id == tool_id, *where), (table.c.version.desc(),)
-    rows = read_rows(connection, list(table.c), *where, order_by=order, limit=limit)
-    sound = unreadable.without(table, rows)
-    return tuple(unreadable.made(table, lambda some: list(map(version_of, some)), sound))
+    """The versions of a tool that meet the conditions, the last one first."""
+    v = tables.tool_versions.c
+    order = (v.version.desc(),)
+    return tuple(
+        map(
+            version_of,
+            read_rows(connection, list(v), v.tool_id == tool_id, *where, order_by=order, limit=limit),
+        )
+    )
 
 
 @dataclass(frozen=True, slots=True)

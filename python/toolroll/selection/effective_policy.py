@@ -1,10 +1,11 @@
-"""Rules and page mappings: as written, as effective when some cannot be read, and as stages of a catalog."""
+"""Rules and page mappings: as written, as effective when something is wrong, and as stages of a catalog."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from toolroll._core import Bitset
 from toolroll.catalog.catalog import Catalog
@@ -15,11 +16,11 @@ from toolroll.selection.policy import policy
 from toolroll.selection.policy.pages import PageTable
 from toolroll.selection.policy.policy import ListedNames, Policy
 from toolroll.selection.policy.rule_checks import tiers_of
-from toolroll.selection.policy.unreadable_rules import UnreadableRule, closed_rows
 from toolroll.selection.stages.page import Page
-from toolroll.selection.stages.visibility import Closed, Visibility
+from toolroll.selection.stages.visibility import Visibility
 
 _SHOWN = 3  # problems in a failure
+T = TypeVar("T", Rule, PageMapping)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,15 +30,15 @@ class PolicySource:
     Attributes:
         rules, pages: of the platform ("") and of organisations.
         tiers: lowest first.
-        unreadable: rules that are written and cannot be read.
-        problems: organisation → what else cannot be read, such as a page mapping; "" for the platform.
+        problems: organisation → what is wrong with its rules, mappings or tiers; "" for the platform.
+        closed: organisation → what is wrong with anything else that policy reads, such as its toolkits.
     """
 
     rules: tuple[Rule, ...] = ()
     pages: tuple[PageMapping, ...] = ()
     tiers: tuple[str, ...] = ()
-    unreadable: tuple[UnreadableRule, ...] = ()
     problems: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
+    closed: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
 
     def of(self, orgs: Iterable[str]) -> PolicySource:
         """The rules and mappings of these organisations; "" is the platform."""
@@ -46,9 +47,15 @@ class PolicySource:
             tuple(rule for rule in self.rules if rule.org in wanted),
             tuple(page for page in self.pages if page.org in wanted),
             self.tiers,
-            tuple(rule for rule in self.unreadable if rule.org in wanted),
             {org: found for org, found in self.problems.items() if org in wanted},
+            {org: found for org, found in self.closed.items() if org in wanted},
         )
+
+    @property
+    def orgs(self) -> frozenset[str]:
+        """The organisations that it is about, "" for the platform."""
+        owners = {*(rule.org for rule in self.rules), *(page.org for page in self.pages)}
+        return frozenset(owners.union(self.problems, self.closed))
 
     def check(self) -> None:
         """Raises what is wrong with a rule or a mapping.
@@ -56,7 +63,7 @@ class PolicySource:
         Raises:
             InvalidDefinition: see `policy.check` and `pages.check`; or two rules have one name.
         """
-        assert not self.unreadable and not self.problems
+        assert not self.problems and not self.closed
         names = set()
         for rule in self.rules:
             policy.check(rule, self.tiers)
@@ -67,7 +74,7 @@ class PolicySource:
             page_patterns.check(page)
 
     def sorted_out(self, before: PolicySource | None = None) -> PolicySource:
-        """The same, with rules and mappings that make no sense among those that cannot be read.
+        """The same without rules and mappings that make no sense, which are among the problems.
 
         before: one that was sorted out. Its tiers count where these are no tiers, and its rules are not
             checked again under the same tiers.
@@ -79,50 +86,74 @@ class PolicySource:
             tiers = tiers_of(self.tiers)
         except InvalidDefinition as error:
             problems.setdefault("", []).append(str(error))
-        rules, unreadable = [], list(self.unreadable)
         names = Counter((rule.org, rule.name) for rule in self.rules)
         checked = {id(rule) for rule in before.rules} if before is not None and before.tiers == tiers else ()
-        for rule in self.rules:
-            try:
-                if id(rule) not in checked:
-                    policy.check(rule, tiers)
-                if names[rule.org, rule.name] > 1:  # neither can be told from the other
-                    raise InvalidDefinition(f"rule {rule.name!r:.80}: there are two of that name")
-            except InvalidDefinition as error:
-                unreadable.append(UnreadableRule.of_rule(rule, str(error)))
-            else:
-                rules.append(rule)
-        pages = []
-        for page in self.pages:
-            try:
-                page_patterns.check(page)
-            except InvalidDefinition as error:
-                problems.setdefault(page.org if isinstance(page.org, str) else "", []).append(str(error))
-            else:
-                pages.append(page)
+
+        def check_rule(rule: Rule) -> None:
+            if id(rule) not in checked:
+                policy.check(rule, tiers)
+            if names[rule.org, rule.name] > 1:  # neither can be told from the other
+                raise InvalidDefinition(f"rule {rule.name!r:.80}: there are two of that name")
+
+        rules = tuple(_sensible(self.rules, check_rule, problems))
+        pages = tuple(_sensible(self.pages, page_patterns.check, problems))
         found = {org: tuple(several) for org, several in problems.items()}
-        return PolicySource(tuple(rules), tuple(pages), tiers, tuple(unreadable), found)
+        return replace(self, rules=rules, pages=pages, tiers=tiers, problems=found)
+
+    def with_last_known(self, before: PolicySource) -> PolicySource:
+        """The same with the rules and mappings of an earlier policy, where something is wrong with these.
+
+        Rules to deny that were written since count, too.
+        """
+        kept = self.problems.keys() - before.problems.keys()
+        if not kept:
+            return self
+        rest, last, known = (
+            self.of(self.orgs - kept),
+            before.of(kept),
+            {rule.rule_id for rule in before.rules},
+        )
+        since = (rule for rule in self.of(kept).rules if rule.effect == "deny" and rule.rule_id not in known)
+        tiers = before.tiers if "" in kept else self.tiers
+        rules, pages = (*rest.rules, *last.rules, *since), rest.pages + last.pages
+        return PolicySource(rules, pages, tiers, rest.problems, self.closed).sorted_out(before)
 
     def failures(self) -> dict[str, tuple[Failure, ...]]:
         """Organisation → the failure that its selections name; "" is for all."""
-        problems = {org: list(found) for org, found in self.problems.items()}
-        for rule in self.unreadable:
-            problems.setdefault(rule.org, []).append(rule.problem)
         return {
-            org: (Failure("policy", InvalidDefinition(summary(found))),) for org, found in problems.items()
+            org: (Failure("policy", InvalidDefinition(summary(found))),)
+            for org, found in self.wrong().items()
         }
+
+    def wrong(self) -> dict[str, tuple[str, ...]]:
+        """Organisation → all that is wrong; "" for the platform."""
+        orgs = self.problems.keys() | self.closed.keys()
+        return {org: (*self.problems.get(org, ()), *self.closed.get(org, ())) for org in orgs}
+
+
+def _sensible(
+    written: Iterable[T], check: Callable[[T], None], problems: dict[str, list[str]]
+) -> Iterator[T]:
+    """Those that pass the check. problems: gets what is wrong with the others, by organisation."""
+    for one in written:
+        try:
+            check(one)
+        except InvalidDefinition as error:
+            problems.setdefault(one.org, []).append(str(error))
+        else:
+            yield one
 
 
 @dataclass(frozen=True, slots=True)
 class EffectivePolicy:
-    """The rules and mappings that count, whatever could be read.
+    """The rules and mappings that count, whatever is wrong.
 
     Attributes:
-        policy_source: the rules, mappings and tiers that count, and the unreadable rules that hide tools.
+        policy_source: the rules, mappings and tiers that count, and who sees public tools only.
         failures: organisation → the failures that its selections name; "" for all selections.
         require_known_tiers: whether a toolkit's tier that is not configured is an error; otherwise nobody
             sees the toolkit.
-        owners: the organisations with rules, "" for the platform; those that cannot be read count.
+        owners: the organisations with rules or with something wrong, "" for the platform.
     """
 
     policy_source: PolicySource = field(default_factory=PolicySource)
@@ -132,7 +163,7 @@ class EffectivePolicy:
 
     def __post_init__(self) -> None:
         source = self.policy_source
-        owners = (*(rule.org for rule in source.rules), *(one.org for one in source.unreadable))
+        owners = (*(rule.org for rule in source.rules), *source.wrong())
         object.__setattr__(self, "owners", frozenset(owners))
 
     @classmethod
@@ -149,25 +180,21 @@ class EffectivePolicy:
     def of(
         cls, written: PolicySource, on_error: OnPolicyError, known: EffectivePolicy | None
     ) -> EffectivePolicy:
-        """What can be read, and for each rule that cannot what `on_error` says.
+        """What makes sense; where something is wrong with an organisation, what `on_error` says.
 
-        With "last_known" the rule counts as it is in `known`. If it is not, and with "closed", it hides what
-        it could hide (see unreadable_rules.py). With "open" it does not count. All other rules stay in force.
+        With "last_known" its rules and mappings count as they are in `known`, and new rules that deny. If
+        they are not there, or something else is wrong with it, and with "closed", its contexts see public
+        tools only, of those that the other rules allow; if it is the platform, all contexts do. With "open"
+        that is only named.
 
         known: the policy before this one.
         """
-        before = PolicySource()
-        if on_error == "last_known" and known is not None:
-            before = known.policy_source
-        source = written.sorted_out(before)
-        rules, unreadable = list(source.rules), []
-        for one in source.unreadable if on_error != "open" else ():
-            last = next((rule for rule in before.rules if one.was(rule)), None)
-            if last is not None and _fits(last, rules, source.tiers):
-                rules.append(last)
-            else:
-                unreadable.append(one)
-        counts = PolicySource(tuple(rules), source.pages, source.tiers, tuple(unreadable))
+        before = PolicySource() if known is None else known.policy_source
+        source = counts = written.sorted_out(before if on_error == "last_known" else PolicySource())
+        if on_error == "open":
+            counts = replace(source, problems={}, closed={})
+        elif on_error == "last_known" and known is not None:
+            counts = source.with_last_known(before)
         return cls(counts, source.failures())
 
     def concerning(self, org: str) -> EffectivePolicy:
@@ -225,42 +252,19 @@ class EffectivePolicy:
         return self._visibility(compiled, Bitset.full(size))
 
     def _visibility(self, compiled: Policy, not_public: Bitset) -> Visibility:
-        by_owner: dict[str, list[UnreadableRule]] = {}
-        for one in self.policy_source.unreadable:
-            by_owner.setdefault(one.org, []).append(one)
-        closed = {
-            org: Closed(
-                closed_rows(found, compiled.named, not_public), summary([one.problem for one in found])
-            )
-            for org, found in by_owner.items()
-        }
-        return Visibility(compiled, closed)
+        closed = {org: summary(found) for org, found in self.policy_source.wrong().items()}
+        return Visibility(compiled, closed, not_public)
 
 
 def _by_owner(source: PolicySource) -> dict[str, list[object]]:
     """Organisation → everything of it, in its order."""
     found: dict[str, list[object]] = {}
-    parts: tuple[Rule | PageMapping | UnreadableRule, ...] = (
-        *source.rules,
-        *source.pages,
-        *source.unreadable,
-    )
+    parts: tuple[Rule | PageMapping, ...] = (*source.rules, *source.pages)
     for one in parts:
         found.setdefault(one.org, []).append(one)
-    for org, problems in source.problems.items():
+    for org, problems in source.wrong().items():
         found.setdefault(org, []).append(problems)
     return found
-
-
-def _fits(rule: Rule, others: Iterable[Rule], tiers: tuple[str, ...]) -> bool:
-    """Whether a rule of an earlier policy still makes sense beside these."""
-    if any((other.org, other.name) == (rule.org, rule.name) for other in others):
-        return False
-    try:
-        policy.check(rule, tiers)
-    except InvalidDefinition:  # its tier is gone
-        return False
-    return True
 
 
 def summary(problems: Sequence[str]) -> str:

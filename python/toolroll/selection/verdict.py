@@ -43,7 +43,7 @@ def judge(
             if stage.policy is not None:
                 verdict = stage.policy.why(name, context)
             if verdict.visible and (closed := stage.closes(row, context.org)) is not None:
-                reason = f"a rule that cannot be read may be about it: {closed.problem}"
+                reason = f"it is not public, and its organisation's policy is not whole: {closed}"
                 return Verdict(False, None, "", reason)
     if not verdict.visible:
         return verdict
@@ -91,7 +91,7 @@ def _judge_listed(
     assert stage.rules.policy is not None
     verdict = stage.rules.policy.why(name, context)
     if verdict.visible and (closed := stage.rules.closes(row, org)) is not None:
-        reason = f"a rule that cannot be read may be about it: {closed.problem}"
+        reason = f"it is not public, and its organisation's policy is not whole: {closed}"
         return Verdict(False, None, "", reason), False
     return verdict, False
 

@@ -33,11 +33,7 @@ def with_rules(
     gone = {*without, *new}
     wanted = frozenset(orgs)
     kept = [rule for rule in source.of(("", *wanted)).rules if (rule.org, rule.name) not in gone]
-    unreadable = tuple(one for one in source.unreadable if (one.org, one.name) not in gone)
-    effective = replace(
-        snapshot.policy,
-        policy_source=replace(source, rules=(*kept, *new.values()), unreadable=unreadable),
-    )
+    effective = replace(snapshot.policy, policy_source=replace(source, rules=(*kept, *new.values())))
     shared = snapshot.shared.governed(*effective.stages(snapshot.shared.catalog))
     platform = next((stage.policy for stage in shared.hard if isinstance(stage, Visibility)), None)
 

@@ -49,7 +49,7 @@ export function RulesPart({ session, org, mayEdit }: ViewProperties) {
                 {found.map((rule) => (
                   <tr key={rule.rule_id} class={rule.active ? undefined : 'off'}>
                     <td class="number" data-label={texts.priority}>{rule.priority}</td>
-                    <th scope="row">{rule.name} {!rule.active && <Badge>{texts.off}</Badge>}{Boolean(rule.damage) && <Badge tone="bad">{t.catalog.damaged}</Badge>}</th>
+                    <th scope="row">{rule.name} {!rule.active && <Badge>{texts.off}</Badge>}</th>
                     <td><Badge tone={rule.effect === 'deny' ? 'bad' : 'good'}>{texts.effects[rule.effect]}</Badge></td>
                     <td><span class="name">{rule.tool || (rule.toolkit === '*' ? texts.everything : rule.toolkit)}</span>{!rule.tool && rule.toolkit !== '*' && <small> {texts.toolkit}</small>}</td>
                     <td data-label={texts.whom}>{whomInWords(rule.condition)}</td>

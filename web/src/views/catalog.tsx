@@ -33,7 +33,6 @@ export function StatusBadges({ tool, drift }: { tool: Tool; drift?: string | und
       {tool.review !== 'approved' && <Badge tone={TONES[tool.review] ?? 'plain'}>{tool.review}</Badge>}
       {tool.flags.length > 0 && <Badge tone="warning">{t.catalog.toReview(tool.flags.length)}</Badge>}
       {drift && <Badge tone="warning">{t.catalog.drifts[drift] ?? drift}</Badge>}
-      {Boolean(tool.damage) && <Badge tone="bad">{t.catalog.damaged}</Badge>}
     </span>
   )
 }

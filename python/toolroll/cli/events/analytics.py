@@ -25,11 +25,11 @@ _plot_option = option("--plot", "Also draw it.", metavar="FILE.png")
 @window_options()
 def metrics(options: WindowOptions) -> None:
     """Print totals, latency, profiles, outcomes and saved tokens."""
-    with options.report() as (database, unreadable):
+    with options.report() as database:
         from toolroll.registry.analytics import metrics
 
-        found = metrics.metrics(database, options.window(), unreadable)
-    print_metrics({**found, "unreadable": [*unreadable]}, options.json)
+        found = metrics.metrics(database, options.window())
+    print_metrics({**found}, options.json)
 
 
 def print_metrics(found: dict[str, Any], as_json: bool) -> None:
@@ -77,16 +77,16 @@ def _time(microseconds: Any) -> str:
 @window_options()
 def heatmap(options: WindowOptions, of: Any, tools: int, pages: int, plot: str | None) -> None:
     """Print how often each tool was called, by page."""
-    with options.report() as (database, unreadable):
+    with options.report() as database:
         from toolroll.registry.analytics import usage
 
-        found = usage.heatmap(database, options.window(), of, tools, pages, unreadable)
+        found = usage.heatmap(database, options.window(), of, tools, pages)
     if plot:
         from toolroll.evaluation.pictures.usage import draw_heatmap
 
         draw_heatmap(found, plot)
     if options.json:
-        print_json({**found.to_dict(), "unreadable": [*unreadable]})
+        print_json({**found.to_dict()})
         return
     print_table(
         ("TOOL", "ALL", *(one_line(page or "(none)", 16) for page in found.pages)),
@@ -104,15 +104,15 @@ def heatmap(options: WindowOptions, of: Any, tools: int, pages: int, plot: str |
 @window_options()
 def hits(options: WindowOptions, plot: str | None) -> None:
     """Print by day how often the called tool had been selected."""
-    with options.report() as (database, unreadable):
+    with options.report() as database:
         from toolroll.registry.analytics import usage
 
-        found = usage.hits(database, options.window(), unreadable)
+        found = usage.hits(database, options.window())
     if plot:
         from toolroll.evaluation.pictures.usage import draw_hits
 
         draw_hits(found, plot)
-    print_hits([day.to_dict() for day in found], options.json, {"unreadable": [*unreadable]})
+    print_hits([day.to_dict() for day in found], options.json)
 
 
 def print_hits(days: list[dict[str, Any]], as_json: bool, also: dict[str, Any] | None = None) -> None:
@@ -148,7 +148,7 @@ def drift(options: WindowOptions, embedder: str, older_than: datetime | None) ->
     """
     if embedder == "none":
         raise click.UsageError("--embedder none: embeds nothing; name an embedder")
-    with options.report() as (database, _):
+    with options.report() as database:
         from toolroll.embedders import named
         from toolroll.registry.analytics import drift
 
@@ -190,7 +190,7 @@ def drift(options: WindowOptions, embedder: str, older_than: datetime | None) ->
 @window_options(since=None)
 def arms(options: WindowOptions, level: str, tool: str | None, limit: int) -> None:
     """List the success rate of each tool, with its interval."""
-    with options.report() as (database, unreadable):
+    with options.report() as database:
         from toolroll.registry.analytics import tools
 
         now = datetime.now(timezone.utc)
@@ -201,14 +201,13 @@ def arms(options: WindowOptions, level: str, tool: str | None, limit: int) -> No
             level=level,
             tool=tool,
             limit=limit,
-            unreadable=unreadable,
         )
     print_list(
         options.json,
         "arms",
         found,
         "ORG TOOL WHERE SHOWN CALLED SUCCEEDED MEAN 95_%=interval",
-        {"level": level, "unreadable": [*unreadable]},
+        {"level": level},
         where=lambda arm: arm.context_key or "everywhere",
         mean=lambda arm: f"{arm.mean:.3f}",
         interval=lambda arm: f"{arm.low:.3f} to {arm.high:.3f}",
@@ -221,11 +220,11 @@ def arms(options: WindowOptions, level: str, tool: str | None, limit: int) -> No
 @window_options(since="7d")
 def tools(options: WindowOptions, by: Any, limit: int) -> None:
     """List failures and durations of calls by tool."""
-    with options.report() as (database, unreadable):
+    with options.report() as database:
         from toolroll.registry.analytics.tool_calls import tool_calls
 
-        found = tool_calls(database, options.window(), by=by, limit=limit, unreadable=unreadable)
-    _print_calls(options.json, "tools", found, "ORG TOOL", {"by": by, "unreadable": [*unreadable]})
+        found = tool_calls(database, options.window(), by=by, limit=limit)
+    _print_calls(options.json, "tools", found, "ORG TOOL", {"by": by})
 
 
 @analytics.command("plugins", example="toolroll events analytics plugins --since 24h")
@@ -235,11 +234,11 @@ def plugins(options: WindowOptions) -> None:
 
     The plugins with the most failures come first.
     """
-    with options.report() as (database, unreadable):
+    with options.report() as database:
         from toolroll.registry.analytics.plugin_calls import plugin_calls
 
-        found = plugin_calls(database, options.window(), unreadable)
-    _print_calls(options.json, "plugins", found, "ORG PLUGIN", {"unreadable": [*unreadable]})
+        found = plugin_calls(database, options.window())
+    _print_calls(options.json, "plugins", found, "ORG PLUGIN", {})
 
 
 def _print_calls(as_json: bool, key: str, found: Iterable[Any], columns: str, also: dict[str, Any]) -> None:
@@ -267,12 +266,12 @@ def _milliseconds(time: float | None) -> str | None:
 @window_options()
 def unused(options: WindowOptions, shown: int) -> None:
     """List tools that are never selected, or never called."""
-    with options.report() as (database, unreadable):
+    with options.report() as database:
         from toolroll.registry.analytics import tools
 
-        found = tools.unused(database, options.window(), shown, unreadable)
+        found = tools.unused(database, options.window(), shown)
     if options.json:
-        print_json({**found, "unreadable": [*unreadable]})
+        print_json(found)
         return
     rows = [{**tool, "what": "never selected"} for tool in found["never_selected"]]
     for tool in found["never_called"]:
@@ -285,16 +284,15 @@ def unused(options: WindowOptions, shown: int) -> None:
 @window_options(since="7d")
 def broken(options: WindowOptions) -> None:
     """List tools that stopped working recently, or never worked."""
-    with options.report() as (database, unreadable):
+    with options.report() as database:
         from toolroll.registry.analytics import tools
 
-        found = tools.broken(database, options.window(), unreadable=unreadable)
+        found = tools.broken(database, options.window())
     print_list(
         options.json,
         "tools",
         found,
         "ORG TOOL FIRST_FAILURE NOTICED=alarm WORKED FAILURES REPORTERS WORKS_AGAIN=back",
-        {"unreadable": [*unreadable]},
         worked=lambda each: f"{each.worked:.0%}",
         failures=lambda each: f"{each.failures} of {each.failures + each.successes}",
         back=lambda each: each.back or "no",

@@ -90,7 +90,7 @@ def export(
         from toolroll._locations import Location
 
     place = Location(target, storage_options)
-    with options.report() as (database, unreadable), Progress() as progress:
+    with options.report() as database, Progress() as progress:
         from toolroll.registry.analytics.parquet_stream import StreamOptions, export_stream
 
         layout = StreamOptions(by, buckets, int(slice_.total_seconds()), messages, vectors)
@@ -103,14 +103,13 @@ def export(
                 settle_s=settle.total_seconds(),
                 late_s=late.total_seconds(),
                 progress=lambda number: progress(f"{number:,} events"),
-                unreadable=unreadable,
             )
             if every is None:
                 break
             if done.events:
                 note(_told(target, done))
             time.sleep(every.total_seconds())
-    result = {"location": target, **done.to_dict(), "unreadable": [*unreadable]}
+    result = {"location": target, **done.to_dict()}
     print_result(options.json, result, _told(target, done))
 
 
@@ -126,7 +125,7 @@ def _one_file(options: WindowOptions, file: str, messages: bool, vectors: bool) 
 
     check_writable(file)
     _check_replaceable(file)
-    with options.report() as (database, unreadable), Progress() as progress:
+    with options.report() as database, Progress() as progress:
         from toolroll.registry.analytics import parquet
 
         written = parquet.export(
@@ -136,9 +135,8 @@ def _one_file(options: WindowOptions, file: str, messages: bool, vectors: bool) 
             messages=messages,
             vectors=vectors,
             progress=lambda done: progress(f"{done:,} events"),
-            unreadable=unreadable,
         )
-    result = {"file": file, "events": written, "unreadable": [*unreadable]}
+    result = {"file": file, "events": written}
     print_result(options.json, result, f"{file}: {written:,} events")
 
 

@@ -53,7 +53,7 @@ def forget(
     them. At least one of --event, --reporter, --tool, --since and --until says which; of several, all must
     hold.
     """
-    with options.report() as (database, unreadable):
+    with options.report() as database:
         from toolroll.registry.events import maintenance
 
         which = maintenance.OutcomeFilter(event, reporter, tool, since, until)
@@ -63,9 +63,8 @@ def forget(
             which,
             actor=options.actor_name,
             reason=options.reason,
-            unreadable=unreadable,
         )
-    result = {"events": count, "unreadable": [*unreadable]}
+    result = {"events": count}
     print_result(options.json, result, f"outcomes of {count:,} events no longer count")
 
 
@@ -76,14 +75,14 @@ def rebuild(options: WindowOptions) -> int:
 
     Prints how many differed, which only damage can cause. Exit status 1 if any did.
     """
-    with options.report() as (database, unreadable):
+    with options.report() as database:
         from toolroll.registry.events import maintenance
 
-        wrong = maintenance.rebuild(database, None if options.org is None else [options.org], unreadable)
+        wrong = maintenance.rebuild(database, None if options.org is None else [options.org])
     for org, count in () if options.json else wrong.items():
         if count:
             note(f"organisation {org!r}: {count:,} statistics differed from its outcomes")
-    result = {"wrong": wrong, "unreadable": [*unreadable]}
+    result = {"wrong": wrong}
     print_result(options.json, result, f"statistics of {len(wrong):,} organisations rebuilt")
     return int(any(wrong.values()))
 

@@ -36,16 +36,15 @@ OUTCOMES = ("succeeded", "failed", "corrected", "wanted", "called", "unused", "u
 @window_options()
 def list_events(options: WindowOptions, **filters: Any) -> None:
     """List events, newest first."""
-    with options.report() as (database, unreadable):
+    with options.report() as database:
         from toolroll.registry.analytics.event_view import list_events
 
-        found = list_events(database, options.window(), **filters, unreadable=unreadable)
+        found = list_events(database, options.window(), **filters)
     print_list(
         options.json,
         "events",
         found,
         "AT EVENT=event_id ORG PAGE CATEGORY PROFILE OUTCOME CALLED OF",
-        {"unreadable": [*unreadable]},
         profile=lambda event: event["variant"] or event["profile"],
         outcome=lambda event: event["outcome"] or "unknown",
         called=lambda event: one_line(", ".join(event["called"] or ()), 60),
@@ -59,12 +58,12 @@ def list_events(options: WindowOptions, **filters: Any) -> None:
 @registry_options
 def show(options: RegistryOptions, event: str, org: str | None) -> None:
     """Print one event with all its fields."""
-    with options.report() as (database, unreadable):
+    with options.report() as database:
         from toolroll.registry.analytics.event_view import find_event
 
-        found = find_event(database, event, org, unreadable)
+        found = find_event(database, event, org)
     if options.json:
-        print_json({**found, "unreadable": [*unreadable]})
+        print_json(found)
         return
     candidates, selected = found.pop("candidates"), set(found["selected"])
     found.pop("vector")

@@ -114,16 +114,16 @@ def show(
     """
     from toolroll.learning.experiments import compare
 
-    with options.report() as (database, unreadable):
+    with options.report() as database:
         from toolroll.registry.analytics.experiments import counts, find, list_experiments
 
         if name is None:
-            trials = list_experiments(database, unreadable=unreadable)
-            _print_trials(trials, options.json, [*unreadable])
+            trials = list_experiments(database)
+            _print_trials(trials, options.json)
             return
         trial = find(database, name)
         if events is None:
-            found = counts(database, trial, unreadable)
+            found = counts(database, trial)
         else:
             from toolroll.offline import experiments
             from toolroll.offline.lake import event_files
@@ -139,7 +139,6 @@ def show(
                 "dealt": dict(found.assigned),
                 "unknown": dict(found.unknown),
                 "strays": found.strays,
-                "unreadable": [*unreadable],
             }
         )
     else:
@@ -184,13 +183,12 @@ def _print_verdict(trial: StoredExperiment, found: ExperimentCounts, verdict: Ve
     print(one_line(sentences.get(verdict.state, f"there is no winner yet{waits}")))
 
 
-def _print_trials(found: Sequence[StoredExperiment], as_json: bool, unreadable: list[str]) -> None:
+def _print_trials(found: Sequence[StoredExperiment], as_json: bool) -> None:
     print_list(
         as_json,
         "experiments",
         [trial.to_dict() for trial in found],
         "NAME ORG UNIT BEGUN=begun_at ENDED VARIANTS",
-        {"unreadable": unreadable},
         ended=lambda trial: "runs" if trial["active"] else trial["ended_at"],
         variants=lambda trial: ", ".join(f"{name} {share:.0%}" for name, share in trial["variants"].items()),
     )

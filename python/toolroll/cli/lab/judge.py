@@ -73,13 +73,12 @@ def command(
     _check(events is not None)
     window = options.window()
     found: OffPolicyResult | Judged
-    unreadable: list[str] = []
     if events is not None:
         found = _judge_files(options, events, profile, embedder, clip, **of_files)
     else:
-        found, unreadable = _judge_registry(options, profile, embedder, most, clip)
+        found = _judge_registry(options, profile, embedder, most, clip)
     if options.json:
-        print_json({"profile": profile, **window.to_dict(), **found.to_dict(), "unreadable": unreadable})
+        print_json({"profile": profile, **window.to_dict(), **found.to_dict()})
         return
     for reason, number in found.skipped.items():
         note(f"{number:,} of {found.events:,} events are left out: {reason}")
@@ -98,26 +97,24 @@ def _check(is_of_files: bool) -> None:
 
 def _judge_registry(
     options: WindowOptions, profile: str, embedder: str, most: int, clip: int
-) -> tuple[OffPolicyResult, list[str]]:
+) -> OffPolicyResult:
     from toolroll.embedders import named
     from toolroll.selection import profiles
     from toolroll.selection.pipeline_builder import PipelineBuilder
 
     builder = PipelineBuilder(named.embedder(embedder), profiles.profile(profile))
-    with options.report() as (database, unreadable), Progress() as progress:
+    with options.report() as database, Progress() as progress:
         from toolroll.registry.analytics.off_policy_log import evaluate_off_policy
         from toolroll.registry.analytics.redecide import Redecider
 
-        found = evaluate_off_policy(
+        return evaluate_off_policy(
             database,
             options.window(),
             Redecider(database, builder),
             clip=clip,
             most=most,
             progress=lambda done: progress(f"{done:,} events") if done % 100 == 0 else None,
-            unreadable=unreadable,
         )
-    return found, [*unreadable]
 
 
 def _judge_files(
@@ -137,7 +134,7 @@ def _judge_files(
     from toolroll.offline.redeciding import Decider, judge_profile
 
     parts = event_files(events, storage_options, org=options.org, since=options.since, until=options.until)
-    with options.report() as (database, _):
+    with options.report() as database:
         database.revision()  # workers get an address alone, so what it holds is checked here
     with Progress() as progress:
         return judge_profile(

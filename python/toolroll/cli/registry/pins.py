@@ -6,7 +6,7 @@ import click
 
 from toolroll.cli.commands import ListGroup
 from toolroll.cli.options import WindowOptions, WriteOptions, any_org_options, flag, option, write_options
-from toolroll.cli.output import note_damage, print_list, print_result
+from toolroll.cli.output import print_list, print_result
 from toolroll.cli.registry.by_name import add_by_name
 
 pins = ListGroup(
@@ -27,7 +27,6 @@ def list_pins(options: WindowOptions) -> None:
     print_list(
         options.json, "pins", found, "TOOL ORG PINNED WEIGHT=pin_weight SINCE=updated_at BY=updated_by"
     )
-    note_damage(options.json, found)
 
 
 @pins.command(

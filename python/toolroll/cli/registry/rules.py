@@ -20,7 +20,7 @@ from toolroll.cli.options import (
     platform_write_options,
     write_options,
 )
-from toolroll.cli.output import note, note_damage, print_json, print_list, print_result
+from toolroll.cli.output import note, print_json, print_list, print_result
 from toolroll.cli.parameter_types import condition
 from toolroll.cli.registry.by_name import add_by_name
 
@@ -52,9 +52,7 @@ def list_rules(options: WindowOptions) -> None:
         found,
         "NAME ORG EFFECT ON PRIORITY ACTIVE WHEN=condition",
         on=lambda rule: f"tool {rule['tool']}" if rule["tool"] else f"toolkit {rule['toolkit']}",
-        active=lambda rule: "damaged" if rule["damage"] else rule["active"],
     )
-    note_damage(options.json, found)
 
 
 @rules.command(
@@ -182,7 +180,6 @@ def list_pages(options: WindowOptions) -> None:
     with options.registry() as registry:
         found = [item.to_dict() for item in registry.pages.list(org=options.org)]
     print_list(options.json, "pages", found, "ID=page_id ORG PATTERN PRIORITY TOOLKITS")
-    note_damage(options.json, found)
 
 
 @pages.command("add", example="toolroll registry pages add 'contacts*' crm calendar")

@@ -1,4 +1,4 @@
-"""`toolroll registry why, changes, status, upgrade`: what the registry holds, and how it came about."""
+"""`toolroll registry why, changes, check, status, upgrade`: what a registry holds, and how it came about."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ from toolroll.cli.options import (
     POLL_S,
     RegistryOptions,
     WindowOptions,
+    WriteOptions,
     any_org_options,
+    flag,
     option,
+    platform_write_options,
     registry_options,
 )
 from toolroll.cli.output import note, one_line, print_fields, print_json, print_list, print_result
@@ -86,9 +89,7 @@ def _absent(options: RegistryOptions, name: str, org: str) -> dict[str, Any]:
             if not org:
                 raise
             record = registry.tool(name, deleted=True)
-    if record.damage:
-        reason = f"it is in no catalog: {record.damage}"
-    elif record.deleted_at is not None:
+    if record.deleted_at is not None:
         reason = f"it was deleted by {record.updated_by} on {record.deleted_at:%Y-%m-%d %H:%M}"
     else:
         reason = f"it waits for approval ({record.review}): toolroll registry review"
@@ -109,23 +110,58 @@ def _absent(options: RegistryOptions, name: str, org: str) -> dict[str, Any]:
 @any_org_options
 def changes(options: WindowOptions, **filters: Any) -> None:
     """Print the audit log, newest first."""
-    with options.report() as (database, unreadable):
+    with options.report() as database:
         from toolroll.registry.audit import Audit
 
-        listed = Audit(database).list(org=options.org, **filters, unreadable=unreadable)
+        listed = Audit(database).list(org=options.org, **filters)
         found = [change.to_dict() for change in listed]
     print_list(
         options.json,
         "changes",
         found,
         "SEQ AT ORG BY=actor ACTION SUBJECT REASON DETAILS",
-        {"unreadable": [*unreadable]},
         details=lambda change: (
             one_line(json.dumps(change["details"], ensure_ascii=False), _LONGEST)
             if change["details"]
             else None
         ),
     )
+
+
+@command("check", example="toolroll registry check --catalog sqlite:///tools.db")
+@flag("--accept", "Accept the rows as they are, after an edit by hand on purpose.")
+@platform_write_options
+def check(options: WriteOptions, accept: bool) -> None:
+    """Say whether policy rows are as the registry wrote them.
+
+    They are rules, toolkits and all else that policy reads. Where they are not, contexts of the organisation
+    see public tools only; where those of the platform are not, all contexts do. Restore a backup, or accept
+    the rows as they are. The exit status is 1 if something is wrong and was not accepted.
+    """
+    from toolroll.registry import policy_check
+
+    with options.registry() as registry:
+        found = (
+            policy_check.accept(registry.database, registry.actor, options.reason)
+            if accept
+            else policy_check.check(registry.database)
+        )
+    if options.json:
+        print_json({"accepted": accept and bool(found), "mismatches": [each.to_dict() for each in found]})
+    else:
+        for each in found:
+            whose = f"organisation {each.org}" if each.org else "the platform"
+            print(one_line(f"{whose}: {', '.join(each.parts)} are not as the registry wrote them"))
+            for difference in each.differences:
+                print(one_line(f"  {difference}"))
+        if not found:
+            print("all is as the registry wrote it")
+        elif accept:
+            print("accepted")
+        else:
+            note("restore a backup, or accept the rows as they are: toolroll registry check --accept")
+    if found and not accept:
+        click.get_current_context().exit(1)
 
 
 @command("status", example="toolroll registry status --catalog sqlite:///tools.db")
@@ -182,4 +218,4 @@ def upgrade(options: RegistryOptions) -> None:
     print_result(options.json, {"before": before, "after": after}, f"schema {after}: {result}")
 
 
-COMMANDS = (why, changes, status, upgrade)
+COMMANDS = (why, changes, check, status, upgrade)

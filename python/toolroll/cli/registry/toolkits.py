@@ -9,7 +9,7 @@ import click
 
 from toolroll.cli.commands import ListGroup
 from toolroll.cli.options import Decorator, OrgOptions, WriteOptions, org_options, write_options
-from toolroll.cli.output import note_damage, print_json, print_result, printable
+from toolroll.cli.output import print_json, print_result, printable
 from toolroll.cli.registry.by_name import add_by_name
 from toolroll.errors import NotFound
 
@@ -29,8 +29,6 @@ def list_toolkits(options: OrgOptions) -> None:
             print_json({"toolkits": [item.to_dict() for item in registry.toolkits.list(org=options.org)]})
         else:
             print(printable(registry.toolkits.tree(org=options.org)))
-            for org in dict.fromkeys(("", options.org)):
-                note_damage(False, [item.to_dict() for item in registry.toolkits.list(org=org)])
 
 
 def _text(name: str, of: str, **attributes: Any) -> Decorator:
@@ -78,7 +76,6 @@ def put(
             patterns=tuple(filter(None, patterns)) if patterns else None,
             org=options.org,
             version=version,
-            decided={*changes, "keywords", "patterns"},  # None keeps those, and decides nothing
             reason=options.reason,
         )
     print_result(options.json, done.to_dict(), f"toolkit {name}: version {done.version}")

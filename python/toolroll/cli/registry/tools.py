@@ -22,7 +22,6 @@ from toolroll.cli.options import (
 )
 from toolroll.cli.output import (
     note,
-    note_damage,
     one_line,
     print_fields,
     print_json,
@@ -77,15 +76,12 @@ def list_tools(options: OrgOptions, flagged: bool, **filters: Any) -> None:
         flags=lambda record: ",".join(warning["code"] for warning in record.flags),
         description=lambda record: one_line(record.tool.description, _LONGEST),
     )
-    note_damage(False, ({"damage": record.damage} for record in page.records))
     if page.next:
         note(f"there are more: --after {shlex.quote(page.next)}")
 
 
 def _state(record: Record) -> str:
     """Why a tool is in no catalog, or "active"; of one whose change waits, which version serves meanwhile."""
-    if record.damage:
-        return "damaged"
     if record.deleted_at is not None:
         return "deleted"
     if record.review == "approved":
@@ -103,8 +99,6 @@ def show(options: OrgOptions, name: str, deleted: bool) -> None:
     with options.registry() as registry:
         record = registry.tool(name, org=options.org, deleted=deleted)
     (print_json if options.json else print_fields)(record.to_dict())
-    if record.damage:
-        return
     if record.review != "approved" and not options.json:
         if record.served_version is None:
             note("this content waits for approval, and nothing serves meanwhile: toolroll registry review")
@@ -123,18 +117,16 @@ def show(options: OrgOptions, name: str, deleted: bool) -> None:
 @org_options
 def history(options: OrgOptions, name: str, before: int | None, limit: int) -> None:
     """List the versions of a tool, newest first."""
-    with options.report() as (database, unreadable):
+    with options.report() as database:
         from toolroll.registry.registry import Registry
 
-        versions = Registry(database).history(
-            name, org=options.org, before=before, limit=limit, unreadable=unreadable
-        )
+        versions = Registry(database).history(name, org=options.org, before=before, limit=limit)
     print_list(
         options.json,
         "versions",
         versions,
         "VERSION AT BY=actor SEMANTIC CHANGED REASON",
-        {"name": name, "unreadable": [*unreadable]},
+        {"name": name},
         semantic=lambda version: version.tool.version,
     )
 

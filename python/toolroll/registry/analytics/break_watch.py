@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from itertools import islice
 
@@ -18,12 +18,11 @@ from toolroll._core import Learned
 from toolroll._threads import Worker
 from toolroll.registry.analytics.tools import Break, BreakLog
 from toolroll.registry.analytics.window import Window
-from toolroll.registry.events.fold import DamagedOutcome, outcomes_of
+from toolroll.registry.events.fold import outcomes_of
 from toolroll.registry.events.statistics import RATES
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
-from toolroll.registry.store.row_reader import UnreadableRow, read_rows
-from toolroll.registry.store.unreadable_rows import UnreadableRows
+from toolroll.registry.store.row_reader import read_rows
 
 DAYS = 31  # that it covers, and so the longest window
 _WARM_UP = 10_000  # outcomes before that time, as in `broken`
@@ -46,7 +45,6 @@ class _Followed:
     seq: int
     epoch: int
     last: int = 0  # the number of its last outcome, as far as known
-    damaged: list[DamagedOutcome] = field(default_factory=list)
 
 
 class BreakWatch:
@@ -75,10 +73,10 @@ class BreakWatch:
         """Whether it knows all breaks of this window."""
         return window.until is None and window.since is not None and window.since >= self._since
 
-    def broken(self, window: Window, unreadable: UnreadableRows) -> tuple[tuple[Break, ...], bool]:
+    def broken(self, window: Window) -> tuple[tuple[Break, ...], bool]:
         """The tools that broke within the window, the latest first; and whether all outcomes have been read.
 
-        window: one that it covers. unreadable: gets the outcomes that cannot be read.
+        window: one that it covers.
 
         Raises:
             StoreUnavailable: the store does not answer.
@@ -88,8 +86,6 @@ class BreakWatch:
         for org, followed in list(self._orgs.items()):
             if window.org in (None, org):
                 found += followed.log.breaks
-                for lost in list(followed.damaged):
-                    unreadable.add(_outcomes, org, *(() if lost.seq is None else (lost.seq,)))
         since = self._since if window.since is None else window.since
         breaks = (each for each in found if each.alarm >= since)
         return tuple(sorted(breaks, key=lambda each: (each.alarm, each.tool), reverse=True)), is_current
@@ -128,8 +124,6 @@ class BreakWatch:
         """The organisations with outcomes, each with how far it has been read."""
         where = [_state.c.seq > 0, *([] if only is None else [_state.c.org == only])]
         for row in [*read_rows(connection, list(_state.c), *where)]:
-            if isinstance(row, UnreadableRow):
-                continue
             org, seq, epoch = row["org"], row["seq"], row["epoch"]
             followed = self._orgs.get(org)
             if followed is None or followed.epoch != epoch or followed.seq > seq:
@@ -153,11 +147,9 @@ class BreakWatch:
 
     def _read_of(self, connection: sa.Connection, org: str, followed: _Followed, most: int) -> int:
         """Reads at most so many outcomes of one organisation; returns their number."""
-        damaged = list[DamagedOutcome]()
         up_to = min(followed.last, followed.seq + most)
-        outcomes = outcomes_of(connection, org, followed.seq, up_to, damaged=damaged)
+        outcomes = outcomes_of(connection, org, followed.seq, up_to)
         if some := list(islice(outcomes, most)):
             followed.learned = followed.log.add(followed.learned, some)
-        followed.damaged += damaged
         number, followed.seq = up_to - followed.seq, up_to
         return number

@@ -75,8 +75,6 @@ def drift(
             else:
                 others.add(key)
         for record in read_records(connection, *where, order_by=(tools.c.org, tools.c.name)):
-            if record.damage:
-                continue
             keys = {text_hash(text) for text in embedded_texts(record.tool)}
             dates = [made[key] for key in keys if key in made]
             checked += 1

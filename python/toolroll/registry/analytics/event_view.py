@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
@@ -12,10 +11,8 @@ from toolroll.errors import InvalidInput, NotFound
 from toolroll.registry.analytics.window import Window, events, json_value, pairs
 from toolroll.registry.events.details import EntryReader, read_event
 from toolroll.registry.store import tables
-from toolroll.registry.store.column_kinds import are_readable
 from toolroll.registry.store.database import Database, words
 from toolroll.registry.store.row_reader import Row, read_rows
-from toolroll.registry.store.unreadable_rows import UnreadableRows
 
 MOST = 1_000  # events in one answer
 _LISTED = (
@@ -32,12 +29,11 @@ def list_events(
     outcome: str | None = None,
     tool: str | None = None,
     limit: int = 50,
-    unreadable: UnreadableRows | None = None,
 ) -> list[dict[str, Any]]:
     """Events of the window, newest first, without the users' text.
 
     outcome: only events with this outcome; "unknown" for events without one. tool: only events in which this
-        tool was called. unreadable: gets the events of this list that cannot be read.
+        tool was called.
     """
     if not 1 <= limit <= MOST:
         raise InvalidInput(f"limit: is {limit}, must be from 1 to {MOST:,}")
@@ -46,31 +42,24 @@ def list_events(
         column = events.c.outcome
         where.append(column.is_(None) if outcome == "unknown" else column == outcome)
     if tool is not None:
-        called = sa.case((are_readable((events.c.called,), database.dialect), events.c.called))
-        pair = pairs(database.dialect, called)
+        pair = pairs(database.dialect, events.c.called)
         where.append(sa.exists(sa.select(1).select_from(pair).where(pair.c.key == tool)).correlate(events))
     columns = [events.c[name] for name in _LISTED]
     order = (events.c.at.desc(), events.c.event_id)
-    unreadable = UnreadableRows() if unreadable is None else unreadable
     with database.reading() as connection:
         rows = read_rows(connection, columns, *where, order_by=order, limit=limit)
-        return list(map(_plain, unreadable.without(events, rows)))
+        return list(map(_plain, rows))
 
 
-def find_event(
-    database: Database, event_id: str, org: str | None = None, unreadable: UnreadableRows | None = None
-) -> dict[str, Any]:
+def find_event(database: Database, event_id: str, org: str | None = None) -> dict[str, Any]:
     """One event with its rows of outcomes.
 
-    org: the organisation that the event must belong to; None for any. unreadable: gets the rows of outcomes
-        that cannot be read.
+    org: the organisation that the event must belong to; None for any.
 
     Raises:
         NotFound: there is no such event.
-        DamagedRow: it cannot be read.
     """
     words(event_id, "event", 200)
-    unreadable = UnreadableRows() if unreadable is None else unreadable
     table = tables.outcomes
     with database.reading() as connection:
         found = read_event(connection, event_id, org)
@@ -84,8 +73,7 @@ def find_event(
         columns = [table.c.org, *(table.c[name] for name in _REPORT), table.c.details]
         where = (table.c.org == found.org, table.c.event_id == event_id)
         rows = read_rows(connection, columns, *where, order_by=(table.c.step,))
-        sound = unreadable.without(table, rows)
-        outcomes = unreadable.made(table, partial(_outcomes, EntryReader(connection)), sound)
+        outcomes = _outcomes(EntryReader(connection), list(rows))
     return {**_plain(event), "outcomes": outcomes}
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
@@ -16,9 +16,7 @@ from toolroll.registry.analytics.rollup_reader import total
 from toolroll.registry.analytics.window import json_value
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database, words
-from toolroll.registry.store.errors import DamagedRow
-from toolroll.registry.store.row_reader import Row, UnreadableRow, read_rows
-from toolroll.registry.store.unreadable_rows import Conditions, UnreadableRows, over_readable
+from toolroll.registry.store.row_reader import Row, read_rows
 
 _TABLE, _units = tables.experiments, tables.experiment_units
 
@@ -70,14 +68,11 @@ def start(
     words(experiment.salt, "salt", 100)
     with database.writing(actor, org) as write:
         for row in read_rows(write.connection, list(_TABLE.c)):
-            values = row.values if isinstance(row, UnreadableRow) else row
-            if values.get("name") == experiment.name:
+            if row["name"] == experiment.name:
                 raise Conflict(
                     f"experiment {experiment.name!r}: the name was used before, and events "
                     "refer to it: choose another"
                 )
-            if isinstance(row, UnreadableRow):  # it does not run
-                continue
             if row["active"] and (row["org"] == org or not row["org"] or not org):
                 whose = f"of {row['org']!r}" if row["org"] else "of everybody"
                 raise Conflict(
@@ -107,37 +102,23 @@ def stop(database: Database, name: str, *, actor: str, reason: str = "") -> Stor
 
 
 def find(database: Database, name: str) -> StoredExperiment:
-    """The experiment of this name.
-
-    Raises:
-        NotFound: there is none.
-        DamagedRow: it cannot be read.
-    """
+    """The experiment of this name. Raises NotFound."""
     with database.reading() as connection:
         return _find(connection, words(name, "experiment"))
 
 
 def _find(connection: sa.Connection, name: str) -> StoredExperiment:
     for row in read_rows(connection, list(_TABLE.c), _TABLE.c.name == name):
-        try:
-            if isinstance(row, UnreadableRow):
-                raise DamagedRow(row.problem)
-            return _trial(row)
-        except (DamagedRow, InvalidInput) as error:
-            raise DamagedRow(f"experiment {name!r:.120}: cannot be read: {error}") from error
+        return _trial(row)
     raise NotFound(f"experiment {name!r:.120}: there is none of this name")
 
 
-def list_experiments(
-    database: Database, *, active: bool = False, unreadable: UnreadableRows | None = None
-) -> tuple[StoredExperiment, ...]:
-    """All experiments, or only those that run, the latest first. unreadable: gets damaged ones."""
+def list_experiments(database: Database, *, active: bool = False) -> tuple[StoredExperiment, ...]:
+    """All experiments, or only those that run, the latest first."""
     where = [_TABLE.c.active] if active else []
     order = (_TABLE.c.begun_at.desc(), _TABLE.c.name)
-    unreadable = UnreadableRows() if unreadable is None else unreadable
     with database.reading() as connection:
-        rows = unreadable.without(_TABLE, read_rows(connection, list(_TABLE.c), *where, order_by=order))
-    return tuple(unreadable.made(_TABLE, lambda some: list(map(_trial, some)), rows))
+        return tuple(map(_trial, read_rows(connection, list(_TABLE.c), *where, order_by=order)))
 
 
 def _trial(row: Row) -> StoredExperiment:
@@ -145,25 +126,22 @@ def _trial(row: Row) -> StoredExperiment:
     return StoredExperiment(experiment, row["org"], row["active"], row["begun_at"], row["ended_at"])
 
 
-def counts(
-    database: Database, trial: StoredExperiment, unreadable: UnreadableRows | None = None
-) -> ExperimentCounts:
+def counts(database: Database, trial: StoredExperiment) -> ExperimentCounts:
     """The units and rewards of an experiment. An event's reward is 1 if the called tool succeeded.
 
     They come from the sums by unit that `events.rollups` keeps, so events that were deleted since count, too.
-    unreadable: gets sums that cannot be read.
     """
     experiment = trial.experiment
     where = [_units.c.experiment == experiment.name, _units.c.variant.in_(list(experiment.variants))]
     if trial.org:  # for the index, and against wrong events
         where.append(_units.c.org == trial.org)
     with database.reading() as connection:
-        return over_readable(
-            connection, tuple(_units.c), where, partial(_counts, connection, experiment), unreadable
-        )
+        return _counts(connection, experiment, where)
 
 
-def _counts(connection: sa.Connection, experiment: Experiment, where: Conditions) -> ExperimentCounts:
+def _counts(
+    connection: sa.Connection, experiment: Experiment, where: Sequence[sa.ColumnElement[bool]]
+) -> ExperimentCounts:
     """Adds up the units in the database. A unit with events in several variants is left out."""
     columns = _units.c
     unit = (

@@ -8,12 +8,11 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from toolroll.learning.selection_figures import QUANTILES, SHARES, SUMS, selection_figures
-from toolroll.registry.analytics.rollup_reader import bucket_at, over_rollups, total, whole_hours
+from toolroll.registry.analytics.rollup_reader import Conditions, bucket_at, over_rollups, total, whole_hours
 from toolroll.registry.analytics.window import Window
 from toolroll.registry.events.rollups import latency_of
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
-from toolroll.registry.store.unreadable_rows import Conditions, UnreadableRows
 
 _selections, _latencies, _degraded = (
     tables.selection_rollups,
@@ -27,15 +26,15 @@ class _Sums(NamedTuple):
     organisations: int
 
 
-def metrics(database: Database, window: Window, unreadable: UnreadableRows | None = None) -> dict[str, Any]:
-    """The figures, ready for JSON. One consistent read. unreadable: gets sums that cannot be read.
+def metrics(database: Database, window: Window) -> dict[str, Any]:
+    """The figures, ready for JSON. One consistent read.
 
     The window's first and last hour count as a whole. Quantiles of the latency are at most 0.8 % off.
     """
     with database.reading() as connection:
-        sums = over_rollups(connection, _selections, window, _sums, unreadable)
-        buckets = over_rollups(connection, _latencies, window, _buckets, unreadable)
-        degraded = over_rollups(connection, _degraded, window, _failures, unreadable)
+        sums = over_rollups(connection, _selections, window, _sums)
+        buckets = over_rollups(connection, _latencies, window, _buckets)
+        degraded = over_rollups(connection, _degraded, window, _failures)
     quantiles = {
         name: None if (at := bucket_at(buckets, share)) is None else latency_of(at)
         for name, share in zip(QUANTILES, SHARES, strict=True)

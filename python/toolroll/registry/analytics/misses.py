@@ -13,8 +13,6 @@ from toolroll.registry.analytics.redecide import Redecider
 from toolroll.registry.analytics.window import Window, events, json_fields
 from toolroll.registry.events.details import read_events
 from toolroll.registry.store.database import Database
-from toolroll.registry.store.errors import DamagedRow
-from toolroll.registry.store.unreadable_rows import UnreadableRows
 
 _NEEDED = frozenset({"wanted", "wanted_succeeded", "wanted_failed", "meant"})
 _OUTCOMES = ("wanted", "corrected")  # of events that have such a call
@@ -82,14 +80,11 @@ def misses(
     window: Window,
     today: Redecider,
     most: int = 500,
-    unreadable: UnreadableRows | None = None,
 ) -> MissReport:
     """The misses of the window, decided again.
 
-    today: decides with what is known now. most: so many events with misses are read, the latest. unreadable:
-    gets events that cannot be read.
+    today: decides with what is known now. most: so many events with misses are read, the latest.
     """
-    unreadable = UnreadableRows() if unreadable is None else unreadable
     missed = [*window.of(events), events.c.outcome.in_(_OUTCOMES)]
     latest = sa.select(events.c.event_id).where(*missed).order_by(events.c.at.desc()).limit(most)
     found: list[Miss] = []
@@ -97,12 +92,9 @@ def misses(
         counted = sa.select(sa.func.count()).where(*window.of(events), events.c.outcome.is_not(None))
         selections = int(connection.execute(counted).scalar_one())
         order = (events.c.at.desc(), events.c.event_id)
-        for rows in read_events(connection, [events.c.event_id.in_(latest)], order, unreadable):
+        for rows in read_events(connection, [events.c.event_id.in_(latest)], order):
             for row in rows:
-                try:
-                    found += _misses_of(row, today)
-                except DamagedRow:
-                    unreadable.add(events, row.org, row.event_id)
+                found += _misses_of(row, today)
     return MissReport(selections, tuple(found))
 
 

@@ -19,8 +19,6 @@ from toolroll.learning.off_policy import CLIP, Judgement, Log, judge
 from toolroll.registry.analytics.window import Window, events
 from toolroll.registry.events.details import read_events
 from toolroll.registry.store.database import Database
-from toolroll.registry.store.errors import DamagedRow
-from toolroll.registry.store.unreadable_rows import UnreadableRows
 
 RAREST = 1e-6  # least propensity of a tool that was shown
 
@@ -56,38 +54,31 @@ def evaluate_off_policy(
     clip: float = CLIP,
     most: int | None = None,
     progress: Callable[[int], None] | None = None,
-    unreadable: UnreadableRows | None = None,
 ) -> OffPolicyResult:
     """Decides the events of the window again, oldest first, and estimates the success of that.
 
     decide: called with each row that has an outcome. most: uses only so many events, the latest. progress:
-    called with the number of events so far. unreadable: gets events that cannot be read.
+    called with the number of events so far.
     """
-    unreadable = UnreadableRows() if unreadable is None else unreadable
     columns = LogColumns()
     seen = 0
-    for row in _rows(database, window, most, unreadable):
+    for row in _rows(database, window, most):
         seen += 1
-        try:
-            columns.add(row, decide)
-        except DamagedRow:
-            unreadable.add(events, row.org, row.event_id)
+        columns.add(row, decide)
         if progress is not None:
             progress(seen)
     log = columns.log()
     return OffPolicyResult(judge(log, clip) if len(log.session) else None, seen, columns.skipped)
 
 
-def _rows(
-    database: Database, window: Window, most: int | None, unreadable: UnreadableRows
-) -> Iterator[SimpleNamespace]:
+def _rows(database: Database, window: Window, most: int | None) -> Iterator[SimpleNamespace]:
     where = list(window.of(events))
     if most is not None:
         latest = sa.select(events.c.event_id).where(*where).order_by(events.c.at.desc()).limit(most)
         where.append(events.c.event_id.in_(latest))
     order = (events.c.at, events.c.event_id)
     with database.reading() as connection:
-        for rows in read_events(connection, where, order, unreadable):
+        for rows in read_events(connection, where, order):
             yield from rows
 
 
@@ -123,11 +114,8 @@ class LogColumns:
             return self._skip("cannot be decided again")
         target = dict(would) if isinstance(would, Mapping) else dict.fromkeys(would, 1.0)
         shown = set(row.selected)
-        try:
-            chances = propensities(row.candidates, shown)
-            fits = {name: float(score) for name, score, *_ in row.candidates}
-        except (ValueError, TypeError) as error:
-            raise DamagedRow(f"event {row.event_id}: its candidates are damaged: {error}") from error
+        chances = propensities(row.candidates, shown)
+        fits = {name: float(score) for name, score, *_ in row.candidates}
         best, worst = max(fits.values(), default=0.0), min(fits.values(), default=0.0)
         number = len(self.session)
         for name in dict.fromkeys((*row.selected, *target)):

@@ -17,7 +17,6 @@ from toolroll.registry.analytics.window import Window, events
 from toolroll.registry.events.details import read_events
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
-from toolroll.registry.store.unreadable_rows import UnreadableRows
 
 with needs_extra("events", "parquet"):
     import pyarrow as pa
@@ -74,21 +73,20 @@ def export(
     messages: bool = False,
     vectors: bool = False,
     progress: Callable[[int], None] | None = None,
-    unreadable: UnreadableRows | None = None,
 ) -> int:
     """Writes the events of the window, oldest first. Returns how many.
 
     The file appears whole or not at all. messages, vectors: whether to include the users' messages, as far as
-    they are stored, with who asked and how, and their vectors. unreadable: gets events that cannot be read.
+    they are stored, with who asked and how, and their vectors.
 
     Raises:
         InvalidInput: the file cannot be written.
     """
     schema = event_schema(messages, vectors)
-    unreadable, written = UnreadableRows() if unreadable is None else unreadable, 0
+    written = 0
     with replacing(file) as fresh, pq.ParquetWriter(fresh, schema, compression="zstd") as writer:
-        for rows in _groups(database, window, unreadable):
-            for table in tables_of(rows, schema, unreadable):
+        for rows in _groups(database, window):
+            for table in tables_of(rows, schema):
                 writer.write_table(table, row_group_size=GROUP)
                 written += len(table)
             if progress is not None:
@@ -104,25 +102,22 @@ def event_schema(messages: bool, vectors: bool) -> Any:
     return schema
 
 
-def _groups(
-    database: Database, window: Window, unreadable: UnreadableRows
-) -> Iterator[Sequence[SimpleNamespace]]:
+def _groups(database: Database, window: Window) -> Iterator[Sequence[SimpleNamespace]]:
     order = (events.c.at, events.c.event_id)
     with database.reading() as connection:
-        yield from read_events(connection, window.of(events), order, unreadable, GROUP)
+        yield from read_events(connection, window.of(events), order, GROUP)
 
 
-def tables_of(rows: Sequence[SimpleNamespace], schema: Any, unreadable: UnreadableRows) -> Iterator[Any]:
+def tables_of(rows: Sequence[SimpleNamespace], schema: Any) -> Iterator[Any]:
     """The rows as one table; as several, if some of them fit no column."""
     try:
         yield _table(rows, schema)
     except (pa.ArrowInvalid, pa.ArrowTypeError):
         if len(rows) == 1:
-            unreadable.add(events, rows[0].org, rows[0].event_id)
-            return
+            raise
         middle = len(rows) // 2
         for part in (rows[:middle], rows[middle:]):
-            yield from tables_of(part, schema, unreadable)
+            yield from tables_of(part, schema)
 
 
 def _table(rows: Sequence[Any], schema: Any) -> Any:

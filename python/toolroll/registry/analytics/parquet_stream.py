@@ -39,7 +39,6 @@ from toolroll.registry.analytics.parquet import GROUP, event_schema, tables_of
 from toolroll.registry.analytics.window import events
 from toolroll.registry.events.details import read_events
 from toolroll.registry.store.database import Database
-from toolroll.registry.store.unreadable_rows import UnreadableRows
 
 with needs_extra("events", "parquet"):
     import pyarrow.parquet as pq
@@ -118,7 +117,6 @@ def export_stream(
     settle_s: float = 3_600.0,
     late_s: float = 86_400.0,
     progress: Callable[[int], None] | None = None,
-    unreadable: UnreadableRows | None = None,
 ) -> StreamResult:
     """Writes the slices that are over, and events that arrived late in written ones.
 
@@ -131,8 +129,7 @@ def export_stream(
         Unavailable: the location does not answer; run it again.
         StoreUnavailable: the registry does not.
     """
-    unreadable = UnreadableRows() if unreadable is None else unreadable
-    export = _Export(database, location, options, unreadable, progress)
+    export = _Export(database, location, options, progress)
     with database.reading():  # before anything is written: it may fail, or be another registry's copy
         now -= timedelta(seconds=database.behind_s)  # a read replica has only what happened until then
     with _Lease(location.below(_STATE)) as renew:
@@ -156,11 +153,10 @@ class _Export:
         database: Database,
         location: Location,
         options: StreamOptions,
-        unreadable: UnreadableRows,
         progress: Callable[[int], None] | None,
     ) -> None:
         self._database, self._location, self._options = database, location, options
-        self._unreadable, self._progress = unreadable, progress
+        self._progress = progress
         self._state, self._slices = location.below(_STATE), location.below(_STATE, "slices")
         self._schema = event_schema(options.messages, options.vectors)
         self.written = self.late = self.files = 0
@@ -290,7 +286,7 @@ class _Export:
             if partition not in writers:
                 made[partition] = os.path.join(folder, f"{len(made)}.parquet")
                 writers[partition] = pq.ParquetWriter(made[partition], self._schema, compression="zstd")
-            for table in tables_of(rows, self._schema, self._unreadable):
+            for table in tables_of(rows, self._schema):
                 writers[partition].write_table(table, row_group_size=GROUP)
                 count += len(table)
             if self._progress is not None:
@@ -304,7 +300,7 @@ class _Export:
     ) -> Iterator[tuple[str, Sequence[SimpleNamespace]]]:
         order = (events.c.org, events.c.at, events.c.event_id)
         with self._database.reading() as connection:
-            for rows in read_events(connection, self._within(begin), order, self._unreadable, GROUP):
+            for rows in read_events(connection, self._within(begin), order, GROUP):
                 found: dict[str, list[SimpleNamespace]] = {}
                 for row in rows:
                     if row.event_id not in known:

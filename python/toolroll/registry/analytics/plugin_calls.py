@@ -10,9 +10,7 @@ import sqlalchemy as sa
 from toolroll.registry.analytics.tool_calls import CallSums, call_sums
 from toolroll.registry.analytics.window import Window, json_fields
 from toolroll.registry.store import tables
-from toolroll.registry.store.column_kinds import are_readable
 from toolroll.registry.store.database import Database
-from toolroll.registry.store.unreadable_rows import UnreadableRows
 
 _MOST = 5  # failing tools, and slow tools, of a plugin in one answer
 
@@ -47,17 +45,15 @@ class PluginCalls:
         return {**json_fields(self), "failing": list(self.failing), "slow": list(self.slow)}
 
 
-def plugin_calls(
-    database: Database, window: Window, unreadable: UnreadableRows | None = None
-) -> tuple[PluginCalls, ...]:
+def plugin_calls(database: Database, window: Window) -> tuple[PluginCalls, ...]:
     """The plugins with calls in the window, those with the most failures first.
 
     An organisation's plugin has the calls of that organisation, one of the platform those of all in the
-    window, whose first and last hour count as a whole. unreadable: gets sums that cannot be read.
+    window, whose first and last hour count as a whole.
     """
     owners = _owners(database, window)
     found: dict[tuple[str, str], dict[str, CallSums]] = {}
-    for own, sums in call_sums(database, window, unreadable).items():
+    for own, sums in call_sums(database, window).items():
         owner = own if own in owners else ("", own[1])
         if owner in owners:
             by_tool = found.setdefault((owner[0], owners[owner]), {})
@@ -69,7 +65,7 @@ def plugin_calls(
 def _owners(database: Database, window: Window) -> dict[tuple[str, str], str]:
     """(organisation, tool) → the plugin that registered it."""
     columns = (_tools.c.org, _tools.c.name, _tools.c.plugin)
-    where = [_tools.c.deleted_at.is_(None), _tools.c.plugin != "", are_readable(columns, database.dialect)]
+    where = [_tools.c.deleted_at.is_(None), _tools.c.plugin != ""]
     if window.org is not None:
         where.append(_tools.c.org.in_({"", window.org}))
     with database.reading() as connection:

@@ -16,7 +16,6 @@ from toolroll.registry.events.replay import NotReplayable, turn_of
 from toolroll.registry.events.rows import OutcomeRow, seconds
 from toolroll.registry.replica import Replica, catch_up
 from toolroll.registry.store.database import Database
-from toolroll.registry.store.errors import DamagedRow, is_damage
 from toolroll.registry.vectors import StoredEmbedder
 from toolroll.selection.effective_policy import EffectivePolicy
 from toolroll.selection.pipeline import Pipeline
@@ -86,11 +85,7 @@ class Redecider:
         self._states.clear()
 
     def __call__(self, row: Any) -> Mapping[str, float] | None:
-        """Tool → the probability that the profile shows it; None if the event cannot be decided again.
-
-        Raises:
-            DamagedRow: the row does not say what was decided.
-        """
+        """Tool → the probability that the profile shows it; None if the event cannot be decided again."""
         selection = self.selection(row)
         if selection is None:
             return None
@@ -104,9 +99,6 @@ class Redecider:
         """The selection, by a draw of its own; None if the event cannot be decided again.
 
         allowed: tools that the caller's context excluded then, and that are no longer excluded.
-
-        Raises:
-            DamagedRow: the row does not say what was decided.
         """
         if row.message_form != "kept":
             return None
@@ -116,10 +108,6 @@ class Redecider:
             turn = turn_of(row, pipeline, embedder, self._learned(row), [])
         except NotReplayable:
             return None
-        except Exception as problem:
-            if not is_damage(problem):
-                raise
-            raise DamagedRow(f"event {row.event_id}: its details are damaged: {problem}") from problem
         context = turn.context
         if allowed:
             kept = tuple(name for name in context.exclude if name not in allowed)

@@ -8,16 +8,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import sqlalchemy as sa
 
 from toolroll.registry.analytics.window import Window
 from toolroll.registry.events.rollups import DAY, HOUR, UNIT, day_of, first_whole_day, hour_of
-from toolroll.registry.store.unreadable_rows import Conditions, UnreadableRows, over_readable
 
 T = TypeVar("T")
+Conditions: TypeAlias = "Sequence[sa.ColumnElement[bool]]"
 
 _ROUNDING = 1e-9  # sums of weights are rounded
 
@@ -35,17 +34,16 @@ def over_rollups(
     table: sa.Table,
     window: Window,
     report: Callable[[sa.Connection, Conditions], T],
-    unreadable: UnreadableRows | None,
     *,
     by_hour: bool = False,
 ) -> T:
-    """What a report makes of the sums of a window that can be read.
+    """What a report makes of the sums of a window.
 
     report: gets the conditions on `table`. Within it, the cells of days stand for whole days.
     by_hour: reads only cells of hours.
     """
     where = _cells(table, whole_hours(window), by_hour)
-    return over_readable(connection, tuple(table.c), where, partial(report, connection), unreadable)
+    return report(connection, where)
 
 
 def _cells(table: sa.Table, window: Window, by_hour: bool) -> Conditions:

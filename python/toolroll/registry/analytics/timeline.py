@@ -8,24 +8,20 @@ from typing import Any, Literal
 import sqlalchemy as sa
 
 from toolroll.learning.selection_figures import OUTCOMES
-from toolroll.registry.analytics.rollup_reader import over_rollups, total, whole_hours
+from toolroll.registry.analytics.rollup_reader import Conditions, over_rollups, total, whole_hours
 from toolroll.registry.analytics.window import Window, day, hour
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
-from toolroll.registry.store.unreadable_rows import Conditions, UnreadableRows
 
 Per = Literal["day", "hour"]
 
 _selections, _degraded = tables.selection_rollups, tables.degraded_rollups
 
 
-def timeline(
-    database: Database, window: Window, per: Per = "day", unreadable: UnreadableRows | None = None
-) -> dict[str, Any]:
+def timeline(database: Database, window: Window, per: Per = "day") -> dict[str, Any]:
     """The days or hours with selections, oldest first, and the parts that failed in some of them.
 
-    Times are in UTC; the window's first and last hour count as a whole. unreadable: gets sums that cannot be
-    read.
+    Times are in UTC; the window's first and last hour count as a whole.
     """
     with database.reading() as connection:
         found = {
@@ -34,10 +30,9 @@ def timeline(
                 _selections,
                 window,
                 partial(_points, per),
-                unreadable,
                 by_hour=per == "hour",
             ),
-            "degraded": over_rollups(connection, _degraded, window, _failures, unreadable),
+            "degraded": over_rollups(connection, _degraded, window, _failures),
         }
     return {**whole_hours(window).to_dict(), "per": per, **found}
 

@@ -11,12 +11,11 @@ from typing import Any, Literal
 import sqlalchemy as sa
 
 from toolroll.errors import InvalidInput
-from toolroll.registry.analytics.rollup_reader import bucket_at, over_rollups, total
+from toolroll.registry.analytics.rollup_reader import Conditions, bucket_at, over_rollups, total
 from toolroll.registry.analytics.window import Window, json_fields
 from toolroll.registry.events.rollups import duration_of
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
-from toolroll.registry.store.unreadable_rows import Conditions, UnreadableRows
 
 By = Literal["calls", "failed", "mean", "p95"]
 BY: tuple[By, ...] = ("calls", "failed", "mean", "p95")
@@ -91,18 +90,16 @@ def tool_calls(
     *,
     by: By = "calls",
     limit: int = 100,
-    unreadable: UnreadableRows | None = None,
 ) -> tuple[ToolCalls, ...]:
     """The tools with calls in the window, whose first and last hour count as a whole.
 
-    by: what they are ordered by, the highest first. limit: most tools. unreadable: gets sums that cannot be
-    read.
+    by: what they are ordered by, the highest first. limit: most tools.
     """
     if by not in BY:
         raise InvalidInput(f"by: is {by!r:.80}, must be one of {', '.join(BY)}")
     found = [
         ToolCalls(org, tool, **sums.counts(), timed=round(sums.timed), duration_ms=sums.duration_ms())
-        for (org, tool), sums in call_sums(database, window, unreadable).items()
+        for (org, tool), sums in call_sums(database, window).items()
     ]
     return tuple(
         sorted(found, key=lambda each: (-_value(each, by), -each.calls, each.org, each.tool))[:limit]
@@ -114,10 +111,8 @@ def _value(calls: ToolCalls, by: By) -> float:
     return -math.inf if value is None else float(value)
 
 
-def call_sums(
-    database: Database, window: Window, unreadable: UnreadableRows | None = None
-) -> dict[tuple[str, str], CallSums]:
-    """(organisation, tool) → its calls in the window. unreadable: gets sums that cannot be read."""
+def call_sums(database: Database, window: Window) -> dict[tuple[str, str], CallSums]:
+    """(organisation, tool) → its calls in the window."""
 
     def numbers(connection: sa.Connection, where: Conditions) -> Iterable[Any]:
         # Several tools may be called in one event, and each call counts.
@@ -136,9 +131,9 @@ def call_sums(
 
     found: dict[tuple[str, str], CallSums] = {}
     with database.reading() as connection:
-        for row in over_rollups(connection, _calls, window, numbers, unreadable):
+        for row in over_rollups(connection, _calls, window, numbers):
             found[row.org, row.tool] = CallSums(row.called, row.succeeded, row.failed)
-        for row in over_rollups(connection, _durations, window, durations, unreadable):
+        for row in over_rollups(connection, _durations, window, durations):
             sums = found.setdefault((row.org, row.tool), CallSums())
             sums.timed += row.calls
             sums.total_ms += row.total_ms

@@ -15,15 +15,13 @@ from toolroll._core import Learned
 from toolroll.errors import InvalidInput
 from toolroll.learning.beta import interval
 from toolroll.learning.effects import deltas
-from toolroll.registry.analytics.rollup_reader import over_rollups, total, whole_hours
+from toolroll.registry.analytics.rollup_reader import Conditions, over_rollups, total, whole_hours
 from toolroll.registry.analytics.window import Window, json_fields
-from toolroll.registry.events.fold import DamagedOutcome, outcomes_of
+from toolroll.registry.events.fold import outcomes_of
 from toolroll.registry.events.rows import OutcomeRow, instant
 from toolroll.registry.events.statistics import LEVELS, RATES, SEED
 from toolroll.registry.store import tables
-from toolroll.registry.store.column_kinds import are_readable
 from toolroll.registry.store.database import Database
-from toolroll.registry.store.unreadable_rows import Conditions, UnreadableRows, over_readable, readable
 
 _CHUNK = 2_000  # outcomes in one fold
 
@@ -74,12 +72,8 @@ def arms(
     level: str = "everywhere",
     tool: str | None = None,
     limit: int = 100,
-    unreadable: UnreadableRows | None = None,
 ) -> tuple[Arm, ...]:
-    """The arms that changed within the window, those with the most evidence first.
-
-    unreadable: gets those that cannot be read.
-    """
+    """The arms that changed within the window, those with the most evidence first."""
     if level not in LEVELS:
         raise InvalidInput(f"level: is {level!r:.80}, must be one of {', '.join(LEVELS)}")
     where = [*window.of(_arms, "updated_at"), _arms.c.level == level]
@@ -87,8 +81,7 @@ def arms(
         where.append(_arms.c.tool == tool)
     order = (_arms.c.called.desc(), _arms.c.shown.desc(), _arms.c.org, _arms.c.tool, _arms.c.context_key)
     with database.reading() as connection:
-        sound = readable(connection, list(_arms.c), where, unreadable)
-        rows = connection.execute(sa.select(_arms).where(*sound).order_by(*order).limit(limit)).all()
+        rows = connection.execute(sa.select(_arms).where(*where).order_by(*order).limit(limit)).all()
     is_plain = level == SEED  # the profile `learned`: Beta(1, 1), no decay
     left = np.array([
         1.0
@@ -129,14 +122,13 @@ def unused(
     database: Database,
     window: Window,
     shown_often: int = 50,
-    unreadable: UnreadableRows | None = None,
     platform: Container[str] | None = None,
 ) -> dict[str, Any]:
     """Active tools that were never selected, and those that were shown often and never called.
 
     An organisation's tool counts in that organisation's events only, a platform tool in all events.
     The window's first and last hour count as a whole. shown_often: how many events without a call make a
-    tool appear in the result. unreadable: gets sums and tools that cannot be read. platform: names of the
+    tool appear in the result. platform: names of the
     platform's tools that count; None for all.
     """
     there = [
@@ -148,11 +140,10 @@ def unused(
         there.append(_tools.c.org.in_({"", window.org}))
     of_tools = (_tools.c.org, _tools.c.name, _tools.c.toolkit, _tools.c.pinned, _tools.c.created_at)
     with database.reading() as connection:
-        shown, called = over_rollups(connection, _calls, window, _shown_and_called, unreadable)
-        asked = over_rollups(connection, _selections, window, _asked, unreadable)
-        sound = readable(connection, of_tools, there, unreadable)
+        shown, called = over_rollups(connection, _calls, window, _shown_and_called)
+        asked = over_rollups(connection, _selections, window, _asked)
         order = (_tools.c.org, _tools.c.name)
-        rows = connection.execute(sa.select(*of_tools).where(*sound).order_by(*order)).all()
+        rows = connection.execute(sa.select(*of_tools).where(*there).order_by(*order)).all()
     known = [row for row in rows if row.org or platform is None or row.name in platform]
     return {
         **whole_hours(window).to_dict(),
@@ -238,9 +229,7 @@ class Break:
         return json_fields(self)
 
 
-def broken(
-    database: Database, window: Window, warm_up: int = 10_000, unreadable: UnreadableRows | None = None
-) -> tuple[Break, ...]:
+def broken(database: Database, window: Window, warm_up: int = 10_000) -> tuple[Break, ...]:
     """Tools that broke within the window, the latest first.
 
     The outcomes go through the change detector of `toolroll._core.Learned`, as those that selections read do.
@@ -249,45 +238,30 @@ def broken(
     warm_up: how many rows of outcomes before the window are read. Selections know the older ones, too: with
     more of them, an alarm may be a call or two earlier or later there.
     """
-    unreadable = UnreadableRows() if unreadable is None else unreadable
     breaks: list[Break] = []
     with database.reading() as connection:
-        for org, begin in _beginnings(connection, window, warm_up, unreadable):
-            log, damaged = BreakLog(org), list[DamagedOutcome]()
+        for org, begin in _beginnings(connection, window, warm_up):
+            log = BreakLog(org)
             outcomes = (
                 outcome
-                for outcome in outcomes_of(connection, org, begin, damaged=damaged)
+                for outcome in outcomes_of(connection, org, begin)
                 if window.until is None or outcome.exposure.at < window.until.timestamp()
             )
             learned = Learned(0, RATES)
             while some := list(islice(outcomes, _CHUNK)):
                 learned = log.add(learned, some)
             breaks += log.breaks
-            for lost in damaged:
-                unreadable.add(_outcomes, org, *(() if lost.seq is None else (lost.seq,)))
     if window.since is not None:
         breaks = [each for each in breaks if each.alarm >= window.since]
     return tuple(sorted(breaks, key=lambda each: (each.alarm, each.tool), reverse=True))
 
 
-def _beginnings(
-    connection: sa.Connection, window: Window, warm_up: int, unreadable: UnreadableRows
-) -> list[tuple[str, int]]:
+def _beginnings(connection: sa.Connection, window: Window, warm_up: int) -> list[tuple[str, int]]:
     """Each organisation with outcomes in the window, and the number of its last outcome that is not read."""
-    # `outcomes_of` names the damaged outcomes of an organisation; nobody else those of an unknown one.
-    columns = (_outcomes.c.seq, _outcomes.c.at)
-    where = [
-        *Window(window.org, window.since).of(_outcomes),
-        are_readable(columns, connection.dialect.name),
-    ]
+    where = Window(window.org, window.since).of(_outcomes)
     first = sa.select(_outcomes.c.org, sa.func.min(_outcomes.c.seq).label("first")).group_by(_outcomes.c.org)
-
-    def read(sound: Conditions) -> list[tuple[str, int]]:
-        rows = connection.execute(first.where(*sound).order_by(_outcomes.c.org))
-        return [(row.org, row.first) for row in rows]
-
-    firsts = over_readable(connection, (_outcomes.c.org,), where, read, unreadable)
-    return [(org, max(0, first - 1 - warm_up)) for org, first in firsts]
+    rows = connection.execute(first.where(*where).order_by(_outcomes.c.org))
+    return [(row.org, max(0, row.first - 1 - warm_up)) for row in rows]
 
 
 class _Said(NamedTuple):

@@ -8,11 +8,10 @@ from typing import Any, Literal
 import sqlalchemy as sa
 
 from toolroll.errors import InvalidInput
-from toolroll.registry.analytics.rollup_reader import over_rollups, total
+from toolroll.registry.analytics.rollup_reader import Conditions, over_rollups, total
 from toolroll.registry.analytics.window import Window, day
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
-from toolroll.registry.store.unreadable_rows import Conditions, UnreadableRows
 
 Of = Literal["selected", "called", "succeeded"]
 OF: tuple[Of, ...] = ("called", "selected", "succeeded")
@@ -54,9 +53,8 @@ def heatmap(
     of: Of = "called",
     most_tools: int = 40,
     most_pages: int = 20,
-    unreadable: UnreadableRows | None = None,
 ) -> Heatmap:
-    """Counts the events of each tool and page. unreadable: gets sums that cannot be read.
+    """Counts the events of each tool and page.
 
     The window's first and last hour count as a whole.
     """
@@ -72,7 +70,7 @@ def heatmap(
         return {(row.tool, row.page): round(row.events) for row in rows}
 
     with database.reading() as connection:
-        cells = over_rollups(connection, _tools, window, count, unreadable)
+        cells = over_rollups(connection, _tools, window, count)
     tools, pages = _most(cells, 0)[:most_tools], _most(cells, 1)[:most_pages]
     counts = tuple(tuple(cells.get((tool, page), 0) for page in pages) for tool in tools)
     return Heatmap(of, tools, pages, counts, sum(cells.values()) - sum(map(sum, counts)))
@@ -109,8 +107,8 @@ class Hits:
         return {"day": self.day, "calls": self.calls, "hits": self.hits, "rate": self.rate}
 
 
-def hits(database: Database, window: Window, unreadable: UnreadableRows | None = None) -> tuple[Hits, ...]:
-    """The days with calls, oldest first. unreadable: gets sums that cannot be read.
+def hits(database: Database, window: Window) -> tuple[Hits, ...]:
+    """The days with calls, oldest first.
 
     A call by mistake (corrected) was not needed and does not count. The window's first and last hour count
     as a whole.
@@ -127,4 +125,4 @@ def hits(database: Database, window: Window, unreadable: UnreadableRows | None =
         return tuple(Hits(row.day, round(row.calls), round(row.hits)) for row in rows)
 
     with database.reading() as connection:
-        return over_rollups(connection, _tools, window, count, unreadable)
+        return over_rollups(connection, _tools, window, count)

@@ -12,7 +12,6 @@ import sqlalchemy as sa
 from toolroll.errors import InvalidInput
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import words
-from toolroll.registry.store.unreadable_rows import Conditions
 
 T = TypeVar("T")
 
@@ -42,7 +41,7 @@ class Window:
         if self.since is not None and self.until is not None and self.since >= self.until:
             raise InvalidInput(f"since {self.since:%Y-%m-%d %H:%M}: must be before until")
 
-    def of(self, table: sa.Table, instant: str = "at") -> Conditions:
+    def of(self, table: sa.Table, instant: str = "at") -> list[sa.ColumnElement[bool]]:
         """The conditions on a table with a column `org` and this column of times."""
         found: list[sa.ColumnElement[bool]] = []
         if self.org is not None:

@@ -20,9 +20,8 @@ from toolroll.registry.events.candidate_columns import CandidateColumns
 from toolroll.registry.events.logged_tools import LoggedTool, LoggedToolReader
 from toolroll.registry.events.packing import Column, float_column, floats, pack, unpack
 from toolroll.registry.store import tables
-from toolroll.registry.store.errors import DamagedRow, is_damage
-from toolroll.registry.store.row_reader import Row, UnreadableRow, read_rows
-from toolroll.registry.store.unreadable_rows import Conditions, UnreadableRows, readable
+from toolroll.registry.store.errors import DamagedRow
+from toolroll.registry.store.row_reader import Row, read_rows
 
 Numbers = Mapping[LoggedTool, int]
 
@@ -171,20 +170,16 @@ class EventReader:
 
 def read_events(
     connection: sa.Connection,
-    where: Conditions,
+    where: Sequence[sa.ColumnElement[bool]],
     order_by: Sequence[sa.ColumnElement[Any]],
-    unreadable: UnreadableRows | None = None,
     some: int = 500,
 ) -> Iterator[list[SimpleNamespace]]:
-    """The events that meet the conditions, in lists of so many. unreadable: gets damaged ones."""
-    unreadable = UnreadableRows() if unreadable is None else unreadable
+    """The events that meet the conditions, in lists of so many."""
     table, reader = tables.selection_events, EventReader(connection)
-    query = (
-        sa.select(table).where(*readable(connection, list(table.c), where, unreadable)).order_by(*order_by)
-    )
+    query = sa.select(table).where(*where).order_by(*order_by)
     streamed = connection.execution_options(yield_per=some).execute(query)
     for rows in streamed.mappings().partitions():
-        yield unreadable.made(table, reader, list(map(dict, rows)))
+        yield reader(list(map(dict, rows)))
 
 
 def read_event(connection: sa.Connection, event_id: str, org: str | None = None) -> SimpleNamespace | None:
@@ -192,13 +187,9 @@ def read_event(connection: sa.Connection, event_id: str, org: str | None = None)
     table = tables.selection_events
     mine = [] if org is None else [table.c.org == org]
     for row in read_rows(connection, list(table.c), table.c.event_id == event_id, *mine):
-        if isinstance(row, UnreadableRow):
-            raise DamagedRow(f"event {event_id}: {row.problem}")
         try:
             return EventReader(connection)([row])[0]
-        except Exception as error:
-            if not is_damage(error):
-                raise
+        except (ValueError, TypeError, LookupError) as error:
             raise DamagedRow(f"event {event_id}: its details are damaged: {error}") from error
     return None
 

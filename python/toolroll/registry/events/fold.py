@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
 from itertools import islice
 from types import SimpleNamespace
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +17,7 @@ from toolroll.learning.effects import deltas
 from toolroll.registry.events.details import EntryReader
 from toolroll.registry.events.rows import OutcomeRow, outcome_rows
 from toolroll.registry.store import tables
-from toolroll.registry.store.errors import is_damage
-from toolroll.registry.store.row_reader import UnreadableRow, read_rows
-from toolroll.registry.store.unreadable_rows import each_readable
+from toolroll.registry.store.row_reader import read_rows
 
 _SOME = 100  # rows in one query: more would hold up selections
 _CHUNK = 2_000  # outcomes in one fold
@@ -41,13 +38,6 @@ class LearnedState(Protocol):
         ...
 
 
-class DamagedOutcome(NamedTuple):
-    """An outcome of an organisation that does not count. Its number is None if that cannot be read."""
-
-    seq: int | None
-    problem: str
-
-
 def outcomes_of(
     connection: sa.Connection,
     org: str,
@@ -55,45 +45,25 @@ def outcomes_of(
     up_to: int | None = None,
     *,
     voided: bool = False,
-    damaged: list[DamagedOutcome] | None = None,
 ) -> Iterator[OutcomeRow]:
-    """An organisation's outcomes in the order in which they count, without those that cannot be read.
+    """An organisation's outcomes in the order in which they count.
 
     above, up_to: the range of their numbers, without `above`. voided: whether to return voided ones, too.
-    damaged: gets those that cannot be read.
     """
     table, yielder, read = tables.outcomes, GilYielder(), EntryReader(connection)
-    damaged = [] if damaged is None else damaged
     while True:
         where = [table.c.org == org, table.c.seq > above, *([] if up_to is None else [table.c.seq <= up_to])]
         rows = list(read_rows(connection, list(table.c), *where, order_by=(table.c.seq,), limit=_SOME))
         whole = []
         for row in rows:
-            if isinstance(row, UnreadableRow):
-                damaged.append(DamagedOutcome(row.values.get("seq"), row.problem))
-            elif voided or row["voided_at"] is None:
+            if voided or row["voided_at"] is None:
                 whole.append(SimpleNamespace(**row))
-        for outcome in readable_outcomes(read, whole, damaged):
+        for outcome in outcome_rows(read, whole):
             yielder()
             yield outcome
-        numbers = [row.values.get("seq") if isinstance(row, UnreadableRow) else row["seq"] for row in rows]
-        known = [number for number in numbers if isinstance(number, int)]
-        if len(rows) < _SOME or not known:
+        if len(rows) < _SOME:
             return
-        above = known[-1]
-
-
-def readable_outcomes(
-    reader: EntryReader, rows: Sequence[Any], damaged: list[DamagedOutcome]
-) -> list[OutcomeRow]:
-    """The outcomes in rows, without those whose details cannot be read, which `damaged` gets."""
-    return each_readable(
-        partial(outcome_rows, reader),
-        rows,
-        lambda row, error: damaged.append(
-            DamagedOutcome(row.seq, f"outcome {row.seq} cannot be read: {error}")
-        ),
-    )
+        above = rows[-1]["seq"]
 
 
 def fold(learned: L, outcomes: Sequence[OutcomeRow], dim: int, space: str) -> L:
@@ -118,38 +88,12 @@ def fold(learned: L, outcomes: Sequence[OutcomeRow], dim: int, space: str) -> L:
     return learned.fold(np.concatenate(parts), np.stack(vectors).astype(np.float32) if vectors else None)
 
 
-def fold_all(
-    learned: L,
-    outcomes: Iterable[OutcomeRow],
-    dim: int,
-    space: str,
-    damaged: list[DamagedOutcome] | None = None,
-) -> L:
-    """`fold` for any number of outcomes, in parts, without those that cannot be folded.
-
-    damaged: gets these.
-    """
+def fold_all(learned: L, outcomes: Iterable[OutcomeRow], dim: int, space: str) -> L:
+    """`fold` for any number of outcomes, in parts."""
     outcomes = iter(outcomes)
     while some := list(islice(outcomes, _CHUNK)):
-        learned = _fold_readable(learned, some, dim, space, [] if damaged is None else damaged)
+        learned = fold(learned, some, dim, space)
     return learned
-
-
-def _fold_readable(
-    learned: L, outcomes: Sequence[OutcomeRow], dim: int, space: str, damaged: list[DamagedOutcome]
-) -> L:
-    try:
-        return fold(learned, outcomes, dim, space)
-    except Exception as error:
-        if not is_damage(error):
-            raise
-        if len(outcomes) == 1:
-            seq = outcomes[0].seq
-            damaged.append(DamagedOutcome(seq, f"outcome {seq} does not count: {error}"))
-            return learned
-    middle = len(outcomes) // 2
-    learned = _fold_readable(learned, outcomes[:middle], dim, space, damaged)
-    return _fold_readable(learned, outcomes[middle:], dim, space, damaged)
 
 
 def rates_key(*parts: object) -> str:

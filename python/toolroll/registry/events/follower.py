@@ -23,12 +23,12 @@ import sqlalchemy as sa
 from toolroll._gil import batches
 from toolroll._threads import CallPool, Full, Overdue, Worker
 from toolroll.errors import Failure, StoreUnavailable
-from toolroll.registry.events.fold import DamagedOutcome, LearnedState, fold_all, outcomes_of
+from toolroll.registry.events.fold import LearnedState, fold_all, outcomes_of
 from toolroll.registry.store import tables
 from toolroll.registry.store.bulk_insert import add_missing
 from toolroll.registry.store.database import Database
 from toolroll.registry.store.errors import DamagedRow
-from toolroll.registry.store.row_reader import UnreadableRow, read_rows
+from toolroll.registry.store.row_reader import read_rows
 
 _log = logging.getLogger("toolroll")
 
@@ -98,8 +98,7 @@ class Follower(Generic[L]):
         self._states: dict[str, OrgState[L]] = {}
         # Weak, since a state may be large: turns that are under way hold those that still matter.
         self._past: dict[str, deque[tuple[ref[L], int]]] = {}
-        self._unread: frozenset[str] = frozenset()  # organisations whose state cannot be read
-        self._damage: dict[str, tuple[str, ...]] = {}  # organisation → what of it cannot be read
+        self._failures: dict[str, Failure] = {}  # organisation → why its outcomes cannot be read
         self._pool = CallPool(2, "toolroll-learning")
         self._worker = Worker(
             self._poll,
@@ -142,23 +141,18 @@ class Follower(Generic[L]):
         return -1
 
     def health(self) -> dict[str, Any]:
-        """How many organisations and outcomes are followed, how old that is, the last error, and damage."""
+        """How many organisations and outcomes are followed, how old that is, and the last error."""
         age_s = self._worker.age_s
         return {
             "organisations": len(self._states),
             "outcomes": sum(state.seq for state in list(self._states.values())),
             "age_s": None if age_s is None else round(age_s, 3),
             "failing": self._worker.error,
-            "damaged": {org: len(found) for org, found in sorted(dict(self._damage).items())},
         }
 
     def failures(self) -> dict[str, Failure]:
         """Organisation → the failure that its selections name: outcomes of it cannot be read."""
-        failures = {}
-        for org, found in dict(self._damage).items():
-            do_not = "1 row does not count" if len(found) == 1 else f"{len(found)} rows do not count"
-            failures[org] = Failure("learning", DamagedRow(f"{do_not}: {'; '.join(found[:3])}"))
-        return failures
+        return dict(self._failures)
 
     def request_stop(self) -> None:
         """Stops following soon."""
@@ -179,11 +173,7 @@ class Follower(Generic[L]):
         orgs = list(self.asked)
         if not orgs:
             return
-        stored, unreadable = self._in_time(lambda: self._stored_states(orgs))
-        for org in self._unread - unreadable.keys():
-            self._damage.pop(org, None)
-        self._unread = frozenset(unreadable)
-        self._damage.update(unreadable)
+        stored = self._in_time(lambda: self._stored_states(orgs))
         for org, (seq, epoch) in stored.items():
             state = self._states.get(org)
             if state is not None and (state.seq, state.epoch) == (seq, epoch):
@@ -191,53 +181,39 @@ class Follower(Generic[L]):
             if state is not None and (state.epoch != epoch or state.seq > seq):
                 state = None  # outcomes were voided, or a backup was restored
             try:
-                self._set(org, *self._in_time(partial(self._read_on, org, state)))
-            except DamagedRow as error:  # the others go on
-                self._damage[org] = (str(error),)
+                self._set(org, self._in_time(partial(self._read_on, org, state)))
+                self._failures.pop(org, None)
+            except (DamagedRow, ValueError) as error:  # the others go on
+                self._failures[org] = Failure("learning", error)
             if self._worker.is_stopped:
                 return
 
-    def _stored_states(
-        self, orgs: list[str]
-    ) -> tuple[dict[str, tuple[int, int]], dict[str, tuple[str, ...]]]:
-        """Organisation → (seq, epoch), and organisation → the problem with its row."""
+    def _stored_states(self, orgs: list[str]) -> dict[str, tuple[int, int]]:
+        """Organisation → (seq, epoch)."""
         table = tables.learning_state
         found: dict[str, tuple[int, int]] = {}
-        unreadable: dict[str, tuple[str, ...]] = {}
         with self._database.reading(is_single=True) as connection:  # each organisation by itself
             for some in batches(orgs, _SOME):
                 for row in read_rows(connection, list(table.c), table.c.seq > 0, table.c.org.in_(some)):
-                    if isinstance(row, UnreadableRow):
-                        unreadable[row.values["org"]] = (row.problem,)
-                    else:
-                        found[row["org"]] = row["seq"], row["epoch"]
-        return found, unreadable
+                    found[row["org"]] = row["seq"], row["epoch"]
+        return found
 
-    def _read_on(self, org: str, state: OrgState[L] | None) -> tuple[OrgState[L], list[str]]:
-        """The state as of now, and a line for each outcome that cannot be read."""
-        factory, damaged, table = self._factory, list[DamagedOutcome](), tables.learning_state
-        before: tuple[str, ...] = ()
+    def _read_on(self, org: str, state: OrgState[L] | None) -> OrgState[L]:
+        """The state as of now."""
+        factory, table = self._factory, tables.learning_state
         with self._database.reading() as connection:
             (row,) = read_rows(connection, list(table.c), table.c.org == org)
-            if isinstance(row, UnreadableRow):
-                raise DamagedRow(row.problem)
             seq, epoch = row["seq"], row["epoch"]
             if state is None or state.epoch != epoch:
                 state = self._begin_from(connection, org, seq, epoch)
-            else:
-                before = self._damage.get(org, ())
-            rows = outcomes_of(connection, org, state.seq, seq, damaged=damaged)
-            learned = fold_all(state.learned, rows, factory.dim, factory.space, damaged)
+            rows = outcomes_of(connection, org, state.seq, seq)
+            learned = fold_all(state.learned, rows, factory.dim, factory.space)
         state = replace(state, learned=learned, seq=seq, epoch=epoch)
         if state.seq - state.saved >= CHECKPOINT_EVERY:
             state = self._save(org, state)
-        return state, [*before, *(outcome.problem for outcome in damaged)]
+        return state
 
-    def _set(self, org: str, state: OrgState[L], damaged: list[str]) -> None:
-        if damaged:
-            self._damage[org] = tuple(damaged)
-        else:
-            self._damage.pop(org, None)
+    def _set(self, org: str, state: OrgState[L]) -> None:
         self._states[org] = state
         self._past.setdefault(org, deque(maxlen=_REMEMBERED)).append((ref(state.learned), state.seq))
         self.learned[org] = state.learned
@@ -297,7 +273,7 @@ class Follower(Generic[L]):
     def _drop_oldest(self) -> None:
         while len(self.asked) > self._most:
             org, _ = min(list(self.asked.items()), key=lambda item: item[1])  # other threads add to it
-            for known in (self.asked, self._states, self._past, self.learned, self._damage):
+            for known in (self.asked, self._states, self._past, self.learned, self._failures):
                 known.pop(org, None)
 
     def _in_time(self, call: Callable[[], Any]) -> Any:

@@ -48,8 +48,7 @@ from toolroll.registry.events.rows import (
 from toolroll.registry.store import tables
 from toolroll.registry.store.bulk_insert import add_missing, insert_in_batches, update, upsert
 from toolroll.registry.store.database import Database
-from toolroll.registry.store.errors import is_damage
-from toolroll.registry.store.row_reader import Row, UnreadableRow, read_rows
+from toolroll.registry.store.row_reader import Row, read_rows
 
 CLOSES_AFTER_S = 600.0  # an event that has only partial reports
 _MOST_DUE = 200
@@ -140,12 +139,7 @@ def is_due(database: Database, now: float) -> bool:
     table = tables.open_events
     with database.reading() as connection:
         query = sa.select(table.c.event_id).where(table.c.closes_at <= instant(now)).limit(1)
-        try:
-            return connection.execute(query).first() is not None
-        except Exception as error:
-            if not is_damage(error):
-                raise
-            return True
+        return connection.execute(query).first() is not None
 
 
 def _due(connection: sa.Connection, now: float) -> list[ReceivedReport]:
@@ -156,8 +150,6 @@ def _due(connection: sa.Connection, now: float) -> list[ReceivedReport]:
         connection, list(table.c), table.c.closes_at <= instant(now), order_by=order, limit=_MOST_DUE
     ):
         try:
-            if isinstance(row, UnreadableRow):
-                raise ValueError(row.problem)
             exposure = Exposure.from_record(row["exposure"])
             reports.append(ReceivedReport(exposure, Report(row["event_id"], ()), seconds(row["closes_at"])))
         except (ValueError, TypeError, LookupError, AttributeError) as error:

@@ -17,14 +17,13 @@ from toolroll.identity import ToolKey
 from toolroll.learning.exposure import ShownTool
 from toolroll.registry.store import tables
 from toolroll.registry.store.bulk_insert import add_missing
-from toolroll.registry.store.row_reader import Row, UnreadableRow, read_rows
+from toolroll.registry.store.row_reader import Row, read_rows
 
 _SOME = 128  # keys in a query
 _MOST_KNOWN = 200_000  # tools whose number a process remembers
 _SIGN = 1 << 63
 
 _table = tables.logged_tools
-_USED = {column.name for column in _table.c} - {"stamp"}
 
 
 class LoggedTool(NamedTuple):
@@ -98,12 +97,9 @@ class ToolNumbers:
         for some in batches(sorted({_signed(tool.intent) for tool in tools}), _SOME):
             for row in read_rows(connection, list(_table.c), _table.c.intent.in_(some)):
                 yielder()
-                values = row.values if isinstance(row, UnreadableRow) else row
-                if not values.keys() >= _USED:
-                    continue
-                self._known[_tool(values)] = values["number"]
-                if self._last is None or values["number"] > self._last[0]:
-                    self._last = values["number"], values.get("stamp")
+                self._known[_tool(row)] = row["number"]
+                if self._last is None or row["number"] > self._last[0]:
+                    self._last = row["number"], row["stamp"]
 
 
 class LoggedToolReader:
@@ -118,8 +114,7 @@ class LoggedToolReader:
         """Reads those that are not known yet."""
         for some in batches(sorted(set(numbers) - self._known.keys()), _SOME):
             for row in read_rows(self._connection, list(_table.c), _table.c.number.in_(some)):
-                if not isinstance(row, UnreadableRow):
-                    self._known[row["number"]] = _tool(row)
+                self._known[row["number"]] = _tool(row)
 
     def __getitem__(self, number: int) -> LoggedTool:
         """The tool of a number that was read. Raises ValueError if the table lacks it, or it is damaged."""

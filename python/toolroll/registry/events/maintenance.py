@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
@@ -15,14 +14,12 @@ from toolroll._gil import batches
 from toolroll.errors import InvalidInput, quoted
 from toolroll.registry.events import rollups, statistics
 from toolroll.registry.events.details import EntryReader
-from toolroll.registry.events.fold import DamagedOutcome, outcomes_of
+from toolroll.registry.events.fold import outcomes_of
 from toolroll.registry.events.ingest import lock
 from toolroll.registry.store import bulk_insert, partitions, tables
 from toolroll.registry.store.database import CHANNEL, OUTCOMES, Database, words
-from toolroll.registry.store.errors import DamagedRow, is_damage
 from toolroll.registry.store.revision import revision_in
 from toolroll.registry.store.row_reader import Row, read_rows
-from toolroll.registry.store.unreadable_rows import UnreadableRows
 
 _READ = 500  # outcomes that are decoded at once
 _SOME = 5_000  # events that one transaction deletes
@@ -68,14 +65,11 @@ def forget(
     *,
     actor: str,
     reason: str = "",
-    unreadable: UnreadableRows | None = None,
 ) -> int:
     """Voids outcomes, whole events at a time: they stay in the store and no longer count.
 
     The same transaction rebuilds the organisation's statistics; processes that follow it fold its outcomes
     from the start. New reports on these events have no weight.
-
-    unreadable: gets outcomes that cannot be read: they do not count anyway, and stay as they are.
 
     Returns:
         The number of events.
@@ -89,12 +83,7 @@ def forget(
     table, now = tables.outcomes, datetime.now(timezone.utc)
     with database.recording() as connection:
         _, epoch = lock(connection, [org])[org]
-        if not isinstance(epoch, int):
-            raise DamagedRow(
-                f"the row of {org!r:.80} in learning_state is damaged: its epoch is {epoch!r:.40}"
-            )
-        lost = UnreadableRows() if unreadable is None else unreadable
-        events = _events(connection, org, matching, lost)
+        events = _events(connection, org, matching)
         if not events:
             return 0
         for some in batches(events, 500):
@@ -130,9 +119,7 @@ def forget(
         return len(events)
 
 
-def _events(
-    connection: sa.Connection, org: str, matching: OutcomeFilter, unreadable: UnreadableRows
-) -> list[str]:
+def _events(connection: sa.Connection, org: str, matching: OutcomeFilter) -> list[str]:
     table = tables.outcomes
     where: list[sa.ColumnElement[bool]] = [table.c.org == org, table.c.voided_at.is_(None)]
     if matching.event_id is not None:
@@ -144,12 +131,12 @@ def _events(
     if matching.until is not None:
         where.append(table.c.at <= matching.until)
     columns = (table.c.org, table.c.seq, table.c.event_id, table.c.details)
-    rows = unreadable.without(table, read_rows(connection, columns, *where))
+    rows: list[Row] = list(read_rows(connection, columns, *where))
     if matching.tool is not None:
         reader = EntryReader(connection)
-        found = []
+        found = list[Row]()
         for some in batches(rows, _READ):
-            found += unreadable.made(table, partial(_tools_of, reader), some)
+            found += _tools_of(reader, some)
         rows = [row for row in found if matching.tool in row["tools"]]
     return sorted({row["event_id"] for row in rows})
 
@@ -163,38 +150,27 @@ def _tools_of(reader: EntryReader, rows: Sequence[Row]) -> list[Row]:
     ]
 
 
-def rebuild(
-    database: Database, orgs: Iterable[str] | None = None, unreadable: UnreadableRows | None = None
-) -> dict[str, int]:
+def rebuild(database: Database, orgs: Iterable[str] | None = None) -> dict[str, int]:
     """Rebuilds the statistics from the outcomes and the sums from the events, organisation by organisation.
 
     The sums of days of which events were deleted stay.
 
-    unreadable: gets outcomes and events that cannot be read, and so do not count. It also gets organisations
-    whose number of outcomes cannot be read; their statistics stay as they are.
-
     Returns:
         Organisation → how many rows differed from the outcomes and events; only damage makes it more than 0.
     """
-    unreadable, state = UnreadableRows() if unreadable is None else unreadable, tables.learning_state
+    state = tables.learning_state
     with database.reading() as connection:
-        rows = unreadable.without(state, read_rows(connection, list(state.c)))
+        rows = list(read_rows(connection, list(state.c)))
     known = sorted(row["org"] for row in rows)
     wrong: dict[str, int] = {}
     for org in known if orgs is None else sorted(set(orgs) & set(known)):
-        damaged = list[DamagedOutcome]()
         with database.recording() as connection:
             lock(connection, [org])
             before = statistics.everything(connection, org)
-            outcomes = outcomes_of(connection, org, damaged=damaged)
+            outcomes = outcomes_of(connection, org)
             after = statistics.rebuild(connection, org, outcomes)
             wrong[org] = sum(before.get(key) != after.get(key) for key in before.keys() | after.keys())
-            try:
-                wrong[org] += rollups.rebuild(connection, org, unreadable)
-            except DamagedRow:
-                unreadable.add(state, org)
-        for lost in damaged:
-            unreadable.add(tables.outcomes, org, *(() if lost.seq is None else (lost.seq,)))
+            wrong[org] += rollups.rebuild(connection, org)
     return wrong
 
 
@@ -235,15 +211,10 @@ def prune(
     return gone
 
 
-def events_without_sums(database: Database) -> int | None:
-    """How many events of the last week are not in the sums; None if something that says so is damaged."""
+def events_without_sums(database: Database) -> int:
+    """How many events of the last week are not in the sums."""
     with database.reading() as connection:
-        try:
-            return rollups.missing(connection, datetime.now(timezone.utc))
-        except Exception as error:
-            if not is_damage(error):
-                raise
-            return None
+        return rollups.missing(connection, datetime.now(timezone.utc))
 
 
 def delete_old_events(database: Database, before: datetime, most: int, org: str | None = None) -> int:

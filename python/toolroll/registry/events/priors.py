@@ -16,7 +16,7 @@ from toolroll._core import DELTA
 from toolroll.identity import NONE, scopes, tool_key
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
-from toolroll.registry.store.row_reader import UnreadableRow, read_rows
+from toolroll.registry.store.row_reader import read_rows
 from toolroll.tools import Tool
 
 MOST_CALLS, MOST_EXPECTED = 10.0, 5.0  # observations that the counts of one tool weigh at most
@@ -33,7 +33,7 @@ def shared_priors(database: Database, tools: Mapping[str, Tool]) -> npt.NDArray[
     table = tables.shared_priors
     with database.reading() as connection:
         found_rows = read_rows(connection, list(table.c), order_by=(table.c.tool,))
-        rows = [SimpleNamespace(**row) for row in found_rows if not isinstance(row, UnreadableRow)]
+        rows = [SimpleNamespace(**row) for row in found_rows]
     everywhere = scopes("", "", "").everywhere
     found = []
     for row in rows:

@@ -24,7 +24,7 @@ from toolroll.errors import Denied, InvalidInput
 from toolroll.learning.exposure import Exposure, pack_tools, unpack_tools
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
-from toolroll.registry.store.row_reader import Row, UnreadableRow, read_rows
+from toolroll.registry.store.row_reader import Row, read_rows
 
 LIFETIME_S = 24 * 3_600.0
 LONGEST = 64 * 2**10  # characters
@@ -246,7 +246,7 @@ def _is_sound(row: Row) -> bool:
 def _signer(connection: sa.Connection, lifetime_s: float) -> Signer | None:
     order = (_keys.c.created_at, _keys.c.key_id)
     found = read_rows(connection, list(_keys.c), _keys.c.key_id != _MESSAGES, order_by=order)
-    rows = [row for row in found if not isinstance(row, UnreadableRow) and _is_sound(row)]  # others refuse
+    rows = [row for row in found if _is_sound(row)]  # others refuse
     current = [row["key_id"] for row in rows if row["retired_at"] is None]
     if not current:
         return None

@@ -11,10 +11,10 @@ Each number is kept twice: for its hour, and for its day, which reports on long 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from hashlib import blake2b
-from typing import Any, NamedTuple, TypeAlias, get_args
+from typing import Any, NamedTuple, TypeAlias
 
 import sqlalchemy as sa
 
@@ -25,9 +25,7 @@ from toolroll.learning.selection_figures import OUTCOMES
 from toolroll.registry.events.statistics import CALLED, SUCCEEDED
 from toolroll.registry.store import tables
 from toolroll.registry.store.bulk_insert import accumulate
-from toolroll.registry.store.errors import DamagedRow
-from toolroll.registry.store.row_reader import Row, UnreadableRow, read_rows
-from toolroll.registry.store.unreadable_rows import Conditions, UnreadableRows
+from toolroll.registry.store.row_reader import Row, read_rows
 
 UNIT = 1_000  # numbers are thousandths: an event that sampling kept stands for a fraction of selections
 HOUR, DAY = 1, 24  # `hours` of a cell
@@ -255,28 +253,28 @@ def _middle_of(bucket: int, steps: int) -> float:
     return math.ldexp(0.5 + (step + 0.5) / (2 * steps), exponent)
 
 
-def stored(connection: sa.Connection, event_ids: Iterable[str], where: Conditions) -> dict[str, Row]:
-    """Event → its `COLUMNS`, of those that meet the conditions and that can be read."""
+def stored(
+    connection: sa.Connection, event_ids: Iterable[str], where: Sequence[sa.ColumnElement[bool]]
+) -> dict[str, Row]:
+    """Event → its `COLUMNS`, of those that meet the conditions."""
     found: dict[str, Row] = {}
     for some in batches(sorted(event_ids), _SOME):
         for row in read_rows(connection, COLUMNS, _events.c.event_id.in_(some), *where):
-            if not isinstance(row, UnreadableRow):
-                found[row["event_id"]] = row
+            found[row["event_id"]] = row
     return found
 
 
 # Again from the events.
 
 
-def rebuild(connection: sa.Connection, org: str, unreadable: UnreadableRows) -> int:
+def rebuild(connection: sa.Connection, org: str) -> int:
     """Replaces an organisation's sums by those of its events; returns how many differed.
 
     The sums of days whose events may have been deleted stay. The caller holds the organisation's lock.
-    unreadable: gets events that cannot be read, and so do not count.
     """
     kept = begin = kept_since(connection, org)
     wrong, units = 0, _Cells(_units)
-    for day, rollups in _rolled_up(connection, org, begin, unreadable):
+    for day, rollups in _rolled_up(connection, org, begin):
         wrong += _clear(connection, org, begin, day) + _replace(connection, org, day, rollups)
         units.merge(rollups.units)
         begin = day + timedelta(days=1)
@@ -284,7 +282,7 @@ def rebuild(connection: sa.Connection, org: str, unreadable: UnreadableRows) -> 
 
 
 def _rolled_up(
-    connection: sa.Connection, org: str, begin: datetime | None, unreadable: UnreadableRows
+    connection: sa.Connection, org: str, begin: datetime | None
 ) -> Iterator[tuple[datetime, Rollups]]:
     """Each day with events that can be read, and its sums."""
     kinds = unit_kinds(connection)
@@ -294,17 +292,10 @@ def _rolled_up(
         (first,) = [*rows] or (None,)
         if first is None:
             return
-        if isinstance(first, UnreadableRow):  # its time is damaged: SQLite sorts it somewhere
-            times = read_rows(connection, (_events.c.at,), *later)
-            known = [row["at"] for row in times if not isinstance(row, UnreadableRow)]
-            if not known:
-                return
-            day = day_of(min(known))
-        else:
-            day = day_of(first["at"])
+        day = day_of(first["at"])
         begin, rollups, yielder = day + timedelta(days=1), Rollups(kinds), GilYielder()
         within = [_events.c.org == org, _events.c.at >= day, _events.c.at < begin]
-        for row in unreadable.without(_events, read_rows(connection, COLUMNS, *within)):
+        for row in list(read_rows(connection, COLUMNS, *within)):
             rollups.change(None, row)
             yielder()
         yield day, rollups
@@ -331,9 +322,7 @@ def _replace(connection: sa.Connection, org: str, day: datetime, rollups: Rollup
     for table in TABLES:
         found: dict[Key, tuple[Any, ...]] = {}
         for row in read_rows(connection, list(table.c), *_within(table, org, day, day + timedelta(days=1))):
-            if isinstance(row, UnreadableRow):
-                wrong += 1
-            elif any(isinstance(value, int) and value for value in _rest(table, row)):
+            if any(isinstance(value, int) and value for value in _rest(table, row)):
                 # else what it had has moved to another cell, such as a duration that was revised
                 found[tuple(row[column.name] for column in table.primary_key)] = _rest(table, row)
         cells = expected[table.name]
@@ -356,9 +345,7 @@ def _replace_units(connection: sa.Connection, org: str, kept: datetime | None, u
     found: dict[Key, tuple[Any, ...]] = {}
     wrong = 0
     for row in read_rows(connection, list(_units.c), *mine):
-        if isinstance(row, UnreadableRow):
-            wrong += 1
-        elif any(numbers := _rest(_units, row)):
+        if any(numbers := _rest(_units, row)):
             found[tuple(row[name] for name in units.keys)] = numbers
     units.cells = {key: numbers for key, numbers in units.cells.items() if key[1] in names}
     cells = {key: tuple(numbers) for key, numbers in units.cells.items()}
@@ -376,11 +363,7 @@ def unit_kinds(connection: sa.Connection, names: Collection[str] | None = None) 
     where = [] if names is None else [_experiments.c.name.in_(sorted(names))]
     columns = (_experiments.c.name, _experiments.c.unit, _experiments.c.begun_at)
     rows = read_rows(connection, columns, *where)
-    return {
-        row["name"]: (row["unit"], row["begun_at"])
-        for row in rows
-        if not isinstance(row, UnreadableRow) and row["unit"] in get_args(Unit)
-    }
+    return {row["name"]: (row["unit"], row["begun_at"]) for row in rows}
 
 
 def missing(connection: sa.Connection, now: datetime) -> int:
@@ -404,17 +387,11 @@ def missing(connection: sa.Connection, now: datetime) -> int:
 
 
 def kept_since(connection: sa.Connection, org: str) -> datetime | None:
-    """The first day all of whose events are still there; None if no event was ever deleted.
-
-    Raises:
-        DamagedRow: it cannot be read.
-    """
+    """The first day all of whose events are still there; None if no event was ever deleted."""
     state, mine = tables.registry_state, tables.learning_state
     found = list[datetime]()
     for column, where in ((state.c.events_since, sa.true()), (mine.c.events_since, mine.c.org == org)):
         for row in read_rows(connection, (column,), where):
-            if isinstance(row, UnreadableRow):
-                raise DamagedRow(f"the sums of {org!r:.80} stay: {row.problem}")
             if row["events_since"] is not None:
                 found.append(row["events_since"])
     return max(found, default=None)

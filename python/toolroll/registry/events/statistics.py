@@ -24,7 +24,7 @@ from toolroll.learning.effects import Change
 from toolroll.registry.events.rows import OutcomeRow, instant, seconds
 from toolroll.registry.store import tables
 from toolroll.registry.store.bulk_insert import upsert
-from toolroll.registry.store.row_reader import Row, UnreadableRow, read_rows
+from toolroll.registry.store.row_reader import Row, read_rows
 
 RATES = LearningRates()
 LEVELS = EVERYWHERE, PAGE, CONTEXT, SEED = "everywhere", "page", "context", "seed"
@@ -195,15 +195,14 @@ def read(connection: sa.Connection, org: str, keys: Sequence[Key]) -> dict[Key, 
         # padded, so that the statement is compiled once
         some = [*some, *[some[-1]] * (_SOME - len(some))] if len(keys) > _SOME else some
         for row in read_rows(connection, list(_table.c), _table.c.org == org, place.in_(some)):
-            if not isinstance(row, UnreadableRow):
-                cells.update((_cell(row),))
+            cells.update((_cell(row),))
     return cells
 
 
 def everything(connection: sa.Connection, org: str) -> dict[Key, Cell]:
     """All cells of an organisation."""
     rows = read_rows(connection, list(_table.c), _table.c.org == org)
-    return dict(_cell(row) for row in rows if not isinstance(row, UnreadableRow))
+    return dict(_cell(row) for row in rows)
 
 
 def _cell(row: Row) -> tuple[Key, Cell]:

@@ -39,7 +39,6 @@ from toolroll.learning.outcomes import Report
 from toolroll.registry.events.batch_writer import Batches, BatchWriter
 from toolroll.registry.events.event_row import SelectionOrigin, event_row
 from toolroll.registry.events.ingest import is_due
-from toolroll.registry.events.inspection import Inspection
 from toolroll.registry.events.journal import SYNC_EVERY_S, Journal
 from toolroll.registry.events.maintenance import (
     ROLLUPS_S,
@@ -76,7 +75,6 @@ _REPORTS = 512  # in a batch
 _REMEMBERED = 4_096  # events whose exposure, and reports whose result, stay in memory
 _LONG_S, _OTHERS_S = 0.05, 0.12  # after so long a batch, so long a pause for other writers of a SQLite file
 _ADOPT_EVERY_S, _CLOSE_EVERY_S = 5.0, 15.0
-_INSPECT_EVERY_S = 30.0  # some rows of events and outcomes
 _PRUNE_EVERY_S, _PRUNED, _PRUNE_PAUSE_S = 600.0, 200, 0.05  # how often, how many at a time, the pause between
 _LOOK_UP_S = 5.0
 _MOST_REFUSED_BYTES = 16 * 2**20
@@ -178,7 +176,6 @@ class EventWriter:
         self._adopted_at = self._closed_at = 0.0  # monotonic
         self._pruned_at = self._measured_at = -_PRUNE_EVERY_S
         # From its start on: the first batches have more to do.
-        self._inspection, self._inspected_at = Inspection(self._database), time.monotonic() - _INSPECT_EVERY_S
         self._stored_bytes: int | None = None
 
     def _reset(self) -> None:
@@ -413,7 +410,6 @@ class EventWriter:
                 "damaged": self._journal.damage.stretches,
             },
             "journal": self._journal.problem(),
-            "unreadable": [*self._inspection.unreadable()],
             "failing": self._writer.error or self._preparer.error,
         }
 
@@ -505,7 +501,6 @@ class EventWriter:
             self._adopted_at = time.monotonic()
         if self._maintain():
             return _PRUNE_PAUSE_S
-        self._inspect(is_idle)
         if not self._rows and self._journal.is_empty:
             return _ADOPT_EVERY_S
         if self._database.dialect == "sqlite" and time.monotonic() - began > _LONG_S:
@@ -548,14 +543,6 @@ class EventWriter:
         if time.monotonic() - self._measured_at >= _PRUNE_EVERY_S:
             self._stored_bytes = stored_bytes(self._database)
             self._measured_at = time.monotonic()
-
-    def _inspect(self, is_idle: bool) -> None:
-        """Looks through some events and outcomes, if it is time; seldom while others wait to be written."""
-        age_s = time.monotonic() - self._inspected_at
-        if age_s >= _INSPECT_EVERY_S * (1 if is_idle else 20):
-            self._inspected_at = time.monotonic()
-            with suppress(StoreUnavailable):  # the next batch says so
-                self._inspection.step()
 
     def _due(self) -> float | None:
         """The time, if events that were left open may have to be closed."""

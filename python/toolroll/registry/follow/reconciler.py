@@ -50,7 +50,6 @@ class _BuildInputs:
         tools, toolkits, pins: of the replica that it was built from.
         shared: the catalog below it; None for the shared one itself.
         is_whole: whether all its texts have vectors.
-        has_all: whether all its tools are in the catalog: none is in a toolkit that is lost.
     """
 
     tools: Mapping[str, Tool] | None
@@ -58,7 +57,6 @@ class _BuildInputs:
     pins: object
     shared: Catalog | None
     is_whole: bool
-    has_all: bool
 
     def is_of(self, replica: Replica, org: str, shared: Catalog | None) -> bool:
         """Whether a build would use the same inputs now."""
@@ -163,7 +161,8 @@ class Reconciler:
             InvalidDefinition: the tools make no shared catalog; the last good one stays in use.
         """
         followed = replica.followed or frozenset()
-        empty = followed - replica.orgs - replica.damaged.keys() - replica.held.keys()
+        kept = {*replica.orgs, *replica.damaged, *replica.held, *replica.policy_source.wrong()}
+        empty = followed - kept
         self._replica, self._others = replica.without(empty), others
         if self.engine.snapshot.stored is not replica.settings:
             self.change(stored=replica.settings)
@@ -325,8 +324,7 @@ class Reconciler:
     def _held(self) -> Mapping[str, frozenset[str]]:
         """`Snapshot.held`."""
         replica = self._replica
-        orgs = replica.held.keys() | (self._inputs.keys() if replica.lost else set())
-        held = {org: names for org in orgs if (names := replica.names_held(org))}
+        held = {org: names for org in replica.held if (names := replica.names_held(org))}
         known = self.engine.snapshot.held
         return known if known == held else held
 
@@ -389,9 +387,8 @@ class Reconciler:
         if all(one is other for one, other in zip(built, read, strict=True)):
             return frozenset()
         before, now = _requirements(built), _requirements(read)
-        lost = {name for owner in {org, ""} for name in self._replica.lost.get(owner, {}).values()}
-        names = before.keys() | now.keys() | lost
-        changed = lost | {name for name in names if before.get(name, _NONE) != now.get(name, _NONE)}
+        names = before.keys() | now.keys()
+        changed = {name for name in names if before.get(name, _NONE) != now.get(name, _NONE)}
         return frozenset(
             name for name in names if changed & {*_with_ancestors(name, before), *_with_ancestors(name, now)}
         )
@@ -436,7 +433,7 @@ class Reconciler:
     def _changed_shared(self) -> Pipeline | None:
         """The shared pipeline with the tools that have changed since it was built; None for a whole build."""
         inputs, replica = self._inputs.get(""), self._replica
-        if inputs is None or not (inputs.is_whole and inputs.has_all):
+        if inputs is None or not inputs.is_whole:
             return None
         changes = replica.changes("", inputs.tools)
         if changes is None:
@@ -479,7 +476,7 @@ class Reconciler:
     def _inputs_of(self, org: str, shared: Catalog | None, is_whole: bool) -> _BuildInputs:
         replica = self._replica
         own = (replica.tools.get(org), replica.toolkits.get(org), replica.pins.get(org))
-        return _BuildInputs(*own, shared, is_whole, not (replica.lost.get("") or replica.lost.get(org)))
+        return _BuildInputs(*own, shared, is_whole)
 
     @property
     def _lost_texts(self) -> int:

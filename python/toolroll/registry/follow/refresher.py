@@ -193,7 +193,7 @@ class Refresher:
             StoreUnavailable: the registry cannot be read.
         """
         with self._builder.lock:
-            self._read_settings()
+            self._check_again()
 
     @property
     def replica(self) -> Replica:
@@ -275,7 +275,7 @@ class Refresher:
                 self._catch_up(None, unread)
                 self.on_read()
             if time.monotonic() - self._settings_at >= self._options.settings_s:
-                self._read_settings()
+                self._check_again()
             self._reconciler.measure()  # before organisations' catalogs, which are over the measured one
             due, wait_s = self._reconciler.due()
             # One that asks, and one with an old catalog: neither kind waits for all of the other.
@@ -318,14 +318,18 @@ class Refresher:
             ended = time.monotonic()
             self._read_after = ended + min((ended - read_at) / _READ_SHARE, _LONGEST_PAUSE_S)
 
-    def _read_settings(self) -> None:
+    def _check_again(self) -> None:
+        """Reads all rows if settings changed without a revision, or policy rows did not fit their digests."""
+
         def read() -> Mapping[str, frozenset[str]]:
             with self._database.reading() as connection:
                 return read_settings(connection)
 
-        settings = self._in_time(read, _QUICK_S)
-        self._settings_at = time.monotonic()
-        self._reconciler.reconcile(replace(self.replica, settings=settings), None, self.other_failures())
+        seen, read_at = self.replica, time.monotonic()
+        self._settings_at = read_at
+        if self._in_time(read, _QUICK_S) != seen.settings or seen.policy_source.wrong():
+            found = self._in_time(lambda: catch_up(self._database, seen, reads_all=True), _WHOLE_S)
+            self._reconciler.reconcile(replace(found, read_at=read_at), None, self.other_failures())
 
     def _in_time(self, call: Callable[[], T], timeout_s: float) -> T:
         with self._reading:

@@ -18,7 +18,6 @@ from typing import Any, TypeVar
 from toolroll.context import Context
 from toolroll.conversation import Retention
 from toolroll.errors import Failure, InvalidInput, StoreUnavailable
-from toolroll.registry.sessions.damaged_sessions import DamagedSessions
 from toolroll.registry.sessions.records import MOST_BYTES, Record, StoredSession, is_shortened
 from toolroll.registry.sessions.store import SessionStore
 from toolroll.registry.sessions.writer import SessionWriter
@@ -49,7 +48,6 @@ class StoredConversations:
         self._writer = SessionWriter(SessionStore(database, lifetime_s), merged)
         self._max_age_s = max_age_s
         self._is_failing = False
-        self._damaged = DamagedSessions()
 
     def open(
         self, context: Context, retention: Retention, max_age_s: float | None = None
@@ -143,7 +141,7 @@ class StoredConversations:
 
     def health(self) -> dict[str, Any]:
         """How many conversations are in memory and wait for the store, the last error, and lost ones."""
-        return {"held": len(self._live), **self._writer.health(), "damaged": self._damaged.of_orgs()}
+        return {"held": len(self._live), **self._writer.health()}
 
     def _known(self, context: Context, retention: Retention) -> ConversationState:
         key = context.org, context.session
@@ -205,11 +203,10 @@ class StoredConversations:
         self._writer.note(context.org, context.session, _record_of(live))
 
     def _lose(self, context: Context, live: ConversationState, problem: str) -> None:
-        """Notes that a stored conversation cannot be read, so that its next selection and `health` say so."""
+        """Notes that a stored conversation cannot be read, so that its next selection says so."""
         what = f"session {context.session!r:.80}"
         live.failure = Failure("sessions", DamagedRow(f"{what}: cannot be read and begins again: {problem}"))
-        if self._damaged.put(context.org, context.session):
-            _log.warning("%s of %r: cannot be read and begins again: %s", what, context.org, problem)
+        _log.warning("%s of %r: cannot be read and begins again: %s", what, context.org, problem)
 
     def _fail(
         self, context: Context, live: ConversationState, error: StoreUnavailable | InvalidInput

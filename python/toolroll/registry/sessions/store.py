@@ -11,7 +11,6 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from types import SimpleNamespace
 from typing import Any, TypeAlias
 
 import sqlalchemy as sa
@@ -34,9 +33,7 @@ from toolroll.registry.sessions.records import (
 from toolroll.registry.store import tables
 from toolroll.registry.store.bulk_insert import add_missing, upsert
 from toolroll.registry.store.database import Database
-from toolroll.registry.store.errors import DamagedRow, is_damage
-from toolroll.registry.store.row_reader import UnreadableRow, read_rows
-from toolroll.registry.store.unreadable_rows import UnreadableRows
+from toolroll.registry.store.row_reader import read_rows
 
 Merge: TypeAlias = Callable[
     [Record, Record], Record
@@ -111,29 +108,14 @@ class SessionStore:
             StoreUnavailable: the store cannot be read.
         """
         key = key_of(org, session)
-        try:
-            with self._database.autocommit() as connection:
-                row = connection.execute(_ONE, {"of_org": key[0], "of_session": key[1]}).first()
-        except DamagedRow as error:
-            return self._read_damaged(key, error)
+        with self._database.autocommit() as connection:
+            row = connection.execute(_ONE, {"of_org": key[0], "of_session": key[1]}).first()
         if row is None or _has_expired(row, _now()):
             return None
         record = _read(row.record)
         # A damaged record counts as empty; with its version it can be replaced.
         problem = "its record is no JSON object" if record is None else ""
         return StoredSession(record or {}, _version_of(row), row.updated_at, problem)
-
-    def _read_damaged(self, key: Key, error: DamagedRow) -> StoredSession | None:
-        """What can be read of a session, and the version with which it can be replaced."""
-        with self._database.reading() as connection:
-            for row in read_rows(connection, list(_C), *_is(key)):
-                if not isinstance(row, UnreadableRow):
-                    continue
-                values = row.values
-                problem = "" if "record" in values else row.problem
-                version, at = values.get("version", 0), values.get("updated_at", _now())
-                return StoredSession(values.get("record", {}), version, at, problem)
-        raise error
 
     def write(self, org: str, session: str, record: Record, version: int) -> int:
         """Writes the session if it still has this version, and returns the new one.
@@ -268,7 +250,6 @@ class SessionStore:
         *,
         limit: int = 50,
         before: SessionSummary | datetime | None = None,
-        unreadable: UnreadableRows | None = None,
     ) -> tuple[SessionSummary, ...]:
         """Sessions, the latest first, with expired ones that are not deleted yet.
 
@@ -276,7 +257,6 @@ class SessionStore:
             org: only this organisation's sessions; None for all.
             limit: the greatest number to return.
             before: the last session of the previous page; or a time, for sessions last written before it.
-            unreadable: gets the sessions of this list that cannot be read.
 
         Raises:
             InvalidInput: `limit` is below 1, or `before` is neither.
@@ -299,10 +279,9 @@ class SessionStore:
             )
         columns = [_C[name] for name in SessionSummary.__slots__]
         latest = [column.desc() for column in order]
-        unreadable = UnreadableRows() if unreadable is None else unreadable
         with self._database.reading() as connection:
             rows = read_rows(connection, columns, *where, order_by=latest, limit=limit)
-            return tuple(SessionSummary(**row) for row in unreadable.without(_TABLE, rows))
+            return tuple(SessionSummary(**row) for row in rows)
 
 
 class _Batch:
@@ -345,31 +324,10 @@ class _Batch:
         found: dict[Key, Any] = {}
         for some in batches(list(self.drafts), _SOME):
             query = sa.select(*columns).where(_among(some)).order_by(_C.org, _C.session).with_for_update()
-            try:
-                rows = connection.execute(query).all()
-            except Exception as error:
-                if not is_damage(error):
-                    raise
-                rows = self._locked_in_part(connection, columns, some)
-            for row in rows:
+            for row in connection.execute(query):
                 found[row.org, row.session] = row
                 self._yield_gil()
         return found
-
-    def _locked_in_part(
-        self, connection: sa.Connection, columns: Sequence[sa.Column[Any]], keys: Sequence[Key]
-    ) -> list[Any]:
-        """The rows of these sessions, of which some are damaged: those begin again, now."""
-        rows = []
-        for key in keys:
-            for row in read_rows(connection, columns, *_is(key)):
-                if not isinstance(row, UnreadableRow):
-                    rows.append(SimpleNamespace(**row))
-                    continue
-                at = self.drafts[key][0].at
-                begun = {"version": 0, "created_at": at, "updated_at": at, "expires_at": None}
-                rows.append(SimpleNamespace(**{**begun, **row.values, "org": key[0], "session": key[1]}))
-        return rows
 
     def _add(self, connection: sa.Connection, keys: Sequence[Key]) -> None:
         """Inserts new sessions, unless they were deleted since or another writer is faster."""
@@ -410,14 +368,7 @@ class _Batch:
     def _records(self, connection: sa.Connection, keys: Sequence[Key]) -> dict[Key, Record | None]:
         """The stored records; None for damaged ones."""
         query = sa.select(_C.org, _C.session, _TEXT).where(_among(keys))
-        try:
-            return {(org, session): _read(text) for org, session, text in connection.execute(query)}
-        except Exception as error:
-            if not is_damage(error):
-                raise
-        if len(keys) == 1:
-            return {keys[0]: None}
-        return {key: record for one in keys for key, record in self._records(connection, [one]).items()}
+        return {(org, session): _read(text) for org, session, text in connection.execute(query)}
 
     def _row(
         self, draft: Draft, turn: int, record: Record, before: sa.Row[Any] | None, mark: int

@@ -21,9 +21,9 @@ import sqlalchemy as sa
 
 from toolroll.errors import InvalidInput, StoreUnavailable
 from toolroll.registry.store import bulk_insert, engines, schema, sqlite_file, tables
-from toolroll.registry.store.checksums import checksum_of_tiers
 from toolroll.registry.store.engines import BEGIN
 from toolroll.registry.store.errors import translated
+from toolroll.registry.store.policy_digests import DigestChanges
 from toolroll.registry.store.revision import damaged, revision_in
 from toolroll.registry.store.url import Address, Dialect
 
@@ -52,6 +52,7 @@ class Write:
         revision: the registry's revision afterwards; every changed row gets it.
         actor, org: the author, and the owner of the changed rows.
         at: the time of all changes, in UTC.
+        digests: gets each policy row that changes.
     """
 
     connection: sa.Connection
@@ -59,6 +60,7 @@ class Write:
     actor: str
     org: str
     at: datetime
+    digests: DigestChanges
     _log: list[dict[str, Any]] = field(default_factory=list)
     _is_abandoned: bool = False
 
@@ -192,20 +194,22 @@ class Database:
             advance = (
                 sa.update(tables.registry_state)
                 .values(revision=tables.registry_state.c.revision + 1)
-                .returning(tables.registry_state.c.revision)
+                .returning(tables.registry_state.c.revision, tables.registry_state.c.policy_digest)
             )
-            revision = connection.execute(advance).scalar_one_or_none()
-            if revision is None or revision < 1:
-                raise damaged("is missing" if revision is None else f"was {revision - 1}")
-            write = Write(connection, revision, actor, org, datetime.now(timezone.utc))
+            state = connection.execute(advance).one_or_none()
+            if state is None:
+                raise damaged("is missing")
+            digests = DigestChanges(int(state.policy_digest, 16))
+            write = Write(connection, state.revision, actor, org, datetime.now(timezone.utc), digests)
             yield write
             if write._is_abandoned:
                 connection.rollback()
                 return
             assert write._log, "a change without a line in the log"
+            write.digests.write(connection)
             bulk_insert.insert(connection, tables.changes, write._log)
             if self.dialect == "postgresql":
-                connection.execute(sa.select(sa.func.pg_notify(CHANNEL, str(revision))))
+                connection.execute(sa.select(sa.func.pg_notify(CHANNEL, str(state.revision))))
 
     @contextmanager
     def recording(self) -> Iterator[sa.Connection]:
@@ -352,7 +356,7 @@ class Database:
     def _create_state(self, connection: sa.Connection) -> None:
         state = tables.registry_state
         if connection.execute(sa.select(state.c.id)).first() is None:
-            first = {"id": 1, "revision": 0, "tiers": [], "tiers_checksum": checksum_of_tiers(())}
+            first = {"id": 1, "revision": 0, "tiers": [], "policy_digest": "0" * 32}
             first["created_at"] = datetime.now(timezone.utc)
             connection.execute(sa.insert(state), first)
 

@@ -15,12 +15,12 @@ from sqlalchemy.pool import QueuePool
 
 from toolroll.errors import StoreUnavailable
 from toolroll.registry.store import sqlite_file, tables
-from toolroll.registry.store.column_kinds import UTF8, is_utf8
 from toolroll.registry.store.url import Address
 
 logger = logging.getLogger(__name__)
 
 SOUND_SQLITE = (3, 51, 3)  # older ones lose data when two connections race for the log
+OLDEST_SQLITE = (3, 38, 0)  # with STRICT tables and JSON functions
 QUICK_S = 2.0  # the longest wait of an unsynced engine: for another writer of SQLite, for PostgreSQL
 BEGIN = "toolroll_begin"  # execution option: how a transaction begins on SQLite
 
@@ -120,6 +120,11 @@ def sqlite_module() -> ModuleType:
 
 def _sqlite(address: Address, path: Path, wait_s: float, is_synced: bool) -> sa.Engine:
     module = sqlite_module()
+    if module.sqlite_version_info < OLDEST_SQLITE:
+        raise StoreUnavailable(
+            f"{address.text}: needs SQLite {'.'.join(map(str, OLDEST_SQLITE))} or newer, and this Python has "
+            f"{module.sqlite_version}: pip install pysqlite3"
+        )
     if is_synced and module.sqlite_version_info < SOUND_SQLITE:
         logger.warning(
             "%s: SQLite %s may damage a registry that several connections write to; "
@@ -136,9 +141,10 @@ def _sqlite(address: Address, path: Path, wait_s: float, is_synced: bool) -> sa.
             uri, uri=True, timeout=wait_s, isolation_level=None, check_same_thread=False, factory=factory
         )
         synchronous = f"synchronous={'FULL' if is_synced else 'NORMAL'}"
-        for pragma in ("foreign_keys=ON", synchronous, "trusted_schema=OFF", "cell_size_check=ON"):
+        # Older ones allow no JSON functions in the constraints of a schema that is not trusted.
+        trusted = f"trusted_schema={'OFF' if module.sqlite_version_info >= SOUND_SQLITE else 'ON'}"
+        for pragma in ("foreign_keys=ON", synchronous, trusted, "cell_size_check=ON"):
             connection.execute(f"PRAGMA {pragma}").close()
-        connection.create_function(UTF8, 1, is_utf8, deterministic=True)
         return connection
 
     engine = sa.create_engine(

@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from struct import error as StructError
 
 from sqlalchemy import exc
 
@@ -92,17 +91,8 @@ _WRONG_OPTION = re.compile(
     r"invalid (connection option|URI query parameter)|invalid \S+ value|bad value for|for connection option"
 )
 
-
-# What a value raises that is of another kind, or not what it was.
-_OF_VALUES = (
-    ValueError,
-    TypeError,
-    LookupError,
-    ArithmeticError,
-    AttributeError,
-    RecursionError,
-    StructError,
-)
+_WRONG_VALUE = re.compile(r"(?i)check constraint|cannot store \w+ value")
+_UNREADABLE = re.compile(r"Could not decode to UTF-8|malformed JSON")
 
 
 class DamagedRow(StoreUnavailable):
@@ -137,17 +127,6 @@ def _is_of_sqlalchemy(error: Exception) -> bool:
     return False
 
 
-def is_damage(error: Exception) -> bool:
-    """Whether an error of a query is about a value in a row, not about the database."""
-    if isinstance(error, exc.OperationalError):
-        return any(part in str(error.orig) for part in ("Could not decode to UTF-8", "malformed JSON"))
-    if isinstance(error, exc.SQLAlchemyError):
-        return False
-    if isinstance(error, ToolrollError):
-        return isinstance(error, (DamagedRow, InvalidInput))
-    return isinstance(error, _OF_VALUES)
-
-
 def of(error: exc.SQLAlchemyError, address: Address, wait_s: float, *, writes: bool = True) -> ToolrollError:
     """The translation of an error."""
     if isinstance(error, exc.TimeoutError):
@@ -155,9 +134,11 @@ def of(error: exc.SQLAlchemyError, address: Address, wait_s: float, *, writes: b
             f"{address.text}: all connections of this process are in use", retry_after_s=1
         )
     cause = getattr(error, "orig", None) or error
-    if is_damage(error):
+    if isinstance(error, exc.OperationalError) and _UNREADABLE.search(str(cause)):
         return DamagedRow(f"{address.text}: a row is damaged: {str(cause)[:300]}")
     said = address.without_password(" ".join(str(cause).split()))[:300]
+    if isinstance(error, exc.IntegrityError) and _WRONG_VALUE.search(said):
+        return InvalidInput(f"{address.text}: a value is none that its column may hold ({said})")
     if isinstance(error, exc.IntegrityError):
         return Conflict(f"{address.text}: the change contradicts existing rows ({said}); nothing was changed")
     if isinstance(error, exc.DataError) or not isinstance(error, exc.DBAPIError):

@@ -53,7 +53,9 @@ def make_ahead(connection: sa.Connection, now: datetime) -> int:
 def _make(connection: sa.Connection, table: sa.Table, month: datetime) -> None:
     name, until = f"{table.name}_{month:%Y_%m}", after(month)
     connection.exec_driver_sql(_QUICKLY)
-    connection.exec_driver_sql(f"CREATE TABLE {name} (LIKE {table.name} INCLUDING DEFAULTS)")
+    connection.exec_driver_sql(
+        f"CREATE TABLE {name} (LIKE {table.name} INCLUDING DEFAULTS INCLUDING CONSTRAINTS)"
+    )
     within = f"at >= '{month.isoformat()}' AND at < '{until.isoformat()}'"
     connection.exec_driver_sql(
         f"WITH moved AS (DELETE FROM {table.name}_default WHERE {within} RETURNING *) "

@@ -8,7 +8,6 @@ import sqlalchemy as sa
 
 from toolroll.errors import StoreUnavailable
 from toolroll.registry.store import tables
-from toolroll.registry.store.row_reader import UnreadableRow, read_rows
 
 
 def revision_in(connection: sa.Connection) -> int:
@@ -17,17 +16,10 @@ def revision_in(connection: sa.Connection) -> int:
     Raises:
         StoreUnavailable: the registry has none, because another program changed or deleted the row.
     """
-    rows = list(read_rows(connection, (tables.registry_state.c.revision,)))
-    if len(rows) != 1:
-        found = "is missing"
-    elif isinstance(rows[0], UnreadableRow):
-        found = rows[0].problem
-    else:
-        revision = rows[0]["revision"]
-        if type(revision) is int and revision >= 0:
-            return revision
-        found = f"is {revision!r:.80}"
-    raise damaged(found)
+    revision: int | None = connection.execute(sa.select(tables.registry_state.c.revision)).scalar()
+    if revision is None:
+        raise damaged("is missing")
+    return revision
 
 
 def created_at(connection: sa.Connection) -> datetime | None:

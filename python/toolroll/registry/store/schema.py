@@ -14,7 +14,7 @@ from toolroll.registry.store.url import Address
 
 _log = logging.getLogger(__name__)
 
-REVISIONS = ("0001", "0002", "0003", "0004")  # the steps under migrations/versions, oldest first
+REVISIONS = ("0001",)  # the steps under migrations/versions, oldest first
 MIGRATIONS = Path(__file__).parent / "migrations"
 VERSION_TABLE = "toolroll_version"
 OLDEST_POSTGRESQL = 15

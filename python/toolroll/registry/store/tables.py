@@ -4,6 +4,9 @@ The types here hide where the two databases differ: text is compared by its byte
 keeps the order of its keys (models read them in that order), and a vector is an array or packed float32.
 `schema.upgrade` creates the tables; migrations/versions/0001_baseline.py says how to change them.
 
+The database guards the values: a column takes only values of its kind, and says so by a constraint where its
+type does not. On SQLite the tables are STRICT.
+
 Rows that catalogs are built from have a `revision`: the registry's revision at their last change. Deleting
 such a row sets `deleted_at`, so a replica reads all changes as the rows with a revision above its own.
 """
@@ -11,20 +14,20 @@ such a row sets `deleted_at`, so a replica reads all changes as the rows with a 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timezone
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import sqlalchemy as sa
+from sqlalchemy.dialects import sqlite
+from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.types import TypeDecorator, TypeEngine, UserDefinedType
 
-# PostgreSQL would compare by the database's language; SQLite and Python compare by code points.
-Words = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
-Id = sa.String(32).with_variant(sa.String(32, collation="C"), "postgresql")  # uuid4, as hex
-Json = sa.JSON(none_as_null=True)  # json, not jsonb, which sorts keys
-# SQLite numbers rows automatically only if the key is an INTEGER.
-Number = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+from toolroll.rules import EFFECTS, KINDS
+from toolroll.tools import STATUSES
+
 SESSION_PARTS = 8  # tables of sessions on PostgreSQL, so that autovacuum cleans them side by side
 
 
@@ -33,11 +36,92 @@ def json_text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=dict)
 
 
+def _stored_as(name: str) -> Callable[[type[Any]], type[Any]]:
+    """Names a type's kind in SQLite's STRICT tables, which know INTEGER, REAL, TEXT and BLOB."""
+
+    def register(type_: type[Any]) -> type[Any]:
+        compiles(type_, "sqlite")(lambda *_, **__: name)
+        return type_
+
+    return register
+
+
+@_stored_as("INTEGER")
+class Flag(sa.Boolean):
+    """True or False."""
+
+
+@_stored_as("REAL")
+class Real(sa.Double[float]):
+    """A number."""
+
+
+class Share(Real):
+    """A number above 0 and at most 1."""
+
+
+@_stored_as("TEXT")
+class Day(sa.Date):
+    """A date."""
+
+
+@_stored_as("TEXT")
+class AnyJson(sa.JSON):
+    """JSON: json, not jsonb, which sorts keys."""
+
+    kind = ""  # as both databases name it; "" for any
+
+
+class ObjectJson(AnyJson):
+    """A JSON object."""
+
+    kind = "object"
+
+
+class ListJson(AnyJson):
+    """A JSON list."""
+
+    kind = "array"
+
+
+class NameList(ListJson):
+    """A JSON list of texts."""
+
+
+class NameMap(ObjectJson):
+    """A JSON object whose values are texts."""
+
+
+class DurationMap(ObjectJson):
+    """A JSON object whose values are milliseconds, from 0 to a day."""
+
+
+# PostgreSQL would compare by the database's language; SQLite and Python compare by code points.
+Words = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
+# uuid4, as hex
+Id = sa.String(32).with_variant(sa.String(32, collation="C"), "postgresql").with_variant(sa.Text(), "sqlite")
+Json = AnyJson(none_as_null=True)
+# SQLite numbers rows automatically only if the key is an INTEGER.
+Number = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+
+
+@_stored_as("TEXT")
+class _SqliteInstant(sqlite.DATETIME):
+    """UTC, without its zone."""
+
+
+_SQLITE_INSTANT = _SqliteInstant()  # type: ignore[no-untyped-call]
+
+
 class Instant(TypeDecorator[datetime]):
     """An aware datetime in UTC; SQLite has no such type and stores it without its zone."""
 
     impl = sa.DateTime(timezone=True)
     cache_ok = True
+
+    def load_dialect_impl(self, dialect: sa.Dialect) -> TypeEngine[Any]:
+        """Chooses the column's type by dialect."""
+        return dialect.type_descriptor(_SQLITE_INSTANT if dialect.name == "sqlite" else self.impl_instance)
 
     def process_bind_param(self, value: datetime | None, dialect: sa.Dialect) -> datetime | None:
         """Converts to UTC."""
@@ -50,26 +134,6 @@ class Instant(TypeDecorator[datetime]):
         if value is None:
             return None
         return value.replace(tzinfo=timezone.utc) if value.tzinfo is None else value.astimezone(timezone.utc)
-
-
-class Share(sa.Double[float]):
-    """A number above 0 and at most 1."""
-
-
-class ObjectJson(sa.JSON):
-    """A JSON object."""
-
-
-class NameList(sa.JSON):
-    """A JSON list of texts."""
-
-
-class NameMap(sa.JSON):
-    """A JSON object whose values are texts."""
-
-
-class DurationMap(sa.JSON):
-    """A JSON object whose values are milliseconds, from 0 to a day."""
 
 
 class _Reals(UserDefinedType[Any]):
@@ -122,14 +186,24 @@ metadata = sa.MetaData(
 def _governed() -> tuple[sa.Column[Any], ...]:
     """The columns of rows that people edit: who changed the row and when, and whether it is deleted."""
     return (
-        sa.Column("version", sa.Integer, nullable=False),
+        _counted("version"),
         sa.Column("created_at", Instant, nullable=False),
         sa.Column("updated_at", Instant, nullable=False),
         sa.Column("updated_by", Words, nullable=False),
         sa.Column("deleted_at", Instant),
-        sa.Column("revision", Number, nullable=False),
-        sa.Column("checksum", Words, nullable=False),  # see checksums.py
+        _counted("revision", Number),
     )
+
+
+def _one_of(name: str, words: Iterable[str]) -> sa.Column[Any]:
+    """A column of one of these words."""
+    known = ", ".join(f"'{word}'" for word in sorted(words))
+    return sa.Column(name, Words, sa.CheckConstraint(f"{name} IN ({known})", name=name), nullable=False)
+
+
+def _counted(name: str, type_: TypeEngine[Any] = sa.Integer()) -> sa.Column[Any]:  # noqa: B008
+    """A column that counts from 1."""
+    return sa.Column(name, type_, sa.CheckConstraint(f"{name} > 0", name=name), nullable=False)
 
 
 _ALIVE = sa.text("deleted_at IS NULL")
@@ -189,33 +263,33 @@ tools = sa.Table(
     sa.Column("toolkit", Words, nullable=False),
     sa.Column("display_name", Words, nullable=False),
     sa.Column("description", Words, nullable=False),
-    sa.Column("parameters", Json),
-    sa.Column("returns", Json),
-    sa.Column("annotations", Json),
-    sa.Column("icons", Json, nullable=False),
-    sa.Column("meta", Json),
-    sa.Column("execution", Json),
+    sa.Column("parameters", ObjectJson(none_as_null=True)),
+    sa.Column("returns", ObjectJson(none_as_null=True)),
+    sa.Column("annotations", ObjectJson(none_as_null=True)),
+    sa.Column("icons", ListJson, nullable=False),
+    sa.Column("meta", ObjectJson(none_as_null=True)),
+    sa.Column("execution", ObjectJson(none_as_null=True)),
     sa.Column("summary", Words, nullable=False),
     sa.Column("when_to_use", Words, nullable=False),
     sa.Column("limitations", Words, nullable=False),
-    sa.Column("tags", Json, nullable=False),
-    sa.Column("examples", Json, nullable=False),
+    sa.Column("tags", NameList, nullable=False),
+    sa.Column("examples", NameList, nullable=False),
     sa.Column("execution_type", Words, nullable=False),
-    sa.Column("execution_config", Json),
+    sa.Column("execution_config", ObjectJson(none_as_null=True)),
     sa.Column("semantic_version", Words, nullable=False),
-    sa.Column("status", Words, nullable=False),
-    sa.Column("public", sa.Boolean, nullable=False),
-    sa.Column("pinned", sa.Boolean, nullable=False),
+    _one_of("status", STATUSES),
+    sa.Column("public", Flag, nullable=False),
+    sa.Column("pinned", Flag, nullable=False),
     sa.Column("pin_weight", sa.Integer, nullable=False),
     sa.Column("interchangeable", Words, nullable=False),
     sa.Column("content_hash", Words, nullable=False),
     sa.Column("source_hash", Words),  # of the plugin's last payload; NULL if people wrote the tool
-    sa.Column("source_values", Json, nullable=False, default=dict),  # see `field_owners`
-    sa.Column("review", Words, nullable=False),
+    sa.Column("source_values", ObjectJson, nullable=False, default=dict),  # see `field_owners`
+    _one_of("review", ("approved", "pending", "changed")),
     sa.Column("approved_version", sa.Integer),
     sa.Column("served_version", sa.Integer),  # serves while the content of this row waits for approval
     sa.Column("rejected_hash", Words),  # rejected content, which a sync must not offer again
-    sa.Column("flags", Json, nullable=False),
+    sa.Column("flags", ListJson, nullable=False),
     *_governed(),
     _unique_name("tools"),
     sa.Index(None, "org", "revision"),
@@ -249,12 +323,12 @@ toolkits = sa.Table(
     sa.Column("plugin", Words, nullable=False),
     sa.Column("description", Words, nullable=False),
     sa.Column("parent", Words),
-    sa.Column("settings_keys", Json, nullable=False),
-    sa.Column("base", sa.Boolean, nullable=False),
+    sa.Column("settings_keys", NameList, nullable=False),
+    sa.Column("base", Flag, nullable=False),
     sa.Column("tier", Words),
-    sa.Column("keywords", Json, nullable=False),  # [{"keyword", "mode"}]
-    sa.Column("patterns", Json, nullable=False),
-    sa.Column("members", Json, nullable=False),  # tools of other toolkits, by name or glob
+    sa.Column("keywords", ListJson, nullable=False),  # [{"keyword", "mode"}]
+    sa.Column("patterns", NameList, nullable=False),
+    sa.Column("members", NameList, nullable=False),  # tools of other toolkits, by name or glob
     *_governed(),
     _unique_name("toolkits"),
     sa.Index(None, "org", "revision"),
@@ -266,7 +340,7 @@ page_mappings = sa.Table(
     sa.Column("page_id", Id, primary_key=True),
     sa.Column("org", Words, nullable=False),
     sa.Column("pattern", Words, nullable=False),
-    sa.Column("toolkits", Json, nullable=False),
+    sa.Column("toolkits", NameList, nullable=False),
     sa.Column("priority", sa.Integer, nullable=False),
     sa.Column("plugin", Words, nullable=False),
     *_governed(),
@@ -279,14 +353,15 @@ visibility_rules = sa.Table(
     sa.Column("rule_id", Id, primary_key=True),
     sa.Column("org", Words, nullable=False),
     sa.Column("name", Words, nullable=False),
-    sa.Column("effect", Words, nullable=False),
-    sa.Column("kind", Words, nullable=False),
-    sa.Column("condition", Json, nullable=False),
+    _one_of("effect", EFFECTS),
+    _one_of("kind", KINDS),
+    sa.Column("condition", ObjectJson, nullable=False),
     sa.Column("tool", Words, nullable=False),
     sa.Column("toolkit", Words, nullable=False),
     sa.Column("priority", sa.Integer, nullable=False),
-    sa.Column("active", sa.Boolean, nullable=False),
+    sa.Column("active", Flag, nullable=False),
     *_governed(),
+    sa.CheckConstraint("(tool = '') <> (toolkit = '')", name="target"),
     _unique_name("visibility_rules"),
     sa.Index(None, "org", "revision"),
 )
@@ -298,7 +373,7 @@ pins = sa.Table(
     sa.Column("pin_id", Id, primary_key=True),
     sa.Column("org", Words, nullable=False),
     sa.Column("tool_id", Id, sa.ForeignKey("tools.tool_id", name="fk_pins_tool_id"), nullable=False),
-    sa.Column("pinned", sa.Boolean, nullable=False),
+    sa.Column("pinned", Flag, nullable=False),
     sa.Column("pin_weight", sa.Integer, nullable=False),
     *_governed(),
     sa.Index(
@@ -319,8 +394,8 @@ plugins = sa.Table(
     sa.Column("name", Words, nullable=False),
     sa.Column("version", Words, nullable=False),
     sa.Column("payload_hash", Words, nullable=False),
-    sa.Column("review", Words, nullable=False),
-    sa.Column("while_waiting", Words, nullable=False),  # what serves of a tool whose change waits
+    _one_of("review", ("auto", "changed", "all")),
+    _one_of("while_waiting", ("hidden", "approved")),  # what serves of a tool whose change waits
     sa.Column("tools", sa.Integer, nullable=False),
     sa.Column("synced_at", Instant, nullable=False),
     sa.Column("synced_by", Words, nullable=False),
@@ -334,11 +409,19 @@ settings = sa.Table(
     metadata,
     sa.Column("org", Words, nullable=False),
     sa.Column("key", Words, nullable=False),
-    sa.Column("is_set", sa.Boolean, nullable=False),
+    sa.Column("is_set", Flag, nullable=False),
     sa.Column("updated_at", Instant, nullable=False),
     sa.Column("updated_by", Words, nullable=False),
     sa.Column("revision", Number, nullable=False),
     sa.PrimaryKeyConstraint("org", "key"),
+)
+
+# What the policy rows of an organisation are digested to: {part: 32 hex digits}; see policy_digests.py.
+policy_digests = sa.Table(
+    "policy_digests",
+    metadata,
+    sa.Column("org", Words, primary_key=True),
+    sa.Column("digests", ObjectJson, nullable=False),
 )
 
 embeddings = sa.Table(
@@ -379,16 +462,16 @@ selection_events = sa.Table(
     sa.Column("page", Words, nullable=False),
     sa.Column("tier", Words, nullable=False),
     sa.Column("category", Words, nullable=False),
-    sa.Column("propensity_error", sa.Double),  # 0 is exact; NULL without propensities
+    sa.Column("propensity_error", Real),  # 0 is exact; NULL without propensities
     sa.Column("selected", NameList, nullable=False),  # in the order in which the model saw them
     sa.Column("profile", Words, nullable=False),
     sa.Column("experiment", Words, nullable=False),
     sa.Column("variant", Words, nullable=False),
     sa.Column("seed", Number, nullable=False),  # the same 64 bits, signed
-    sa.Column("latency_us", sa.Double, nullable=False),
+    sa.Column("latency_us", Real, nullable=False),
     sa.Column("tokens_selected", sa.Integer, nullable=False),
     sa.Column("tokens_total", sa.Integer, nullable=False),
-    sa.Column("confidence", sa.Double),
+    sa.Column("confidence", Real),
     sa.Column("catalog_revision", Words, nullable=False),
     sa.Column("registry_revision", Number, nullable=False),
     sa.Column(
@@ -492,8 +575,8 @@ outcomes = sa.Table(
     # the tools with what was said of them, every shown tool if the row closes its event; and the message's
     # vector, if it counts; as `events.details` packs them
     sa.Column("details", sa.LargeBinary, nullable=False),
-    sa.Column("closes", sa.Boolean, nullable=False),  # the event's first final row
-    sa.Column("closing_weight", sa.Double, nullable=False),  # the weight of the whole event
+    sa.Column("closes", Flag, nullable=False),  # the event's first final row
+    sa.Column("closing_weight", Real, nullable=False),  # the weight of the whole event
     sa.Column("space", Words, nullable=False),
     sa.Column("voided_at", Instant),
     sa.Column("durations_ms", DurationMap(none_as_null=True)),  # of the tools that changed, as in events
@@ -548,10 +631,10 @@ arm_statistics = sa.Table(
     sa.Column("tool", Words, nullable=False),
     sa.Column("level", Words, nullable=False),  # everywhere, page, context or seed
     sa.Column("context_key", Words, nullable=False),  # "", page, or tier:page:category
-    sa.Column("successes", sa.Double, nullable=False),  # these four decay; values at updated_at
-    sa.Column("failures", sa.Double, nullable=False),
-    sa.Column("calls", sa.Double, nullable=False),
-    sa.Column("expected", sa.Double, nullable=False),
+    sa.Column("successes", Real, nullable=False),  # these four decay; values at updated_at
+    sa.Column("failures", Real, nullable=False),
+    sa.Column("calls", Real, nullable=False),
+    sa.Column("expected", Real, nullable=False),
     sa.Column("shown", Number, nullable=False),  # these three never decay
     sa.Column("called", Number, nullable=False),
     sa.Column("succeeded", Number, nullable=False),
@@ -567,7 +650,7 @@ reporter_counts = sa.Table(
     sa.Column("org", Words, nullable=False),
     sa.Column("tool", Words, nullable=False),
     sa.Column("reporter", Words, nullable=False),
-    sa.Column("day", sa.Date, nullable=False),
+    sa.Column("day", Day, nullable=False),
     sa.Column("counted", sa.Integer, nullable=False),
     sa.PrimaryKeyConstraint("org", "tool", "reporter", "day"),
     sa.Index(None, "day"),
@@ -578,12 +661,12 @@ shared_priors = sa.Table(
     "shared_priors",
     metadata,
     sa.Column("tool", Words, primary_key=True),
-    sa.Column("successes", sa.Double, nullable=False),
-    sa.Column("failures", sa.Double, nullable=False),
-    sa.Column("calls", sa.Double, nullable=False),
-    sa.Column("expected", sa.Double, nullable=False),
+    sa.Column("successes", Real, nullable=False),
+    sa.Column("failures", Real, nullable=False),
+    sa.Column("calls", Real, nullable=False),
+    sa.Column("expected", Real, nullable=False),
     sa.Column("organisations", sa.Integer, nullable=False),
-    sa.Column("epsilon", sa.Double, nullable=False),
+    sa.Column("epsilon", Real, nullable=False),
     sa.Column("at", Instant, nullable=False),
 )
 
@@ -593,9 +676,9 @@ experiments = sa.Table(
     sa.Column("name", Words, primary_key=True),
     sa.Column("org", Words, nullable=False),
     sa.Column("variants", ObjectJson, nullable=False),  # {name: share}
-    sa.Column("unit", Words, nullable=False),  # user, session or org
+    _one_of("unit", ("user", "session", "org")),
     sa.Column("salt", Words, nullable=False),
-    sa.Column("active", sa.Boolean, nullable=False),
+    sa.Column("active", Flag, nullable=False),
     sa.Column("begun_at", Instant, nullable=False),
     sa.Column("ended_at", Instant),
 )
@@ -691,9 +774,43 @@ registry_state = sa.Table(
     metadata,
     sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
     sa.Column("revision", Number, nullable=False),
-    sa.Column("tiers", Json, nullable=False),
-    sa.Column("tiers_checksum", Words, nullable=False),  # see checksums.py
+    sa.Column("tiers", NameList, nullable=False),
+    sa.Column(
+        "policy_digest",
+        Words,
+        sa.CheckConstraint("length(policy_digest) = 32", name="policy_digest"),
+        nullable=False,
+    ),
     sa.Column("created_at", Instant, nullable=False),
     sa.Column("events_since", Instant),  # as in `learning_state`, for all organisations
     sa.CheckConstraint("id = 1", name="one_row"),
+    sa.CheckConstraint("revision >= 0", name="revision"),
 )
+
+
+def _checks(column: sa.Column[Any]) -> Iterator[tuple[str, str]]:
+    """What is true of each value of the column's kind: (dialect, condition)."""
+    name, type_ = f'"{column.name}"', column.type
+    if isinstance(type_, Flag):
+        yield "sqlite", f"{name} IN (0, 1)"
+    elif isinstance(type_, Instant):  # SQLite takes February 31 for March 3
+        yield "sqlite", f"datetime({name}, '+0 days') IS substr({name}, 1, 19)"
+    elif isinstance(type_, Day):
+        yield "sqlite", f"date({name}, '+0 days') IS {name}"
+    elif isinstance(type_, AnyJson):
+        is_kind = f" AND json_type({name}) = '{type_.kind}'" if type_.kind else ""
+        yield "sqlite", f"json_valid({name}){is_kind}"
+        if type_.kind:
+            yield "postgresql", f"json_typeof({name}) = '{type_.kind}'"
+    elif isinstance(type_, Share):
+        for dialect in ("sqlite", "postgresql"):
+            yield dialect, f"{name} > 0 AND {name} <= 1"
+
+
+for _table in metadata.tables.values():
+    _table.dialect_options["sqlite"]["strict"] = True
+    for _column in _table.c:
+        for _dialect, _check in _checks(_column):
+            _table.append_constraint(
+                sa.CheckConstraint(_check, name=f"{_column.name}_kind").ddl_if(dialect=_dialect)
+            )

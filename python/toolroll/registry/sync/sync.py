@@ -15,13 +15,14 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from toolroll.registry import governed_rows, stored_rows
+from toolroll.registry import governed_rows
 from toolroll.registry.reach import Reach
 from toolroll.registry.review import WhileWaiting
 from toolroll.registry.store import tables
 from toolroll.registry.store.bulk_insert import batches
 from toolroll.registry.store.database import Database, Write, words
 from toolroll.registry.store.revision import revision_in
+from toolroll.registry.store.row_reader import read_rows
 from toolroll.registry.sync.payload import Payload
 from toolroll.registry.sync.plan import Mode, RowStep, SyncPlan, ToolStep
 from toolroll.registry.sync.planner import plan
@@ -219,7 +220,7 @@ class _Writer:
             row = governed_rows.insert(write, table, {label: step.name, "plugin": self._plan.plugin, **after})
         else:
             key = next(iter(table.primary_key))
-            (stored,) = stored_rows.read(write.connection, table, key == step.before.key)
+            (stored,) = read_rows(write.connection, list(table.c), key == step.before.key)
             deleted_at = write.at if step.action == "delete" else None
             row = governed_rows.change(write, table, stored, {**after, "deleted_at": deleted_at})
         details: dict[str, Any] = {"page_id": row["page_id"]} if noun == "page" else {}

@@ -12,50 +12,32 @@ from toolroll.selection.policy.policy import Policy
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Closed:
-    """What rules hide that cannot be read.
-
-    Attributes:
-        rows: hidden from every context that these rules concern.
-        problem: why they cannot be read.
-    """
-
-    rows: Bitset
-    problem: str
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class Visibility:
-    """Hard. Forbids the rows that policy denies to the context, and those that unreadable rules hide.
+    """Hard. Forbids the rows that policy denies to the context, and all but public ones where it is damaged.
 
     Attributes:
         policy: the rules in force; None where there are none.
-        closed: organisation → what its unreadable rules hide; "" for the platform's, which concern all.
+        closed: organisation → why its contexts see public tools only; "" for all contexts.
+        not_public: the rows of tools that are not public; None where nothing is closed.
     """
 
     policy: Policy | None
-    closed: Mapping[str, Closed] = field(default_factory=dict)
+    closed: Mapping[str, str] = field(default_factory=dict)
+    not_public: Bitset | None = None
 
-    def closes(self, row: int, org: str) -> Closed | None:
-        """The unreadable rules that hide this row from the organisation's contexts; None for none."""
-        for closed in self._closed(org):
-            if row in closed.rows:
-                return closed
-        return None
+    def closes(self, row: int, org: str) -> str | None:
+        """Why this row is closed to the organisation's contexts; None if it is not."""
+        closed = self._closed(org)
+        return self.closed["" if "" in self.closed else org] if closed is not None and row in closed else None
 
     def could_forbid(self, turn: Turn) -> Bitset | None:
         """The rows that some rule could hide from the organisation; None for none."""
-        rows = None if self.policy is None else self.policy.could_deny(turn.context.org)
-        for closed in self._closed(turn.context.org):
-            rows = closed.rows if rows is None else rows | closed.rows
-        return rows
+        org = turn.context.org
+        return _both(None if self.policy is None else self.policy.could_deny(org), self._closed(org))
 
     def hidden(self, context: Context) -> Bitset | None:
         """All rows that it forbids; None for none."""
-        rows = None if self.policy is None else self.policy.denied(context)
-        for closed in self._closed(context.org):
-            rows = closed.rows if rows is None else rows | closed.rows
-        return rows
+        return _both(None if self.policy is None else self.policy.denied(context), self._closed(context.org))
 
     def __call__(self, candidates: Candidates, turn: Turn) -> Candidates:
         denied = None if self.policy is None else self.policy.denied(turn.context)
@@ -65,10 +47,13 @@ class Visibility:
             if above is not None:  # apart from the rules, so that an explanation can tell them
                 candidates = candidates.forbid(above, "policy.tier")
             candidates = candidates.forbid(denied, "policy.deny")
-        if self.closed:
-            for closed in self._closed(turn.context.org):
-                candidates = candidates.forbid(closed.rows, "failed.closed")
-        return candidates
+        closed = self._closed(turn.context.org)
+        return candidates if closed is None else candidates.forbid(closed, "failed.closed")
 
-    def _closed(self, org: str) -> list[Closed]:
-        return [self.closed[owner] for owner in dict.fromkeys(("", org)) if owner in self.closed]
+    def _closed(self, org: str) -> Bitset | None:
+        """The rows that are closed to the organisation's contexts; None for none."""
+        return self.not_public if self.closed and ("" in self.closed or org in self.closed) else None
+
+
+def _both(one: Bitset | None, other: Bitset | None) -> Bitset | None:
+    return other if one is None else one if other is None else one | other

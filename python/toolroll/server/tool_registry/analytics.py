@@ -11,7 +11,6 @@ from toolroll.embedder import Embedder
 from toolroll.registry.analytics import drift, metrics, timeline, tool_calls, usage
 from toolroll.registry.analytics import tools as health
 from toolroll.registry.analytics.break_watch import BreakWatch
-from toolroll.registry.store.unreadable_rows import UnreadableRows
 from toolroll.server.problems import ProblemRoute
 from toolroll.server.tool_registry.access import RegistryAccess
 from toolroll.server.tool_registry.shared_tools import SharedTools
@@ -38,8 +37,7 @@ def analytics_router(
     ) -> dict[str, Any]:
         """Selections: their number, latency, profiles, outcomes, and the tokens that they saved."""
         window = access.window(request, org, since, until)
-        unreadable = UnreadableRows()
-        return {**metrics.metrics(access.reports, window, unreadable), "unreadable": [*unreadable]}
+        return {**metrics.metrics(access.reports, window)}
 
     @router.get("/timeline")
     def read_timeline(
@@ -53,9 +51,9 @@ def analytics_router(
 
         Days and hours without selections are left out. `first` and `last` say when a part failed.
         """
-        window, unreadable = access.window(request, org, since, until), UnreadableRows()
-        found = timeline.timeline(access.reports, window, per, unreadable)
-        return {**found, "unreadable": [*unreadable]}
+        window = access.window(request, org, since, until)
+        found = timeline.timeline(access.reports, window, per)
+        return {**found}
 
     @router.get("/arms")
     def read_arms(
@@ -66,12 +64,10 @@ def analytics_router(
         limit: int = Query(100, ge=1, le=1_000),
     ) -> dict[str, Any]:
         """The reliability of tools with its 95 % interval, those with the most calls first."""
-        window, unreadable = access.window(request, org), UnreadableRows()
+        window = access.window(request, org)
         now = datetime.now(timezone.utc)
-        found = health.arms(
-            access.reports, window, now, level=level, tool=tool, limit=limit, unreadable=unreadable
-        )
-        return {"arms": [arm.to_dict() for arm in found], "unreadable": [*unreadable]}
+        found = health.arms(access.reports, window, now, level=level, tool=tool, limit=limit)
+        return {"arms": [arm.to_dict() for arm in found]}
 
     @router.get("/unused")
     def read_unused(
@@ -85,10 +81,10 @@ def analytics_router(
 
         Of the platform's tools, an organisation has those that somebody in it sees.
         """
-        window, unreadable = access.window(request, org, since, until), UnreadableRows()
+        window = access.window(request, org, since, until)
         reaching = shared.reaching(window.org) if window.org else None
-        found = health.unused(access.reports, window, shown_often, unreadable, reaching)
-        return {**found, "unreadable": [*unreadable]}
+        found = health.unused(access.reports, window, shown_often, reaching)
+        return {**found}
 
     @router.get("/broken")
     def read_broken(
@@ -98,16 +94,15 @@ def analytics_router(
 
         `complete` is false while the service still reads outcomes: ask again.
         """
-        window, unreadable = access.window(request, org, since, until), UnreadableRows()
+        window = access.window(request, org, since, until)
         is_complete = True
         if breaks is not None and breaks.covers(window):
-            found, is_complete = breaks.broken(window, unreadable)
+            found, is_complete = breaks.broken(window)
         else:
-            found = health.broken(access.reports, window, unreadable=unreadable)
+            found = health.broken(access.reports, window)
         return {
             "broken": [each.to_dict() for each in found],
             "complete": is_complete,
-            "unreadable": [*unreadable],
         }
 
     @router.get("/tools")
@@ -124,9 +119,9 @@ def analytics_router(
         `duration_ms` has the mean and the 95th percentile of the `timed` calls. `/plugins/calls` has the same
         for each plugin.
         """
-        window, unreadable = access.window(request, org, since, until), UnreadableRows()
-        found = tool_calls.tool_calls(access.reports, window, by=by, limit=limit, unreadable=unreadable)
-        return {"tools": [each.to_dict() for each in found], "unreadable": [*unreadable]}
+        window = access.window(request, org, since, until)
+        found = tool_calls.tool_calls(access.reports, window, by=by, limit=limit)
+        return {"tools": [each.to_dict() for each in found]}
 
     @router.get("/heatmap")
     def read_heatmap(
@@ -140,9 +135,8 @@ def analytics_router(
     ) -> dict[str, Any]:
         """How often each tool was called, selected or successful, by page. tools, pages: the most of each."""
         window = access.window(request, org, since, until)
-        unreadable = UnreadableRows()
-        found = usage.heatmap(access.reports, window, of, tools, pages, unreadable)
-        return {**found.to_dict(), "unreadable": [*unreadable]}
+        found = usage.heatmap(access.reports, window, of, tools, pages)
+        return {**found.to_dict()}
 
     @router.get("/accuracy")
     def read_accuracy(
@@ -150,15 +144,13 @@ def analytics_router(
     ) -> dict[str, Any]:
         """By day, how often a called tool had been selected."""
         window = access.window(request, org, since, until)
-        unreadable = UnreadableRows()
-        days = usage.hits(access.reports, window, unreadable)
+        days = usage.hits(access.reports, window)
         calls, hits = sum(day.calls for day in days), sum(day.hits for day in days)
         return {
             "calls": calls,
             "hits": hits,
             "rate": hits / calls if calls else None,
             "days": [day.to_dict() for day in days],
-            "unreadable": [*unreadable],
         }
 
     @router.get("/drift")

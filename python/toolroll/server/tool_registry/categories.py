@@ -157,7 +157,7 @@ def _nested(records: Sequence[ToolkitRecord]) -> list[dict[str, Any]]:
     roots = []
     for record in records:
         form, parent = forms[record.name], record.toolkit.parent
-        if parent is None or parent not in forms or record.damage:
+        if parent is None or parent not in forms:
             roots.append(form)
         else:
             forms[parent]["children"].append(form)

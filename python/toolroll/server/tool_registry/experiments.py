@@ -8,7 +8,6 @@ from fastapi import APIRouter, Query, Request
 
 from toolroll.learning.experiments import ERROR, WORTH, compare
 from toolroll.registry.analytics import experiments
-from toolroll.registry.store.unreadable_rows import UnreadableRows
 from toolroll.server.problems import ProblemRoute
 from toolroll.server.tool_registry.access import RegistryAccess
 
@@ -31,12 +30,11 @@ def experiment_router(access: RegistryAccess) -> APIRouter:
         active: only those that run. worth: the least difference that matters. error: the chance of a false
         winner. Without `org`, a caller of any organisation gets those of all.
         """
-        owner, unreadable = access.window(request, org).org, UnreadableRows()
-        trials = experiments.list_experiments(access.database, active=active, unreadable=unreadable)
+        owner = access.window(request, org).org
+        trials = experiments.list_experiments(access.database, active=active)
         own = [trial for trial in trials if owner is None or trial.org == owner][:limit]
         return {
-            "experiments": [_form(access, trial, worth, error, unreadable) for trial in own],
-            "unreadable": [*unreadable],
+            "experiments": [_form(access, trial, worth, error) for trial in own],
         }
 
     return router
@@ -47,9 +45,8 @@ def _form(
     trial: experiments.StoredExperiment,
     worth: float,
     error: float,
-    unreadable: UnreadableRows,
 ) -> dict[str, Any]:
-    found = experiments.counts(access.reports, trial, unreadable)
+    found = experiments.counts(access.reports, trial)
     verdict = compare(trial.experiment, found.tallies, found.assigned, error=error, worth=worth)
     fields = verdict.to_dict()
     shares = trial.experiment.variants

@@ -11,7 +11,6 @@ from fastapi import APIRouter, Query, Request
 from toolroll.embedder import Embedder
 from toolroll.registry.analytics.event_view import list_events
 from toolroll.registry.events.replay import replay
-from toolroll.registry.store.unreadable_rows import UnreadableRows
 from toolroll.registry.vectors import StoredEmbedder
 from toolroll.selection import profiles
 from toolroll.selection.pipeline_builder import PipelineBuilder
@@ -38,11 +37,9 @@ def past_selection_router(access: RegistryAccess, embedder: Embedder | None) -> 
         outcome: only those with this outcome. tool: only those in which this tool was called. Without `org`,
         a caller of any organisation gets those of all.
         """
-        window, unreadable = access.window(request, org), UnreadableRows()
-        found = list_events(
-            access.reports, window, outcome=outcome, tool=tool, limit=limit, unreadable=unreadable
-        )
-        return {"events": found, "unreadable": [*unreadable]}
+        window = access.window(request, org)
+        found = list_events(access.reports, window, outcome=outcome, tool=tool, limit=limit)
+        return {"events": found}
 
     @router.post("/events/{id}/replay")
     def replay_selection(

@@ -18,7 +18,6 @@ from toolroll.registry.analytics.tools import Break
 from toolroll.registry.analytics.window import Window
 from toolroll.registry.content import route_to
 from toolroll.registry.plugins import plugins
-from toolroll.registry.store.unreadable_rows import UnreadableRows
 from toolroll.rules import PageMapping
 from toolroll.server.bodies import Body, Texts, without_read_only
 from toolroll.server.callers import Caller
@@ -153,16 +152,15 @@ def plugin_router(access: RegistryAccess, breaks: BreakWatch | None = None) -> A
         organisation gets the plugins of all.
         """
         month = access.window(request, org, datetime.now(timezone.utc) - timedelta(days=30))
-        unreadable, is_complete = UnreadableRows(), True
+        is_complete = True
         broken: Iterable[Break] | None = None
         if breaks is not None:
             every = Window(None, month.since) if month.org == "" else month  # all call the platform's tools
-            broken, is_complete = breaks.broken(every, unreadable)
-        found = plugins(access.database, month.org, unreadable, breaks=broken)
+            broken, is_complete = breaks.broken(every)
+        found = plugins(access.database, month.org, breaks=broken)
         return {
             "plugins": [record.to_dict() for record in found],
             "complete": is_complete,
-            "unreadable": [*unreadable],
         }
 
     @router.get("/calls")
@@ -175,9 +173,9 @@ def plugin_router(access: RegistryAccess, breaks: BreakWatch | None = None) -> A
         tools of a plugin that failed most and that took longest. Without `org`, a caller of any organisation
         gets the calls of all.
         """
-        window, unreadable = access.window(request, org, since, until), UnreadableRows()
-        found = plugin_calls(access.reports, window, unreadable)
-        return {"plugins": [each.to_dict() for each in found], "unreadable": [*unreadable]}
+        window = access.window(request, org, since, until)
+        found = plugin_calls(access.reports, window)
+        return {"plugins": [each.to_dict() for each in found]}
 
     return router
 

@@ -82,7 +82,7 @@ class SharedTools:
         return Reach({name: tool.tool_id for name, tool in found.items()}, frozenset(toolkits))
 
     def _seen(self, roll: Toolroll | WhatIf, org: str, records: Iterable[RuleRecord]) -> dict[str, Tool]:
-        rules = (record.rule for record in records if record.active and not record.damage)
+        rules = (record.rule for record in records if record.active)
         tiers = self.registry.tiers()
         seen: dict[Catalog, VisibleTools] = {}  # one, unless the catalog changes meanwhile
         others = (Context(org, _OTHER, (_OTHER,), tier, page=_OTHER) for tier in ("", *tiers))

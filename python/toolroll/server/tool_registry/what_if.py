@@ -153,7 +153,7 @@ def _contexts(
 
 
 def _active(records: Iterable[RuleRecord]) -> Iterable[Rule]:
-    return (record.rule for record in records if record.active and not record.damage)
+    return (record.rule for record in records if record.active)
 
 
 def _difference(names: Sequence[str], other: Sequence[str]) -> Iterable[str]:

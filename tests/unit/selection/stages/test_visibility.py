@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.strategies import TIERS, callers, candidate_sets, rules
 from toolroll import Context
@@ -13,12 +14,11 @@ from toolroll.context import Turn
 from toolroll.rules import Rule
 from toolroll.selection.candidates import Candidates
 from toolroll.selection.policy.policy import Policy
-from toolroll.selection.stages.visibility import Closed, Visibility
+from toolroll.selection.stages.visibility import Visibility
 from toolroll.tools import Toolkit
 
 NAMES = {f"tool_{row}": row for row in range(8)}
 HIDDEN = Policy.of(8, [Rule("r", "deny", "user", {"user": "ann"}, tool="tool_3")], NAMES, {}, {}, TIERS)
-OWNERS = {"": 1, "acme": 2, "globex": 4}
 
 
 @given(rules(), callers(), candidate_sets())
@@ -62,11 +62,11 @@ def test_where_nothing_is_denied_the_input_is_handed_on(policy):
     assert Visibility(policy)(candidates, Turn("", Context(user="bob"))) is candidates
 
 
-@given(callers(), candidate_sets())
-def test_rows_that_unreadable_rules_hide_are_forbidden_to_their_organisation_alone(context, candidates):
-    closed = {org: Closed(Bitset.of(8, np.array([row], np.int32)), "damaged") for org, row in OWNERS.items()}
-    stage = Visibility(HIDDEN, closed)
-    hidden = {row for org, row in OWNERS.items() if org in ("", context.org)}
+@given(callers(), candidate_sets(), st.sets(st.sampled_from(["", "acme", "globex"])))
+def test_what_is_not_public_is_forbidden_to_the_contexts_of_a_closed_organisation(context, candidates, orgs):
+    private = Bitset.of(8, np.array([1, 2, 5], np.int32))
+    stage = Visibility(HIDDEN, dict.fromkeys(orgs, "damaged"), private)
+    hidden = {1, 2, 5} if orgs & {"", context.org} else set()
     after = stage(candidates, Turn("", context)).allowed
     plain = Visibility(HIDDEN)(candidates, Turn("", context)).allowed
     assert set(after.rows().tolist()) == set(plain.rows().tolist()) - hidden

@@ -128,14 +128,14 @@ WRONG: list[tuple[str, object]] = [
         ("version", "1.4"),
         ("version", "1.04.0"),
         ("version", "１.0.0"),
-        ("version", 1),
+        ("version", None),
         ("status", "gone"),
         ("status", ["active"]),
         ("public", 1),
         ("pin_weight", 2**40),
         ("pin_weight", "1"),
         ("descripton", "x"),
-        ("tool_id", "x"),
+        ("tool_id", 7),
     ]  # fmt: skip
 
 

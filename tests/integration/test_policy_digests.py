@@ -95,6 +95,14 @@ ATTACKS = {
     "digests of one": ("DELETE FROM policy_digests WHERE org = 'acme'", {"", "acme"}),
     "all digests": ("DELETE FROM policy_digests", {"", "acme", "globex"}),
     "the sum of digests": (f"UPDATE registry_state SET policy_digest = '{0:032x}'", {""}),
+    "a sum that is none": (
+        "UPDATE registry_state SET policy_digest = 'these are not thirty-two digits.'",
+        {""},
+    ),
+    "a digest that is none": (
+        """UPDATE policy_digests SET digests = '{"pins": 7, "visibility_rules": "x"}' WHERE org = 'acme'""",
+        {"", "acme"},
+    ),
     "rules and digests": (
         "DELETE FROM visibility_rules WHERE org = 'acme'; DELETE FROM policy_digests WHERE org = 'acme'",
         {"", "acme"},

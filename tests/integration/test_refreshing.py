@@ -54,9 +54,11 @@ def deny(name: str, tool: str, org: str = "") -> Rule:
     return Rule(name, "deny", "composite", {"all": []}, tool=tool, org=org)
 
 
-def write(registry: Registry, table: sa.Table, where: sa.ColumnElement[bool], **values: object) -> None:
-    """Changes rows past the registry, as somebody with SQL would."""
-    with registry.database.writing("nobody") as writing:
+def write(
+    registry: Registry, table: sa.Table, where: sa.ColumnElement[bool], org: str = "", **values: object
+) -> None:
+    """Changes rows of an organisation past the registry, as somebody with SQL would."""
+    with registry.database.writing("nobody", org) as writing:
         statement = sa.update(table).where(where).values(**values, revision=writing.revision)
         writing.connection.execute(statement)
         writing.log("damage", table.name)
@@ -88,7 +90,7 @@ def test_a_broken_rule_of_one_organisation_concerns_it_alone(registry, roll, dat
     registry.rules.add(deny("fire bob", "plat_1", "acme"))
     roll.refresh()
     rules = tables.visibility_rules
-    write(registry, rules, rules.c.org == "acme", active=False)
+    write(registry, rules, rules.c.org == "acme", "acme", active=False)
     registry.rules.add(deny("not now", "plat_2"))
     roll.refresh()
     for context in (GLOBEX, NOBODY, Context(org="others")):
@@ -108,7 +110,7 @@ def test_a_public_tool_that_the_platform_denies_stays_hidden_beside_a_broken_rul
     registry.rules.add(deny("not now", "plat_0"))
     registry.rules.add(Rule("own", "allow", "composite", {"all": []}, tool="acme_tool", org="acme"))
     rules = tables.visibility_rules
-    write(registry, rules, rules.c.name == "own", priority=7)
+    write(registry, rules, rules.c.name == "own", "acme", priority=7)
     for choice in ("closed", "last_known"):
         with Toolroll.open(database_url, profile=Profile(on_policy_error=choice)) as fresh:
             fresh.warm_up()
@@ -134,7 +136,7 @@ def test_beside_a_broken_rule_of_the_platform_new_denials_count_for_everybody(re
 
 def test_a_damaged_tool_of_one_organisation_closes_it_and_stops_nobody(registry, roll, database_url):
     registry.create(Tool("acme_secret", "serves the merger"), org="acme")
-    write(registry, tables.tools, tables.tools.c.name == "acme_secret", toolkit="other")
+    write(registry, tables.tools, tables.tools.c.name == "acme_secret", "acme", toolkit="other")
     registry.rules.add(deny("not now", "plat_2"))
     registry.delete("plat_3")
     roll.refresh()

@@ -55,7 +55,7 @@ REMOVED = {
     "caller.excluded": "excluded by the caller",
     "caller.outside": "not among the tools that the caller allows",
     "policy.expired": "closed: it is not public, and the rules were read too long ago",
-    "failed.closed": "closed: it may be hidden, and a rule cannot be read or a hard stage failed",
+    "failed.closed": "closed: it is not public, and policy rows are damaged or a hard stage failed",
     "required": "not among the required",
     "route.hit": "its toolkit was not hit",
     "route.default": "not in a default toolkit",

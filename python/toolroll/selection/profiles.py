@@ -133,8 +133,8 @@ class Profile:
         spelling: whether misspelt words of a message are corrected first.
         max_tools: how many tools at the most, core tools included; None for the provider's limit.
         unranked_tools: how many tools at the most where ranking failed.
-        on_policy_error: where the rules of a registry cannot be read, "closed" leaves only public tools,
-            "last_known" the rules before them (public tools where there are none), "open" no rules.
+        on_policy_error: where rules of a registry were changed by hand, "closed" leaves only public tools,
+            "last_known" the rules before them (public tools where there are none), "open" all as they are.
         learning: the rule by which outcomes of earlier selections count: "outcomes", "thompson" (that of
             seed 4, see docs/learning.md), or None. Where nothing was learnt, nothing changes.
         temperature: units of score that are one nat, that is, worth e times the odds of being called.

@@ -29,7 +29,7 @@ class Snapshot:
         stored: organisation → settings that storage has a value for; "" for the platform's.
         experiments: organisation → the experiment that assigns its turns to variants; "" for all others.
         lasting_failures: of everybody, such as a registry that cannot be reached.
-        org_failures: organisation → its own, such as rules that cannot be read; "" for all.
+        org_failures: organisation → its own, such as damaged policy rows; "" for all.
         policy: the rules and page mappings that the pipelines are under.
         expired: that the policy is too old to show any other tools than public ones; None if it is not.
         tool_list: of the request that brought these tools; None for a catalog of one's own.
@@ -60,7 +60,7 @@ class Snapshot:
     def has_rules(self, org: str) -> bool:
         """Whether something could deny a tool to a context of this organisation.
 
-        That is a rule, also one that cannot be read, the tier of a toolkit, the status of a tool, and an
+        That is a rule, damaged policy rows, the tier of a toolkit, the status of a tool, and an
         organisation's part of the catalog that is not built yet. Settings that have no value deny nothing.
         """
         owners = self.policy.owners

@@ -23,7 +23,7 @@ from toolroll.errors import InvalidInput, StoreUnavailable
 from toolroll.registry.store import bulk_insert, engines, schema, sqlite_file, tables
 from toolroll.registry.store.engines import BEGIN
 from toolroll.registry.store.errors import translated
-from toolroll.registry.store.policy_digests import DigestChanges
+from toolroll.registry.store.policy_digests import DigestChanges, parsed
 from toolroll.registry.store.revision import damaged, revision_in
 from toolroll.registry.store.url import Address, Dialect
 
@@ -199,7 +199,7 @@ class Database:
             state = connection.execute(advance).one_or_none()
             if state is None:
                 raise damaged("is missing")
-            digests = DigestChanges(int(state.policy_digest, 16))
+            digests = DigestChanges(parsed(state.policy_digest))
             write = Write(connection, state.revision, actor, org, datetime.now(timezone.utc), digests)
             yield write
             if write._is_abandoned:

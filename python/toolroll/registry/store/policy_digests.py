@@ -120,14 +120,22 @@ def read(connection: sa.Connection, orgs: Collection[str] | None = None) -> dict
     if orgs is not None:
         query = query.where(table.c.org.in_(sorted(orgs)))
     return {
-        org: {part: int(digest, 16) for part, digest in digests.items()}
+        org: {part: parsed(digest) for part, digest in digests.items()}
         for org, digests in connection.execute(query)
     }
 
 
 def read_total(connection: sa.Connection) -> int:
     """`total_of` all organisations as it is stored."""
-    return int(connection.execute(sa.select(tables.registry_state.c.policy_digest)).scalar_one(), 16)
+    return parsed(connection.execute(sa.select(tables.registry_state.c.policy_digest)).scalar_one())
+
+
+def parsed(text: object) -> int:
+    """The digest in a stored text; −1, which no rows have, if it is none."""
+    try:
+        return int(str(text), 16)
+    except ValueError:
+        return -1
 
 
 def computed(connection: sa.Connection) -> dict[str, Digests]:

@@ -68,6 +68,7 @@ class Tool:
         execution_config: parameters of that, such as a URL; passed through, sent to no model.
         interchangeable: name of a group of equivalent tools, of which the most reliable is shown; "" for
             none.
+        keys: the fields that its author wrote down; None for all. A sync leaves the others as they are.
     """
 
     name: str
@@ -95,6 +96,7 @@ class Tool:
     execution_type: str = ""
     execution_config: Mapping[str, Any] | None = field(default=None, hash=False, repr=False)
     interchangeable: str = ""
+    keys: frozenset[str] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if problem := _name_problem(self.name):
@@ -291,7 +293,7 @@ class Definitions:
         hosted: tools that the provider runs, as they came: no part of the catalog, given back with every
             selection.
         skipped: the errors of tools that were left out; repaired: what was changed in others so that they
-            could be read.
+            could be read; refused: errors for which a registry takes none of all this.
     """
 
     tools: tuple[Tool, ...] = ()
@@ -303,6 +305,7 @@ class Definitions:
     hosted: tuple[object, ...] = ()
     skipped: tuple[InvalidDefinition, ...] = field(default=(), compare=False)
     repaired: tuple[InvalidDefinition, ...] = field(default=(), compare=False)
+    refused: tuple[InvalidDefinition, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         for name, kind in _KINDS.items():
@@ -324,6 +327,7 @@ class Definitions:
             tuple(tool for part in parts for tool in part.hosted),
             tuple(error for part in parts for error in part.skipped),
             tuple(error for part in parts for error in part.repaired),
+            tuple(error for part in parts for error in part.refused),
         )
 
 
@@ -354,6 +358,7 @@ _KINDS: Mapping[str, type[object]] = {
     "tiers": str,
     "skipped": InvalidDefinition,
     "repaired": InvalidDefinition,
+    "refused": InvalidDefinition,
 }
 _UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR")
 

@@ -97,6 +97,11 @@ def test_a_folder_that_is_wrong_changes_nothing_and_names_the_line(empty_url, ca
     assert main(("import", str(tmp_path / "bad"), "--to", empty_url)) == 1
     out, err = capsys.readouterr()
     assert out == "" and "weather.json:1" in err and err.count("\n") == 1
+    (tmp_path / "bad" / "tools.jsonl").write_text('{"name": "a", "exampls": []}\n{"name": "b", "x": 1}\n')
+    assert main(("import", str(tmp_path / "bad"), "--to", empty_url, "--dry-run")) == 1
+    out, err = capsys.readouterr()
+    assert "tools.jsonl:1: tool 'a': unknown field 'exampls'; did you mean 'examples'?" in err
+    assert "2 problems" in err and "tools.jsonl:2: tool 'b': unknown field 'x'" in err
     assert main(("registry", "list", "--catalog", empty_url)) == 1
     assert "no registry is there" in capsys.readouterr().err
 
@@ -156,7 +161,11 @@ def test_importing_again_keeps_what_people_decided(typed, folder, tmp_path):
     changed = [dict(task, description="Newer.") for task in CRM["tasks"]]
     typed.put(toolkit_file(tmp_path / "other", CRM, tasks=changed))
     shown = typed.json("registry", "show", "crm_find")
-    assert (shown["status"], shown["description"]) == ("draft", "Newer.")
+    assert (shown["status"], shown["description"]) == ("draft", "Ours")
+    assert shown["source_values"] == {"description": "Newer."}
+    assert [flag["code"] for flag in shown["flags"]] == ["kept"]
+    typed("registry", "update", "crm_find", "--give-back", "description")
+    assert typed.json("registry", "show", "crm_find")["description"] == "Newer."
     assert "crm_export" not in typed.names()
     typed.put(tmp_path / "other", "--restore")
     assert "crm_export" in typed.names()

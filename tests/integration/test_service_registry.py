@@ -336,6 +336,80 @@ def test_9_a_plugin_registers_itself_and_only_what_changed_is_written(ask: Ask, 
     assert [tool["name"] for tool in gone["tools"]] == ["ros_deals"]
 
 
+def test_9_what_people_set_stays_through_every_sync_and_can_be_given_back(ask: Ask) -> None:
+    def sync(**fields: Any) -> Any:
+        body = {"pluginId": "nexus-ros", "tools": [{"name": "wt", **fields}]}
+        return ask("POST", "/plugins/sync", body, key="plugin")[0]
+
+    peoples = {"execution_type": "rest", "examples": ["by hand"], "display_name": "WT", "when_to_use": "now"}
+    sync(description="one", category="weather", parameters_schema={"type": "object"}, example_queries=["a"])
+    made, _ = ask("GET", "/tools/wt")
+    assert (made["toolkit"], made["parameters"], made["examples"]) == ("weather", {"type": "object"}, ["a"])
+    ask("PUT", "/tools/wt", peoples, If_Match='"1"')
+    assert sync(description="two", example_queries=["a"])["changed"] == [
+        {"name": "wt", "review": "approved", "fields": ["description"]}
+    ]
+    held, _ = ask("GET", "/tools/wt")
+    assert {name: held[name] for name in peoples} == peoples
+    assert (held["description"], held["toolkit"], held["flags"]) == ("two", "weather", [])
+    assert sync(example_queries=["b"])["changed"][0]["kept"] == {"examples": ["b"]}
+    held, _ = ask("GET", "/tools/wt")
+    assert (held["examples"], held["source_values"]["examples"]) == (["by hand"], ["b"])
+    assert [flag["code"] for flag in held["flags"]] == ["kept"]
+    last = ask("GET", "/tools/wt/versions")[0]["versions"][0]
+    assert [each["field"] for each in last["differences"]] == ["source_values"]
+    back, _ = ask(
+        "PUT", "/tools/wt?give_back=examples&give_back=when_to_use", {}, If_Match=f'"{held["version"]}"'
+    )
+    assert (back["examples"], back["when_to_use"], back["display_name"]) == (["b"], "", "WT")
+
+
+def test_9_what_the_service_answers_can_be_sent_back(ask: Ask) -> None:
+    body = {
+        **PAYLOAD,
+        "categories": [
+            *PAYLOAD["categories"],
+            {"name": "up", "keywords": [{"keyword": "w", "mode": "word"}]},
+        ],
+    }
+    ask("POST", "/plugins/sync?trusted=true", body)
+    tools = ask("GET", "/tools?plugin=nexus-ros")[0]["tools"]
+    own = [each for each in ask("GET", "/categories")[0]["categories"] if each["plugin"] == "nexus-ros"]
+    pages = ask("GET", "/page-mappings?plugin=nexus-ros")[0]["page_mappings"]
+    assert tools and own and pages
+    again = {**PAYLOAD, "tools": tools, "categories": own, "pageMappings": pages}
+    done, _ = ask("POST", "/plugins/sync?trusted=true", again)
+    assert {name: count for name, count in done["counts"].items() if count} == {"adopted": len(tools)}
+    assert done["toolkits"] == done["pages"] == done["notes"] == []
+    after = ask("GET", "/tools?plugin=nexus-ros")[0]["tools"]
+    assert [{**tool, "source_hash": ""} for tool in after] == [{**tool, "source_hash": ""} for tool in tools]
+    (tool, *_) = after
+    same, _ = ask("PUT", f"/tools/{tool['name']}", tool, If_Match=f'"{tool["version"]}"')
+    assert same == tool
+    copy, _ = ask("POST", "/tools", {**tool, "name": "copy"}, 201)
+    assert (copy["plugin"], copy["version"], copy["description"]) == ("", 1, tool["description"])
+
+
+def test_9_a_payload_with_unknown_fields_is_refused_as_a_whole(ask: Ask) -> None:
+    body = {
+        "pluginId": "nexus-ros",
+        "tools": [{"name": "a", "parameter_schema": {}}, {"name": "b", "exampls": []}],
+    }
+    refused, _ = ask("POST", "/plugins/sync", body, 422, key="plugin")
+    for said in ("'parameter_schema'; did you mean 'parameters'", "'exampls'; did you mean 'examples'"):
+        assert said in refused["detail"]
+    for wrong, said in (
+        ({"categorys": []}, "categorys: is no known field; did you mean 'categories'"),
+        ({"categories": [{"name": "a", "keyword": []}]}, "did you mean 'keywords'"),
+        ({"pageMappings": [{"patern": "a", "categories": []}]}, "did you mean 'pattern'"),
+    ):
+        refused, _ = ask(
+            "POST", "/plugins/sync", {"pluginId": "nexus-ros", "tools": [], **wrong}, 422, key="plugin"
+        )
+        assert said in refused["detail"], refused
+    assert ask("GET", "/tools?plugin=nexus-ros")[0]["total"] == 0
+
+
 def test_9_a_sync_that_names_no_tools_deletes_none(ask: Ask) -> None:
     own = {**PAYLOAD, "pageMappings": []}
     ask("POST", "/plugins/sync", own, key="plugin")

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 from tests.integration.test_sync import contents, failing, import_, sync
 from toolroll import Tool
-from toolroll.errors import Conflict, Denied
+from toolroll.errors import Conflict, Denied, InvalidInput
 from toolroll.registry.content import content_hash
 from toolroll.registry.registry import Registry
 from toolroll.registry.store import tables
@@ -31,21 +31,48 @@ MODES = st.sampled_from((None, None, "auto", "changed", "all"))
 
 @dataclass
 class Known:
-    """What a tool must be: its text stands for its content."""
+    """What a tool must be: its text stands for its content.
+
+    Attributes:
+        said: what its source sent last for the text, if the text is people's; else None.
+    """
 
     owner: str
     text: str
     source: str | None
     review: str
+    said: str | None = None
     approved: str | None = None
+    approved_is_peoples: bool = False
     rejected: str | None = None
     history: list[tuple[str, str]] = field(default_factory=list)
 
     def become(self, text: str, review: str) -> None:
         self.text, self.review = text, review
         if review == "approved":
-            self.approved = text
+            self.approved, self.approved_is_peoples = text, self.said is not None
         self.history.append((text, review))
+
+    def edit(self, text: str, review: str) -> None:
+        """What people do: the text is theirs, until it is that of the source again."""
+        if text != self.text and (self.owner or self.source is not None):
+            said = self.text if self.said is None else self.said
+            self.said = None if said == text else said
+        self.become(text, review)
+
+    def merged(self, text: str) -> str:
+        """The text after the source sent this one."""
+        return text if self.said is None else self.text
+
+    def receive(self, text: str, mode: str, is_new: bool = False) -> None:
+        """What the source does."""
+        is_news = self.said is not None and text not in (self.said, self.text)
+        result = self.merged(text)
+        self.source, self.said = text, None if self.said is None else text
+        if is_new or result != self.text:
+            self.become(result, _review(self, result, mode))
+        elif is_news:
+            self.become(result, self.review)
 
 
 class Histories(RuleBasedStateMachine):
@@ -100,13 +127,8 @@ class Histories(RuleBasedStateMachine):
             known = self.alive.get(name)
             if known is None:
                 self._arrive(plugin, name, text, mode)
-            elif text in (known.source, known.rejected):
-                pass
-            elif text == known.text:
-                known.source = text
-            else:
-                known.source = text
-                known.become(text, _review(known, text, mode))
+            elif text != known.source and known.merged(text) != known.rejected:
+                known.receive(text, mode)
         for name, known in list(self.alive.items()):
             if known.owner == plugin and name not in payload and known.source is not None:
                 known.source = None
@@ -120,12 +142,11 @@ class Histories(RuleBasedStateMachine):
             known.become(text, "pending" if mode == "all" else "approved")
             return
         was_refused_as_new = known.review == "pending" and known.rejected is not None
-        if text == known.rejected or (known.source is not None and not was_refused_as_new):
+        if known.merged(text) == known.rejected or (known.source is not None and not was_refused_as_new):
             return
         self.gone.remove((name, known))
         self.alive[name] = known
-        known.source = text
-        known.become(text, _review(known, text, mode))
+        known.receive(text, mode, is_new=True)
 
     def _is_anothers(self, name: str, plugin: str) -> bool:
         """Whether another has the name, or had it until people deleted the tool."""
@@ -161,12 +182,10 @@ class Histories(RuleBasedStateMachine):
             if known is None:
                 if self._gone(name, "") is not None:
                     continue  # people deleted it
-                known = self.alive[name] = Known("", text, None, "")
-            elif text in (known.source, known.text):
-                known.source = text
-                continue
-            known.source = text
-            known.become(text, "approved")
+                known = self.alive[name] = Known("", text, text, "")
+                known.become(text, "approved")
+            elif text != known.source:
+                known.receive(text, "auto")
 
     @rule(name=NAMES, text=TEXTS)
     def edits(self, name: str, text: str) -> None:
@@ -176,7 +195,21 @@ class Histories(RuleBasedStateMachine):
         version = self.registry.tool(name).version
         self.registry.update(name, {"description": text}, version=version)
         if text != known.text:
-            known.become(text, known.review)
+            known.edit(text, known.review)
+
+    @rule(name=NAMES)
+    def gives_back(self, name: str) -> None:
+        known = self.alive.get(name)
+        if known is None:
+            return
+        version = self.registry.tool(name).version
+        if known.said is None:
+            with pytest.raises(InvalidInput, match="no field that people changed"):
+                self.registry.update(name, {}, version=version, give_back=("description",))
+            return
+        self.registry.update(name, {}, version=version, give_back=("description",))
+        text, known.said = known.said, None
+        known.become(text, known.review)
 
     @rule(name=NAMES)
     def approves(self, name: str) -> None:
@@ -203,11 +236,14 @@ class Histories(RuleBasedStateMachine):
             assert known.review == "approved"
             return
         assert known.review != "approved"
-        known.rejected = known.text
+        if known.text != known.approved:
+            known.rejected = known.text
         if known.approved is None:
             known.history.append((known.text, known.review))
             self.gone.append((name, self.alive.pop(name)))
         else:
+            said = known.text if known.said is None else known.said
+            known.said = said if known.approved_is_peoples else None
             known.become(known.approved, "approved")
 
     @rule(name=NAMES, data=st.data())
@@ -224,7 +260,7 @@ class Histories(RuleBasedStateMachine):
             return
         assert text != known.rejected and (text, "approved") in known.history
         if (text, "approved") != (known.text, known.review):
-            known.become(text, "approved")
+            known.edit(text, "approved")
 
     @rule(name=NAMES)
     def deletes(self, name: str) -> None:
@@ -265,7 +301,11 @@ class Histories(RuleBasedStateMachine):
                 ).all()
             )
         found = {
-            row.name: (row.plugin, row.description, row.review, row.source_hash, row.version) for row in rows
+            row.name: (
+                *(row.plugin, row.description, row.review, row.source_hash, row.version),
+                row.source_values.get("description"),
+            )
+            for row in rows
         }
         assert found == {
             name: (
@@ -274,6 +314,7 @@ class Histories(RuleBasedStateMachine):
                 known.review,
                 known.source and content_hash(Tool(name, known.source)),
                 len(known.history),
+                known.said,
             )
             for name, known in self.alive.items()
         }

@@ -53,7 +53,7 @@ def test_a_tool_gets_into_a_toolkit_of_people_only_by_people(registry: Registry)
     send(registry, Tool("mail"))
     refused(registry, "toolkit 'base' belongs to people", Tool("mail", "New", toolkit="base"))
     registry.update("mail", {"toolkit": "base"}, version=1)
-    assert send(registry, Tool("mail", "New")).plan.notes
+    assert send(registry, Tool("mail", "New")).is_applied
     assert (registry.tool("mail").tool.toolkit, registry.tool("mail").tool.description) == ("base", "New")
     assert not send(registry, Tool("mail", "New")).is_applied
     send(registry, Tool("mail", "Newer", toolkit="base"))  # where it is already
@@ -172,9 +172,14 @@ def test_what_went_comes_back_no_freer_than_it_was(registry: Registry) -> None:
     registry.update("mail", {"toolkit": "core"}, version=1)
     send(registry)
     refused(registry, "'mine': was below 'core' when it was deleted", toolkits=toolkits)
-    refused(
-        registry, "'mail': was deleted in toolkit 'core'", Tool("mail", toolkit="open"), toolkits=toolkits[1:]
-    )
+    send(registry, Tool("mail", toolkit="open"), toolkits=toolkits[1:])
+    assert registry.tool("mail").tool.toolkit == "core"
+    send(registry, toolkits=toolkits[1:])
+    registry.restore("mail")
+    registry.update("mail", {}, version=registry.tool("mail").version, give_back=("toolkit",), force=True)
+    registry.delete("mail")
+    registry.restore("mail")
+    assert registry.tool("mail").tool.toolkit == "open"
 
 
 def test_a_toolkit_that_others_speak_of_is_not_declared(registry: Registry) -> None:

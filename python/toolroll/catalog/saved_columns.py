@@ -22,7 +22,7 @@ from toolroll.tools import Tool
 Value = TypeVar("Value")
 
 _MOST_DECODED = 4_096  # tools that are kept; forgotten all at once when there are more
-_DEFAULTS = {field.name: getattr(Tool("x"), field.name) for field in fields(Tool) if field.name != "original"}
+_DEFAULTS = {field.name: getattr(Tool("x"), field.name) for field in fields(Tool) if field.compare}
 _TUPLES = frozenset(name for name, value in _DEFAULTS.items() if isinstance(value, tuple))
 
 

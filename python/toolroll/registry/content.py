@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 
 from toolroll.errors import InvalidDefinition, InvalidInput
+from toolroll.formats.sources.fields import InvalidValue
+from toolroll.formats.sources.registry_fields import FIELDS as REGISTRY_NAMES
 from toolroll.identity import canonical_json
 from toolroll.tools import Mode, Route, Tool, Toolkit
 
@@ -73,24 +75,37 @@ def tool_of(content: Mapping[str, Any], tool_id: str = "") -> Tool:
 
 
 def attributes_of(changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Changes by the registry's names of the fields (`COLUMNS`) → the same by the attributes of Tool.
+    """Changes by the names that a sync reads (`registry_fields`) → the same by the attributes of Tool.
+
+    What the registry fills itself is left out, so that its answer can be sent back.
 
     Raises:
-        InvalidInput: a field is unknown; suggests a similar one.
+        InvalidInput: a field is unknown; suggests a similar one. Or two names of one field have a value.
     """
     if not isinstance(changes, Mapping):
         raise InvalidInput(f"changes is {type(changes).__name__}, must map fields to values")
-    for name in changes:
-        if name == "version":
+    found: dict[str, Any] = {}
+    for name, value in changes.items():
+        if name == "version" and type(value) is not int:
             raise InvalidInput(
                 "version is counted by the registry; the author's own version of a tool is its "
                 "semantic_version"
             )
-        if name not in _ATTRIBUTES:
+        if name not in REGISTRY_NAMES:
             near = difflib.get_close_matches(str(name), _ATTRIBUTES, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else "."
             raise InvalidInput(f"a tool has no field {name!r:.80}{hint} Known are {', '.join(_ATTRIBUTES)}")
-    return {_ATTRIBUTES[name]: value for name, value in changes.items()}
+        attribute, read = REGISTRY_NAMES[name]
+        if not attribute or name == "version":
+            try:
+                read(value)
+            except InvalidValue as error:
+                raise InvalidInput(f"{name} is {value!r:.80}, must be {error.allowed}") from None
+            continue
+        if attribute in found:
+            raise InvalidInput(f"{name}: another name of this field, {attribute!r}, has a value, too")
+        found[attribute] = value
+    return found
 
 
 def content_hash(tool: Tool) -> str:

@@ -31,7 +31,8 @@ class Record(GovernedRow):
         org: its owner; "" for the platform.
         plugin: the plugin that sent it; "" if people wrote it.
         content_hash: SHA-256 of its content.
-        source_hash: the hash of the last content from its plugin or an import; None if people wrote it.
+        source_hash: the hash of what its plugin or an import sent last; None if people wrote it.
+        source_values: the fields that people have set since, each with what the plugin sent last for it.
         review: "approved", "pending" or "changed"; only approved content is selected.
         approved_version: the last approved version, or None.
         served_version: the approved version that serves while the present content waits; None for none.
@@ -44,6 +45,7 @@ class Record(GovernedRow):
     plugin: str
     content_hash: str
     source_hash: str | None
+    source_values: Mapping[str, Any] = field(hash=False)
     review: Review
     approved_version: int | None
     served_version: int | None

@@ -15,11 +15,12 @@ from dataclasses import replace
 from typing import Any
 
 from toolroll.errors import Conflict, Denied, InvalidInput, NotFound
-from toolroll.formats.sources.dicts import read_tools
+from toolroll.formats.sources.dicts import read_tools_for_registry
 from toolroll.registry import queries, versions
 from toolroll.registry.audit import Audit
-from toolroll.registry.content import GOVERNED, attributes_of, content_hash, content_of, tool_of
+from toolroll.registry.content import COLUMNS, GOVERNED, attributes_of, content_hash, content_of, tool_of
 from toolroll.registry.duplicates import Duplicates
+from toolroll.registry.field_owners import KEPT, edited
 from toolroll.registry.page_mappings import Pages
 from toolroll.registry.pins import Pins
 from toolroll.registry.queries import check_limit, check_version, find_tool, read_version
@@ -225,13 +226,17 @@ class Registry:
         changes: Mapping[str, Any],
         *,
         version: int,
+        give_back: Iterable[str] = (),
         force: bool = False,
         org: str = "",
         reason: str = "",
     ) -> Record:
         """Changes fields of a tool. Writes nothing if no field differs.
 
+        What its plugin sends later does not change these fields any more.
+
         changes: field → value, as `Record.to_dict` names them: the tool's own version is "semantic_version".
+        give_back: fields that get the plugin's value, and follow it from now on.
         version: the record's version that the caller read. force: allows a change after which rules no longer
         apply to the tool.
 
@@ -244,8 +249,18 @@ class Registry:
         _check_status(values)
         with self._editing(org) as (write, edits):
             record = self._editable(write, name, org, version)
-            tool = tool_of({**content_of(record.tool), **values}, record.tool.tool_id)
-            return self._replace(write, edits, "tool.update", record, tool, reason, force)
+            back = _given_back(record, give_back)
+            returned = tool_of({**content_of(record.tool), **attributes_of(back)}, record.tool.tool_id)
+            tool = tool_of({**content_of(returned), **values}, record.tool.tool_id)
+            state: dict[str, Any] = {}
+            if back:
+                kept = {field: said for field, said in record.source_values.items() if field not in back}
+                flags = [flag for flag in record.flags if flag["code"] != KEPT]
+                state = {
+                    "source_values": edited(returned, tool, kept),
+                    "flags": merged_flags(flags, major_version_flag(record.tool, tool)),
+                }
+            return self._replace(write, edits, "tool.update", record, tool, reason, force, **state)
 
     def propose(
         self, name: str, changes: Mapping[str, Any], *, version: int, org: str = "", reason: str = ""
@@ -383,6 +398,9 @@ class Registry:
             governed = {name: getattr(record.tool, name) for name in GOVERNED}
             tool = replace(approved.tool, **governed)
             check_name(write.connection, tool.name, org, but=record.tool.tool_id, reach=self.reach)
+            if rejected == approved.content_hash:  # only what its plugin says of it was new
+                rejected = record.rejected_hash or ""
+            said = {**_columns_of(record.tool), **record.source_values}
             return edits.change(
                 "tool.reject",
                 record,
@@ -390,7 +408,8 @@ class Registry:
                 reason=reason,
                 review="approved",
                 flags=approved.flags,
-                rejected_hash=rejected,
+                rejected_hash=rejected or None,
+                source_values={name: said[name] for name in approved.source_values},
             )
 
     # Many at once
@@ -506,6 +525,7 @@ class Registry:
         is_same = content_hash(tool) == record.content_hash and not any(
             getattr(tool, name) != getattr(record.tool, name) for name in GOVERNED
         )
+        is_same = is_same and state.get("source_values", record.source_values) == record.source_values
         if is_same and state.get("review", record.review) == record.review:
             write.abandon()
             return record
@@ -520,6 +540,27 @@ class Registry:
         return edits.change(action, record, tool, reason=reason, **state)
 
 
+def _columns_of(tool: Tool) -> dict[str, Any]:
+    content = content_of(tool)
+    return {column: content[name] for name, column in COLUMNS.items()}
+
+
+def _given_back(record: Record, fields: Iterable[str]) -> dict[str, Any]:
+    """The plugin's values of these fields. Raises InvalidInput for one that is not people's."""
+    if isinstance(fields, str):
+        raise InvalidInput(f"give_back is {fields!r:.80}, must be a list of fields")
+    found = {}
+    for name in fields:
+        if name not in record.source_values:
+            mine = ", ".join(record.source_values) or "none"
+            raise InvalidInput(
+                f"give_back: tool {record.name!r}: {name!r:.80} is no field that people changed after a "
+                f"plugin or an import had sent it; those are: {mine}"
+            )
+        found[name] = record.source_values[name]
+    return found
+
+
 def _definitions(value: Definitions | Iterable[Any], toolkit: str = "") -> Definitions:
     """Definitions as they are, or read from a list of tools."""
     if isinstance(value, Definitions):
@@ -529,7 +570,7 @@ def _definitions(value: Definitions | Iterable[Any], toolkit: str = "") -> Defin
             f"definitions is {type(value).__name__}, must be Definitions (`toolroll.read_folder(path)` reads "
             "them) or a list of tools"
         )
-    return read_tools(value, toolkit)
+    return read_tools_for_registry(value, toolkit)
 
 
 def _check_move(write: Write, record: Record, tool: Tool, force: bool, reach: Reach | None) -> None:

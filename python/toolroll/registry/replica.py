@@ -42,7 +42,9 @@ _log = logging.getLogger("toolroll")
 _NOTHING: Mapping[str, Any] = {}
 _OWNED = (tables.tools, tables.toolkits, tables.pins)  # what a catalog of an organisation's own is built from
 _PARTS = (*(table.name for table in _OWNED), PUBLIC)  # of digests
-_NOT_READ = {*SHARED_FIELDS, "plugin", "source_hash", "rejected_hash", "flags"} - {"deleted_at"}
+_NOT_READ = {*SHARED_FIELDS, "plugin", "source_hash", "source_values", "rejected_hash", "flags"} - {
+    "deleted_at"
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)

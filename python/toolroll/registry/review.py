@@ -36,16 +36,20 @@ def may_serve(approved: Tool, waiting: Tool) -> bool:
 
     The same calls must fit both, and the waiting annotations must not warn of more than the approved ones.
     """
-    if not all(is_same(getattr(approved, name), getattr(waiting, name)) for name in _BINDING):
-        return False
-    before, after = approved.hints, waiting.hints
-    for name in _changed_hints(approved, waiting):
+    same_calls = all(is_same(getattr(approved, name), getattr(waiting, name)) for name in _BINDING)
+    return same_calls and not warns_of_more(approved, waiting)
+
+
+def warns_of_more(before: Tool, after: Tool) -> bool:
+    """Whether the annotations of the second tool warn of something of which those of the first do not."""
+    old, new = before.hints, after.hints
+    for name in _changed_hints(before, after):
         if name not in HINTS:
-            return False
+            return True
         reassuring = not HINTS[name]
-        if before.get(name) is reassuring and after.get(name) is not reassuring:
-            return False
-    return True
+        if old.get(name) is reassuring and new.get(name) is not reassuring:
+            return True
+    return False
 
 
 def hint_flags(before: Tool, after: Tool) -> Iterator[Flag]:

@@ -16,6 +16,7 @@ import sqlalchemy as sa
 
 from toolroll.errors import Conflict, InvalidDefinition
 from toolroll.registry.content import LONGEST_NAME, changed_fields, content_hash
+from toolroll.registry.field_owners import edited
 from toolroll.registry.reach import Reach, knows_tool
 from toolroll.registry.records import Record, Review, row_of
 from toolroll.registry.store import bulk_insert, tables
@@ -49,22 +50,21 @@ class ToolEdits:
         plugin: str = "",
         review: Review = "approved",
         flags: Iterable[Mapping[str, str]] = (),
-        is_source: bool = False,
+        source_hash: str | None = None,
         reason: str = "",
-        digest: str = "",
     ) -> Record:
         """Adds a tool. The caller has checked that the name is free.
 
-        is_source: whether a plugin or an import sent this content. digest: `checked_hash(tool)`, if known.
+        source_hash: of what a plugin or an import sent.
         """
-        digest = digest or checked_hash(tool)
         record = Record(
-            tool=replace(tool, tool_id=uuid.uuid4().hex, original=None),
+            tool=replace(tool, tool_id=uuid.uuid4().hex, original=None, keys=None),
             org=org,
             plugin=plugin,
             version=1,
-            content_hash=digest,
-            source_hash=digest if is_source else None,
+            content_hash=checked_hash(tool),
+            source_hash=source_hash,
+            source_values={},
             review=review,
             approved_version=1 if review == "approved" else None,
             served_version=None,
@@ -88,17 +88,23 @@ class ToolEdits:
         tool: Tool | None = None,
         *,
         reason: str = "",
-        digest: str = "",
         **state: Any,
     ) -> Record:
         """Adds the next version of a tool: another definition, other fields of its record, or both.
 
         state: fields of Record, such as review=, flags=, deleted_at=, source_hash=. Without `flags`, a new
-        major version adds a flag. An approved result becomes the approved version, and serves itself.
+        major version adds a flag. Without `source_values`, people make this change: what differs is theirs.
+        An approved result becomes the approved version, and serves itself.
         """
-        tool = before.tool if tool is None else replace(tool, tool_id=before.tool.tool_id, original=None)
-        digest = before.content_hash if tool is before.tool else digest or checked_hash(tool)
+        if tool is None or tool is before.tool:
+            tool, digest = before.tool, before.content_hash
+        else:
+            tool = replace(tool, tool_id=before.tool.tool_id, original=None, keys=None)
+            digest = checked_hash(tool)
         review = state.get("review", before.review)
+        has_source = before.plugin != "" or before.source_hash is not None
+        if has_source and "source_values" not in state:
+            state["source_values"] = edited(before.tool, tool, before.source_values)
         after = replace(
             before,
             **{
@@ -115,6 +121,8 @@ class ToolEdits:
             },
         )
         changed = changed_fields(before.tool, tool)
+        if not changed and after.source_values != before.source_values:
+            changed = ("source_values",)
         if review != before.review:
             changed += ("review",)
         if after.served_version != before.served_version:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import sqlalchemy as sa
+
 from toolroll.errors import Conflict
 from toolroll.registry.replica import Replica, catch_up
+from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
-from toolroll.registry.sync.imports import check_whole
+from toolroll.registry.tiers import tiers_in
 from toolroll.tools import Definitions
+
+_OWNED = (tables.tools, tables.toolkits, tables.page_mappings, tables.pins)
 
 
 def read_registry(url: str, org: str, shown: str) -> Definitions:
@@ -23,7 +28,7 @@ def read_registry(url: str, org: str, shown: str) -> Definitions:
     database = Database.open(url, create=False, migrate=False)
     try:
         replica = catch_up(database, Replica(followed=frozenset({org})))
-        check_whole(database, shown, org)
+        _check_whole(database, shown, org)
     finally:
         database.close()
     policy = replica.policy_source
@@ -33,3 +38,31 @@ def read_registry(url: str, org: str, shown: str) -> Definitions:
     policy.check()
     pages = tuple(page for page in policy.pages if page.org == org)
     return replace(replica.definitions(org), pages=pages)
+
+
+def _check_whole(database: Database, name: str, org: str) -> None:
+    """Raises Conflict for restrictions that an import would lose: hidden tools would become visible.
+
+    name: of the registry, in errors. org: the owner of the imported tools.
+    """
+    found: list[str] = []
+    with database.reading() as connection:
+        rules = tables.visibility_rules
+        query = sa.select(sa.func.count()).select_from(rules).where(rules.c.deleted_at.is_(None))
+        if count := connection.execute(query).scalar_one():
+            found.append(f"{count:,} rule{'' if count == 1 else 's'}")
+        if tiers_in(connection):
+            found.append("tiers")
+        if not org and any(_has_organisations(connection, table) for table in _OWNED):
+            found.append("organisations")
+    if found:
+        raise Conflict(
+            f"{name}: has {', '.join(found)}, which an import does not bring over: hidden tools would become "
+            "visible. Copy the whole registry: with pg_dump, or by copying the SQLite file while "
+            "nobody writes"
+        )
+
+
+def _has_organisations(connection: sa.Connection, table: sa.Table) -> bool:
+    query = sa.select(table.c.org).where(table.c.org != "", table.c.deleted_at.is_(None)).limit(1)
+    return connection.execute(query).first() is not None

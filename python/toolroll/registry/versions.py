@@ -28,10 +28,12 @@ class Version:
     Attributes:
         tool: the definition at this version.
         changed: the fields that differ from the version before, "review" and "served_version" among them, and
-            "deleted" or "restored"; empty for the first version.
+            "deleted" or "restored"; "source_values" alone if only the plugin's values of people's fields do;
+            empty for the first version.
         reason, actor, at: of the change.
         review, is_deleted: the state at this version.
         served_version: the approved version that served while this one waited; None for none.
+        source_values: the fields that people owned, each with what its plugin had sent last.
         flags: things to review.
     """
 
@@ -44,6 +46,7 @@ class Version:
     content_hash: str
     review: Review
     served_version: int | None
+    source_values: dict[str, Any]
     is_deleted: bool
     flags: tuple[dict[str, str], ...]
     revision: int
@@ -65,6 +68,7 @@ def version_row(record: Record, changed: tuple[str, ...], reason: str) -> dict[s
         "snapshot": {
             "tool": content_of(record.tool),
             "review": record.review,
+            "source_values": dict(record.source_values),
             "served_version": record.served_version,
             "deleted": record.deleted_at is not None,
             "flags": [dict(flag) for flag in record.flags],
@@ -87,6 +91,7 @@ def version_of(row: Row) -> Version:
         changed=tuple(row["changed"]),
         review=snapshot["review"],
         served_version=snapshot["served_version"],
+        source_values=snapshot["source_values"],
         is_deleted=snapshot["deleted"],
         flags=tuple(snapshot["flags"]),
         **{name: row[name] for name in _AS_STORED},
@@ -144,7 +149,18 @@ def field_differences(before: Version, after: Version) -> tuple[FieldDifference,
         old, new = getattr(before, attribute), getattr(after, attribute)
         if old != new:
             found.append(FieldDifference(name, old, new))
+    if news := _news(before, after):
+        old = {name: before.source_values[name] for name in news}
+        found.append(FieldDifference("source_values", old, news))
     return tuple(found)
+
+
+def _news(before: Version, after: Version) -> dict[str, Any]:
+    """What the plugin sends now for fields that people owned before and own now."""
+    values = before.source_values
+    return {
+        name: said for name, said in after.source_values.items() if name in values and values[name] != said
+    }
 
 
 def difference(before: Version, after: Version) -> str:
@@ -157,6 +173,8 @@ def difference(before: Version, after: Version) -> str:
     if before.served_version != after.served_version:
         served = (_one_line(version.served_version) for version in (before, after))
         lines.append(f"serves meanwhile: {' → '.join(served)}")
+    for name, said in _news(before, after).items():
+        lines.append(f"{name}: people's; its plugin says {_one_line(said):.{SHORT}}")
     if before.is_deleted != after.is_deleted:
         lines.append("deleted" if after.is_deleted else "restored")
     if len(lines) == 1:

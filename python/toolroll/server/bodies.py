@@ -38,6 +38,28 @@ class Body(BaseModel):
         return _with_few_members(value)
 
 
+# What the registry fills in every row that it answers with, and its kind.
+_READ_ONLY: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(("org", "plugin", "created_at", "updated_at", "updated_by", "damage"), (str,)),
+    "deleted_at": (str, type(None)),
+    "version": (int,),
+    "revision": (int,),
+}
+
+
+def without(key: str, value: Any) -> Any:
+    """An object without what the registry fills, where that is of its kind. key: the name of the row's id."""
+    if not isinstance(value, dict):
+        return value
+    kinds = {**_READ_ONLY, key: (str,)}
+    return {name: each for name, each in value.items() if type(each) not in kinds.get(name, ())}
+
+
+def without_read_only(key: str) -> Any:
+    """A validator with which a body may be what the registry answers: what it fills has no effect."""
+    return model_validator(mode="before")(lambda value: without(key, value))
+
+
 class ContextBody(Body):
     """Who asks, from where: the fields of `Context`, with the names of settings only."""
 

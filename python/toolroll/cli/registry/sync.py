@@ -10,12 +10,14 @@ import click
 from toolroll.cli.commands import command
 from toolroll.cli.options import WriteOptions, flag, on_bad_tool_option, option, write_options
 from toolroll.cli.output import Progress, note, print_json, printable
-from toolroll.errors import NotFound
+from toolroll.errors import InvalidDefinition, NotFound
 
 if TYPE_CHECKING:
     from toolroll.formats.sources.bad_tools import OnBadTool
     from toolroll.registry.sync.sync import SyncReport
     from toolroll.tools import Definitions
+
+_LISTED = 20  # problems in an error
 
 review_option = option(
     "--review",
@@ -75,13 +77,20 @@ def definitions_of(path: str, on_bad_tool: OnBadTool | None = None) -> Definitio
 
     Raises:
         NotFound: there is no such file or folder.
-        InvalidDefinition: a definition is wrong; says file, line and key.
+        InvalidDefinition: definitions are wrong; says file, line and key of each.
     """
     from toolroll.formats.sources.folder import read_folder
 
     if not os.path.exists(path):  # Path.exists raises for a name that is too long
         raise NotFound(f"{path!r:.300}: no such file or folder")
-    return read_folder(path, on_bad_tool=on_bad_tool)
+    read = read_folder(path, on_bad_tool=on_bad_tool, for_registry=True)
+    if read.refused[1:]:
+        more = f"; and {len(read.refused) - _LISTED} more" if len(read.refused) > _LISTED else ""
+        listed = "; ".join(map(str, read.refused[:_LISTED]))
+        raise InvalidDefinition(f"{len(read.refused)} problems, nothing was done: {listed}{more}")
+    if read.refused:
+        raise read.refused[0]
+    return read
 
 
 def print_report(report: SyncReport, as_json: bool, next_step: str = "") -> int:

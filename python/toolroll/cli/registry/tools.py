@@ -205,20 +205,43 @@ def create(options: WriteOptions, name: str | None, file: str | None, changes: d
     "toolroll registry update get_forecast --set 'examples=[\"will it rain?\"]' --set pinned=true",
 )
 @click.argument("name")
-@_set_option(required=True)
+@_set_option()
+@option(
+    "--give-back",
+    "A field that people have set: it gets what the tool's plugin sends, and follows it from now on. "
+    "Repeatable.",
+    multiple=True,
+    metavar="FIELD",
+)
 @_force_option
 @version_option
 @write_options
 def update(
-    options: WriteOptions, name: str, changes: dict[str, object], force: bool, version: int | None
+    options: WriteOptions,
+    name: str,
+    changes: dict[str, object],
+    give_back: tuple[str, ...],
+    force: bool,
+    version: int | None,
 ) -> None:
-    """Change fields of a tool."""
+    """Change fields of a tool.
+
+    These fields are people's then: what the tool's plugin sends for them later does not change the tool.
+    """
+    if not changes and not give_back:
+        raise click.UsageError("missing option '--set' or '--give-back': what is to change?")
     with options.registry() as registry:
         before = registry.tool(name, org=options.org)
         if version is None:  # a change that somebody makes from here on is a conflict
             version = before.version
         record = registry.update(
-            name, changes, version=version, force=force, org=options.org, reason=options.reason
+            name,
+            changes,
+            version=version,
+            give_back=give_back,
+            force=force,
+            org=options.org,
+            reason=options.reason,
         )
     done = "unchanged" if record.version == version else "updated"
     print_record(record, f"{done}{_review_of(before, record)}", options)

@@ -18,6 +18,7 @@ from typing import Any, Literal, TypeVar, get_args
 from toolroll.errors import InvalidDefinition, InvalidInput, quoted
 from toolroll.formats.sources import fields
 from toolroll.formats.sources.fields import FieldError
+from toolroll.formats.sources.registry_fields import RefusedKeys
 from toolroll.formats.visible_text import is_visible
 from toolroll.identity import canonical_json
 from toolroll.tools import MAX_TEXT, Tool
@@ -54,12 +55,17 @@ class BadTools:
         on_bad_tool: None for the default of each tool's origin.
         place: where an error is, as arguments of InvalidDefinition; the path begins at the whole source.
         skipped, repaired: what was found so far.
+        for_registry: whether every key must be understood (`registry_fields`). Then the errors of tools that
+            may not be skipped are collected, too.
+        refused: these errors.
     """
 
     on_bad_tool: OnBadTool | None
     place: Callable[[Sequence[str | int]], dict[str, Any]]
     skipped: list[InvalidDefinition] = field(default_factory=list)
     repaired: list[InvalidDefinition] = field(default_factory=list)
+    for_registry: bool = False
+    refused: list[InvalidDefinition] = field(default_factory=list)
 
     def read(self, item: Any, read: Callable[[Any], T], *path: str | int) -> T | None:
         """The result of `read`, perhaps of a repaired copy of the item; None for an item that is skipped.
@@ -69,6 +75,9 @@ class BadTools:
         """
         try:
             return self._writable(read(item), item)
+        except RefusedKeys as refused:
+            self.refuse(refused.under(*path), fields.name_of([item], (0,)))
+            return None
         except FieldError as caught:
             first = caught
         skips = self.skips(item)
@@ -87,6 +96,9 @@ class BadTools:
             for note in notes:
                 self.repair(note.under(*path), fields.name_of([fixed], (0,)))
             return result
+        if not skips and self.for_registry:
+            self.refuse(first.under(*path), fields.name_of([item], (0,)))
+            return None
         if not skips:
             raise first.under(*path) from first.__cause__
         self.skip(first.under(*path), fields.name_of([item], (0,)))
@@ -117,6 +129,10 @@ class BadTools:
     def skip(self, error: FieldError, name: str | None) -> None:
         """Notes a tool that is skipped."""
         self.skipped.append(self._placed(error, name))
+
+    def refuse(self, error: FieldError, name: str | None) -> None:
+        """Notes a tool for which a registry refuses the whole list."""
+        self.refused.append(self._placed(error, name))
 
     def repair(self, error: FieldError, name: str | None) -> None:
         """Notes a tool that was changed."""

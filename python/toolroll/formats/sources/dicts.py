@@ -24,6 +24,7 @@ from toolroll.formats.sources.callables import read_callable
 from toolroll.formats.sources.fields import Field, FieldError
 from toolroll.formats.sources.hosted import is_hosted
 from toolroll.formats.sources.objects import described
+from toolroll.formats.sources.registry_fields import keys_of, read_for_registry
 from toolroll.tools import Definitions, Tool, Toolkit
 
 SHAPES = (
@@ -48,8 +49,20 @@ def read_tools(items: Iterable[Any], toolkit: str = "", on_bad_tool: OnBadTool |
     """
     if not isinstance(toolkit, str):
         raise InvalidInput(f"toolkit: is {quoted(toolkit)}, must be a name, or '' for none")
+    return _read_list(items, toolkit, BadTools(checked(on_bad_tool), _place))
+
+
+def read_tools_for_registry(items: Iterable[Any], toolkit: str = "") -> Definitions:
+    """`read_tools` for a registry: every key is understood, or in the errors of `Definitions.refused`."""
+    return _read_list(items, toolkit, BadTools(None, _place, for_registry=True))
+
+
+def _place(path: Sequence[str | int]) -> dict[str, Any]:
+    return {"file": f"tools[{path[0]}]"}
+
+
+def _read_list(items: Iterable[Any], toolkit: str, bad: BadTools) -> Definitions:
     items = list_of(items)
-    bad = BadTools(checked(on_bad_tool), lambda path: {"file": f"tools[{path[0]}]"})
     try:
         read = read_items(items, bad)
     except FieldError as error:
@@ -59,8 +72,13 @@ def read_tools(items: Iterable[Any], toolkit: str = "", on_bad_tool: OnBadTool |
     report("the list", read.skipped, read.repaired)
     if not toolkit:
         return read
-    tools = tuple(tool if tool.toolkit else replace(tool, toolkit=toolkit) for tool in read.tools)
+    tools = tuple(tool if tool.toolkit else _placed(tool, toolkit) for tool in read.tools)
     return replace(read, tools=tools, toolkits=toolkits_of(tools))
+
+
+def _placed(tool: Tool, toolkit: str) -> Tool:
+    keys = None if tool.keys is None else tool.keys | {"toolkit"}
+    return replace(tool, toolkit=toolkit, keys=keys)
 
 
 def list_of(items: Any) -> list[Any]:
@@ -129,6 +147,7 @@ def read_items(items: Sequence[Any], bad: BadTools, *path: str | int) -> Definit
         hosted=tuple(hosted),
         skipped=tuple(bad.skipped),
         repaired=tuple(bad.repaired),
+        refused=tuple(bad.refused),
     )
 
 
@@ -158,9 +177,12 @@ def read_tools_of(item: Any, bad: BadTools, *path: str | int) -> list[Tool]:
     try:
         return _tools_of(item, bad, *path)
     except FieldError as error:
-        if not bad.skips(item):
+        if bad.skips(item):
+            bad.skip(error, None)
+        elif bad.for_registry:
+            bad.refuse(error, fields.name_of([item], (0,)))
+        else:
             raise
-        bad.skip(error, None)
         return []
 
 
@@ -172,7 +194,7 @@ def _tools_of(item: Any, bad: BadTools, *path: str | int) -> list[Tool]:
             raise error.under(*path) from None
         if group is not None:
             return _read_group(group, bad, *path)
-        return _listed(bad.read(item, read_mapping, *path))
+        return _listed(bad.read(item, _read_for_registry if bad.for_registry else read_mapping, *path))
     if isinstance(item, Tool):
         return [item]
     return _listed(_read_object(item, bad, *path))
@@ -206,7 +228,13 @@ def read_mapping(item: Mapping[str, Any]) -> Tool:
     values = _shape(item)(item)
     if "name" not in values:
         raise FieldError("name is missing")
-    return Tool(**values, original=item)
+    return Tool(**values, original=item, keys=keys_of(tuple(values)))
+
+
+def _read_for_registry(item: Mapping[str, Any]) -> Tool:
+    if not isinstance(item, Mapping):
+        raise FieldError(f"is {fields.shown(item)}, must be an object")
+    return read_for_registry(item, read_mapping)
 
 
 def _shape(item: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
@@ -318,7 +346,8 @@ def _read_group(group: Group, bad: BadTools, *path: str | int) -> list[Tool]:
         if group.key == "tools":
             tools += read_tools_of(member, bad, *path, group.key, i)
         else:
-            tools += _listed(bad.read(member, read_declaration, *path, group.key, i))
+            read = _read_for_registry if bad.for_registry else read_declaration
+            tools += _listed(bad.read(member, read, *path, group.key, i))
     return tools
 
 

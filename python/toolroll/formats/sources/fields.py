@@ -59,6 +59,7 @@ class InvalidValue(Exception):
 
 
 Field = tuple[str, Callable[[Any], Any]]  # attribute, and the reader of its value
+IGNORED = object()  # what a reader returns for a value that is right and has no effect
 Unknown: TypeAlias = Literal["refused", "misspelt", "ignored"]
 
 
@@ -79,16 +80,19 @@ def read_fields(
                 continue
             raise FieldError(unknown_key(key, fields), (key,))
         attribute, read = field
-        if attribute in values:
-            others = [other for other in item if other != key and fields.get(other, "")[:1] == (attribute,)]
-            raise FieldError(f"{key} and {others[0]} say the same thing, must be one of them", (key,))
         try:
-            values[attribute] = read(value)
+            found = read(value)
         except InvalidValue as error:
             place = key + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.path)
             raise FieldError(
                 f"{place} is {shown(error.value)}, must be {error.allowed}", (key, *error.path)
             ) from None
+        if found is IGNORED:
+            continue
+        if attribute in values:
+            others = [other for other in item if other != key and fields.get(other, "")[:1] == (attribute,)]
+            raise FieldError(f"{key} and {others[0]} say the same thing, must be one of them", (key,))
+        values[attribute] = found
     return values
 
 

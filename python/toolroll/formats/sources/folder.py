@@ -24,10 +24,11 @@ from typing import Any
 from toolroll.argument_checks import items_of
 from toolroll.errors import InvalidDefinition, InvalidInput, quoted
 from toolroll.formats import strict_json
-from toolroll.formats.sources import catalog_file, fields, jsonl
+from toolroll.formats.sources import catalog_file, fields, jsonl, registry_fields
 from toolroll.formats.sources.bad_tools import BadTools, OnBadTool, checked, report
 from toolroll.formats.sources.dicts import read_items, toolkits_of
 from toolroll.formats.sources.fields import Field, FieldError, InvalidValue
+from toolroll.formats.sources.registry_fields import keys_of
 from toolroll.tools import MODES, MOST_MEMBERS, Definitions, Route, Tool, Toolkit
 
 log = logging.getLogger(__name__)
@@ -42,6 +43,8 @@ def read_folder(
     path: str | os.PathLike[str],
     tiers: Sequence[str] | None = None,
     on_bad_tool: OnBadTool | None = None,
+    *,
+    for_registry: bool = False,
 ) -> Definitions:
     """Reads a folder of toolkits, or one .json or .jsonl file.
 
@@ -53,6 +56,7 @@ def read_folder(
         that has its own.
     on_bad_tool: as in `read_tools`. If servers' answers share a name, each such tool has its toolkit in front
         of its name.
+    for_registry: refuses every key that nothing reads, also in lists of tools; see `Definitions.refused`.
     """
     checked(on_bad_tool)
     if not isinstance(path, (str, os.PathLike)):
@@ -70,7 +74,7 @@ def read_folder(
     if not files:
         raise _no_files(path)
     with _collection_paused():
-        parts = [_read_file(file, on_bad_tool) for file in files]
+        parts = [_read_file(file, on_bad_tool, for_registry) for file in files]
         found = _join(parts)
         known = tuple(tiers or ()) or found.tiers
         if tiers is not None and not known:
@@ -165,9 +169,10 @@ def _is_file(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def _read_file(file: str, on_bad_tool: OnBadTool | None) -> _Part:
+def _read_file(file: str, on_bad_tool: OnBadTool | None, for_registry: bool) -> _Part:
     text = strict_json.decode(content_of(file), file)
     bad = BadTools(on_bad_tool, lambda path: {"file": file, "line": strict_json.line_of(text, path)})
+    bad.for_registry = for_registry
     skips = on_bad_tool == "skip"
     if file.endswith(".jsonl"):
         bad.place = lambda path: {"file": file, "line": path[0]}
@@ -200,7 +205,12 @@ def _read_file(file: str, on_bad_tool: OnBadTool | None) -> _Part:
 
 
 def _with(definitions: Definitions, bad: BadTools) -> Definitions:
-    return replace(definitions, skipped=tuple(bad.skipped), repaired=tuple(bad.repaired))
+    return replace(
+        definitions,
+        skipped=tuple(bad.skipped),
+        repaired=tuple(bad.repaired),
+        refused=tuple(bad.refused),
+    )
 
 
 def tools_answer_in(value: Any) -> tuple[str, ...] | None:
@@ -291,7 +301,7 @@ def _read_task(task: Any, toolkit: str) -> Tool:
             values["original"] = {"type": "function", "function": function}
     if "name" not in values:
         raise FieldError("name is missing", ("function",) if "function" in task else ())
-    return Tool(toolkit=toolkit, **values)
+    return Tool(toolkit=toolkit, **values, keys=keys_of(("toolkit", *values)))
 
 
 def _join(parts: list[_Part]) -> Definitions:
@@ -494,12 +504,16 @@ def _reason(error: Exception) -> str:
 _FUNCTION: dict[str, Field] = {**fields.FUNCTION, "strict": ("strict", fields.flag)}
 _TASK: dict[str, Field] = {
     **fields.EXTRAS,
+    **registry_fields.ALIASES,
+    **registry_fields.READ_ONLY,
     "type": ("type", _function_type),
     "function": ("function", _object),
 }
 _FLAT_TASK: dict[str, Field] = {
     **fields.FUNCTION,
     **fields.EXTRAS,
+    **registry_fields.ALIASES,
+    **registry_fields.READ_ONLY,
     "type": ("type", _function_type),
 }
 _TOOLKIT: dict[str, Field] = {

@@ -18,6 +18,7 @@ from toolroll.formats.sources import dicts, fields
 from toolroll.formats.sources.bad_tools import BadTools
 from toolroll.formats.sources.fields import Field, FieldError
 from toolroll.formats.sources.hosted import is_hosted
+from toolroll.formats.sources.registry_fields import keys_of, read_own
 from toolroll.tools import Tool
 
 
@@ -62,7 +63,8 @@ def _read_line(value: Any, line: str, bad: BadTools, number: int) -> list[Tool] 
     # A schema cannot be deeper than the line has brackets.
     is_small = line.count("{") + line.count("[") <= fields.MAX_SCHEMA_DEPTH
     known = fields.PLAIN_SMALL if is_small else fields.PLAIN
-    tool = bad.read(value, lambda given: _read_plain(given, known), number)
+    read = read_own if bad.for_registry else lambda given: _read_plain(given, known)
+    tool = bad.read(value, read, number)
     return [] if tool is None else [tool]
 
 
@@ -72,4 +74,4 @@ def _read_plain(value: Mapping[str, Any], known: Mapping[str, Field]) -> Tool:
         raise FieldError("name is missing")
     if "inputSchema" in value and values.get("display_name"):  # of MCP, whose title is all that sums it up
         values.setdefault("summary", values["display_name"])
-    return Tool(**values)
+    return Tool(**values, keys=keys_of(tuple(values)))

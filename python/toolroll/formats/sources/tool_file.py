@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from toolroll.errors import InvalidDefinition
 from toolroll.formats import strict_json
 from toolroll.formats.sources import fields
-from toolroll.formats.sources.dicts import read_item
+from toolroll.formats.sources.dicts import group_of, read_item, read_mapping
 from toolroll.formats.sources.fields import FieldError
+from toolroll.formats.sources.registry_fields import read_for_registry
 from toolroll.tools import Tool
 
 
@@ -27,6 +29,8 @@ def read_tool(content: bytes, file: str) -> Tool:
     text = strict_json.decode(content, file)
     value = strict_json.parse(text, file)
     try:
+        if isinstance(value, Mapping) and group_of(value) is None:
+            return read_for_registry(value, read_mapping)
         return read_item(value)
     except FieldError as error:
         line = strict_json.line_of(text, error.path)

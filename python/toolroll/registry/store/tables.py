@@ -284,6 +284,7 @@ tools = sa.Table(
     sa.Column("interchangeable", Words, nullable=False),
     sa.Column("content_hash", Words, nullable=False),
     sa.Column("source_hash", Words),  # of the plugin's last payload; NULL if people wrote the tool
+    sa.Column("source_values", ObjectJson, nullable=False, default=dict),  # see `field_owners`
     _one_of("review", ("approved", "pending", "changed")),
     sa.Column("approved_version", sa.Integer),
     sa.Column("served_version", sa.Integer),  # serves while the content of this row waits for approval

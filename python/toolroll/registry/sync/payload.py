@@ -15,7 +15,7 @@ from toolroll.arrays import NO_ROWS
 from toolroll.catalog.routes import RouteTable
 from toolroll.errors import InvalidDefinition, InvalidInput
 from toolroll.identity import canonical_json
-from toolroll.registry.content import storable, toolkit_content
+from toolroll.registry.content import GOVERNED, storable, toolkit_content
 from toolroll.registry.governed_rows import is_priority
 from toolroll.registry.store.database import words
 from toolroll.registry.tool_edits import checked_hash
@@ -24,6 +24,7 @@ from toolroll.selection.policy.pages import check as check_page
 from toolroll.selection.policy.rule_checks import tiers_of
 from toolroll.tools import Definitions, Tool, Toolkit
 
+_PLAIN = Tool("plain")
 _MOST_SKIPPED = 20  # that are noted, each with its error
 
 
@@ -40,7 +41,7 @@ class Payload:
     """A plugin's definitions, checked and hashed.
 
     Attributes:
-        hashes: tool name → SHA-256 of its content.
+        hashes: tool name → SHA-256 of what the plugin sends for it.
         toolkits: name → content.
         digest: of all definitions, independent of their order.
         problems: errors in the definitions themselves.
@@ -68,7 +69,7 @@ class Payload:
             raise InvalidInput(f"definitions is {type(definitions).__name__}, must be Definitions")
         words(org, "org")
         words(version, "version")
-        problems: list[Problem] = []
+        problems = [Problem("invalid", str(error)) for error in definitions.refused]
         tools: dict[str, Tool] = {}
         hashes: dict[str, str] = {}
         duplicates: Counter[str] = Counter()
@@ -78,7 +79,7 @@ class Payload:
                 continue
             tools[tool.name] = tool
             try:
-                hashes[tool.name] = checked_hash(tool)
+                hashes[tool.name] = _source_hash(tool)
             except InvalidDefinition as error:
                 problems.append(Problem("invalid", str(error)))
         problems += (
@@ -92,7 +93,7 @@ class Payload:
         digest = hashlib.sha256()
         for part in (
             sorted(hashes.items()),
-            sorted((name, _digest_form(content)) for name, content in toolkits.items()),
+            sorted(toolkits.items()),
             sorted((page.pattern, list(page.toolkits), page.priority) for page in pages),
         ):
             digest.update(canonical_json(part).encode())
@@ -118,13 +119,17 @@ class Payload:
             digest.hexdigest(),
             tuple(problems),
             tuple(notes),
-            frozenset(error.tool for error in definitions.skipped if error.tool),
+            frozenset(error.tool for error in (*definitions.skipped, *definitions.refused) if error.tool),
         )
 
 
-def _digest_form(content: Mapping[str, Any]) -> dict[str, Any]:
-    """A toolkit's content in the digest: the same in every release, so an upgrade syncs nothing again."""
-    return {field: value for field, value in content.items() if field != "members" or value}
+def _source_hash(tool: Tool) -> str:
+    """The hash of the fields that the source wrote down: to say "no examples" is not to say nothing."""
+    parts = [checked_hash(tool), *sorted(tool.keys or ())]
+    parts += (
+        f"{name}={value}" for name in GOVERNED if (value := getattr(tool, name)) != getattr(_PLAIN, name)
+    )
+    return parts[0] if len(parts) == 1 else hashlib.sha256(" ".join(parts).encode()).hexdigest()
 
 
 def _toolkits(definitions: Definitions, problems: list[Problem]) -> dict[str, dict[str, Any]]:

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 from toolroll.errors import Conflict, InvalidDefinition
 from toolroll.registry.flags import HIDDEN, Flag
-from toolroll.registry.records import Review
+from toolroll.registry.records import Record, Review
 from toolroll.registry.review import WhileWaiting
 from toolroll.registry.sync.payload import Problem
-from toolroll.rules import PageMapping
+from toolroll.registry.sync.state import RowState
 from toolroll.tools import Tool
 
 Mode = Literal["auto", "changed", "all"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 
-# What a sync does with one definition. "adopt" records that the plugin now sends the tool's present content;
-# "leave" respects that people rejected or deleted it.
+# What a sync does with one definition. "adopt" records what the plugin sends now, without a change of the
+# tool; "leave" respects that people rejected or deleted it.
 Action = Literal["create", "change", "restore", "delete", "adopt", "leave"]
 _RESULTS: dict[Action, str] = {
     "create": "created",
@@ -33,109 +33,32 @@ _RESULTS: dict[Action, str] = {
 _LISTED = 20  # problems in an error, and names in a line of the table
 
 
-class ToolState(NamedTuple):
-    """The columns of a tool's row that a plan needs."""
-
-    tool_id: str
-    name: str
-    plugin: str
-    version: int
-    content_hash: str
-    source_hash: str | None
-    review: Review
-    approved_version: int | None
-    rejected_hash: str | None
-    is_deleted: bool
-    status: str
-    public: bool
-    pinned: bool
-    pin_weight: int
-    interchangeable: str = ""
-    toolkit: str = ""
-    served_version: int | None = None
-
-
-class ToolkitState(NamedTuple):
-    """A toolkit's row, with the columns of `toolkit_content` in `content`."""
-
-    toolkit_id: str
-    name: str
-    plugin: str
-    version: int
-    is_deleted: bool
-    content: Mapping[str, Any]
-
-
-class PageState(NamedTuple):
-    """A page mapping's row."""
-
-    page_id: str
-    pattern: str
-    toolkits: tuple[str, ...]
-    priority: int
-    plugin: str
-    version: int
-    is_deleted: bool
-
-
-@dataclass(frozen=True, slots=True)
-class RegistryState:
-    """The state of one organisation in the registry, and the names of others that a sync must respect.
-
-    Attributes:
-        tools, toolkits, pages: all present ones, and the plugin's deleted ones; also tools that people
-            deleted. In the order of their last change.
-        approved: tool_id → hash of the last approved content, for tools that await approval.
-        rules: ("tool" or "toolkit", name) → names of the rules that name it.
-        members: name or pattern of a tool → a toolkit of somebody else that has it as a member.
-        mentioned: toolkits that tools or page mappings of somebody else name.
-        shared_tools: names of the platform's tools; empty for the platform itself.
-        shared_toolkits: name → parent, for the platform's toolkits; empty for the platform itself.
-        parents: toolkits that other organisations use as a parent.
-        plugin: the plugin's version, payload_hash, review and while_waiting; None for a new plugin.
-        tiers: the configured subscription tiers, lowest first.
-    """
-
-    tools: Sequence[ToolState] = ()
-    toolkits: Sequence[ToolkitState] = ()
-    pages: Sequence[PageState] = ()
-    approved: Mapping[str, str] = field(default_factory=dict)
-    rules: Mapping[tuple[str, str], Sequence[str]] = field(default_factory=dict)
-    members: Mapping[str, str] = field(default_factory=dict)
-    mentioned: Collection[str] = frozenset()
-    shared_tools: Collection[str] = frozenset()
-    shared_toolkits: Mapping[str, str | None] = field(default_factory=dict)
-    parents: Collection[str] = frozenset()
-    plugin: tuple[str, str, str, str] | None = None
-    tiers: tuple[str, ...] = ()
-
-
 @dataclass(frozen=True, slots=True)
 class ToolStep:
     """What a sync does with one tool.
 
     Attributes:
-        tool: the result, with the governance that stays in force; None if the tool is deleted or left.
+        tool: the result: the plugin's fields and those of people; None if the tool is deleted or left.
+        before: the tool as it is; None for a new one.
         source_hash: of the plugin's content; None if the plugin no longer sends it, or there is no plugin.
-        before: the tool's row; None for a new tool.
+        source_values: the fields that people own afterwards; see `field_owners`.
+        kept: those of them for which the plugin sends something new, which is not taken.
         review: the state afterwards.
         why: a reason for people, if the action does not say enough.
-        asked: fields of governance that the plugin asked for and does not get.
-        is_kept: whether the result has other content than the plugin sends, such as its present toolkit.
-        served_version: the approved version that serves while the result waits; `sync` fills it in.
-        fields: the fields that change; `sync` fills them in.
-        flags: things to review; `sync` fills them in.
+        served_version: the approved version that serves while the result waits.
+        fields: the fields that change.
+        flags: things to review.
     """
 
     action: Action
     name: str
     tool: Tool | None = None
+    before: Record | None = None
     source_hash: str | None = None
-    before: ToolState | None = None
+    source_values: Mapping[str, Any] = field(default_factory=dict)
+    kept: tuple[str, ...] = ()
     review: Review = "approved"
     why: str = ""
-    asked: tuple[str, ...] = ()
-    is_kept: bool = False
     served_version: int | None = None
     fields: tuple[str, ...] = ()
     flags: tuple[Flag, ...] = ()
@@ -151,31 +74,37 @@ class ToolStep:
             "name": self.name,
             "review": self.review,
             **({"fields": list(self.fields)} if self.fields else {}),
+            **({"kept": {name: self.source_values[name] for name in self.kept}} if self.kept else {}),
             **({"served_version": self.served_version} if self.served_version is not None else {}),
             **({"why": self.why} if self.why else {}),
             **({"flags": [flag.to_dict() for flag in self.flags]} if self.flags else {}),
         }
 
+    def __str__(self) -> str:
+        codes = ["hidden characters" if flag.code == HIDDEN else flag.code for flag in self.flags]
+        kept = (
+            f"people's {', '.join(self.kept)} stay{'s' if len(self.kept) == 1 else ''}" if self.kept else ""
+        )
+        parts = (", ".join(self.fields), kept, self.why, f"flagged: {', '.join(codes)}" if codes else "")
+        described = "; ".join(filter(None, parts))
+        return f"{self.name} ({described})" if described else self.name
+
 
 @dataclass(frozen=True, slots=True)
-class ToolkitStep:
-    """What a sync does with one toolkit; `content` is None if it is deleted."""
+class RowStep:
+    """What a sync does with one toolkit or page mapping, by its name or pattern.
+
+    Attributes:
+        values: the columns afterwards; None if it is deleted.
+        before: the row as it is; None for a new one.
+        fields: the columns that change.
+    """
 
     action: Action
     name: str
-    content: Mapping[str, Any] | None = None
-    before: ToolkitState | None = None
+    values: Mapping[str, Any] | None = None
+    before: RowState | None = None
     fields: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class PageStep:
-    """What a sync does with one page mapping; `page` is None if it is deleted."""
-
-    action: Action
-    pattern: str
-    page: PageMapping | None = None
-    before: PageState | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,8 +128,8 @@ class SyncPlan:
     review: Mode
     while_waiting: WhileWaiting = "hidden"
     tools: tuple[ToolStep, ...] = ()
-    toolkits: tuple[ToolkitStep, ...] = ()
-    pages: tuple[PageStep, ...] = ()
+    toolkits: tuple[RowStep, ...] = ()
+    pages: tuple[RowStep, ...] = ()
     unchanged: int = 0
     problems: tuple[Problem, ...] = ()
     notes: tuple[str, ...] = ()
@@ -245,12 +174,9 @@ class SyncPlan:
         """
         if not self.problems:
             return
-        first = "\n".join(f"  {problem.message}" for problem in self.problems[:_LISTED])
-        more = len(self.problems) - _LISTED
         count = f"{len(self.problems)} problems" if len(self.problems) > 1 else "a problem"
-        message = f"{self._title()}: {count}, nothing was done:\n{first}" + (
-            f"\n  and {more} more" if more > 0 else ""
-        )
+        listed = "\n".join(self._listed_problems("  "))
+        message = f"{self._title()}: {count}, nothing was done:\n{listed}"
         if any(problem.kind == "invalid" for problem in self.problems):
             raise InvalidDefinition(message)
         raise Conflict(message)
@@ -274,7 +200,7 @@ class SyncPlan:
                 {"name": step.name, "action": step.action, "fields": list(step.fields)}
                 for step in self.toolkits
             ],
-            "pages": [{"pattern": step.pattern, "action": step.action} for step in self.pages],
+            "pages": [{"pattern": step.name, "action": step.action} for step in self.pages],
             "tiers": list(self.tiers),
             "conflicts": [problem.message for problem in self.problems],
             "notes": list(self.notes),
@@ -293,34 +219,26 @@ class SyncPlan:
         for action, word in _RESULTS.items():
             steps = [step for step in self.tools if step.action == action]
             if steps:
-                yield _line("left alone" if action == "leave" else word, len(steps), map(_described, steps))
+                yield _line("left alone" if action == "leave" else word, len(steps), map(str, steps))
         yield _line("unchanged", self.unchanged, ())
-        if self.held:
-            yield _line("held", len(self.held), self.held)
-        if self.served:
-            yield _line("served", len(self.served), self.served)
-        if self.tiers:
-            yield _line("tiers", len(self.tiers), self.tiers)
-        for what, steps_of in (
+        for word, names in (
+            ("held", self.held),
+            ("served", self.served),
+            ("tiers", self.tiers),
             ("toolkits", [f"{step.name} ({step.action})" for step in self.toolkits]),
-            ("pages", [f"{step.pattern} ({step.action})" for step in self.pages]),
+            ("pages", [f"{step.name} ({step.action})" for step in self.pages]),
         ):
-            if steps_of:
-                yield _line(what, len(steps_of), steps_of)
-        for note in self.notes:
-            yield f"  note: {note}"
+            if names:
+                yield _line(word, len(names), names)
+        yield from (f"  note: {note}" for note in self.notes)
         if self.problems:
             yield _line("conflicts", len(self.problems), ())
-            yield from (f"    {problem.message}" for problem in self.problems[:_LISTED])
-            if len(self.problems) > _LISTED:
-                yield f"    and {len(self.problems) - _LISTED} more"
+            yield from self._listed_problems("    ")
 
-
-def _described(step: ToolStep) -> str:
-    codes = ["hidden characters" if flag.code == HIDDEN else flag.code for flag in step.flags]
-    parts = [", ".join(step.fields), step.why, f"flagged: {', '.join(codes)}" if codes else ""]
-    parts = [part for part in parts if part]
-    return f"{step.name} ({'; '.join(parts)})" if parts else step.name
+    def _listed_problems(self, indent: str) -> Iterator[str]:
+        yield from (f"{indent}{problem.message}" for problem in self.problems[:_LISTED])
+        if len(self.problems) > _LISTED:
+            yield f"{indent}and {len(self.problems) - _LISTED} more"
 
 
 def _line(word: str, count: int, names: Iterable[str]) -> str:

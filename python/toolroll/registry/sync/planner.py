@@ -1,9 +1,9 @@
 """Plans a sync: a pure function of the registry's state and a plugin's payload.
 
 A definition is identified by organisation and name, and owned by a plugin. A tool's `source_hash` is the hash
-of its plugin's last content: the same content again is no change, even if people have edited the tool since.
-The hash is None after the plugin dropped the tool and a sync deleted it, so a tool that people delete or
-restore stays as they left it.
+of what its plugin sent last: the same payload again is no change. If it sends something else, its fields and
+those of people are merged (`field_owners`). The hash is None after the plugin dropped the tool and a sync
+deleted it, so a tool that people delete or restore stays as they left it.
 
 An untrusted payload only changes content. Governance (pinned, public, base, …) stays what people set; an
 import does not change it either, for tools that exist. `trust` has the other restrictions.
@@ -16,27 +16,34 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from toolroll.registry.content import GOVERNED
-from toolroll.registry.flags import Lookalikes, flags_of_toolkit
-from toolroll.registry.records import Review
-from toolroll.registry.review import WhileWaiting
+from toolroll.errors import InvalidDefinition
+from toolroll.identity import canonical_json
+from toolroll.registry.content import GOVERNED, changed_fields, content_hash
+from toolroll.registry.field_owners import KEPT, merged
+from toolroll.registry.flags import GOVERNED as GOVERNED_FLAG
+from toolroll.registry.flags import Flag, Lookalikes, flags_of, flags_of_toolkit
+from toolroll.registry.records import Record, Review
+from toolroll.registry.review import HINTS_FLAG, WhileWaiting, hint_flags, may_serve, warns_of_more
 from toolroll.registry.sync.payload import Payload, Problem
-from toolroll.registry.sync.plan import (
-    MODES,
-    Mode,
-    PageState,
-    PageStep,
-    RegistryState,
-    SyncPlan,
-    ToolkitState,
-    ToolkitStep,
-    ToolState,
-    ToolStep,
-)
+from toolroll.registry.sync.plan import MODES, Action, Mode, RowStep, SyncPlan, ToolStep
+from toolroll.registry.sync.state import RegistryState, RowState, ToolState
 from toolroll.registry.sync.trust import TRUST_HINT, Restrictions
-from toolroll.rules import PageMapping
+from toolroll.registry.tool_edits import checked_hash, major_version_flag
 from toolroll.selection.policy.rule_checks import tier_problem
 from toolroll.tools import Tool
+
+MOVED = "moved"  # another toolkit: rules that name the old one no longer apply
+_LASTING = ("major", MOVED, HINTS_FLAG, KEPT)  # stay until somebody approves the tool
+
+_REJECTED = "people rejected this content"
+_DELETED = "people deleted it"
+_WAITS = "waits for approval"
+_LISTED = 10  # names in a note
+_SHOWN = 80  # characters of a value in a flag
+_PLAIN = Tool("plain")
+_UNGOVERNED: dict[str, Any] = {"public": False, "pinned": False, "pin_weight": 0, "interchangeable": ""}
+_IMPORT_KEEPS = ("base", "tier", "parent", "settings_keys", "members")
+_NEVER = object()
 
 
 def plan(
@@ -48,7 +55,7 @@ def plan(
     trusted: bool = False,
     restore: bool = False,
 ) -> SyncPlan:
-    """The steps that make the registry equal to the payload. O(state + payload), without hashing.
+    """The steps that make the registry equal to the payload, but for what people set. O(state + payload).
 
     review: None keeps the plugin's mode; a new plugin has "auto".
     while_waiting: None keeps the plugin's choice; a new plugin has "hidden".
@@ -57,14 +64,6 @@ def plan(
     restore: an import restores what people deleted.
     """
     return _Planner(state, payload, review, while_waiting, trusted, restore).plan()
-
-
-_REJECTED = "people rejected this content"
-_DELETED = "people deleted it"
-_LISTED = 10  # names in a note
-_PLAIN = Tool("plain")
-_UNGOVERNED = {"public": False, "pinned": False, "pin_weight": 0, "interchangeable": ""}
-_UNCHANGED = ToolStep("leave", "")
 
 
 class _Planner:
@@ -86,8 +85,7 @@ class _Planner:
         )
         self._trusted, self._restore = trusted, restore
         # The order of tiers is the platform's and people's own: a payload may bring the first one.
-        has_none = not state.tiers
-        self._new_tiers = payload.tiers if trusted and not payload.org and has_none else ()
+        self._new_tiers = payload.tiers if trusted and not payload.org and not state.tiers else ()
         self._problems, self._notes = list(payload.problems), list(payload.notes)
         self._restrictions = (
             None if trusted else Restrictions(state, payload, self._mode, self._problems, self._notes)
@@ -100,12 +98,17 @@ class _Planner:
         toolkits = self._toolkit_steps(tools)
         pages = _page_steps(state, payload)
         if not self._trusted and pages:
-            self._notes.append(_unapplied(pages))
+            count = "1 page mapping is" if len(pages) == 1 else f"{len(pages)} page mappings are"
+            self._notes.append(
+                f"governed: {count} not applied, because it would narrow a page for everybody; {TRUST_HINT}"
+            )
             pages = []
         if payload.tiers not in ((), state.tiers, self._new_tiers):
-            there = f"{TRUST_HINT} on the platform"
-            if state.tiers:
-                there = f"the registry has {', '.join(state.tiers)}"
+            there = (
+                f"the registry has {', '.join(state.tiers)}"
+                if state.tiers
+                else f"{TRUST_HINT} on the platform"
+            )
             self._notes.append(f"governed: tiers {', '.join(payload.tiers)} are not set: {there}")
         version = payload.version or (state.plugin[0] if state.plugin else "")
         return SyncPlan(
@@ -125,44 +128,34 @@ class _Planner:
             tiers=self._new_tiers,
         )
 
+    # Tools
+
     def _tool_steps(self) -> tuple[list[ToolStep], int]:
-        plugin, payload = self._plugin, self._payload
-        alive = {row.name: row for row in self._state.tools if not row.is_deleted}
-        # Of several deleted tools with one name, the last one counts.
-        last_deleted = {row.name: row for row in self._state.tools if row.is_deleted}
-        own_deleted = {row.name: row for row in self._state.tools if row.is_deleted and row.plugin == plugin}
-        edited: list[str] = []
-        governed: list[str] = []
+        """A step for each tool that is not as the payload has it, and the number of those that are."""
+        state, payload, plugin = self._state, self._payload, self._plugin
+        alive = {row.name: row for row in state.tools if not row.is_deleted}
+        # Several deleted tools may have had the same name: the last one counts.
+        deleted = {row.name: row for row in state.tools if row.is_deleted}
+        own_deleted = {row.name: row for row in state.tools if row.is_deleted and row.plugin == plugin}
+        new = payload.hashes.keys() - alive.keys()
+        names = Lookalikes([*alive, *state.shared_tools, *new]) if new else None
         steps: list[ToolStep] = []
         unchanged = 0
+        governed: list[str] = []
         for name, source in payload.hashes.items():
-            tool, row = payload.tools[name], alive.get(name)
+            sent, row = payload.tools[name], alive.get(name)
             if row is None:
-                before = own_deleted.get(name)
-                step = self._create(tool, source, before)
-                if self._restrictions is not None and step.tool is not None:
-                    self._restrictions.new_tool(step.tool, before, last_deleted.get(name))
-                if step.action != "leave" and payload.org and name in self._state.shared_tools:
-                    self._refuse(f"tool {name!r}: the platform has one of that name; choose another")
-                steps.append(step)
-                continue
-            if row.plugin != plugin:
+                steps.append(self._new(sent, source, own_deleted.get(name), deleted.get(name), names))
+            elif row.plugin != plugin:
                 self._refuse_owner("tool", name, row.plugin)
-                continue
-            if not plugin and _asks_governance(tool, row):
-                governed.append(name)
-            same = self._same(row, source)
-            if same is None:
-                steps.append(self._change(row, tool, source))
-                continue
-            if not plugin and row.content_hash != source:
-                edited.append(name)
-            if same is _UNCHANGED:
+            elif (record := state.records.get(row.tool_id)) is None:
                 unchanged += 1
             else:
-                steps.append(same)
-        if edited:
-            self._notes.append(f"{_listed(edited)}: people changed what was imported, and it stays so")
+                if not plugin and _asked(sent, record.tool):
+                    governed.append(name)
+                step = self._known(sent, source, record)
+                unchanged += step is None
+                steps += [step] if step else []
         if governed:
             self._notes.append(
                 f"{_listed(governed)}: {', '.join(GOVERNED[:-1])} and {GOVERNED[-1]} stay what people set; "
@@ -170,7 +163,7 @@ class _Planner:
             )
         if plugin:
             steps += (
-                ToolStep("delete", name, before=row, review=row.review)
+                ToolStep("delete", name, before=state.records[row.tool_id], review=row.review)
                 for name, row in alive.items()
                 # Without a source hash, people restored it after the plugin had dropped it.
                 if row.plugin == plugin
@@ -180,64 +173,144 @@ class _Planner:
             )
         return sorted(steps, key=lambda step: step.name), unchanged
 
-    def _same(self, row: ToolState, source: str) -> ToolStep | None:
-        """The step for a tool whose content stays; None if it changes."""
-        if self._trusted and row.review != "approved":
-            return None
-        if row.source_hash == source:
-            return _UNCHANGED
-        if row.rejected_hash == source and not self._trusted:
-            return ToolStep("leave", row.name, before=row, review=row.review, why=_REJECTED)
-        if row.content_hash == source:
-            return ToolStep("adopt", row.name, source_hash=source, before=row, review=row.review)
-        return None
+    def _new(
+        self, sent: Tool, source: str, own: ToolState | None, last: ToolState | None, names: Lookalikes | None
+    ) -> ToolStep:
+        """The step for a tool that does not exist; the plugin's own deleted one is restored.
 
-    def _change(self, row: ToolState, tool: Tool, source: str) -> ToolStep:
-        governed, asked = _governed(tool, row)
-        if self._restrictions is not None:
-            governed = self._restrictions.known_tool(governed, row)
-        review = self._review(row, source)
-        is_kept = governed.toolkit != tool.toolkit
-        asked = asked if self._plugin else ()
-        return ToolStep("change", row.name, governed, source, row, review, _why(review), asked, is_kept)
+        last: the last deleted tool of that name, anybody's.
+        """
+        record = None if own is None else self._state.records[own.tool_id]
+        step = (
+            self._created(sent, source, names)
+            if record is None
+            else self._restored(sent, source, record, names)
+        )
+        if self._restrictions is not None and step.tool is not None:
+            present = None if record is None else record.tool.toolkit
+            self._restrictions.new_tool(step.tool, present, last, "toolkit" in step.source_values)
+        if step.action != "leave" and self._payload.org and sent.name in self._state.shared_tools:
+            self._refuse(f"tool {sent.name!r}: the platform has one of that name; choose another")
+        return step
 
-    def _create(self, tool: Tool, source: str, row: ToolState | None) -> ToolStep:
-        """The step for a tool that does not exist; a deleted one is restored under its tool_id."""
-        if row is None:
-            governed, asked = (tool, ()) if self._trusted else _governed(tool, None)
-            review: Review = "approved" if self._trusted or self._mode != "all" else "pending"
-            return ToolStep("create", tool.name, governed, source, None, review, _why(review), asked)
+    def _created(self, sent: Tool, source: str, names: Lookalikes | None) -> ToolStep:
+        tool, asked = (sent, ()) if self._trusted else (replace(sent, **_UNGOVERNED), _asked(sent, _PLAIN))
+        review: Review = "approved" if self._trusted or self._mode != "all" else "pending"
+        flags = (*flags_of(tool, names), *_governed_flags(asked))
+        why = "" if review == "approved" else _WAITS
+        return ToolStep("create", sent.name, tool, None, source, review=review, why=why, flags=flags)
+
+    def _restored(self, sent: Tool, source: str, record: Record, names: Lookalikes | None) -> ToolStep:
+        step = self._changed("restore", sent, source, record, names)
         why = ""
         if not self._plugin and not self._restore:
             why = _DELETED
-        elif not self._trusted and row.rejected_hash == source:
+        elif not self._trusted and _is_rejected(step, record):
             why = _REJECTED
-        elif not self._trusted and row.source_hash is not None:
+        elif not self._trusted and record.source_hash is not None:
             # A tool that was rejected before its first approval may return with other content.
-            why = "" if row.review == "pending" and row.rejected_hash is not None else _DELETED
-        if why:
-            return ToolStep("leave", tool.name, before=row, review=row.review, why=why)
-        governed, asked = _governed(tool, row)
-        review = self._review(row, source)
-        return ToolStep("restore", tool.name, governed, source, row, review, _why(review), asked)
+            why = "" if record.review == "pending" and record.rejected_hash is not None else _DELETED
+        return _left(record, why) if why else step
 
-    def _review(self, row: ToolState, source: str) -> Review:
+    def _known(self, sent: Tool, source: str, record: Record) -> ToolStep | None:
+        """The step for a tool that exists; None if it stays as it is, and its plugin sends the same."""
+        is_approving = self._trusted and record.review != "approved"
+        if record.source_hash == source and not is_approving:
+            return self._serving(record, source, record.source_values)
+        step = self._changed("change", sent, source, record, None)
+        if _is_rejected(step, record) and not self._trusted:
+            return _left(record, _REJECTED)
+        if step.fields or step.kept or is_approving:
+            return step
+        served = self._serving(record, source, step.source_values)
+        return served or replace(step, action="adopt", tool=None, review=record.review, why="", flags=())
+
+    def _changed(
+        self, action: Action, sent: Tool, source: str, record: Record, names: Lookalikes | None
+    ) -> ToolStep:
+        """The step that merges what the plugin sends with what people set."""
+        tool, values, kept = merged(sent, record.tool, record.source_values)
+        if action == "change" and self._restrictions is not None:
+            tool = self._restrictions.known_tool(tool, record.tool.toolkit)
+        try:
+            digest = checked_hash(tool)
+        except InvalidDefinition as error:
+            self._problems.append(Problem("invalid", str(error)))
+            return _left(record, str(error))
+        fields = changed_fields(record.tool, tool)
+        is_same_content = action == "change" and not fields and not self._trusted
+        review = record.review if is_same_content else self._review(record, digest)
+        is_reviewed = self._mode != "auto" and not self._trusted
+        if is_reviewed and review == "approved" and "annotations" in kept and _warns(tool, values):
+            review = "changed"  # the hints that people set say less than the plugin's new ones
+        asked = _asked(sent, record.tool) if self._plugin else ()
+        return ToolStep(
+            action,
+            record.name,
+            tool,
+            record,
+            source,
+            values,
+            kept,
+            review,
+            "" if review == "approved" else _WAITS,
+            None if review == "approved" else self._served(record, tool, values),
+            fields or (("source_values",) if kept else ()),
+            (
+                *flags_of(tool, names),
+                *_governed_flags(asked),
+                *_change_flags(record, tool, values, kept, action),
+            ),
+        )
+
+    def _review(self, record: Record, digest: str) -> Review:
         """Approved if the mode asks nobody, or if this is the last approved content."""
         if self._trusted or self._mode == "auto":
             return "approved"
-        if row.approved_version is None:
+        if record.approved_version is None:
             return "pending"
-        is_approved = row.review == "approved"
-        approved = row.content_hash if is_approved else self._state.approved.get(row.tool_id)
-        return "approved" if source == approved else "changed"
+        if record.review == "approved":
+            return "approved" if digest == record.content_hash else "changed"
+        approved = self._state.approved.get(record.tool.tool_id)
+        return "approved" if approved is not None and digest == approved.content_hash else "changed"
 
-    def _toolkit_steps(self, tools: Iterable[ToolStep]) -> list[ToolkitStep]:
+    def _serving(self, record: Record, source: str, values: Mapping[str, Any]) -> ToolStep | None:
+        """The step for a tool that goes on waiting, if another version serves now, or none does."""
+        if not self._plugin or record.review != "changed":
+            return None
+        served = self._served(record, record.tool, values)
+        if served == record.served_version:
+            return None
+        return ToolStep(
+            *("change", record.name, record.tool, record, source, values, (), record.review, _WAITS, served),
+            fields=("served_version",),
+            flags=tuple(map(Flag.from_dict, record.flags)),
+        )
+
+    def _served(self, record: Record, tool: Tool, values: Mapping[str, Any]) -> int | None:
+        """The approved version that serves while this content waits; None for none."""
+        if self._while_waiting == "hidden" or record.approved_version is None:
+            return None
+        if record.review == "approved":
+            approved, said = record.tool, record.source_values
+        elif (version := self._state.approved.get(record.tool.tool_id)) is not None:
+            approved, said = version.tool, version.source_values
+        else:
+            return None
+        is_news = said.get("annotations", _NEVER) != values.get("annotations", _NEVER)
+        if is_news and _warns(tool, values):
+            return None
+        return record.approved_version if may_serve(approved, tool) else None
+
+    # Toolkits
+
+    def _toolkit_steps(self, tools: Iterable[ToolStep]) -> list[RowStep]:
         plugin, payload, state = self._plugin, self._payload, self._state
         alive = {row.name: row for row in state.toolkits if not row.is_deleted}
         own_deleted = {row.name: row for row in state.toolkits if row.is_deleted and row.plugin == plugin}
-        steps: list[ToolkitStep] = []
+        steps: list[RowStep] = []
         parents: dict[str, str | None] = dict(state.shared_toolkits)
-        parents |= {name: row.content["parent"] for name, row in alive.items()}
+        parents |= {name: row.values["parent"] for name, row in alive.items()}
         for name, content in payload.toolkits.items():
             row = alive.get(name)
             if row is not None and row.plugin != plugin:
@@ -255,24 +328,24 @@ class _Planner:
                 continue
             parents[name] = content["parent"]
             if row is None:
-                steps.append(ToolkitStep("create" if before is None else "restore", name, content, before))
-            elif fields := tuple(key for key, value in content.items() if value != row.content[key]):
-                steps.append(ToolkitStep("change", name, content, row, fields))
+                steps.append(RowStep("create" if before is None else "restore", name, content, before))
+            elif fields := tuple(key for key, value in content.items() if value != row.values[key]):
+                steps.append(RowStep("change", name, content, row, fields))
         if plugin:
             steps += self._deleted_toolkits(alive, parents, tools)
         self._problems += _lineage_problems(payload.toolkits, parents)
         names = Lookalikes(alive if steps else ())
-        for step in steps:
-            if step.content is not None:
-                self._notes += (
-                    f"toolkit {step.name!a}: {flag.code}: {flag.message}"
-                    for flag in flags_of_toolkit(step.name, step.content, names)
-                )
+        self._notes += (
+            f"toolkit {step.name!a}: {flag.code}: {flag.message}"
+            for step in steps
+            if step.values is not None
+            for flag in flags_of_toolkit(step.name, step.values, names)
+        )
         return sorted(steps, key=lambda step: step.name)
 
     def _deleted_toolkits(
-        self, alive: Mapping[str, ToolkitState], parents: dict[str, str | None], tools: Iterable[ToolStep]
-    ) -> Iterator[ToolkitStep]:
+        self, alive: Mapping[str, RowState], parents: dict[str, str | None], tools: Iterable[ToolStep]
+    ) -> Iterator[RowStep]:
         """Deletes toolkits that the plugin no longer sends and nobody uses; removes them from `parents`."""
         in_use: set[str | None] = {*self._state.parents}
         in_use |= {parents[name] for name, row in alive.items() if row.plugin != self._plugin}
@@ -291,18 +364,18 @@ class _Planner:
                 why = used if name in in_use else f"rule {rules[0]!r} names it"
                 self._notes.append(f"toolkit {name!r} is no longer sent, and stays: {why}")
                 continue
-            yield ToolkitStep("delete", name, None, row)
+            yield RowStep("delete", name, None, row)
             del parents[name]
 
-    def _imported(self, name: str, content: Mapping[str, Any], row: ToolkitState) -> Mapping[str, Any]:
+    def _imported(self, name: str, content: Mapping[str, Any], row: RowState) -> Mapping[str, Any]:
         """The content that an import gives to an existing toolkit: decisions of people stay, as for tools.
 
         base and tier always stay; parent, settings_keys and members stay if the file leaves them empty.
         """
         kept = {
-            field: row.content[field]
-            for field in ("base", "tier", "parent", "settings_keys", "members")
-            if content[field] != row.content[field] and (field in ("base", "tier") or not content[field])
+            field: row.values[field]
+            for field in _IMPORT_KEEPS
+            if content[field] != row.values[field] and (field in ("base", "tier") or not content[field])
         }
         self._notes += (
             f"toolkit {name!r}: {field} stays {value!r}; `toolroll registry toolkits` changes it"
@@ -329,31 +402,58 @@ def _listed(names: list[str]) -> str:
     return f"tool{'' if len(names) == 1 else 's'} {shown}"
 
 
-def _why(review: str) -> str:
-    return "" if review == "approved" else "waits for approval"
+def _left(record: Record, why: str) -> ToolStep:
+    return ToolStep("leave", record.name, before=record, review=record.review, why=why)
 
 
-def _asks_governance(tool: Tool, row: ToolState) -> bool:
-    """Whether a definition asks for other governance than the tool has; a default asks for nothing."""
-    return any(getattr(tool, name) not in (getattr(_PLAIN, name), getattr(row, name)) for name in GOVERNED)
+def _warns(tool: Tool, source_values: Mapping[str, Any]) -> bool:
+    """Whether the plugin's annotations warn of more than those that people set in their place."""
+    said = source_values.get("annotations")
+    return "annotations" in source_values and warns_of_more(tool, replace(tool, annotations=said))
 
 
-def _governed(tool: Tool, row: ToolState | None) -> tuple[Tool, tuple[str, ...]]:
-    """The tool with the governance that stays in force, and the fields that it asked for and does not get.
+def _is_rejected(step: ToolStep, record: Record) -> bool:
+    return step.tool is not None and record.rejected_hash == content_hash(step.tool)
 
-    A new tool may set its status; an existing one may not.
-    """
-    kept = {"status": tool.status, **_UNGOVERNED} if row is None else _governance(row)
-    asked = tuple(
+
+def _asked(sent: Tool, present: Tool) -> tuple[str, ...]:
+    """The governance that a definition asks for and the tool does not have; a default asks for nothing."""
+    return tuple(
         name
-        for name, default in _UNGOVERNED.items()
-        if (value := getattr(tool, name)) != default and value != (getattr(row, name) if row else default)
+        for name in GOVERNED
+        if getattr(sent, name) not in (getattr(_PLAIN, name), getattr(present, name))
     )
-    return (tool if _governance(tool) == kept else replace(tool, **kept)), asked
 
 
-def _governance(tool: Tool | ToolState) -> dict[str, Any]:
-    return {name: getattr(tool, name) for name in GOVERNED}
+def _governed_flags(asked: tuple[str, ...]) -> Iterator[Flag]:
+    if asked := tuple(name for name in asked if name != "status"):
+        yield Flag(GOVERNED_FLAG, f"its plugin asks for {', '.join(asked)}, which only people decide")
+
+
+def _change_flags(
+    record: Record, after: Tool, values: Mapping[str, Any], kept: tuple[str, ...], action: Action
+) -> Iterator[Flag]:
+    """The flags of a change, and those of earlier ones that nobody has approved."""
+    before = record.tool
+    found = [*map(Flag.from_dict, major_version_flag(before, after)), *hint_flags(before, after)]
+    if before.toolkit != after.toolkit:
+        found.append(
+            Flag(
+                MOVED,
+                f"toolkit was {before.toolkit!r}, is {after.toolkit!r}: "
+                "rules that name a toolkit may no longer reach it",
+            )
+        )
+    if kept:
+        said = "; ".join(f"{name}: {ascii(canonical_json(values[name]))[1:-1]:.{_SHOWN}}" for name in kept)
+        found.append(Flag(KEPT, f"its plugin sends something new for what people set, which stays: {said}"))
+    yield from found
+    codes = {flag.code for flag in found}
+    # The name has not changed, so what looked like another's still does.
+    lasting = (*_LASTING, "confusable") if action == "change" else _LASTING
+    yield from (
+        Flag.from_dict(flag) for flag in record.flags if flag["code"] in lasting and flag["code"] not in codes
+    )
 
 
 def _toolkits_with_tools(state: RegistryState, tools: Iterable[ToolStep]) -> set[str]:
@@ -362,11 +462,6 @@ def _toolkits_with_tools(state: RegistryState, tools: Iterable[ToolStep]) -> set
     after = {row.toolkit for row in state.tools if not row.is_deleted and row.name not in changed}
     after |= {step.tool.toolkit for step in changed.values() if step.tool is not None}
     return after | set(state.mentioned)
-
-
-def _unapplied(pages: list[PageStep]) -> str:
-    count = "1 page mapping is" if len(pages) == 1 else f"{len(pages)} page mappings are"
-    return f"governed: {count} not applied, because it would narrow a page for everybody; {TRUST_HINT}"
 
 
 def _lineage_problems(names: Iterable[str], parents: Mapping[str, str | None]) -> Iterator[Problem]:
@@ -390,34 +485,33 @@ def _lineage_problems(names: Iterable[str], parents: Mapping[str, str | None]) -
         sound.update(seen)
 
 
-def _page_steps(state: RegistryState, payload: Payload) -> list[PageStep]:
+def _page_steps(state: RegistryState, payload: Payload) -> list[RowStep]:
     """The steps for page mappings. Several with one pattern are matched in order of priority and toolkits."""
-    own = [row for row in state.pages if row.plugin == payload.plugin]
-    alive = _numbered(row for row in own if not row.is_deleted)
-    deleted = _numbered(row for row in own if row.is_deleted)
-    wanted = _numbered(payload.pages)
-    steps: list[PageStep] = []
-    for key, page in wanted.items():
-        row = alive.get(key)
-        if row is None:
+    alive = _numbered((row.name, row.values, row) for row in state.pages if not row.is_deleted)
+    deleted = _numbered((row.name, row.values, row) for row in state.pages if row.is_deleted)
+    pages = (
+        (page.pattern, {"toolkits": list(page.toolkits), "priority": page.priority}) for page in payload.pages
+    )
+    wanted = _numbered((pattern, values, values) for pattern, values in pages)
+    steps: list[RowStep] = []
+    for key, values in wanted.items():
+        if (row := alive.get(key)) is None:
             before = deleted.get(key)
-            steps.append(PageStep("create" if before is None else "restore", page.pattern, page, before))
-        elif (row.toolkits, row.priority) != (tuple(page.toolkits), page.priority):
-            steps.append(PageStep("change", page.pattern, page, row))
+            steps.append(RowStep("create" if before is None else "restore", key[0], values, before))
+        elif row.values != values:
+            steps.append(RowStep("change", key[0], values, row))
     if payload.plugin:
-        steps += (
-            PageStep("delete", row.pattern, None, row) for key, row in alive.items() if key not in wanted
-        )
-    return sorted(steps, key=lambda step: (step.pattern, step.action))
+        steps += (RowStep("delete", key[0], None, row) for key, row in alive.items() if key not in wanted)
+    return sorted(steps, key=lambda step: (step.name, step.action))
 
 
-_Page = TypeVar("_Page", PageMapping, PageState)
+_Row = TypeVar("_Row")
 
 
-def _numbered(pages: Iterable[_Page]) -> dict[tuple[str, int], _Page]:
+def _numbered(rows: Iterable[tuple[str, Mapping[str, Any], _Row]]) -> dict[tuple[str, int], _Row]:
     count: Counter[str] = Counter()
-    found: dict[tuple[str, int], _Page] = {}
-    for page in sorted(pages, key=lambda page: (page.pattern, -page.priority, page.toolkits)):
-        found[page.pattern, count[page.pattern]] = page
-        count[page.pattern] += 1
+    found: dict[tuple[str, int], _Row] = {}
+    for name, _, row in sorted(rows, key=lambda row: (row[0], -row[1]["priority"], row[1]["toolkits"])):
+        found[name, count[name]] = row
+        count[name] += 1
     return found

@@ -12,7 +12,8 @@ from typing import Any
 
 from toolroll.catalog.toolkits import is_meant
 from toolroll.registry.sync.payload import Payload, Problem
-from toolroll.registry.sync.plan import Mode, RegistryState, ToolkitState, ToolState
+from toolroll.registry.sync.plan import Mode
+from toolroll.registry.sync.state import RegistryState, RowState, ToolState
 from toolroll.tools import Tool
 
 TRUST_HINT = "`--trusted` does it"  # how to get a refused request
@@ -42,10 +43,11 @@ class Restrictions:
         }
         self._own = declared | {name for name, row in self._alive.items() if row.plugin == self._plugin}
 
-    def new_tool(self, tool: Tool, row: ToolState | None, last: ToolState | None) -> None:
+    def new_tool(self, tool: Tool, former: str | None, last: ToolState | None, is_placed: bool) -> None:
         """Refuses a new tool if the plugin may not use its name or its toolkit.
 
-        row, last: the last deleted tools with this name, the plugin's own and anybody's.
+        former: the toolkit in which the plugin's own tool was deleted; None if there was none. last: the last
+        deleted tool with this name, anybody's. is_placed: whether people have put it into its toolkit.
         """
         if last is not None and last.plugin != self._plugin:
             self._refuse(
@@ -62,43 +64,42 @@ class Restrictions:
                 f"tool {tool.name!r}: toolkit {toolkit!r} has tools of that name as members; "
                 f"choose another name, or {TRUST_HINT}"
             )
-        elif row is not None and tool.toolkit != row.toolkit and (why := self._governs(row.toolkit)):
-            self._refuse(f"tool {tool.name!r}: was deleted in toolkit {row.toolkit!r}, {why}; {TRUST_HINT}")
-        self._check_place(tool)
+        elif former is not None and tool.toolkit != former and (why := self._governs(former)):
+            self._refuse(f"tool {tool.name!r}: was deleted in toolkit {former!r}, {why}; {TRUST_HINT}")
+        if not is_placed:
+            self._check_place(tool)
 
-    def known_tool(self, tool: Tool, row: ToolState) -> Tool:
-        """The tool in a toolkit that it may be in: it cannot leave one that governs it."""
-        if tool.toolkit == row.toolkit:
+    def known_tool(self, tool: Tool, present: str) -> Tool:
+        """The tool in a toolkit that it may be in: it cannot leave its present one if that governs it."""
+        if tool.toolkit == present:
             return tool
-        if why := self._governs(row.toolkit):
-            self.notes.append(f"tool {tool.name!r}: stays in toolkit {row.toolkit!r}, {why}; {TRUST_HINT}")
-            return replace(tool, toolkit=row.toolkit)
+        if why := self._governs(present):
+            self.notes.append(f"tool {tool.name!r}: stays in toolkit {present!r}, {why}; {TRUST_HINT}")
+            return replace(tool, toolkit=present)
         self._check_place(tool)
         return tool
 
-    def toolkit(self, name: str, content: Mapping[str, Any], row: ToolkitState | None) -> Mapping[str, Any]:
+    def toolkit(self, name: str, content: Mapping[str, Any], row: RowState | None) -> Mapping[str, Any]:
         """The content that a toolkit may get. row: the toolkit, present or deleted; None for a new one."""
         if row is None or row.is_deleted:
             return self._new_toolkit(name, content, row)
         kept: dict[str, Any] = {}
         for field in _GOVERNING:
-            if content[field] != row.content[field]:
-                kept[field] = row.content[field]
+            if content[field] != row.values[field]:
+                kept[field] = row.values[field]
                 self.notes.append(
-                    f"toolkit {name!r}: {field} stays {row.content[field]!r}; only people change it"
+                    f"toolkit {name!r}: {field} stays {row.values[field]!r}; only people change it"
                 )
         if self._mode != "auto":
-            waiting = [field for field in _TEXTS if content[field] != row.content[field]]
-            kept |= {field: row.content[field] for field in waiting}
+            waiting = [field for field in _TEXTS if content[field] != row.values[field]]
+            kept |= {field: row.values[field] for field in waiting}
             if waiting:
                 self.notes.append(
                     f"toolkit {name!r}: held: {', '.join(waiting)}; only people change toolkits: {TRUST_HINT}"
                 )
         return {**content, **kept}
 
-    def _new_toolkit(
-        self, name: str, content: Mapping[str, Any], row: ToolkitState | None
-    ) -> Mapping[str, Any]:
+    def _new_toolkit(self, name: str, content: Mapping[str, Any], row: RowState | None) -> Mapping[str, Any]:
         rules = self._state.rules.get(("toolkit", name))
         if name in self._state.shared_toolkits:
             self._refuse(
@@ -112,12 +113,12 @@ class Restrictions:
         elif rules and row is None:
             self._refuse(f"toolkit {name!r}: is named by {_rules(rules)}; choose another, or {TRUST_HINT}")
         parent = content["parent"]
-        if row is not None and row.content["parent"] is not None and parent != row.content["parent"]:
+        if row is not None and row.values["parent"] is not None and parent != row.values["parent"]:
             self._refuse(
-                f"toolkit {name!r}: was below {row.content['parent']!r} when it was deleted, "
+                f"toolkit {name!r}: was below {row.values['parent']!r} when it was deleted, "
                 f"not below {parent!r}; {TRUST_HINT}"
             )
-        elif row is not None and parent == row.content["parent"]:
+        elif row is not None and parent == row.values["parent"]:
             pass  # the former parent
         elif parent is not None and parent not in self._own and parent in self._known():
             self._refuse(
@@ -125,9 +126,9 @@ class Restrictions:
             )
         allowed = dict(content)
         if row is not None:  # keeps its former governance, whoever decided it
-            allowed |= {field: row.content[field] for field in _GOVERNING if field != "parent"}
+            allowed |= {field: row.values[field] for field in _GOVERNING if field != "parent"}
             if self._mode != "auto":
-                allowed |= {field: row.content[field] for field in _TEXTS}
+                allowed |= {field: row.values[field] for field in _TEXTS}
         else:
             allowed |= {"base": False, "members": []}
             if self._mode == "all":
@@ -169,11 +170,11 @@ class Restrictions:
                 return f"which is {self._owner(at)}'s" if at in self._state.shared_toolkits else ""
             if row.plugin != self._plugin:
                 return f"since {_what(at, name)} belongs to {self._owner(at)}"
-            if row.content["tier"] is not None:
+            if row.values["tier"] is not None:
                 return f"since {_what(at, name)} has a tier"
-            if row.content["settings_keys"]:
+            if row.values["settings_keys"]:
                 return f"since {_what(at, name)} has settings_keys"
-            at = row.content["parent"]
+            at = row.values["parent"]
         return ""
 
     def _claims(self, name: str) -> str:

@@ -15,7 +15,7 @@ from toolroll.registry.registry import Registry
 from toolroll.registry.toolkits import ToolkitRecord
 from toolroll.rules import PageMapping
 from toolroll.selection.policy.pages import matches
-from toolroll.server.bodies import Body, Texts
+from toolroll.server.bodies import Body, Texts, without, without_read_only
 from toolroll.server.problems import ProblemRoute
 from toolroll.server.tool_registry.access import RegistryAccess
 from toolroll.server.tool_registry.paging import page_of
@@ -23,11 +23,13 @@ from toolroll.server.tool_registry.preconditions import CONDITIONAL, changed, wi
 
 
 class PageMappingBody(Body):
-    """A page mapping."""
+    """A page mapping; it may be an answer of `GET /page-mappings`."""
 
     pattern: str = Field(examples=["deals*"])
     categories: Texts = Field(examples=[["crm"]])
     priority: int = 0
+
+    _without_read_only = without_read_only("page_id")
 
     def mapping(self, org: str) -> PageMapping:
         """The same as a value of toolroll."""
@@ -111,7 +113,10 @@ def category_router(access: RegistryAccess) -> APIRouter:
     ) -> Response:
         """Changes `pattern`, `categories` or `priority` of a mapping. Needs If-Match."""
         registry, org = access.editor(request, org)
-        changes = {"toolkits" if name == "categories" else name: value for name, value in body.items()}
+        changes = {
+            "toolkits" if name == "categories" else name: value
+            for name, value in without("page_id", body).items()
+        }
         record = changed(
             request,
             lambda: _of_org(registry, id, org).version,
@@ -142,7 +147,8 @@ def _of_org(registry: Registry, page_id: str, org: str) -> PageRecord:
 
 def _form(record: PageRecord) -> dict[str, Any]:
     fields = record.to_dict()
-    return {**fields, "categories": fields.pop("toolkits")}
+    toolkits = fields.pop("toolkits")
+    return {**fields, "categories": toolkits}
 
 
 def _nested(records: Sequence[ToolkitRecord]) -> list[dict[str, Any]]:

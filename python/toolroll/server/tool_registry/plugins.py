@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta, timezone
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request
 from pydantic import ConfigDict, FailFast, Field
 from pydantic.alias_generators import to_camel
 
 from toolroll.errors import Denied
-from toolroll.formats.sources.dicts import read_tools
+from toolroll.formats.sources.dicts import read_tools_for_registry
 from toolroll.registry.analytics.break_watch import BreakWatch
 from toolroll.registry.analytics.plugin_calls import plugin_calls
 from toolroll.registry.analytics.tools import Break
@@ -19,7 +19,7 @@ from toolroll.registry.analytics.window import Window
 from toolroll.registry.content import route_to
 from toolroll.registry.plugins import plugins
 from toolroll.rules import PageMapping
-from toolroll.server.bodies import Body, Texts
+from toolroll.server.bodies import Body, Texts, without_read_only
 from toolroll.server.callers import Caller
 from toolroll.server.problems import ProblemRoute
 from toolroll.server.tool_registry.access import RegistryAccess
@@ -33,8 +33,18 @@ class _PluginBody(Body):
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
 
 
+class KeywordBody(Body):
+    """A keyword with the way in which it must stand in a message."""
+
+    keyword: str
+    mode: Literal["", "substring", "word", "prefix"] = ""
+
+
 class CategoryBody(_PluginBody):
-    """A category: a toolkit, with the keywords and patterns that switch it on."""
+    """A category: a toolkit, with the keywords and patterns that switch it on.
+
+    It may be an answer of `GET /categories`, with the categories below it.
+    """
 
     name: str
     description: str = ""
@@ -43,8 +53,17 @@ class CategoryBody(_PluginBody):
     base: bool = False
     tier: str | None = None
     members: Texts = ()
-    keywords: Texts = ()
+    keywords: Annotated[tuple[str | KeywordBody, ...], FailFast()] = ()
     patterns: Texts = ()
+    children: Annotated[tuple[CategoryBody, ...], FailFast()] = ()
+
+    _without_read_only = without_read_only("toolkit_id")
+
+    def family(self) -> Iterator[CategoryBody]:
+        """The category and all below it."""
+        yield self
+        for child in self.children:
+            yield from child.family()
 
     def toolkit(self) -> Toolkit:
         """The same as a value of toolroll."""
@@ -54,7 +73,8 @@ class CategoryBody(_PluginBody):
 
     def route(self) -> Route | None:
         """What switches it on."""
-        return route_to(self.name, [(keyword, "") for keyword in self.keywords], self.patterns)
+        pairs = [(each, "") if isinstance(each, str) else (each.keyword, each.mode) for each in self.keywords]
+        return route_to(self.name, pairs, self.patterns)
 
 
 class SyncBody(_PluginBody):
@@ -76,19 +96,21 @@ class SyncBody(_PluginBody):
 
     def definitions(self) -> Definitions:
         """The same as values of toolroll. Raises InvalidDefinition."""
-        read = read_tools(self.tools)
-        declared = {category.name for category in self.categories}
-        routes = (category.route() for category in self.categories)
+        read = read_tools_for_registry(self.tools)
+        categories = [each for category in self.categories for each in category.family()]
+        declared = {category.name for category in categories}
+        routes = (category.route() for category in categories)
         return Definitions(
             read.tools,
             (
                 *(toolkit for toolkit in read.toolkits if toolkit.name not in declared),
-                *(category.toolkit() for category in self.categories),
+                *(category.toolkit() for category in categories),
             ),
             tuple(route for route in routes if route is not None),
             (),
             tuple(PageMapping(page.pattern, page.categories, page.priority) for page in self.page_mappings),
             skipped=read.skipped,
+            refused=read.refused,
         )
 
 

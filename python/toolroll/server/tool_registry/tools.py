@@ -129,8 +129,12 @@ def tool_router(access: RegistryAccess, shared: SharedTools) -> APIRouter:
         org: str | None = None,
         reason: str = "",
         force: bool = False,
+        give_back: Annotated[list[str], Query()] = [],  # noqa: B006  # FastAPI copies it
     ) -> Response:
         """Changes the fields in the body, and makes a version. Other fields stay. Needs If-Match.
+
+        These fields are people's then: what the tool's plugin sends for them is in `source_values`, and does
+        not change the tool. give_back: fields that get the plugin's value, and follow it from now on.
 
         force: allows a change after which rules no longer apply to the tool.
         """
@@ -138,7 +142,9 @@ def tool_router(access: RegistryAccess, shared: SharedTools) -> APIRouter:
         record = changed(
             request,
             lambda: registry.tool(id, org=org).version,
-            lambda version: registry.update(id, body, version=version, force=force, org=org, reason=reason),
+            lambda version: registry.update(
+                id, body, version=version, give_back=give_back, force=force, org=org, reason=reason
+            ),
         )
         return with_etag(record.to_dict(), record.version)
 

@@ -1,0 +1,236 @@
+"""What a plan reads of the registry: a few columns of all tools, and the records of those that may change."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+
+from toolroll.registry.content import TOOLKIT_FIELDS
+from toolroll.registry.reach import Reach, knows_tool, knows_toolkit
+from toolroll.registry.records import Record, Review, read_records
+from toolroll.registry.rules import UNNAMED, known_rule
+from toolroll.registry.store import tables
+from toolroll.registry.store.bulk_insert import batches
+from toolroll.registry.sync.payload import Payload
+from toolroll.registry.tiers import tiers_in
+from toolroll.registry.versions import Version, version_of
+
+_IDS = 500  # ids in one IN
+
+
+class ToolState(NamedTuple):
+    """The columns of every tool's row that a plan needs."""
+
+    tool_id: str
+    name: str
+    plugin: str
+    toolkit: str
+    review: Review
+    source_hash: str | None
+    is_deleted: bool
+
+
+class RowState(NamedTuple):
+    """A row of toolkits or page mappings: its key, its name or pattern, its owner, and what a sync writes."""
+
+    key: str
+    name: str
+    plugin: str
+    is_deleted: bool
+    values: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryState:
+    """The state of one organisation in the registry, and the names of others that a sync must respect.
+
+    Attributes:
+        tools, toolkits, pages: all present ones, and the plugin's deleted ones; also tools that people
+            deleted. In the order of their last change.
+        records: tool_id → the tool, for those that the payload may change.
+        approved: tool_id → its last approved version, for those of them that await approval.
+        rules: ("tool" or "toolkit", name) → names of the rules that name it.
+        members: name or pattern of a tool → a toolkit of somebody else that has it as a member.
+        mentioned: toolkits that tools or page mappings of somebody else name.
+        shared_tools: names of the platform's tools; empty for the platform itself.
+        shared_toolkits: name → parent, for the platform's toolkits; empty for the platform itself.
+        parents: toolkits that other organisations use as a parent.
+        plugin: the plugin's version, payload_hash, review and while_waiting; None for a new plugin.
+        tiers: the configured subscription tiers, lowest first.
+    """
+
+    tools: Sequence[ToolState] = ()
+    toolkits: Sequence[RowState] = ()
+    pages: Sequence[RowState] = ()
+    records: Mapping[str, Record] = field(default_factory=dict)
+    approved: Mapping[str, Version] = field(default_factory=dict)
+    rules: Mapping[tuple[str, str], Sequence[str]] = field(default_factory=dict)
+    members: Mapping[str, str] = field(default_factory=dict)
+    mentioned: Collection[str] = frozenset()
+    shared_tools: Collection[str] = frozenset()
+    shared_toolkits: Mapping[str, str | None] = field(default_factory=dict)
+    parents: Collection[str] = frozenset()
+    plugin: tuple[str, str, str, str] | None = None
+    tiers: tuple[str, ...] = ()
+
+
+def read_state(connection: sa.Connection, payload: Payload, reach: Reach | None = None) -> RegistryState:
+    """The input of a plan: one query for the tools, and a few smaller ones.
+
+    reach: what the author may know of the platform. The rest restricts a payload only where its tools would
+    otherwise get more than their plugin has: in base toolkits, and by rules that allow.
+    """
+    org, plugin = payload.org, payload.plugin
+    t, k, m, p = tables.tools.c, tables.toolkits.c, tables.page_mappings.c, tables.plugins.c
+    # Deleted tools too: the plugin's own, and those that people deleted (a sync leaves no source hash).
+    in_scope = t.deleted_at.is_(None) | t.plugin.in_({plugin, ""}) | t.source_hash.is_not(None)
+    columns = (t.deleted_at.is_not(None) if name == "is_deleted" else t[name] for name in ToolState._fields)
+    found = connection.execute(sa.select(*columns).where(t.org == org, in_scope).order_by(t.revision))
+    tools = [ToolState(*row) for row in found]
+    in_scope = k.deleted_at.is_(None) | (k.plugin == plugin)
+    about = connection.execute(
+        sa.select(p.version, p.payload_hash, p.review, p.while_waiting).where(p.org == org, p.name == plugin)
+    ).first()
+    state = RegistryState(
+        tools=tools,
+        toolkits=_rows(connection, tables.toolkits, TOOLKIT_FIELDS, k.revision, k.org == org, in_scope),
+        pages=_rows(connection, tables.page_mappings, _PAGE, m.page_id, m.org == org, m.plugin == plugin),
+        plugin=None if about is None else tuple(about),
+        tiers=tiers_in(connection),
+        rules=_read_rules(connection, org, reach) if plugin else {},
+    )
+    own = {row.name for row in state.toolkits if not row.is_deleted and row.plugin == plugin}
+    places = {tool.toolkit for tool in payload.tools.values()} - own - payload.toolkits.keys() - {""}
+    if plugin and (places or own != payload.toolkits.keys()):
+        state = replace(state, mentioned=_read_mentioned(connection, tools, org, plugin, reach))
+    if plugin and payload.tools.keys() - {tool.name for tool in tools if not tool.is_deleted}:
+        state = replace(state, members=_read_members(connection, org, plugin))
+    if not org:
+        others = _texts(connection, k.parent, k.org != org, k.parent.is_not(None), k.deleted_at.is_(None))
+        state = replace(state, parents=others)
+    else:
+        shared = _texts(connection, t.name, t.org == "", t.deleted_at.is_(None))
+        state = replace(
+            state,
+            shared_tools={name for name in shared if knows_tool(reach, name)},
+            shared_toolkits=_read_shared_toolkits(connection, reach),
+        )
+    return _with_records(connection, state, payload)
+
+
+_PAGE = ("toolkits", "priority")
+
+
+def _with_records(connection: sa.Connection, state: RegistryState, payload: Payload) -> RegistryState:
+    """The state with the records of the tools that the payload may change, and their approved content."""
+    ids = [
+        row.tool_id
+        for row in state.tools
+        if row.plugin == payload.plugin
+        and (payload.hashes.get(row.name) != row.source_hash or row.review != "approved" or row.is_deleted)
+        and (row.name in payload.tools or (payload.plugin and not row.is_deleted))
+    ]
+    records = {
+        record.tool.tool_id: record
+        for batch in batches(ids, _IDS)
+        for record in read_records(connection, tables.tools.c.tool_id.in_(batch))
+    }
+    t, v = tables.tools.c, tables.tool_versions.c
+    is_approved = (v.tool_id == t.tool_id) & (v.version == t.approved_version)
+    query = sa.select(tables.tool_versions).join_from(tables.tools, tables.tool_versions, is_approved)
+    waiting = [tool_id for tool_id, record in records.items() if record.review != "approved"]
+    approved = {
+        row["tool_id"]: version_of(dict(row))
+        for batch in batches(waiting, _IDS)
+        for row in connection.execute(query.where(t.tool_id.in_(batch))).mappings()
+    }
+    return replace(state, records=records, approved=approved)
+
+
+def _rows(
+    connection: sa.Connection,
+    table: sa.Table,
+    columns: Sequence[str],
+    order: sa.ColumnElement[Any],
+    *where: sa.ColumnElement[bool],
+) -> list[RowState]:
+    name = table.c["pattern" if table is tables.page_mappings else "name"]
+    first = (next(iter(table.primary_key)), name, table.c.plugin, table.c.deleted_at.is_not(None))
+    found = connection.execute(
+        sa.select(*first, *(table.c[each] for each in columns)).where(*where).order_by(order)
+    )
+    return [
+        RowState(key, name, plugin, is_deleted, dict(zip(columns, values, strict=True)))
+        for key, name, plugin, is_deleted, *values in found
+    ]
+
+
+def _texts(connection: sa.Connection, column: sa.Column[Any], *where: sa.ColumnElement[bool]) -> set[str]:
+    return set(connection.execute(sa.select(column).distinct().where(*where)).scalars())
+
+
+def _read_shared_toolkits(connection: sa.Connection, reach: Reach | None) -> dict[str, str | None]:
+    """The platform's toolkits that restrict a payload of an organisation, with their parents."""
+    k = tables.toolkits.c
+    rows = connection.execute(
+        sa.select(k.name, k.parent, k.base).where(k.org == "", k.deleted_at.is_(None))
+    ).all()
+    parents = {row.name: row.parent for row in rows}
+    base = {row.name for row in rows if row.base}
+
+    def is_base(name: str) -> bool:
+        above = dict.fromkeys((name,))
+        while (parent := parents.get(next(reversed(above)))) is not None and parent not in above:
+            above[parent] = None
+        return not base.isdisjoint(above)
+
+    return {name: parent for name, parent in parents.items() if knows_toolkit(reach, name) or is_base(name)}
+
+
+def _read_rules(connection: sa.Connection, org: str, reach: Reach | None) -> dict[tuple[str, str], list[str]]:
+    """The targets of rules that apply to the organisation; for the platform, of all rules.
+
+    Rules of the platform have no name within a reach. What they only deny there is as if nobody named it.
+    """
+    r = tables.visibility_rules.c
+    where = [r.deleted_at.is_(None), *([r.org.in_({"", org})] if org else [])]
+    query = sa.select(r.org, r.tool, r.toolkit, r.name, r.effect).where(*where).order_by(r.name)
+    found: dict[tuple[str, str], list[str]] = {}
+    for row in map(dict, connection.execute(query).mappings()):
+        if name := known_rule(row, reach) or (UNNAMED if row["effect"] == "allow" else ""):
+            target = ("tool", row["tool"]) if row["tool"] else ("toolkit", row["toolkit"])
+            found.setdefault(target, []).append(name)
+    return found
+
+
+def _read_members(connection: sa.Connection, org: str, plugin: str) -> dict[str, str]:
+    """The members of somebody else's toolkits; an organisation's toolkit may mean the platform's tools."""
+    k = tables.toolkits.c
+    where = [k.deleted_at.is_(None), sa.cast(k.members, sa.Text) != "[]", *([k.org == org] if org else [])]
+    return {
+        member: row.name
+        for row in connection.execute(sa.select(k.org, k.name, k.plugin, k.members).where(*where))
+        if (row.org, row.plugin) != (org, plugin)
+        for member in row.members
+    }
+
+
+def _read_mentioned(
+    connection: sa.Connection, own: Iterable[ToolState], org: str, plugin: str, reach: Reach | None
+) -> set[str]:
+    """Toolkits that tools or page mappings of somebody else name."""
+    t, m = tables.tools.c, tables.page_mappings.c
+    found = {tool.toolkit for tool in own if not tool.is_deleted and tool.plugin != plugin}
+    elsewhere = _texts(connection, t.toolkit, t.deleted_at.is_(None), t.org == "" if org else t.org != "")
+    found |= {name for name in elsewhere if not org or knows_toolkit(reach, name)}
+    where = [
+        m.deleted_at.is_(None),
+        (m.org != org) | (m.plugin != plugin),
+        *([m.org.in_({"", org})] if org else []),
+    ]
+    for owner, toolkits in connection.execute(sa.select(m.org, m.toolkits).where(*where)):
+        found.update(name for name in toolkits if owner or not org or knows_toolkit(reach, name))
+    return found - {""}

@@ -28,7 +28,7 @@ import sqlalchemy as sa
 
 from tests.integration.outcomes import NOW, exposure
 from tests.integration.test_damaged_rows import ACME, GLOBEX, NO_TEXT, NOBODY, wrong_values
-from toolroll import Context, Toolroll
+from toolroll import Context, Follow, Recording, Toolroll
 from toolroll._core import Learned
 from toolroll.embedders.cached import CachedEmbedder
 from toolroll.embedders.hashing import HashingEmbedder
@@ -159,7 +159,9 @@ def observe(roll: Toolroll) -> dict[str, object]:
 
 def ask(path: Path, journal: Path) -> tuple[dict[str, object], list[str]]:
     """Opens the registry, asks and works with it; the answers, and what is said to be damaged."""
-    with Toolroll.open(f"sqlite:///{path}", poll_s=60, journal=journal) as roll:
+    with Toolroll.open(
+        f"sqlite:///{path}", follow=Follow(poll_s=60), recording=Recording(outbox=journal)
+    ) as roll:
         said = []
         for call in (roll.warm_up, roll.refresh):
             try:

@@ -15,7 +15,7 @@ import pytest
 
 from tests.integration import damage_worker
 from tests.integration.test_damaged_rows import ACME, fill
-from toolroll import Toolroll
+from toolroll import Recording, Toolroll
 from toolroll.registry.events import follower
 from toolroll.registry.store import tables
 
@@ -53,7 +53,7 @@ def prepare(folder: Path) -> None:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         connection.execute("PRAGMA journal_mode=DELETE")
         connection.commit()
-    with Toolroll.open(f"sqlite:///{path}", journal=folder / "journal") as roll:
+    with Toolroll.open(f"sqlite:///{path}", recording=Recording(outbox=folder / "journal")) as roll:
         roll.warm_up()
         learned = roll._home.learned(ACME.org)
         assert learned is not None

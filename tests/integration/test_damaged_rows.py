@@ -19,7 +19,7 @@ import sqlalchemy as sa
 
 from tests.integration.commands import Done
 from tests.integration.logged import event, write_events
-from toolroll import Context, Tool, Toolroll
+from toolroll import Context, Follow, Recording, Tool, Toolroll
 from toolroll.cli import main
 from toolroll.errors import StoreUnavailable, ToolrollError
 from toolroll.registry.analytics.metrics import metrics
@@ -68,7 +68,9 @@ def fill(url: str, tmp_path: Path) -> None:
                 dates = {"created_at": now, "created_by": "ada", "changed_at": now}
                 connection.execute(sa.insert(tables.accounts), {**row, **dates})
             registry.sync([Tool(f"{org or 'plat'}_sync", "serves too")], plugin=f"{org}_plugin", org=org)
-    with Toolroll.open(url, poll_s=0.05, journal=tmp_path / "journal") as roll:
+    with Toolroll.open(
+        url, follow=Follow(poll_s=0.05), recording=Recording(outbox=tmp_path / "journal")
+    ) as roll:
         roll.warm_up()
         for context in (ACME, GLOBEX, NOBODY):
             talk(roll, context)
@@ -135,7 +137,9 @@ def damage(path: Path, column: sa.Column, value: object, owner: str | None, whic
 
 def check(url: str, tmp_path: Path, owner: str) -> None:
     """Everybody else selects, records, converses and learns; and nobody sees a tool that was denied."""
-    with Toolroll.open(url, poll_s=0.05, journal=tmp_path / "journal") as roll:
+    with Toolroll.open(
+        url, follow=Follow(poll_s=0.05), recording=Recording(outbox=tmp_path / "journal")
+    ) as roll:
         with suppress(ToolrollError):  # of the owner
             roll.warm_up()
         roll.refresh()
@@ -233,7 +237,11 @@ def test_damage_to_a_row_that_all_share_is_an_error_of_our_own_or_none(template,
         if value is None or not damage(path, column, value, None):
             continue
         try:
-            roll = Toolroll.open(f"sqlite:///{path}", poll_s=0.05, journal=tmp_path / column.name)
+            roll = Toolroll.open(
+                f"sqlite:///{path}",
+                follow=Follow(poll_s=0.05),
+                recording=Recording(outbox=tmp_path / column.name),
+            )
         except ToolrollError:
             continue
         with roll:
@@ -399,7 +407,7 @@ def test_a_conversation_that_cannot_be_read_begins_again_and_says_so_once(templa
     shutil.copy(template, path)
     assert damage(path, tables.sessions.c.record, value, "acme", "session = 'talk'")
     url = f"sqlite:///{path}"
-    with Toolroll.open(url, journal=tmp_path / "journal") as roll:
+    with Toolroll.open(url, recording=Recording(outbox=tmp_path / "journal")) as roll:
         roll.warm_up()
         session = roll.session("talk", ACME)
         picked = session.select("serves", k=5)
@@ -410,7 +418,9 @@ def test_a_conversation_that_cannot_be_read_begins_again_and_says_so_once(templa
         health = roll.health()
         assert health["sessions"]["damaged"] == {"acme": ["talk"]} and "sessions" in health["degraded"]
         assert any("'acme'" in why and "'talk'" in why for why in health["why"])
-    with Toolroll.open(url, journal=tmp_path / "journal") as roll:  # the record was replaced
+    with Toolroll.open(
+        url, recording=Recording(outbox=tmp_path / "journal")
+    ) as roll:  # the record was replaced
         roll.warm_up()
         session = roll.session("talk", ACME)
         assert session.turn == 2 and session.select("serves", k=5).degraded == ()
@@ -422,12 +432,12 @@ def test_a_conversation_goes_on_if_only_its_times_cannot_be_read(template, tmp_p
     shutil.copy(template, path)
     for name in ("created_at", "updated_at", "expires_at"):
         assert damage(path, tables.sessions.c[name], b"\xff", "acme", "session = 'talk'")
-    with Toolroll.open(f"sqlite:///{path}", journal=tmp_path / "journal") as roll:
+    with Toolroll.open(f"sqlite:///{path}", recording=Recording(outbox=tmp_path / "journal")) as roll:
         roll.warm_up()
         session = roll.session("talk", ACME)
         before = session.turn
         assert before and session.select("serves", k=5).degraded == ()
-    with Toolroll.open(f"sqlite:///{path}", journal=tmp_path / "journal") as roll:
+    with Toolroll.open(f"sqlite:///{path}", recording=Recording(outbox=tmp_path / "journal")) as roll:
         assert roll.session("talk", ACME).turn == before + 1
 
 
@@ -439,7 +449,9 @@ def running(database_url: str, tmp_path: Path) -> Iterator[tuple[Registry, Toolr
     fill(database_url, tmp_path)
     with (
         Registry.open(database_url, actor="ada") as registry,
-        Toolroll.open(database_url, poll_s=0.05, journal=tmp_path / "journal") as roll,
+        Toolroll.open(
+            database_url, follow=Follow(poll_s=0.05), recording=Recording(outbox=tmp_path / "journal")
+        ) as roll,
     ):
         roll.warm_up(["acme", "globex"])
         yield registry, roll
@@ -548,7 +560,7 @@ def test_a_revision_that_is_no_number_is_an_error_of_our_own(template, tmp_path)
     shutil.copy(template, path)
     damage(path, tables.registry_state.c.revision, "garbage", None)
     with pytest.raises(StoreUnavailable, match="revision"):
-        Toolroll.open(f"sqlite:///{path}", journal=tmp_path / "journal")
+        Toolroll.open(f"sqlite:///{path}", recording=Recording(outbox=tmp_path / "journal"))
 
 
 @pytest.mark.parametrize("column", ["tier", "parent", "name", "settings_keys", "base"])
@@ -565,7 +577,7 @@ def test_tools_of_a_toolkit_that_cannot_be_read_are_shown_to_nobody(tmp_path, co
     with closing(sqlite3.connect(path)) as connection:
         connection.execute(f"UPDATE toolkits SET {column} = x'ff' WHERE name = 'kit'")
         connection.commit()
-    with Toolroll.open(f"sqlite:///{path}", journal=tmp_path / "journal") as roll:
+    with Toolroll.open(f"sqlite:///{path}", recording=Recording(outbox=tmp_path / "journal")) as roll:
         roll.warm_up()
         picked = roll.select("serves", k=50)
         assert set(picked.names) == {"plain", "above"} and picked.degraded == ("registry",)
@@ -630,7 +642,9 @@ def test_a_value_that_was_altered_past_the_registry_is_said_and_not_believed(
     path = tmp_path / "registry.db"
     shutil.copy(template, path)
     assert damage(path, tables.metadata.tables[table].c[column], value, "")
-    with Toolroll.open(f"sqlite:///{path}", poll_s=0.05, journal=tmp_path / "journal") as roll:
+    with Toolroll.open(
+        f"sqlite:///{path}", follow=Follow(poll_s=0.05), recording=Recording(outbox=tmp_path / "journal")
+    ) as roll:
         roll.warm_up()
         picked = roll.select("serves", NOBODY, k=50)
         assert ("policy" if table in ("visibility_rules", "page_mappings") else "registry") in picked.degraded
@@ -666,6 +680,6 @@ def test_the_content_of_an_old_version_that_serves_is_verified(tmp_path):
             connection.execute("DROP TRIGGER tool_versions_no_update")
             connection.execute("UPDATE tool_versions SET snapshot = replace(snapshot, 'sends', 'rends')")
             connection.commit()
-        with Toolroll.open(url, journal=tmp_path / "journal") as roll:
+        with Toolroll.open(url, recording=Recording(outbox=tmp_path / "journal")) as roll:
             assert "mail" not in roll.select("mail").names
             assert any("hash" in why for why in roll.health()["why"])

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from tests.integration.commands import Typed
 from tests.integration.test_damaged_rows import NO_TEXT, damage, wrong_values
-from toolroll import Context, Tool, Toolroll
+from toolroll import Context, Follow, Recording, Tool, Toolroll
 from toolroll.errors import Conflict, NotFound, StoreUnavailable
 from toolroll.registry.registry import Registry
 from toolroll.registry.status import status_of
@@ -95,7 +95,12 @@ def seen(path: Path, context: Context) -> Seen:
 def seen_by(path: Path, *contexts: Context) -> list[Seen]:
     """The same for several."""
     journal = path.parent / "journal"
-    with Toolroll.open(f"sqlite:///{path}", journal=journal, embedder="none", listens=False) as roll:
+    with Toolroll.open(
+        f"sqlite:///{path}",
+        embedder="none",
+        follow=Follow(listens=False),
+        recording=Recording(outbox=journal),
+    ) as roll:
         roll.warm_up(["acme", "globex"])
         selections = [roll.select("serves", context, k=50) for context in contexts]
         why = roll.health()["why"]
@@ -291,7 +296,9 @@ def test_damaged_rows_are_listed_and_can_be_deleted_whatever_column_it_is(tmp_pa
         for record in found:
             delete(registry, table, record)
         assert damaged_records(registry, table) == []
-    with Toolroll.open(f"sqlite:///{path}", journal=tmp_path / "journal", listens=False) as roll:
+    with Toolroll.open(
+        f"sqlite:///{path}", follow=Follow(listens=False), recording=Recording(outbox=tmp_path / "journal")
+    ) as roll:
         roll.warm_up(["acme"])
         assert roll.health()["why"] == []
 

@@ -15,7 +15,7 @@ from alembic.migration import MigrationContext
 
 from tests.integration.logged import event, outcome, write, write_events
 from tests.integration.outcomes import exposure, said
-from toolroll import Context, Toolroll
+from toolroll import Context, Follow, Recording, Toolroll
 from toolroll.errors import StoreUnavailable
 from toolroll.registry.analytics.metrics import metrics
 from toolroll.registry.analytics.tool_calls import tool_calls
@@ -118,7 +118,9 @@ def test_selecting_recording_and_conversing_ask_for_the_rows_of_named_organisati
 
     sa.event.listen(sa.Engine, "before_cursor_execute", note)
     try:
-        with Toolroll.open(url, journal=tmp_path / "journal", poll_s=0.05) as roll:
+        with Toolroll.open(
+            url, follow=Follow(poll_s=0.05), recording=Recording(outbox=tmp_path / "journal")
+        ) as roll:
             context = Context(org="acme", user="ann")
             roll.warm_up()
             for final in (True, False):

@@ -93,6 +93,7 @@ class Refresher:
     def start(self) -> None:
         """Starts to follow the registry. The child of a fork starts by itself."""
         self._signals = Signals(self._database, listens=self._options.listens)
+        self._listener.on_stop = self._signals.request_stop
         self._listener.wake()
         self._builder.wake()
 
@@ -100,8 +101,6 @@ class Refresher:
         """Stops following soon. The catalog stays in use; selections say that it is not kept up to date."""
         self._listener.request_stop()
         self._builder.request_stop()
-        if self._signals is not None:
-            self._signals.request_stop()
         self._set_failure(StoreUnavailable("this Toolroll is closed and no longer follows its registry"))
 
     def close(self, timeout_s: float) -> None:

@@ -12,7 +12,7 @@ from datetime import datetime
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypedDict
 
 import numpy.typing as npt
 
@@ -69,6 +69,31 @@ _LOOK_S = 0.002  # between two looks whether they are there
 _TASKS = 4  # refreshes, flushes and the like of event loops at the same time
 LONGEST_SESSION = 1_024
 _LONGEST_TIMEOUT_S = 86_400 * 365
+
+
+class RecordOptions(TypedDict, total=False):
+    """Keyword arguments of `Toolroll.record`."""
+
+    wanted: Called
+    corrected: Mapping[str, str | None] | Iterable[str]
+    final: bool
+    reporter: Reporter | None
+    org: str | None
+
+
+class _Actor(TypedDict):
+    actor: str
+
+
+class ForgetOptions(_Actor, total=False):
+    """Keyword arguments of `Toolroll.forget_outcomes`."""
+
+    event: str | None
+    reporter: str | None
+    tool: str | None
+    since: datetime | None
+    until: datetime | None
+    reason: str
 
 
 class Toolroll:
@@ -897,31 +922,13 @@ class Toolroll:
         return result
 
     async def arecord(
-        self,
-        picked: Selection | str,
-        called: Called = (),
-        *,
-        wanted: Called = (),
-        corrected: Mapping[str, str | None] | Iterable[str] = (),
-        final: bool = True,
-        reporter: Reporter | None = None,
-        org: str | None = None,
+        self, picked: Selection | str, called: Called = (), **options: Unpack[RecordOptions]
     ) -> RecordResult:
         """`record` for an event loop: over a registry it runs in a thread.
 
         If the caller is cancelled, the report counts wholly or not at all.
         """
-        return await self._home.arun(
-            lambda: self.record(
-                picked,
-                called,
-                wanted=wanted,
-                corrected=corrected,
-                final=final,
-                reporter=reporter,
-                org=org,
-            )
-        )
+        return await self._home.arun(lambda: self.record(picked, called, **options))
 
     def receipt(self, picked: Selection) -> str:
         """What to hand to a process that reports the outcome later: `record` takes it.
@@ -989,31 +996,9 @@ class Toolroll:
             reason=reason,
         )
 
-    async def aforget_outcomes(
-        self,
-        org: str = "",
-        *,
-        actor: str,
-        event: str | None = None,
-        reporter: str | None = None,
-        tool: str | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        reason: str = "",
-    ) -> int:
+    async def aforget_outcomes(self, org: str = "", **options: Unpack[ForgetOptions]) -> int:
         """`forget_outcomes` for an event loop: it runs in a thread."""
-        return await self._tasks.arun(
-            lambda: self.forget_outcomes(
-                org,
-                actor=actor,
-                event=event,
-                reporter=reporter,
-                tool=tool,
-                since=since,
-                until=until,
-                reason=reason,
-            )
-        )
+        return await self._tasks.arun(lambda: self.forget_outcomes(org, **options))
 
     # The catalog, and what runs behind it.
 

@@ -36,7 +36,7 @@ def cases(quick: bool) -> Iterator[Figure]:
 
 def _logged(url: str, n: int, dialect: str) -> Iterator[Figure]:
     import toolroll
-    from toolroll import Context, Toolroll
+    from toolroll import Context, Follow, Toolroll
     from toolroll.formats.sources.folder import read_folder
     from toolroll.registry.registry import Registry
 
@@ -46,7 +46,7 @@ def _logged(url: str, n: int, dialect: str) -> Iterator[Figure]:
         registry.sync(
             read_folder(Path(toolroll.__file__).with_name("demo") / "toolkits"), plugin="demo", trusted=True
         )
-    with Toolroll.open(url, poll_s=0.05) as roll:
+    with Toolroll.open(url, follow=Follow(poll_s=0.05)) as roll:
         for at in range(_LEARNT):
             picked = roll.select(texts[at % len(texts)], Context(user=f"before-{at}"))
             roll.record(picked, dict.fromkeys(picked.names[-1:], True))

@@ -89,7 +89,7 @@ def _measured(case: str, url: str, tools: int, orgs: int) -> dict[str, Any] | No
 
 
 def _measure(case: str, url: str, n: int, orgs: int) -> dict[str, tuple[float, str, str]]:
-    from toolroll import Context, Toolroll
+    from toolroll import Context, Follow, Toolroll
     from toolroll.formats.sources.dicts import read_tools
     from toolroll.registry.registry import Registry
     from toolroll.tools import Definitions
@@ -133,7 +133,7 @@ def _measure(case: str, url: str, n: int, orgs: int) -> dict[str, tuple[float, s
     gc.collect()
     before = rss_bytes()
     start = now()
-    with Toolroll.open(url, poll_s=3_600) as roll:
+    with Toolroll.open(url, follow=Follow(poll_s=3_600)) as roll:
         note("open and build", start, "the shared tools" if own else "")
         gc.collect()
         opened = rss_bytes()

@@ -32,7 +32,7 @@ import sqlalchemy as sa
 from tests.integration.conftest import own_server
 
 from bench.peers.run import rss_bytes
-from toolroll import Context, Tool, Toolroll
+from toolroll import Context, Recording, Tool, Toolroll
 from toolroll.registry.registry import Registry
 from toolroll.registry.store import tables
 from toolroll.rules import Rule
@@ -134,7 +134,7 @@ def opened(url: str, asked: int) -> dict[str, Any]:
     """Opens the registry, then lets organisations ask: first the ones of one tool, then others."""
     with statements() as counts:
         began = time.perf_counter()
-        roll = Toolroll.open(url, messages="none")
+        roll = Toolroll.open(url, recording=Recording(messages="none"))
         found: dict[str, Any] = {"opening, s": round(time.perf_counter() - began, 3)}
         found["opening, statements"] = counts["statements"]
         found["opening, rows of others"] = counts["rows"] - TOOLS
@@ -260,7 +260,7 @@ def beside(roll: Toolroll, quiet: str, noisy: str, change_url: str, seconds: flo
 def neighbours(url: str, other_url: str, seconds: float = SECONDS) -> dict[str, Any]:
     """A quiet organisation alone, beside as much work for another registry, and beside a noisy neighbour."""
     quiet, noisy, found = org(0), org(1), dict[str, Any]()
-    with Toolroll.open(url, messages="dropped") as roll:
+    with Toolroll.open(url, recording=Recording(messages="dropped")) as roll:
         own_tool_after(roll, [quiet, noisy])
         phases = (
             ("quiet alone", "", url),

@@ -1,7 +1,7 @@
 """Measures POST /select over loopback, with one worker, beside the same framework's empty endpoint.
 
 Sides take turns. The service has keys, limits and metrics as in production, and the demonstration catalog.
-All events are logged, or a tenth of them; those that were dropped are counted.
+All events are logged; those that were dropped are counted.
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ import click
 
 from bench.service.load import Load, closed_loop, open_loop
 from bench.service.servers import DROPPED, MESSAGES, fill, free_port, metric, request, running, serving
-
-SAMPLE = 0.1
 
 
 @dataclass(eq=False)
@@ -53,13 +51,10 @@ def main(rounds: int, seconds: float, connections: int) -> None:
         key = fill(url)
         stack.enter_context(running(empty, "-m", "bench.service.empty", str(empty)))
         port, _ = stack.enter_context(serving(url))
-        sampled, _ = stack.enter_context(serving(url, sample=SAMPLE))
         sides = [
             Side("empty endpoint", empty, "/select", "", 2_500),
             Side("names", port, "/select", key, 2_500),
-            Side("names, a tenth of the events", sampled, "/select", key, 2_500),
             Side("schemas of OpenAI", port, "/select?schemas=openai", key, 1_500),
-            Side("schemas, a tenth of the events", sampled, "/select?schemas=openai", key, 1_500),
         ]
         for side in sides:
             side.paced = open_loop(
@@ -69,7 +64,7 @@ def main(rounds: int, seconds: float, connections: int) -> None:
                 seconds=seconds,
                 rate=side.goal / 2,
             )
-        dropped = sum(metric(one, key, DROPPED) for one in (port, sampled))
+        dropped = metric(port, key, DROPPED)
         for _ in range(rounds):
             for side in sides:
                 load = closed_loop(side.port, side.requests(), connections=connections, seconds=seconds)
@@ -84,7 +79,7 @@ def main(rounds: int, seconds: float, connections: int) -> None:
             )
         print(
             f"events dropped: {dropped:,.0f} at half of the goals, "
-            f"{sum(metric(one, key, DROPPED) for one in (port, sampled)) - dropped:,.0f} at full speed"
+            f"{metric(port, key, DROPPED) - dropped:,.0f} at full speed"
         )
 
 

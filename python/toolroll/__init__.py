@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from toolroll.learning.experiments import Experiment as Experiment
     from toolroll.learning.record_result import RecordResult as RecordResult
     from toolroll.published.replica import PublishedCatalogs as PublishedCatalogs
+    from toolroll.registry.options import Follow as Follow
+    from toolroll.registry.options import Recording as Recording
+    from toolroll.registry.options import Sessions as Sessions
     from toolroll.registry.registry import Registry as Registry
     from toolroll.roll import Toolroll as Toolroll
     from toolroll.rules import PageMapping as PageMapping
@@ -58,6 +61,7 @@ _HOMES = {
     "Embedder": "toolroll.embedder",
     "EmbedderUnavailable": "toolroll.errors",
     "Experiment": "toolroll.learning.experiments",
+    "Follow": "toolroll.registry.options",
     "InvalidDefinition": "toolroll.errors",
     "InvalidInput": "toolroll.errors",
     "NotFound": "toolroll.errors",
@@ -68,11 +72,13 @@ _HOMES = {
     "Profile": "toolroll.selection.profiles",
     "PublishedCatalogs": "toolroll.published.replica",
     "RecordResult": "toolroll.learning.record_result",
+    "Recording": "toolroll.registry.options",
     "Registry": "toolroll.registry.registry",
     "Route": "toolroll.tools",
     "Rule": "toolroll.rules",
     "Selection": "toolroll.selection.selection",
     "Session": "toolroll.sessions.session",
+    "Sessions": "toolroll.registry.options",
     "StoreUnavailable": "toolroll.errors",
     "Tool": "toolroll.tools",
     "Toolkit": "toolroll.tools",

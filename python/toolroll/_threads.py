@@ -5,6 +5,7 @@ After a fork the child has none of its parent's threads, and a lock that was hel
 
 from __future__ import annotations
 
+import atexit
 import contextvars
 import itertools
 import logging
@@ -26,6 +27,7 @@ _log = logging.getLogger("toolroll")
 
 HOLD_S = 1.0  # how long a fork waits for a lock
 IDLE_S = 1.0  # after which a thread of a pool ends
+_END_S = 5.0  # how long the end of the process waits for threads that are at work
 _SMOOTHING = 8  # calls that the mean duration of calls is taken over
 
 T = TypeVar("T")
@@ -100,6 +102,37 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_hold_locks, after_in_parent=_release_locks, after_in_child=_begin_in_child)
 
 
+class _Background(Thread):
+    """A daemon thread that ends before the interpreter does.
+
+    The interpreter ends a daemon thread that takes the GIL after it has begun to end, by unwinding the
+    thread's stack. If that stack has frames of C++, such as those of the core, the process aborts.
+    """
+
+    def __init__(self, target: Callable[[], None], name: str, request_end: Callable[[], object]) -> None:
+        """request_end: has the target return soon; must not wait."""
+        super().__init__(target=target, name=name, daemon=True)
+        self.request_end = request_end
+
+
+def _end_all() -> None:
+    """Ends all background threads. What they would still have written stays in files for the next process."""
+    deadline = time.monotonic() + _END_S
+    threads = [one for one in threading.enumerate() if isinstance(one, _Background)]
+    for one in threads:
+        one.request_end()
+    for one in threads:
+        one.join(max(0.0, deadline - time.monotonic()))
+
+
+# The last registered runs first, so a `close` of somebody's comes before this.
+atexit.register(_end_all)
+
+
+def _ignore() -> object:
+    return None
+
+
 class Worker:
     """Repeats a step in a daemon thread: when it is woken, and after the pause that the step asks for.
 
@@ -110,6 +143,7 @@ class Worker:
 
     Attributes:
         batch_s: the pause between `wake` and the step, so that one step serves many calls. May be changed.
+        on_stop: called when the worker is asked to stop, to end a wait of the step; must not wait itself.
         lock: held during each step, and during a fork; replaced in the child.
         error: the message of the last step's error; None if it succeeded. The error itself would keep the
             step's object alive.
@@ -141,6 +175,7 @@ class Worker:
         )
         self._name, self._subject, self.batch_s, self._retry_s = name, subject, batch_s, retry_s
         self.is_stopped = False
+        self.on_stop: Callable[[], object] = _ignore
         self._last: Callable[[], object] | None = None
         self._reset()
         survive_forks(self, lambda one: (one.lock,) if holds_forks and one.is_started else (), Worker._reset)
@@ -203,6 +238,7 @@ class Worker:
         """Ends the thread after its present step, without waiting for that."""
         self.is_stopped = True
         self._signals.put(None)
+        self.on_stop()
 
     def end_with(self, last: Callable[[], object]) -> None:
         """Ends the thread after its present step, and calls `last` in it if it has been started.
@@ -215,7 +251,7 @@ class Worker:
     def _start(self) -> None:
         with self._starting:
             if self._thread is None and not self.is_stopped:
-                thread = Thread(target=self._run_to_end, name=self._name, daemon=True)
+                thread = _Background(self._run_to_end, self._name, self.request_stop)
                 try:
                     thread.start()
                 except RuntimeError:  # the system has no more threads
@@ -477,7 +513,7 @@ class _Threads:
             self._begun.notify()
         if is_short:
             try:
-                Thread(target=self._run, name=self._name, daemon=True).start()
+                _Background(self._run, self._name, partial(self.stop, 0.0)).start()
             except RuntimeError as error:  # the system has no more threads
                 self._without_thread(task, error)
 

@@ -77,6 +77,16 @@ def check_number(value: object, what: str, least: int, most: int) -> None:
         raise InvalidInput(f"{what}: is {quoted(value)}, must be a whole number from {least} to {most}")
 
 
+def check_hnsw(value: object) -> None:
+    """Checks whether large catalogs get an HNSW graph.
+
+    Raises:
+        InvalidInput: it is not True, False or "auto".
+    """
+    if not isinstance(value, bool) and value != "auto":
+        raise InvalidInput(f"hnsw: is {quoted(value)}, must be True, False or 'auto'")
+
+
 def check_registry_url(url: object) -> None:
     """Checks the form of a registry's URL, without the packages that a registry needs.
 

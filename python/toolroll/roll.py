@@ -12,13 +12,13 @@ from datetime import datetime
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypedDict
 
 import numpy.typing as npt
 
 from toolroll._extras import needs_extra
 from toolroll._threads import CallPool
-from toolroll.argument_checks import check_callable, check_flag, check_registry_url, items_of
+from toolroll.argument_checks import check_callable, check_flag, check_hnsw, check_registry_url, items_of
 from toolroll.catalog.catalog import Catalog
 from toolroll.context import Context
 from toolroll.embedders import named
@@ -35,6 +35,7 @@ from toolroll.learning.exposure import Exposure, ShownTool
 from toolroll.learning.outcomes import WANTED, Called, Entry, durations_of, read_called
 from toolroll.learning.record_result import RecordResult
 from toolroll.learning.reporters import Reporter, UnnamedCaller, stored_reporter
+from toolroll.registry.options import Follow, Recording, Sessions
 from toolroll.rules import PageMapping, Rule
 from toolroll.saved_source import SavedSource
 from toolroll.selection.engine import Request, RequestOptions
@@ -68,6 +69,31 @@ _LOOK_S = 0.002  # between two looks whether they are there
 _TASKS = 4  # refreshes, flushes and the like of event loops at the same time
 LONGEST_SESSION = 1_024
 _LONGEST_TIMEOUT_S = 86_400 * 365
+
+
+class RecordOptions(TypedDict, total=False):
+    """Keyword arguments of `Toolroll.record`."""
+
+    wanted: Called
+    corrected: Mapping[str, str | None] | Iterable[str]
+    final: bool
+    reporter: Reporter | None
+    org: str | None
+
+
+class _Actor(TypedDict):
+    actor: str
+
+
+class ForgetOptions(_Actor, total=False):
+    """Keyword arguments of `Toolroll.forget_outcomes`."""
+
+    event: str | None
+    reporter: str | None
+    tool: str | None
+    since: datetime | None
+    until: datetime | None
+    reason: str
 
 
 class Toolroll:
@@ -329,8 +355,8 @@ class Toolroll:
             Unavailable: no published catalog can be used and there is nothing to build from, or the extra is
                 not installed.
         """
-        from toolroll.published.home import PublishedHome
         from toolroll.published.publisher import source_digest
+        from toolroll.published_home import PublishedHome
 
         given = (
             None if rules is None else items_of(rules, "rules", Rule),
@@ -390,7 +416,7 @@ class Toolroll:
         on_bad_tool: OnBadTool | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> Manifest:
-        """Publishes the catalog for `from_published` and `open(published=…)`, as the newest of its name.
+        """Publishes the catalog for `from_published` and `Follow(published=…)`, as the newest of its name.
 
         Of a registry that is the shared catalog. Needs the extra `published` (`docs/scale.md`).
 
@@ -442,30 +468,15 @@ class Toolroll:
         create: bool = False,
         embedder: EmbedderChoice = "static",
         profile: str | Profile = "default",
-        hnsw: bool | Literal["auto"] = "auto",
-        progress: Progress | None = None,
         observers: Iterable[Observer] = (),
-        poll_s: float = 0.5,
-        settings_s: float = 10.0,
-        organisations: int = 1_000,
-        listens: bool = True,
-        listen_url: str | None = None,
-        messages: Literal["kept", "hashed", "dropped", "none"] = "kept",
-        journal: str | PathLike[str] | None = None,
-        durable: Literal["process", "disk"] = "process",
-        sessions_s: float | None = 14 * 86_400.0,
-        max_age_s: float = 0.0,
-        max_policy_age_s: float | None = None,
-        events_s: float | None = 30 * 86_400.0,
-        sample: float = 1.0,
-        writer: Literal["thread", "process"] = "thread",
-        published: PublishedCatalogs | None = None,
+        follow: Follow = Follow(),
+        recording: Recording = Recording(),
+        sessions: Sessions = Sessions(),
     ) -> Toolroll:
         """From a registry: "sqlite:///tools.db", or "postgresql://…" where several processes share one.
 
         The catalog follows the registry in the background, off the path of every selection
-        (`docs/registry.md`). Needs the extra `store` or `postgres`. Arguments that are missing here are those
-        of `from_tools`.
+        (`docs/registry.md`). Needs the extra `store` or `postgres`.
 
         Args:
             url: where the registry is; `toolroll import FOLDER --to URL` makes one.
@@ -473,68 +484,38 @@ class Toolroll:
                 come with requests, whose rules, outcomes and conversations it keeps.
             embedder: see `from_tools`.
             profile: see `from_tools`.
-            hnsw: see `from_tools`.
-            progress: see `from_tools`.
             observers: see `from_tools`.
-            poll_s: seconds between polls of the registry, in case its notifications do not arrive.
-            settings_s: seconds after which stored settings are read again.
-            organisations: how many organisations' own catalogs are kept in memory.
-            listens: whether the database's notifications are used.
-            listen_url: the same PostgreSQL without the pooler that `url` names: notifications do not pass one
-                (`docs/scale.md`).
-            messages: how events keep the messages of selections: their text ("kept"), a keyed digest
-                ("hashed") or nothing ("dropped"); "none" writes no events at all.
-            journal: the folder where outcomes wait for the database; by default one beside the file, or in
-                the user's state folder.
-            durable: a recorded outcome survives the end of the process ("process") or a power cut too
-                ("disk").
-            sessions_s: seconds after which an unused conversation is deleted; None for never.
-            max_age_s: for how many seconds this process believes what it has of a conversation in memory. 0
-                reads it for each session and writes each change at once, so that all processes agree. More is
-                for hosts that send a conversation's requests to the same process (`docs/sessions.md`).
-            max_policy_age_s: how old the policy may become, in seconds, while the registry cannot be read.
-                Above that age only public tools are shown, until it is read again; None for no limit
-                (`docs/registry.md`).
-            events_s: seconds after which the event of a selection is deleted, at least a day; None for never.
-                Its outcomes stay, and so does what they taught.
-            sample: the share of selections that are logged as events whether or not anybody reports on them.
-                A selection that is reported to this process is logged in any case, and every report counts.
-            writer: what writes events and outcomes to the registry: a thread, or a process of its own, which
-                does not compete with selections for the interpreter. It takes some 100 MB, and ends with this
-                one.
-            published: where the shared catalog is looked for before it is built (`docs/scale.md`). One is
-                taken only if it has exactly the registry's tools.
+            follow: how this process learns of changes, and builds catalogs.
+            recording: what is kept of selections and outcomes.
+            sessions: how long conversations are kept.
 
         Raises:
             NotFound: there is no such database.
             StoreUnavailable: it cannot be read, or is of another version.
-            InvalidInput: the URL or an option is wrong, or the extra is not installed.
+            InvalidInput: the URL or an argument is wrong, or the extra is not installed.
         """
         try:
-            from toolroll.registry.home import RegistryHome, follow_options, recording_options
+            from toolroll.registry.home import RegistryHome
         except ModuleNotFoundError as error:
             check_registry_url(url)  # a wrong URL needs no package
             raise InvalidInput(
                 f"a registry needs {error.name}: pip install 'toolroll[store]', or 'toolroll[postgres]'"
             ) from error
-        check_callable(progress, "progress", _PROGRESS)
         check_flag(create, "create")
-        builder = _builder(embedder, profile, hnsw, None)
-        if published is not None:
-            from toolroll.published.home import PublishedFor
+        for value, name, kind in (
+            (follow, "follow", Follow),
+            (recording, "recording", Recording),
+            (sessions, "sessions", Sessions),
+        ):
+            if not isinstance(value, kind):
+                raise InvalidInput(f"{name}: is {quoted(value)}, must be toolroll.{kind.__name__}")
+        builder = _builder(embedder, profile, follow.hnsw, None)
+        if follow.published is not None:
+            from toolroll.published_home import PublishedFor
 
-            builder = replace(builder, find_saved=PublishedFor(published))
-        home = RegistryHome(
-            url,
-            builder,
-            follow_options(poll_s, settings_s, organisations, listens, max_policy_age_s, listen_url),
-            recording_options(messages, journal, durable, events_s, sample, writer),
-            profile=profile if isinstance(profile, str) else "custom",
-            sessions_s=sessions_s,
-            max_age_s=_checked_age(max_age_s),
-            progress=progress,
-            create=create,
-        )
+            builder = replace(builder, find_saved=PublishedFor(follow.published))
+        name = profile if isinstance(profile, str) else "custom"
+        home = RegistryHome(url, builder, follow, recording, sessions, profile=name, create=create)
         roll = cls(home, observers)
         # Its threads hold the home, so it would live on when nobody holds the Toolroll any more.
         weakref.finalize(roll, _abandon, home).atexit = False
@@ -941,31 +922,13 @@ class Toolroll:
         return result
 
     async def arecord(
-        self,
-        picked: Selection | str,
-        called: Called = (),
-        *,
-        wanted: Called = (),
-        corrected: Mapping[str, str | None] | Iterable[str] = (),
-        final: bool = True,
-        reporter: Reporter | None = None,
-        org: str | None = None,
+        self, picked: Selection | str, called: Called = (), **options: Unpack[RecordOptions]
     ) -> RecordResult:
         """`record` for an event loop: over a registry it runs in a thread.
 
         If the caller is cancelled, the report counts wholly or not at all.
         """
-        return await self._home.arun(
-            lambda: self.record(
-                picked,
-                called,
-                wanted=wanted,
-                corrected=corrected,
-                final=final,
-                reporter=reporter,
-                org=org,
-            )
-        )
+        return await self._home.arun(lambda: self.record(picked, called, **options))
 
     def receipt(self, picked: Selection) -> str:
         """What to hand to a process that reports the outcome later: `record` takes it.
@@ -1033,31 +996,9 @@ class Toolroll:
             reason=reason,
         )
 
-    async def aforget_outcomes(
-        self,
-        org: str = "",
-        *,
-        actor: str,
-        event: str | None = None,
-        reporter: str | None = None,
-        tool: str | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        reason: str = "",
-    ) -> int:
+    async def aforget_outcomes(self, org: str = "", **options: Unpack[ForgetOptions]) -> int:
         """`forget_outcomes` for an event loop: it runs in a thread."""
-        return await self._tasks.arun(
-            lambda: self.forget_outcomes(
-                org,
-                actor=actor,
-                event=event,
-                reporter=reporter,
-                tool=tool,
-                since=since,
-                until=until,
-                reason=reason,
-            )
-        )
+        return await self._tasks.arun(lambda: self.forget_outcomes(org, **options))
 
     # The catalog, and what runs behind it.
 
@@ -1106,7 +1047,7 @@ class Toolroll:
         All are the organisations with tools of their own; outcomes of others are read when they first ask.
         Without it a registry's organisations are built in the background when they first ask; until then the
         shared tools serve them and `degraded` lists "organisation". Of all, at most as many are built as are
-        kept (`organisations` of `open`). In memory there is nothing to do.
+        kept (`Follow.organisations`). In memory there is nothing to do.
 
         progress: called with (organisations built, in all).
 
@@ -1282,8 +1223,7 @@ def _builder(
     experiment: Experiment | None,
 ) -> PipelineBuilder:
     """Makes pipelines of a profile, and of those between which an experiment chooses."""
-    if not isinstance(hnsw, bool) and hnsw != "auto":
-        raise InvalidInput(f"hnsw: is {quoted(hnsw)}, must be True, False or 'auto'")
+    check_hnsw(hnsw)
     if experiment is not None and not isinstance(experiment, Experiment):
         raise InvalidInput(f"experiment: is {quoted(experiment)}, must be toolroll.Experiment or None")
     variants = {} if experiment is None else {name: profile_of(name) for name in experiment.variants}

@@ -58,7 +58,6 @@ def services(url: str, *settings: dict[str, str]) -> Iterator[list[int]]:
                 **os.environ,
                 "FORWARDED_ALLOW_IPS": "*",  # says nothing any more
                 "TOOLROLL_SERVER_SESSION_SECRET": SECRET,
-                "TOOLROLL_SERVER_WRITER": "thread",
                 **{f"TOOLROLL_SERVER_{name.upper()}": value for name, value in given.items()},
             },
             stderr=subprocess.DEVNULL,

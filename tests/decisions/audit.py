@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 from tests.decisions.faults import Flaky, fault
 from tests.decisions.oracle import World, permitted
 from tests.decisions.worlds import KITS, SETTINGS, TIERS, TOKEN, WORDS, Case, Draw, roll_of
-from toolroll import Context, Tool, Toolroll
+from toolroll import Context, Follow, Recording, Tool, Toolroll
 from toolroll.errors import Denied, InvalidInput, NotFound
 from toolroll.formats.meta_tools import CALL_TOOL, MANAGE_TOOLS, META_TOOLS, SEARCH_TOOLS
 from toolroll.formats.providers import PROVIDERS
@@ -382,11 +382,13 @@ def over_registry(audit: Audit, draw: Draw, where: str, folder: Path, run: Run) 
     case, flaky = draw.case(orgs=("acme", "globex")), Flaky()
     path = folder / f"{where}.db"
     url = f"sqlite:///{path}"
-    options: dict[str, Any] = {"poll_s": 60.0, "settings_s": 60.0, "listens": False}
+    follow = Follow(poll_s=60.0, settings_s=60.0, listens=False)
 
     def open_roll(number: int) -> Toolroll:
         journal = folder / f"{where}.{number}"
-        return Toolroll.open(url, profile=case.profile, embedder=flaky, journal=journal, **options)
+        return Toolroll.open(
+            url, profile=case.profile, embedder=flaky, follow=follow, recording=Recording(outbox=journal)
+        )
 
     with Registry.open(url, actor="ada") as registry:
         case = write(registry, case)

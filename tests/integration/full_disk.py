@@ -15,7 +15,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from toolroll import Context, Tool, Toolroll
+from toolroll import Context, Follow, Recording, Tool, Toolroll
 from toolroll.embedders.cached import CachedEmbedder
 from toolroll.embedders.hashing import HashingEmbedder
 from toolroll.errors import StoreUnavailable
@@ -58,7 +58,9 @@ def main(how: str, place: str, seconds: float) -> None:
     with Registry.open(url, create=True, actor="ada") as registry:
         registry.import_(TOOLS)
     cache = CachedEmbedder(HashingEmbedder(32), folder / "cache")
-    roll = Toolroll.open(url, journal=folder / "journal", embedder=cache, poll_s=0.1)
+    roll = Toolroll.open(
+        url, embedder=cache, follow=Follow(poll_s=0.1), recording=Recording(outbox=folder / "journal")
+    )
     registry = Registry.open(url, actor="ada")
     acknowledged: list[str] = []
     refused: list[str] = []

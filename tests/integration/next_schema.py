@@ -16,7 +16,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from toolroll import Toolroll
+from toolroll import Recording, Toolroll
 from toolroll.errors import ToolrollError
 from toolroll.registry.registry import Registry
 from toolroll.registry.store import schema
@@ -96,7 +96,7 @@ def main(url: str, folder: str, journal: str) -> None:
         name, _, text = rest.partition(" ")
         if command in ("open", "upgrade"):
             Database.open(url, create=False, migrate=command == "upgrade").close()
-            roll = roll or Toolroll.open(url, embedder="none", journal=journal)
+            roll = roll or Toolroll.open(url, embedder="none", recording=Recording(outbox=journal))
             return roll.health()["revision"]
         if command == "select":
             assert roll is not None

@@ -13,7 +13,7 @@ from pathlib import Path
 import uvicorn
 
 import toolroll
-from toolroll import Context, Registry, Toolroll
+from toolroll import Context, Recording, Registry, Toolroll
 from toolroll.formats.sources.folder import read_folder
 from toolroll.learning.experiments import Experiment
 from toolroll.registry.analytics import experiments
@@ -62,9 +62,7 @@ class PageService:
         self._start()
 
     def _start(self) -> None:
-        settings = ServerSettings(
-            catalog=self.url, grace_s=5, writer="thread", session_secret="of the tests" * 3
-        )
+        settings = ServerSettings(catalog=self.url, grace_s=5, session_secret="of the tests" * 3)
         application = create_application(settings)
         self._server = uvicorn.Server(
             uvicorn.Config(application, log_config=None, access_log=False, timeout_graceful_shutdown=2)
@@ -97,7 +95,7 @@ def fill(registry: Registry, url: str) -> None:
     registry.import_(read_folder(Path(toolroll.__file__).with_name("demo") / "toolkits"))
     experiment = Experiment("ranking", {"default": 0.5, "learned": 0.5})
     experiments.start(registry.database, experiment, actor="ada", org="globex")
-    with Toolroll.open(url, messages="kept") as roll:
+    with Toolroll.open(url, recording=Recording(messages="kept")) as roll:
         for turn in range(60):
             page = ("home", "crm", "calendar")[turn % 3]
             picked = roll.select(MESSAGES[turn % len(MESSAGES)], Context(user=f"user {turn}", page=page))

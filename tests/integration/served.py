@@ -42,9 +42,7 @@ class Served:
 @contextmanager
 def served(registry: Registry, url: str, **settings: Any) -> Iterator[Served]:
     """A running service over this registry. settings: beside the defaults."""
-    application = create_application(
-        ServerSettings(**{"catalog": url, "grace_s": 10, "writer": "thread", **settings})
-    )
+    application = create_application(ServerSettings(**{"catalog": url, "grace_s": 10, **settings}))
     lifespan = application.router.lifespan_context(application)
     loop = asyncio.new_event_loop()
     loop.run_until_complete(lifespan.__aenter__())

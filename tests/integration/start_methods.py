@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from toolroll import Context, InvalidInput, Tool, Toolroll
+from toolroll import Context, Follow, InvalidInput, Recording, Tool, Toolroll
 
 TOOLS = [Tool(f"tool_{at}", f"does the thing of number {at}") for at in range(20)]
 ANN = Context(user="ann")
@@ -27,7 +27,11 @@ opened: Toolroll | None = None
 def open_roll() -> Toolroll:
     """A roll in memory, or over the registry that the environment names."""
     url, journal = os.environ["ROLL_URL"], Path(os.environ["ROLL_JOURNAL"])
-    return Toolroll.from_tools(TOOLS) if url == "memory" else Toolroll.open(url, journal=journal, poll_s=0.1)
+    return (
+        Toolroll.from_tools(TOOLS)
+        if url == "memory"
+        else Toolroll.open(url, follow=Follow(poll_s=0.1), recording=Recording(outbox=journal))
+    )
 
 
 def say(*words: object) -> None:

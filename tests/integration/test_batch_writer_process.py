@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.outcomes import eventually, exposure, rows_of
-from toolroll import Context, InvalidInput, Registry, StoreUnavailable, Tool, Toolroll
+from toolroll import InvalidInput, Registry, StoreUnavailable, Tool
 from toolroll.learning.outcomes import Entry, Report
 from toolroll.registry.events.batch_writer import BatchWriter
 from toolroll.registry.events.batch_writer_process import BatchWriterProcess
@@ -64,29 +64,6 @@ def test_a_batch_is_written_as_the_calling_thread_would_write_it(
     assert (done.outcomes, done.repeated, again.outcomes, again.repeated) == (20, 1, 0, 21)
     assert done.refused == again.refused == [(b"{}", "'form'")] and done.seqs == {"acme": 20}
     assert len(rows_of(database, tables.outcomes)) == 20
-
-
-def test_selections_and_reports_of_a_roll_are_there_once(database_url: str, tmp_path: Path) -> None:
-    with Registry.open(database_url, create=True) as registry:
-        registry.import_(TOOLS)
-        found = {}
-        for writer in ("thread", "process"):
-            roll = Toolroll.open(database_url, writer=writer, journal=tmp_path / writer)  # type: ignore[arg-type]
-            for at in range(30):
-                picked = roll.select(f"play song {at}", Context(org=writer, user=f"u{at}", page="home"))
-                roll.record(picked, {"play_music": True})
-            assert roll.flush(30)
-            assert roll.health()["recording"]["events"]["written"] == 30
-            roll.close()
-            rows = [row for row in rows_of(registry.database, tables.selection_events) if row.org == writer]
-            outcomes = [row for row in rows_of(registry.database, tables.outcomes) if row.org == writer]
-            found[writer] = [
-                sorted(
-                    (row.message, row.reporter, row.page, tuple(row.selected), row.outcome) for row in rows
-                ),
-                sorted((row.reporter, row.step) for row in outcomes),
-            ]
-        assert found["thread"] == found["process"] and len(found["thread"][0]) == 30
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no signals there")

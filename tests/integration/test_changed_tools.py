@@ -12,7 +12,7 @@ import pytest
 from bench.holds import Holds
 
 from tests.unit.catalog.test_refresh import EMBEDDER, MESSAGES, edited, world
-from toolroll import Context, Tool, Toolroll
+from toolroll import Context, Follow, Recording, Tool, Toolroll
 from toolroll.catalog import tool_text
 from toolroll.catalog.refresh import ToolChanges
 from toolroll.errors import InvalidDefinition
@@ -45,7 +45,7 @@ def registry(database_url: str) -> Iterator[Registry]:
 
 @pytest.fixture
 def roll(registry: Registry, database_url: str) -> Iterator[Toolroll]:
-    with Toolroll.open(database_url, embedder=EMBEDDER, poll_s=3_600, listens=False) as opened:
+    with Toolroll.open(database_url, embedder=EMBEDDER, follow=Follow(poll_s=3_600, listens=False)) as opened:
         opened.warm_up()
         yield opened
 
@@ -139,8 +139,13 @@ def test_a_failure_in_the_middle_leaves_the_old_catalog_and_the_next_try_succeed
 @pytest.mark.slow
 def test_selections_go_on_while_tools_change_and_each_sees_one_catalog(registry, database_url):
     stop, errors, picked = threading.Event(), [], []
-    # Hardly any events: writing as many as there are here would keep SQLite from the tools.
-    roll = Toolroll.open(database_url, embedder=EMBEDDER, poll_s=3_600, listens=False, sample=1e-6)
+    # No events: writing as many as there are here would keep SQLite from the tools.
+    roll = Toolroll.open(
+        database_url,
+        embedder=EMBEDDER,
+        recording=Recording(messages="none"),
+        follow=Follow(poll_s=3_600, listens=False),
+    )
 
     def select() -> None:
         try:
@@ -191,13 +196,15 @@ def test_in_memory_a_changed_tool_is_read_and_no_other(monkeypatch):
 
 
 def test_a_changed_catalog_is_searched_exactly_until_its_graph_is_built(registry, database_url):
-    with Toolroll.open(database_url, embedder=EMBEDDER, hnsw=True, poll_s=3_600, listens=False) as roll:
+    with Toolroll.open(
+        database_url, embedder=EMBEDDER, follow=Follow(hnsw=True, poll_s=3_600, listens=False)
+    ) as roll:
         assert roll.catalog.indexes.vectors.has_graph
         registry.create(Tool("aaa_crane", "folds paper cranes"))
         roll.refresh()
         assert "aaa_crane" in roll.select("fold a paper crane", k=3).names
         soon(lambda: roll.catalog.indexes.vectors.has_graph)
-        with Toolroll.open(database_url, embedder=EMBEDDER, hnsw=True) as fresh:
+        with Toolroll.open(database_url, embedder=EMBEDDER, follow=Follow(hnsw=True)) as fresh:
             assert picks(roll, Context()) == picks(fresh, Context())
 
 

@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests.integration.outcomes import eventually
-from toolroll import Context, Tool, Toolroll
+from toolroll import Context, Follow, Recording, Tool, Toolroll
 from toolroll.errors import Denied
 from toolroll.registry.registry import Registry
 from toolroll.registry.store import tables
@@ -44,7 +44,9 @@ def test_after_a_jump_of_the_clock_a_roll_selects_follows_talks_learns_and_is_we
 ) -> None:
     with Registry.open(database_url, actor="ada") as registry:
         registry.import_(TOOLS)
-    with Toolroll.open(database_url, journal=tmp_path / "journal", poll_s=0.1) as roll:
+    with Toolroll.open(
+        database_url, follow=Follow(poll_s=0.1), recording=Recording(outbox=tmp_path / "journal")
+    ) as roll:
         before = roll.select("number 7", ANN, k=5)
         roll.record(before, ["tool_7"])
         receipt = roll.receipt(roll.select("number 8", ANN, k=5))

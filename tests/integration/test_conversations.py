@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests.integration.test_replay import builder_of
-from toolroll import Context, Toolroll
+from toolroll import Context, Follow, Recording, Toolroll
 from toolroll.errors import InvalidInput, StoreUnavailable
 from toolroll.formats.sources.folder import read_folder
 from toolroll.registry.events.replay import replay
@@ -43,7 +43,9 @@ def url(database_url: str) -> str:
 
 
 def opened(url: str, tmp_path: Path, name: str = "") -> Toolroll:
-    return Toolroll.open(url, journal=tmp_path / f"journal{name}", poll_s=0.05)
+    return Toolroll.open(
+        url, follow=Follow(poll_s=0.05), recording=Recording(outbox=tmp_path / f"journal{name}")
+    )
 
 
 def test_a_released_conversation_leaves_memory_and_goes_on_from_the_store(url, tmp_path):
@@ -216,8 +218,8 @@ def test_what_a_session_reports_counts_once_in_the_store(url, tmp_path):
 
 KILLED = """
 import sys, time
-from toolroll import Toolroll
-roll = Toolroll.open(sys.argv[1], journal=sys.argv[2])
+from toolroll import Recording, Toolroll
+roll = Toolroll.open(sys.argv[1], recording=Recording(outbox=sys.argv[2]))
 session = roll.session("killed")
 session.select("Read my mail", k=3)
 session.load("create_event")

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from toolroll import Context, Tool, Toolroll
+from toolroll import Context, Follow, Tool, Toolroll
 from toolroll.learning.experiments import Experiment
 from toolroll.registry.analytics.experiments import counts, find, start, stop
 from toolroll.registry.registry import Registry
@@ -24,7 +24,7 @@ def roll(database_url):
     with Registry.open(database_url, actor="test", create=False) as registry:
         for n in range(12):
             registry.create(Tool(f"tool_{n}", f"Does the thing of number {n}."))
-    with Toolroll.open(database_url, poll_s=0.05, listens=False) as opened:
+    with Toolroll.open(database_url, follow=Follow(poll_s=0.05, listens=False)) as opened:
         yield opened
 
 

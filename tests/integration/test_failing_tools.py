@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.integration.outcomes import DIM, NOW, eventually, exposure, said, tool
-from toolroll import Context, Tool, Toolroll
+from toolroll import Context, Follow, Recording, Tool, Toolroll
 from toolroll._core import Learned, ToolKeys, Weights
 from toolroll.registry.analytics.tools import broken
 from toolroll.registry.analytics.window import Window
@@ -136,8 +136,12 @@ def test_a_tool_that_the_analytics_call_broken_is_out_of_the_selections_of_all_p
             registry.create(Tool(f"report_{at}", f"Exports the report about subject {at}"))
         registry.create(Tool("export_contacts", "Exports the contacts to a file"))
     with (
-        Toolroll.open(database_url, poll_s=0.05, journal=tmp_path / "one") as roll,
-        Toolroll.open(database_url, poll_s=0.05, journal=tmp_path / "two") as other,
+        Toolroll.open(
+            database_url, follow=Follow(poll_s=0.05), recording=Recording(outbox=tmp_path / "one")
+        ) as roll,
+        Toolroll.open(
+            database_url, follow=Follow(poll_s=0.05), recording=Recording(outbox=tmp_path / "two")
+        ) as other,
     ):
 
         def shown(of: Toolroll, turns: int = 40) -> int:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 import sqlalchemy as sa
 
-from toolroll import Context, Tool, Toolroll
+from toolroll import Context, Follow, Tool, Toolroll
 from toolroll.cli import main
 from toolroll.embedders.named import embedder
 from toolroll.errors import Conflict, InvalidInput, NotFound
@@ -35,7 +35,7 @@ def use(url):
         for tool in TOOLS:
             registry.create(tool)
         registry.create(Tool("find_contracts", "finds contracts"), org="acme")
-    with Toolroll.open(url, poll_s=0.05, listens=False) as roll:
+    with Toolroll.open(url, follow=Follow(poll_s=0.05, listens=False)) as roll:
         roll.warm_up(["acme"])
         for n in range(TURNS):
             context = Context(org="acme", user=f"u{n % 9}", page="home", session=f"s{n // 4}")

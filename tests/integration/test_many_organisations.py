@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 from bench.scale import tenants
 
-from toolroll import Context, InvalidDefinition, StoreUnavailable, Tool, Toolroll
+from toolroll import Context, Follow, InvalidDefinition, StoreUnavailable, Tool, Toolroll
 from toolroll.registry.registry import Registry
 from toolroll.registry.replica import Replica, catch_up
 from toolroll.registry.store import tables
@@ -67,7 +67,7 @@ def test_a_noisy_neighbour_degrades_nobody_else(new_database_url):
 
 
 def test_only_organisations_that_select_are_read_and_built_for(registry, database_url):
-    with Toolroll.open(database_url, poll_s=0.1) as roll:
+    with Toolroll.open(database_url, follow=Follow(poll_s=0.1)) as roll:
         time.sleep(0.5)
         assert roll.health()["organisations"] == {"ready": 0, "waiting": 0, "unread": 3, "failing": []}
         soon(lambda: names(roll, "acme") == {"plat", "acme_tool"})
@@ -87,7 +87,7 @@ def test_only_organisations_that_select_are_read_and_built_for(registry, databas
     ids=["may", "visible", "preview", "search"],
 )
 def test_every_question_about_an_organisation_has_its_tools_read(registry, database_url, question):
-    with Toolroll.open(database_url, poll_s=0.1) as roll:
+    with Toolroll.open(database_url, follow=Follow(poll_s=0.1)) as roll:
         soon(lambda: question(roll, Context(org="acme")))
 
 
@@ -97,7 +97,7 @@ def test_the_first_selection_of_an_event_loop_has_the_organisations_own_tools(re
             *[roll.aselect("serves", Context(org=org), k=9) for org in ("acme", "globex")]
         )
 
-    with Toolroll.open(database_url, poll_s=3_600) as roll:
+    with Toolroll.open(database_url, follow=Follow(poll_s=3_600)) as roll:
         acme, globex = asyncio.run(first(roll))
         assert set(acme.names) == {"plat", "acme_tool"} and set(globex.names) == {"plat", "globex_tool"}
         assert acme.degraded == globex.degraded == ()
@@ -121,7 +121,7 @@ def test_a_call_is_checked_in_a_process_in_which_its_organisation_never_selected
 
 def test_nobody_waits_for_tools_that_do_not_come(registry, database_url, monkeypatch):
     monkeypatch.setattr("toolroll.roll._OWN_TOOLS_S", 3_600.0)  # a wait would not end within the test
-    with Toolroll.open(database_url, poll_s=0.1) as roll:
+    with Toolroll.open(database_url, follow=Follow(poll_s=0.1)) as roll:
         monkeypatch.setattr(PipelineBuilder, "stacked", _fails)
         picked = asyncio.run(roll.aselect("serves", Context(org="acme"), k=9))
         assert picked.names == ("plat",) and "organisation" in picked.degraded
@@ -135,7 +135,7 @@ def _fails(*_):
 
 
 def test_an_organisation_that_is_dropped_is_read_again_with_what_changed_meanwhile(registry, database_url):
-    with Toolroll.open(database_url, organisations=1, poll_s=0.1) as roll:
+    with Toolroll.open(database_url, follow=Follow(organisations=1, poll_s=0.1)) as roll:
         soon(lambda: "acme_tool" in names(roll, "acme"))
         soon(lambda: "globex_tool" in names(roll, "globex"))
         replica = roll._home._refresher.replica
@@ -146,7 +146,7 @@ def test_an_organisation_that_is_dropped_is_read_again_with_what_changed_meanwhi
 
 
 def test_the_first_own_tool_of_an_organisation_is_found_though_nobody_follows_it(registry, database_url):
-    with Toolroll.open(database_url, poll_s=0.1) as roll:
+    with Toolroll.open(database_url, follow=Follow(poll_s=0.1)) as roll:
         assert names(roll, "hooli") == {"plat"}
         registry.create(Tool("hooli_tool", "serves hooli"), org="hooli")
         soon(lambda: names(roll, "hooli") == {"plat", "hooli_tool"})
@@ -161,7 +161,7 @@ def test_rules_and_settings_of_an_organisation_count_before_it_was_ever_read(reg
     registry.create(Tool("send", "serves mail", toolkit="mail"))
     registry.rules.add(Rule("no", "deny", "composite", {"all": []}, tool="plat", org="acme"))
     registry.settings.set("key", "value", org="acme")
-    with Toolroll.open(database_url, poll_s=3_600, listens=False) as roll:
+    with Toolroll.open(database_url, follow=Follow(poll_s=3_600, listens=False)) as roll:
         assert {"plat"} == names(roll, "globex") - {"globex_tool"}
         assert "plat" not in names(roll, "acme") and "send" in names(roll, "acme")
 
@@ -172,7 +172,7 @@ def test_a_row_that_was_changed_by_hand_concerns_its_organisation_when_it_asks(r
         values = {"toolkit": "other", "revision": write.revision}
         write.connection.execute(sa.update(table).where(table.c.org == "acme").values(values))
         write.log("damage", "tools")
-    with Toolroll.open(database_url, poll_s=0.1) as roll:
+    with Toolroll.open(database_url, follow=Follow(poll_s=0.1)) as roll:
         soon(lambda: names(roll, "globex") == {"plat", "globex_tool"})
         assert roll.select("serves", Context(org="globex")).degraded == () and not roll.health()["degraded"]
         soon(lambda: roll.select("serves", Context(org="acme")).degraded == ("policy",))
@@ -219,7 +219,7 @@ def test_an_organisation_that_is_asked_for_later_is_read_whole_and_once(registry
 
 
 def test_one_that_changes_all_the_time_is_built_for_in_turn_with_the_others(registry, database_url):
-    with Toolroll.open(database_url, poll_s=0.05) as roll:
+    with Toolroll.open(database_url, follow=Follow(poll_s=0.05)) as roll:
         soon(lambda: "acme_tool" in names(roll, "acme") and "globex_tool" in names(roll, "globex"))
         reconciler = roll._home._refresher._reconciler
         built: list[str] = []

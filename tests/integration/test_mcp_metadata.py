@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests.integration.commands import Typed
-from toolroll import Context, Registry, Rule, Tool, Toolroll, read_tools
+from toolroll import Context, Follow, Registry, Rule, Tool, Toolroll, read_tools
 from toolroll.errors import InvalidDefinition, InvalidInput
 from toolroll.registry.history import as_of
 from toolroll.registry.replica import Replica, catch_up
@@ -45,7 +45,7 @@ def registry(database_url: str) -> Iterator[Registry]:
 
 @pytest.fixture
 def roll(registry: Registry, database_url: str) -> Iterator[Toolroll]:
-    with Toolroll.open(database_url, poll_s=600, listens=False) as opened:
+    with Toolroll.open(database_url, follow=Follow(poll_s=600, listens=False)) as opened:
         yield opened
 
 

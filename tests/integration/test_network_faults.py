@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from tests.integration.outcomes import eventually
 from tests.integration.tcp_proxy import FAULTS, Fault, Proxy
-from toolroll import Context, Tool, Toolroll
+from toolroll import Context, Follow, Recording, Tool, Toolroll
 from toolroll.registry import home
 from toolroll.registry.follow import refresher
 from toolroll.registry.registry import Registry
@@ -99,7 +99,9 @@ def test_selections_go_on_outcomes_are_kept_and_all_is_well_again_by_itself(
         waits_s.append(time.monotonic() - began)
 
     waits_s: list[float] = []
-    with Toolroll.open(proxy.url, poll_s=0.1, journal=tmp_path / "journal") as roll:
+    with Toolroll.open(
+        proxy.url, follow=Follow(poll_s=0.1), recording=Recording(outbox=tmp_path / "journal")
+    ) as roll:
         healthy = p99_ms(work(1.0))
         assert not degraded
         proxy.set(fault)
@@ -132,7 +134,9 @@ def test_close_keeps_its_time_limit_whatever_the_network_does(
     fault: Fault, proxy: Proxy, direct: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.CRITICAL, "toolroll")
-    roll = Toolroll.open(proxy.url, poll_s=0.1, journal=tmp_path / "journal")
+    roll = Toolroll.open(
+        proxy.url, follow=Follow(poll_s=0.1), recording=Recording(outbox=tmp_path / "journal")
+    )
     picked = roll.select("number 5", ANN, k=5)
     assert roll.flush(20)
     proxy.set(fault)
@@ -147,6 +151,6 @@ def test_close_keeps_its_time_limit_whatever_the_network_does(
     assert left == []
     proxy.set("none")
     with Toolroll.open(
-        direct, journal=tmp_path / "journal"
+        direct, recording=Recording(outbox=tmp_path / "journal")
     ):  # finds the report in the journal, or in the store
         eventually(lambda: counted(direct) == 1, 20)

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from tests.integration.outcomes import eventually, rows_of
-from toolroll import Context, Tool, Toolroll
-from toolroll.errors import InvalidInput, StoreUnavailable
+from toolroll import Context, Follow, Recording, Tool, Toolroll
+from toolroll.errors import StoreUnavailable
 from toolroll.registry.events import receipts, recording
 from toolroll.registry.registry import Registry
 from toolroll.registry.store import tables
@@ -40,7 +40,9 @@ def url(database_url: str) -> str:
 
 @pytest.fixture
 def opened(url: str, tmp_path: Path) -> Iterator[Callable[[], Toolroll]]:
-    yield lambda: Toolroll.open(url, poll_s=0.1, journal=tmp_path / "journal")
+    yield lambda: Toolroll.open(
+        url, follow=Follow(poll_s=0.1), recording=Recording(outbox=tmp_path / "journal")
+    )
 
 
 def toolroll_threads() -> list[str]:
@@ -182,7 +184,7 @@ def test_close_keeps_its_time_limit_while_another_process_holds_the_lock_of_sqli
     url = new_database_url("sqlite")
     with Registry.open(url, actor="ada") as registry:
         registry.create(Tool("tool_0", "does a thing"))
-    roll = Toolroll.open(url, journal=tmp_path / "journal")
+    roll = Toolroll.open(url, recording=Recording(outbox=tmp_path / "journal"))
     picked = roll.select("a thing")
     with closing(lock_holder(url)):
         roll.record(picked, {"tool_0": True})
@@ -191,7 +193,7 @@ def test_close_keeps_its_time_limit_while_another_process_holds_the_lock_of_sqli
         roll.close(timeout_s=1)
         assert 0.4 < time.perf_counter() - began < 1.5  # it has tried to write
     eventually(lambda: toolroll_threads() == [])
-    with Toolroll.open(url, journal=tmp_path / "journal") as later:
+    with Toolroll.open(url, recording=Recording(outbox=tmp_path / "journal")) as later:
         assert later.flush(20)
         with closing(Database.open(url, create=False, migrate=False)) as database:
             eventually(lambda: len(rows_of(database, tables.outcomes)) == 1)
@@ -369,11 +371,15 @@ def test_what_waits_for_a_store_that_is_away_is_said_and_does_not_unready_the_pr
 
 
 @has_proc
-def test_an_open_that_is_refused_leaves_nothing_open(url: str) -> None:
+def test_an_open_that_fails_leaves_nothing_open(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise StoreUnavailable("out of luck")
+
+    monkeypatch.setattr("toolroll.registry.home.StoredConversations", fails)
     before = descriptors()
     for _ in range(3):
-        with pytest.raises(InvalidInput, match="lifetime_s"):
-            Toolroll.open(url, sessions_s=-1.0)
+        with pytest.raises(StoreUnavailable, match="out of luck"):
+            Toolroll.open(url)
     assert toolroll_threads() == [] and descriptors() <= before
 
 
@@ -382,7 +388,11 @@ def test_an_empty_registry_is_made_if_asked_and_keeps_what_lists_of_requests_tea
 ) -> None:
     """As an adapter of an agent framework uses it: the tools are the framework's."""
     tools = [Tool(f"tool_{at}", f"does the thing of number {at}") for at in range(12)]
-    options = {"create": True, "poll_s": 0.1, "journal": tmp_path / "journal"}
+    options = {
+        "create": True,
+        "follow": Follow(poll_s=0.1),
+        "recording": Recording(outbox=tmp_path / "journal"),
+    }
     with Toolroll.open(database_url, **options) as roll:
         session = roll.with_tools(tools).session("c")
         name = session.select("the thing of number 7", k=2).names[0]

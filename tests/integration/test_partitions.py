@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests.integration.logged import event
-from toolroll import Context, Toolroll
+from toolroll import Context, Follow, Recording, Toolroll
 from toolroll.registry.analytics.metrics import metrics
 from toolroll.registry.analytics.window import Window
 from toolroll.registry.events.ingest import ingest
@@ -110,7 +110,9 @@ def test_selecting_recording_and_conversing_ask_for_the_rows_of_named_organisati
 
     sa.event.listen(sa.Engine, "before_cursor_execute", note)
     try:
-        with Toolroll.open(url, journal=tmp_path / "journal", poll_s=0.05) as roll:
+        with Toolroll.open(
+            url, follow=Follow(poll_s=0.05), recording=Recording(outbox=tmp_path / "journal")
+        ) as roll:
             context = Context(org="acme", user="ann")
             roll.warm_up()
             for final in (True, False):

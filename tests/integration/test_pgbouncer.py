@@ -17,7 +17,7 @@ import sqlalchemy as sa
 
 from tests.integration.outcomes import eventually
 from tests.integration.tcp_proxy import Proxy
-from toolroll import Context, Tool, Toolroll
+from toolroll import Context, Follow, Recording, Tool, Toolroll
 from toolroll.errors import InvalidInput
 from toolroll.registry.analytics.metrics import metrics
 from toolroll.registry.analytics.window import Window
@@ -100,7 +100,9 @@ def pooled(direct: str, tmp_path: Path) -> Iterator[str]:
 def test_behind_a_pooler_changes_outcomes_and_conversations_arrive(
     direct: str, pooled: str, tmp_path: Path
 ) -> None:
-    with Toolroll.open(pooled, listens=False, poll_s=0.1, journal=tmp_path / "journal") as roll:
+    with Toolroll.open(
+        pooled, follow=Follow(listens=False, poll_s=0.1), recording=Recording(outbox=tmp_path / "journal")
+    ) as roll:
         for _ in range(20):
             picked = roll.select("send a mail", ANN)
             roll.record(picked, {"send_mail": True})
@@ -121,7 +123,7 @@ def test_notifications_that_a_pooler_loses_only_cost_the_wait_for_the_next_poll(
     direct: str, pooled: str, tmp_path: Path
 ) -> None:
     with Toolroll.open(
-        pooled, poll_s=0.2, journal=tmp_path / "journal"
+        pooled, follow=Follow(poll_s=0.2), recording=Recording(outbox=tmp_path / "journal")
     ) as roll:  # listens, and hears nothing
         roll.warm_up()
         with Registry.open(direct, actor="ada") as registry:
@@ -182,7 +184,7 @@ def quiet(direct: str) -> str:
 def test_a_process_has_no_more_connections_than_stated_whatever_its_threads_do(
     quiet: str, tmp_path: Path
 ) -> None:
-    with Toolroll.open(quiet, journal=tmp_path / "journal") as roll:
+    with Toolroll.open(quiet, recording=Recording(outbox=tmp_path / "journal")) as roll:
         database = roll._home._database  # type: ignore[attr-defined]
         assert 2 <= most_connections(quiet, roll, [database]) <= MOST_CONNECTIONS == 31
 
@@ -203,7 +205,9 @@ def test_a_worker_of_the_service_has_no_more_connections_than_stated(quiet: str,
 def test_notifications_arrive_by_a_direct_connection_while_all_else_passes_the_pooler(
     direct: str, pooled: str, tmp_path: Path
 ) -> None:
-    with Toolroll.open(pooled, listen_url=direct, poll_s=60, journal=tmp_path / "journal") as roll:
+    with Toolroll.open(
+        pooled, follow=Follow(listen_url=direct, poll_s=60), recording=Recording(outbox=tmp_path / "journal")
+    ) as roll:
         assert roll.health()["degraded"] == []
         eventually(lambda: clients_of(direct) == {"LISTEN toolroll": 1})
         with Registry.open(direct, actor="ada") as registry:
@@ -236,7 +240,11 @@ def test_an_address_to_listen_at_that_does_not_work_is_said_and_changes_come_wit
         connection.execute("UPDATE registry_state SET created_at = now()")
     away = sa.make_url(direct).set(host="127.0.0.1", port=1, query={}).render_as_string(hide_password=False)
     for url, said in ((away, "check host, port"), (other, "holds another registry than")):
-        with Toolroll.open(pooled, listen_url=url, poll_s=0.2, journal=tmp_path / "journal") as roll:
+        with Toolroll.open(
+            pooled,
+            follow=Follow(listen_url=url, poll_s=0.2),
+            recording=Recording(outbox=tmp_path / "journal"),
+        ) as roll:
             eventually(lambda roll=roll: roll.health()["degraded"] == ["notifications"])
             assert said in " ".join(map(str, roll.health()["why"]))
             with Registry.open(direct, actor="ada") as registry:
@@ -250,6 +258,6 @@ def test_only_a_postgresql_has_an_address_to_listen_at(listen_url: str, tmp_path
     url = f"sqlite:///{tmp_path / 'tools.db'}"
     Registry.open(url).close()
     with pytest.raises(InvalidInput, match="listen_url: is '.*'; registry and listen_url must both"):
-        Toolroll.open(url, listen_url=listen_url)
+        Toolroll.open(url, follow=Follow(listen_url=listen_url))
     with pytest.raises(InvalidInput, match="nothing listens there with listens=False"):
-        Toolroll.open(url, listen_url=listen_url, listens=False)
+        Toolroll.open(url, follow=Follow(listen_url=listen_url, listens=False))

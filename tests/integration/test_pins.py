@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.integration.commands import Typed
-from toolroll import Context, Tool, Toolroll
+from toolroll import Context, Follow, Tool, Toolroll
 from toolroll.embedders.named import embedder
 from toolroll.errors import InvalidInput, NotFound
 from toolroll.registry.events.replay import replay
@@ -30,7 +30,7 @@ def registry(database_url: str) -> Iterator[Registry]:
 
 @pytest.fixture
 def roll(registry: Registry, database_url: str) -> Iterator[Toolroll]:
-    with Toolroll.open(database_url, poll_s=0.2) as opened:
+    with Toolroll.open(database_url, follow=Follow(poll_s=0.2)) as opened:
         yield opened
 
 

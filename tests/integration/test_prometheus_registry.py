@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from toolroll import Tool, Toolroll
+from toolroll import Recording, Tool, Toolroll
 from toolroll.registry.registry import Registry
 from toolroll.registry.store.database import Database
 from toolroll.tools import Definitions
@@ -24,7 +24,9 @@ def test_a_registry_adds_what_waits_and_what_was_written(database_url, tmp_path)
     database = Database.open(database_url, create=False, migrate=False)
     Registry(database, actor="ann").import_(Definitions((Tool("get_forecast", "The weather"),)))
     database.close()
-    with Toolroll.open(database_url, embedder="none", journal=tmp_path / "journal") as roll:
+    with Toolroll.open(
+        database_url, embedder="none", recording=Recording(outbox=tmp_path / "journal")
+    ) as roll:
         registry = prometheus_client.CollectorRegistry(auto_describe=True)
         registry.register(ToolrollCollector(roll))
         session = roll.session("s")

@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("fsspec")
 pytest.importorskip("cryptography")
 
-from toolroll import PublishedCatalogs, Toolroll
+from toolroll import Follow, PublishedCatalogs, Recording, Toolroll
 from toolroll.cli import main
 from toolroll.published.keys import PublicKey, SigningKey
 from toolroll.published.shelf import NEWEST
@@ -95,8 +95,9 @@ def test_a_registrys_replica_maps_the_catalog_of_exactly_its_tools(
     )
     assert made["registry_revision"] > 0 and made["source"] == ""
     catalogs = PublishedCatalogs(tmp_path / "shared", trust=[public], cache=tmp_path / "cache")
-    options: dict[str, Any] = {"embedder": "none", "poll_s": 0.1, "journal": tmp_path / "journal"}
-    with Toolroll.open(database_url, published=catalogs, **options) as roll:
+    follow = Follow(published=catalogs, poll_s=0.1)
+    recording = Recording(outbox=tmp_path / "journal")
+    with Toolroll.open(database_url, embedder="none", follow=follow, recording=recording) as roll:
         health = roll.health()
         assert health["published"]["in_use"]["sha256"] == made["sha256"] and health["degraded"] == []
         assert roll.select("weather for a place").names
@@ -213,7 +214,7 @@ def test_a_service_maps_the_catalog_of_its_registry(
 def test_a_location_that_hangs_delays_a_registrys_change_once(
     new_database_url: Any, tools: Path, key: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from toolroll.published import home
+    import toolroll.published_home as home
     from toolroll.published.replica import PublishedCatalogs as Catalogs
 
     url = new_database_url("sqlite")
@@ -228,7 +229,10 @@ def test_a_location_that_hangs_delays_a_registrys_change_once(
     monkeypatch.setattr(home, "_LATER_S", 0.1)
     catalogs = PublishedCatalogs(tmp_path / "shared", trust=[key[1]], cache=tmp_path / "cache", timeout_s=0.1)
     with Toolroll.open(
-        url, published=catalogs, embedder="none", poll_s=0.1, journal=tmp_path / "journal"
+        url,
+        embedder="none",
+        follow=Follow(published=catalogs, poll_s=0.1),
+        recording=Recording(outbox=tmp_path / "journal"),
     ) as roll:
         assert "no answer" in roll.health()["published"]["problem"] and len(roll) == 2
         for name in ("umbrella", "tent"):

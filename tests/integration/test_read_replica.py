@@ -17,7 +17,7 @@ from tests.integration.outcomes import eventually
 from tests.integration.served import Served, served
 from tests.integration.standby import Cluster, primary_and_standby
 from tests.ports import free_port
-from toolroll import Context, Registry, Tool, Toolroll
+from toolroll import Context, Follow, Recording, Registry, Tool, Toolroll
 from toolroll.errors import InvalidInput, StoreUnavailable
 from toolroll.registry.store.read_replica import ReadReplica
 from toolroll.server.tool_registry.router import PREFIX
@@ -51,7 +51,7 @@ class Pair:
 
     def serve_turns(self, number: int, journal: Path) -> None:
         """Logs so many selections."""
-        with Toolroll.open(self.url, journal=journal, poll_s=0.1) as roll:
+        with Toolroll.open(self.url, follow=Follow(poll_s=0.1), recording=Recording(outbox=journal)) as roll:
             for _ in range(number):
                 roll.record(roll.select("send a mail", ANN), {"send_mail": True})
             assert roll.flush(20)

@@ -19,7 +19,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests.integration.outcomes import dump, eventually, raw_counts, rows_of
-from toolroll import Context, Profile, Rule, Tool, Toolroll
+from toolroll import Context, Follow, Profile, Recording, Rule, Tool, Toolroll
 from toolroll._core import inclusion
 from toolroll.errors import Denied, InvalidInput, NotFound, StoreUnavailable
 from toolroll.registry.events import receipts
@@ -55,7 +55,9 @@ def url(database_url: str) -> str:
 
 @pytest.fixture
 def roll(url: str, tmp_path: Path) -> Iterator[Toolroll]:
-    with Toolroll.open(url, poll_s=0.1, journal=tmp_path / "journal") as opened:
+    with Toolroll.open(
+        url, follow=Follow(poll_s=0.1), recording=Recording(outbox=tmp_path / "journal")
+    ) as opened:
         yield opened
 
 
@@ -72,11 +74,11 @@ def test_health_says_that_the_journal_is_gone_and_selections_go_on(roll: Toolrol
 def test_warming_up_reads_the_outcomes_of_every_organisation_with_tools_of_its_own(url, tmp_path):
     with Registry.open(url, actor="ada") as registry:
         registry.create(Tool("own", "Sends a message to a customer"), org="acme")
-    with Toolroll.open(url, journal=tmp_path / "journal") as roll:
+    with Toolroll.open(url, recording=Recording(outbox=tmp_path / "journal")) as roll:
         roll.warm_up()
         roll.record(roll.select(MESSAGE, Context(org="acme")), called={"send_mail": True})
         assert roll.flush(20)
-    with Toolroll.open(url, journal=tmp_path / "other journal") as roll:
+    with Toolroll.open(url, recording=Recording(outbox=tmp_path / "other journal")) as roll:
         roll.warm_up()
         assert roll._home.learned("acme") is not None
 
@@ -102,7 +104,9 @@ def teach(roll: Toolroll, name: str, org: str = "", users: int = 8) -> None:
 
 
 def test_what_one_process_records_another_selects_by(roll: Toolroll, url: str, tmp_path: Path) -> None:
-    with Toolroll.open(url, poll_s=0.1, journal=tmp_path / "journal") as other:
+    with Toolroll.open(
+        url, follow=Follow(poll_s=0.1), recording=Recording(outbox=tmp_path / "journal")
+    ) as other:
         other.select(MESSAGE)
         teach(roll, "post_message")
         eventually(
@@ -131,7 +135,7 @@ def test_a_selection_its_receipt_and_its_id_are_one_event(roll: Toolroll, url: s
     assert roll.record(picked, {name: True}).counted == 0
     assert roll.record(picked.event_id, [name]).counted == 0
     assert roll.flush(20)
-    with Toolroll.open(url, journal=tmp_path / "other") as other:
+    with Toolroll.open(url, recording=Recording(outbox=tmp_path / "other")) as other:
         assert other.record(receipt, {name: True}).event_id == picked.event_id
         assert other.record(picked.event_id, {name: True}).event_id == picked.event_id
         assert other.flush(20)
@@ -146,7 +150,7 @@ def test_what_is_said_last_counts_whichever_process_says_it(roll: Toolroll, url:
     picked = roll.select(MESSAGE, Context(org="acme", user="ann"), k=3)
     name = picked.names[0]
     receipt = roll.receipt(picked)
-    with Toolroll.open(url, journal=tmp_path / "other") as other:
+    with Toolroll.open(url, recording=Recording(outbox=tmp_path / "other")) as other:
         for one, worked in ((roll, False), (other, True), (roll, False)):
             one.record(receipt, {name: worked})
             assert one.flush(20)
@@ -169,7 +173,7 @@ def test_by_receipt_no_tool_can_be_named_that_the_context_may_not_see(roll: Tool
 def test_of_a_message_that_is_not_kept_no_vector_is_either(
     roll: Toolroll, url: str, tmp_path: Path, messages: str
 ) -> None:
-    with Toolroll.open(url, messages=messages, journal=tmp_path / "other") as other:  # type: ignore[arg-type]
+    with Toolroll.open(url, recording=Recording(messages=messages, outbox=tmp_path / "other")) as other:  # type: ignore[arg-type]
         for number in range(2):
             picked = other.select(MESSAGE, Context(org="acme", user=f"user-{number}"), k=3)
             other.record(picked if number else other.receipt(picked), [picked.names[0]])
@@ -223,7 +227,7 @@ def test_a_hundred_thousand_bad_receipts_change_nothing(
     with Registry.open(url, actor="ada") as registry:
         for one in TOOLS:
             registry.create(one)
-    with Toolroll.open(url, journal=tmp_path / "journal") as roll:
+    with Toolroll.open(url, recording=Recording(outbox=tmp_path / "journal")) as roll:
         acme, theirs = (roll.select(MESSAGE, Context(org=org), k=3) for org in ("acme", "umbrella"))
         name, good, foreign = acme.names[0], roll.receipt(acme), roll.receipt(theirs)
         roll.record(good, {name: True}, org="acme")
@@ -293,7 +297,7 @@ def test_a_cut_that_came_after_the_draw_has_no_propensities(roll: Toolroll, url:
 
 def test_exploration_has_a_stated_error(url: str, tmp_path: Path) -> None:
     profile = Profile(explore=0.2)
-    with Toolroll.open(url, profile=profile, journal=tmp_path / "journal") as roll:
+    with Toolroll.open(url, profile=profile, recording=Recording(outbox=tmp_path / "journal")) as roll:
         teach(roll, "post_message")
         roll.select("inform the team of lunch", k=4)
         assert roll.flush(20)
@@ -358,14 +362,16 @@ def test_what_was_taken_back_is_unlearnt(roll: Toolroll) -> None:
 
 def test_preparing_an_organisation_reads_what_it_has_learnt(roll: Toolroll, url: str) -> None:
     teach(roll, "post_message", "acme")
-    with Toolroll.open(url, poll_s=3_600, listens=False, messages="none") as other:
+    with Toolroll.open(
+        url, follow=Follow(poll_s=3_600, listens=False), recording=Recording(messages="none")
+    ) as other:
         other.warm_up(["acme"])
         assert other._home.learned("acme").to_bytes() == roll._home.learned("acme").to_bytes()  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("messages", ["kept", "hashed", "dropped", "none"])
 def test_what_is_kept_of_messages_is_as_asked(url: str, tmp_path: Path, messages: str) -> None:
-    with Toolroll.open(url, messages=messages, journal=tmp_path / "journal") as roll:  # type: ignore[arg-type]
+    with Toolroll.open(url, recording=Recording(messages=messages, outbox=tmp_path / "journal")) as roll:  # type: ignore[arg-type]
         roll.record(picked := roll.select("my password is swordfish"), {picked.names[0]: True})
         assert roll.flush(20)
     with opened(url) as database:
@@ -376,42 +382,6 @@ def test_what_is_kept_of_messages_is_as_asked(url: str, tmp_path: Path, messages
     else:
         assert rows[0].message_form == messages
         assert ("swordfish" in rows[0].message) == (messages == "kept")
-
-
-def test_selections_that_sampling_leaves_out_can_be_reported_in_every_way(url: str, tmp_path: Path) -> None:
-    with Toolroll.open(url, sample=1e-9, journal=tmp_path / "journal") as roll:
-        picked = [roll.select("Will it rain?", Context(org="acme", user=f"u{at}")) for at in range(4)]
-        name = picked[0].names[0]
-        for reported in (picked[0], roll.receipt(picked[1]), picked[2].event_id):
-            roll.record(reported, {name: True}, org="acme")
-        assert roll.flush(20)
-        health = roll.health()["recording"]["events"]
-        assert (health["written"], health["sampled_out"], health["pruned"]) == (3, 1, 0)
-        assert health["stored_bytes"] > 100_000
-    with opened(url) as database:
-        assert raw_counts(database)["acme", name] == (3, 3, 3)
-        rows = rows_of(database, tables.selection_events)
-    assert {row.event_id for row in rows} == {one.event_id for one in picked[:3]}
-    assert {(row.share, row.outcome) for row in rows} == {(1.0, "succeeded")}
-
-
-@pytest.mark.parametrize(
-    "option",
-    [
-        {"messages": "all"},
-        {"durable": "maybe"},
-        {"journal": 7},
-        {"events_s": 3_600},  # shorter than a receipt is valid
-        {"events_s": float("nan")},
-        {"events_s": True},
-        {"sample": 0},
-        {"sample": 1.5},
-        {"sample": "half"},
-    ],
-)
-def test_options_of_a_kind_that_is_not_known_are_refused(url: str, option: dict[str, object]) -> None:
-    with pytest.raises(InvalidInput, match=next(iter(option))):
-        Toolroll.open(url, **option)  # type: ignore[arg-type]
 
 
 def test_a_journal_stands_beside_its_file_or_in_the_users_folder(
@@ -432,7 +402,7 @@ def test_where_nothing_may_be_written_selections_go_on(url: str, tmp_path: Path)
     folder = tmp_path / "mine"
     folder.mkdir()
     folder.chmod(stat.S_IRUSR | stat.S_IXUSR)
-    with Toolroll.open(url, journal=folder / "journal") as roll:
+    with Toolroll.open(url, recording=Recording(outbox=folder / "journal")) as roll:
         picked = roll.select(MESSAGE)
         with pytest.raises(StoreUnavailable, match="cannot be written"):
             roll.record(picked, {picked.names[0]: True})
@@ -440,9 +410,9 @@ def test_where_nothing_may_be_written_selections_go_on(url: str, tmp_path: Path)
 
 KILLED = """
 import os, sys
-from toolroll import Context, Toolroll
+from toolroll import Context, Recording, Toolroll
 
-roll = Toolroll.open(sys.argv[1], journal=sys.argv[2])
+roll = Toolroll.open(sys.argv[1], recording=Recording(outbox=sys.argv[2]))
 for number in range(100_000):
     picked = roll.select("tell the team about lunch", Context(org="acme", user=f"u{number}"), k=3)
     roll.record(picked, {picked.names[0]: True})
@@ -465,7 +435,10 @@ def test_what_a_killed_process_acknowledged_counts_once_another_opens_the_regist
         acknowledged = [process.stdout.readline().strip() for _ in range(150)]
         process.send_signal(signal.SIGKILL)
         acknowledged += process.stdout.read().split("\n")[:-1]
-    with Toolroll.open(url, journal=journal), opened(url) as database:  # it takes over by itself
+    with (
+        Toolroll.open(url, recording=Recording(outbox=journal)),
+        opened(url) as database,
+    ):  # it takes over by itself
 
         def counted() -> set[str]:
             with database.reading() as connection:
@@ -481,13 +454,13 @@ def test_a_damaged_key_of_receipts_stops_nobody(new_database_url, tmp_path):
     url = new_database_url("sqlite")
     with Registry.open(url, actor="ada") as registry:
         registry.create(Tool("weather", "Forecast of the weather"))
-    with Toolroll.open(url, journal=tmp_path / "one") as roll:
+    with Toolroll.open(url, recording=Recording(outbox=tmp_path / "one")) as roll:
         receipt = roll.receipt(roll.select("weather"))
     database = Database.open(url, create=False, migrate=False)
     with database.recording() as connection:
         connection.exec_driver_sql("UPDATE receipt_keys SET secret = x'00' WHERE retired_at IS NULL")
     database.close()
-    with Toolroll.open(url, journal=tmp_path / "two") as roll:
+    with Toolroll.open(url, recording=Recording(outbox=tmp_path / "two")) as roll:
         assert roll.record(roll.receipt(roll.select("weather")), {"weather": True}).counted == 1
         with pytest.raises(Denied):
             roll.record(receipt, {"weather": True})

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 import sqlalchemy as sa
 
-from toolroll import Context, Profile, Tool, Toolroll
+from toolroll import Context, Follow, Profile, Tool, Toolroll
 from toolroll.embedders.hashing import HashingEmbedder
 from toolroll.errors import EmbedderUnavailable, InvalidDefinition, StoreUnavailable
 from toolroll.registry.registry import Registry
@@ -34,7 +34,7 @@ def registry(database_url: str) -> Iterator[Registry]:
 
 @pytest.fixture
 def roll(registry: Registry, database_url: str) -> Iterator[Toolroll]:
-    with Toolroll.open(database_url, poll_s=0.2) as opened:
+    with Toolroll.open(database_url, follow=Follow(poll_s=0.2)) as opened:
         opened.warm_up()
         yield opened
 
@@ -171,7 +171,7 @@ def test_a_toolkit_whose_parent_is_not_there_closes_its_organisation_alone(
         registry.create(Tool(f"in_{kit}", "serves", toolkit=kit), org=org)
     overwrite(registry, "kit", parent=parent)
     context = Context(org=org)
-    with Toolroll.open(database_url, poll_s=0.2) as roll:
+    with Toolroll.open(database_url, follow=Follow(poll_s=0.2)) as roll:
         roll.warm_up()
         assert names(roll, context) == {"plat_0"}  # which is public
         assert roll.select("serves", context).degraded == ("policy",)
@@ -218,7 +218,7 @@ def test_after_a_refresh_nothing_of_an_old_policy_counts_though_a_catalog_is_sti
     registry.toolkits.put(Toolkit("top", tier="paid"))
     registry.toolkits.put(Toolkit("kit"))
     registry.update("plat_1", {"toolkit": "kit"}, version=1)
-    with Toolroll.open(database_url, poll_s=0.2) as roll:
+    with Toolroll.open(database_url, follow=Follow(poll_s=0.2)) as roll:
         roll.warm_up()
         context = Context(org="acme", tier="free")
         assert {"plat_1", "acme_tool"} <= names(roll, context)
@@ -242,7 +242,7 @@ def test_after_a_refresh_nothing_of_an_old_policy_counts_though_a_catalog_is_sti
 
 
 def test_at_the_limit_of_organisations_old_catalogs_are_still_renewed(registry, database_url):
-    with Toolroll.open(database_url, organisations=2, poll_s=0.2) as roll:
+    with Toolroll.open(database_url, follow=Follow(organisations=2, poll_s=0.2)) as roll:
         roll.warm_up()
         registry.set_tiers(("free", "paid"))
         registry.toolkits.put(Toolkit("kit", tier="paid"))
@@ -273,7 +273,7 @@ def test_an_organisation_that_cannot_be_built_holds_up_no_other_and_is_not_tried
     registry, database_url
 ):
     embedder = Choosy()
-    with Toolroll.open(database_url, embedder=embedder, poll_s=0.1) as roll:
+    with Toolroll.open(database_url, embedder=embedder, follow=Follow(poll_s=0.1)) as roll:
         roll.warm_up()
         embedder.hates = "zorblax"
         registry.create(Tool("aaa_tool", "serves zorblax"), org="aaa")
@@ -297,7 +297,7 @@ def test_an_embedder_that_fails_during_a_refresh_costs_new_texts_their_vectors_a
     registry, database_url
 ):
     embedder = Choosy()
-    with Toolroll.open(database_url, embedder=embedder, poll_s=0.1) as roll:
+    with Toolroll.open(database_url, embedder=embedder, follow=Follow(poll_s=0.1)) as roll:
         embedder.hates = "zorblax"
         registry.create(Tool("new_tool", "serves zorblax"))
         roll.refresh()
@@ -335,7 +335,7 @@ def test_a_closed_roll_refuses_and_logs_nothing(registry, roll, caplog):
 
 
 def test_an_organisation_written_a_moment_ago_can_be_prepared(registry, database_url):
-    with Toolroll.open(database_url, poll_s=3_600, listens=False) as roll:
+    with Toolroll.open(database_url, follow=Follow(poll_s=3_600, listens=False)) as roll:
         registry.create(Tool("new_tool", "serves the new"), org="new")
         roll.warm_up(["new"])
         assert "new_tool" in names(roll, Context(org="new"))
@@ -346,7 +346,7 @@ def test_a_store_that_is_gone_is_not_asked_all_the_time_while_organisations_wait
 ):
     for at in range(30):
         registry.create(Tool(f"own_{at}", "serves one"), org=f"org-{at}")
-    with Toolroll.open(database_url, poll_s=0.2) as roll:
+    with Toolroll.open(database_url, follow=Follow(poll_s=0.2)) as roll:
         asked = []
 
         def away(**_: object) -> None:

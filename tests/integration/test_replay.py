@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from tests.integration.commands import Typed
 from tests.integration.governance import Governed
 from tests.integration.logged import columns_of
-from toolroll import Context, Tool, Toolkit, Toolroll
+from toolroll import Context, Follow, Recording, Tool, Toolkit, Toolroll
 from toolroll.embedders.named import embedder
 from toolroll.errors import NotFound
 from toolroll.formats.sources.folder import read_folder
@@ -67,7 +67,9 @@ class World:
             )
         )
         self.registry.create(Tool("acme_search", "Searches the shelves of Acme"), org="acme")
-        self.roll: Toolroll = Toolroll.open(url, poll_s=60, listens=False, messages=messages)
+        self.roll: Toolroll = Toolroll.open(
+            url, follow=Follow(poll_s=60, listens=False), recording=Recording(messages=messages)
+        )
         self.refresh()
 
     def close(self) -> None:
@@ -243,14 +245,19 @@ def test_another_profile_shows_what_it_would_have_selected(here: World) -> None:
     event_id = here.log(here.select(SAID[1]))
     again = here.replay(event_id, profile="static")
     assert again.selection is not None and again.differences
-    plain = Toolroll.open(here.url, profile="static", poll_s=60, listens=False)
+    plain = Toolroll.open(here.url, profile="static", follow=Follow(poll_s=60, listens=False))
     assert again.selection.names == plain.select(SAID[1], k=5).names
     plain.close()
 
 
 def test_a_message_that_was_not_embedded_is_decided_again_without_a_vector(here: World) -> None:
     here.roll.close()
-    here.roll = Toolroll.open(here.url, profile="layers", poll_s=60, listens=False, messages="kept")
+    here.roll = Toolroll.open(
+        here.url,
+        profile="layers",
+        follow=Follow(poll_s=60, listens=False),
+        recording=Recording(messages="kept"),
+    )
     here.refresh()
     spared, embedded = here.select("Weather in Oslo?"), here.select(SAID[5])
     assert spared.turn.vector is None and embedded.turn.vector is not None
@@ -258,7 +265,7 @@ def test_a_message_that_was_not_embedded_is_decided_again_without_a_vector(here:
         again = here.replay(here.log(picked))
         assert again.is_same, str(again)
     again = here.replay(spared.event_id, profile="static")  # which embeds each message
-    plain = Toolroll.open(here.url, profile="static", poll_s=60, listens=False)
+    plain = Toolroll.open(here.url, profile="static", follow=Follow(poll_s=60, listens=False))
     assert again.selection is not None and again.selection.turn.vector is not None
     assert again.selection.names == plain.select("Weather in Oslo?", k=5).names
     plain.close()
@@ -269,7 +276,12 @@ def test_a_profile_of_another_catalog_shows_what_it_would_have_selected(here: Wo
     again = here.replay(event_id, profile="learned")
     assert not again.missing and again.selection is not None and again.differences
     assert again.selection.catalog_revision != again.event.catalog_revision
-    with Toolroll.open(here.url, profile="learned", poll_s=60, listens=False, messages="none") as other:
+    with Toolroll.open(
+        here.url,
+        profile="learned",
+        follow=Follow(poll_s=60, listens=False),
+        recording=Recording(messages="none"),
+    ) as other:
         assert again.selection.catalog_revision == other.catalog.revision
 
 
@@ -281,7 +293,7 @@ def test_what_organisations_share_is_where_every_one_begins(new_database_url: An
         row |= {"organisations": 30, "epsilon": 1.0, "at": datetime.now(timezone.utc)}
         connection.execute(sa.insert(tables.shared_priors), row)
     world.roll.close()
-    world.roll = Toolroll.open(url, poll_s=60, listens=False)
+    world.roll = Toolroll.open(url, follow=Follow(poll_s=60, listens=False))
     world.refresh()
     logged = [world.log(world.select(message, "acme")) for message in SAID[:3]]
     for event_id in logged:

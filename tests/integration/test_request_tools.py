@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.integration.outcomes import eventually, rows_of
-from toolroll import Context, Rule, Tool, Toolroll
+from toolroll import Context, Follow, Recording, Rule, Tool, Toolroll
 from toolroll.registry.registry import Registry
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
@@ -23,7 +23,7 @@ def listed() -> list[dict[str, Any]]:
 def test_rules_of_the_registry_hold_for_the_tools_of_a_request(database_url: str, tmp_path: Path) -> None:
     with Registry.open(database_url, actor="ada") as registry:
         registry.create(Tool("create_refund", "Somebody else's tool of that name"))
-        with Toolroll.open(database_url, journal=tmp_path / "journal") as roll:
+        with Toolroll.open(database_url, recording=Recording(outbox=tmp_path / "journal")) as roll:
             acme, others = Context(org="acme"), Context(org="globex")
             refund = "give the customer the money back"
             assert roll.with_tools(listed()).select(refund, acme, k=1).names == ("create_refund",)
@@ -37,7 +37,9 @@ def test_rules_of_the_registry_hold_for_the_tools_of_a_request(database_url: str
 def test_outcomes_of_a_request_are_stored_and_learnt(database_url: str, tmp_path: Path) -> None:
     with (
         Registry.open(database_url, actor="ada"),
-        Toolroll.open(database_url, poll_s=0.1, journal=tmp_path / "journal") as roll,
+        Toolroll.open(
+            database_url, follow=Follow(poll_s=0.1), recording=Recording(outbox=tmp_path / "journal")
+        ) as roll,
     ):
         context = Context(org="acme", user="bob")
         picked = roll.with_tools(listed()).select("give the money back", context, k=2)

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from tests.integration.commands import Typed
 from tests.unit.seeds.catalogs import platform
-from toolroll import Context, Tool, Toolroll
+from toolroll import Context, Follow, Recording, Tool, Toolroll
 from toolroll.errors import Conflict, StoreUnavailable
 from toolroll.registry.registry import Registry
 from toolroll.registry.store import tables
@@ -32,7 +32,11 @@ def registry(database_url: str) -> Iterator[Registry]:
 @pytest.fixture
 def roll(registry: Registry, database_url: str, tmp_path: Path) -> Iterator[Toolroll]:
     with Toolroll.open(
-        database_url, profile="learned", embedder="none", poll_s=0.2, journal=tmp_path / "journal"
+        database_url,
+        profile="learned",
+        embedder="none",
+        follow=Follow(poll_s=0.2),
+        recording=Recording(outbox=tmp_path / "journal"),
     ) as opened:
         yield opened
 

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("fastapi")
 
 from tests.integration.served import Served, served
-from toolroll import Context, Toolroll
+from toolroll import Context, Recording, Toolroll
 from toolroll.learning.experiments import Experiment
 from toolroll.registry.analytics import experiments
 from toolroll.registry.analytics.tools import Break
@@ -214,7 +214,7 @@ def test_experiments_have_their_intervals_and_are_those_of_the_organisation(
 
 
 def test_a_past_selection_is_decided_again_for_those_who_may_read_it(ask: Ask, database_url: str) -> None:
-    with Toolroll.open(database_url, messages="kept") as roll:
+    with Toolroll.open(database_url, recording=Recording(messages="kept")) as roll:
         roll.select(MESSAGE, Context(org="globex"))
     (event,) = ask("/events", "globex")["events"]
     assert "message" not in event and MESSAGE not in str(event)
@@ -234,7 +234,7 @@ def test_a_past_selection_is_decided_again_for_those_who_may_read_it(ask: Ask, d
 def test_a_past_selection_without_its_message_says_why_it_cannot_be_decided_again(
     ask: Ask, database_url: str
 ) -> None:
-    with Toolroll.open(database_url, messages="dropped") as roll:
+    with Toolroll.open(database_url, recording=Recording(messages="dropped")) as roll:
         roll.select(MESSAGE, Context(org="globex"))
     (event,) = ask("/events", "globex")["events"]
     found = ask(f"/events/{event['event_id']}/replay", "globex", method="POST")

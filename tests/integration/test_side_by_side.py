@@ -17,7 +17,7 @@ import pytest
 
 from tests.decisions.audit import Run, message, write
 from tests.decisions.worlds import Case, Draw, roll_of
-from toolroll import Context, Toolroll
+from toolroll import Context, Follow, Recording, Toolroll
 from toolroll.embedders.cached import CachedEmbedder
 from toolroll.embedders.static import StaticEmbedder
 from toolroll.formats.providers import PROVIDERS
@@ -219,7 +219,12 @@ def registry_of(url: str, case: Case, journal: Path, stack: ExitStack) -> tuple[
     with Registry.open(url, actor="ada") as registry:
         case = write(registry, case)
     roll = stack.enter_context(
-        Toolroll.open(url, profile=case.profile, journal=journal, poll_s=60, settings_s=60, listens=False)
+        Toolroll.open(
+            url,
+            profile=case.profile,
+            follow=Follow(poll_s=60, settings_s=60, listens=False),
+            recording=Recording(outbox=journal),
+        )
     )
     roll.warm_up()
     return case, fixed(roll)

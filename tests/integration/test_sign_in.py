@@ -54,9 +54,7 @@ async def world(registry: Registry, **settings: Any) -> AsyncIterator[tuple[http
     issuer = Issuer(f"http://127.0.0.1:{port}")
     issuer.claims = {"sub": "u1", "preferred_username": "ann", "groups": ["platform"]}
     given = {"oidc_issuer": issuer.url, "oidc_client_id": "toolroll", "oidc_grants": GRANTS, **settings}
-    application = create_application(
-        ServerSettings(catalog=registry.database.url, grace_s=5, writer="thread", **given)
-    )
+    application = create_application(ServerSettings(catalog=registry.database.url, grace_s=5, **given))
     async with (
         serving(issuer.app(), port),
         serving(application, free_port()) as base,

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from toolroll import Context, Profile, Rule, Tool, Toolkit, Toolroll
+from toolroll import Context, Follow, Profile, Recording, Rule, Tool, Toolkit, Toolroll
 from toolroll.errors import Denied
 from toolroll.formats.meta_tools import META_TOOLS
 from toolroll.formats.providers import PROVIDERS
@@ -58,7 +58,13 @@ def url(database_url: str) -> str:
 def replicas(url: str, tmp_path: Path) -> Iterator[tuple[Toolroll, ...]]:
     """Three processes' worth of `Toolroll`: none shares memory with another."""
     rolls = tuple(
-        Toolroll.open(url, embedder="none", profile=PROFILE, journal=tmp_path / str(at), poll_s=0.05)
+        Toolroll.open(
+            url,
+            embedder="none",
+            profile=PROFILE,
+            follow=Follow(poll_s=0.05),
+            recording=Recording(outbox=tmp_path / str(at)),
+        )
         for at in range(3)
     )
     yield rolls
@@ -285,24 +291,6 @@ def test_every_call_of_a_session_has_a_twin_for_event_loops(replicas):
         assert await session.adelete()
 
     asyncio.run(talk())
-
-
-def test_with_a_greatest_age_the_store_is_neither_read_nor_waited_for(url, tmp_path, monkeypatch):
-    with Toolroll.open(url, embedder="none", journal=tmp_path / "sticky", max_age_s=60) as roll:
-        reads = []
-        store = roll._home._conversations._writer._store
-        read = store.read
-        monkeypatch.setattr(store, "read", lambda *key: reads.append(key) or read(*key))
-        monkeypatch.setattr(store, "replace", lambda *_: pytest.fail("waits for the store"))
-        for turn in range(1, 4):
-            session = roll.session("sticky")
-            session.select("send a mail", k=3, turn=turn)
-            session.used(["send_mail"])
-        assert len(reads) == 1
-        roll.session("sticky", max_age_s=0)
-        assert len(reads) == 2
-        assert roll.flush()
-        assert store.read("", "sticky").record["turn"] == 3
 
 
 # Random interleavings of two replicas, against dictionaries.

@@ -17,9 +17,10 @@ pytestmark = pytest.mark.slow
 # Says when each new tool is the first that it selects. CLOCK_MONOTONIC is the same in all processes of a machine.
 FOLLOWER = """
 import sys, time
-from toolroll import Toolroll
+from toolroll import Follow, Toolroll
 
-with Toolroll.open(sys.argv[1], poll_s=float(sys.argv[2]), listens=sys.argv[3] == "listens") as roll:
+follow = Follow(poll_s=float(sys.argv[2]), listens=sys.argv[3] == "listens")
+with Toolroll.open(sys.argv[1], follow=follow) as roll:
     print("ready", flush=True)
     for line in sys.stdin:
         while roll.select(line, k=1).names != (line.strip(),):

@@ -21,7 +21,7 @@ import pytest
 from tests.integration.conftest import HAS_WHEEL, Server, own_server
 from tests.integration.outcomes import eventually
 from tests.server_of_run import server_root
-from toolroll import Context, Tool, Toolroll
+from toolroll import Context, Recording, Tool, Toolroll
 from toolroll.errors import StoreUnavailable
 from toolroll.registry.registry import Registry
 from toolroll.registry.store.database import Database
@@ -137,13 +137,13 @@ def test_no_call_of_an_event_loop_waits_for_a_database_that_hangs(
     server: StoppableServer, url: str, tmp_path: Path
 ) -> None:
     ann = Context(user="ann")
-    with Toolroll.open(url, journal=tmp_path / "other") as other:
+    with Toolroll.open(url, recording=Recording(outbox=tmp_path / "other")) as other:
         foreign = [other.select(f"number {at}", ann, k=5) for at in range(ROUNDS)]
         receipts = [other.receipt(one) for one in foreign]
         assert other.flush(20)
 
     async def main() -> None:
-        async with Toolroll.open(url, journal=tmp_path / "journal") as roll:
+        async with Toolroll.open(url, recording=Recording(outbox=tmp_path / "journal")) as roll:
             roll.session("known").select("number 3", k=3)
             assert await roll.aflush(20)
             own = roll.select("number 5", ann, k=5)
@@ -195,9 +195,11 @@ def test_close_keeps_its_time_limit_while_the_database_hangs_and_leaves_no_threa
     server: StoppableServer, url: str, tmp_path: Path, waits: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.CRITICAL, "toolroll")  # a record keeps its error, and that a connection
-    Toolroll.open(url, journal=tmp_path / "journal").close()  # what a process opens once and keeps
+    Toolroll.open(
+        url, recording=Recording(outbox=tmp_path / "journal")
+    ).close()  # what a process opens once and keeps
     threads, open_files = toolroll_threads(), descriptors()
-    roll = Toolroll.open(url, journal=tmp_path / "journal")
+    roll = Toolroll.open(url, recording=Recording(outbox=tmp_path / "journal"))
     picked = roll.select("number 5", Context(user="ann"), k=5)
     roll.session("talk").select("number 3", k=3)
     assert roll.flush(20)
@@ -233,5 +235,7 @@ def test_close_keeps_its_time_limit_while_the_database_hangs_and_leaves_no_threa
     if waits:
         assert answers == dict.fromkeys(calls, StoreUnavailable)  # a closed roll refuses sessions, too
     assert descriptors() <= open_files
-    with Toolroll.open(url, journal=tmp_path / "journal") as later:  # which finds the report in the journal
+    with Toolroll.open(
+        url, recording=Recording(outbox=tmp_path / "journal")
+    ) as later:  # which finds the report in the journal
         eventually(lambda: later.health()["recording"]["outcomes"]["counted"] == 1, 20)

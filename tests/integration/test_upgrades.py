@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from tests.integration.next_schema import NEXT, NOW, REVISIONS, Next, add_step, names_of
 from tests.integration.outcomes import eventually
-from toolroll import Context, Tool, Toolroll
+from toolroll import Context, Follow, Recording, Tool, Toolroll
 from toolroll.errors import NotFound, StoreUnavailable
 from toolroll.registry.registry import Registry
 from toolroll.registry.store import schema, tables
@@ -160,7 +160,9 @@ def test_a_process_that_is_open_during_an_upgrade_goes_on_beside_the_next_versio
     with Registry.open(database_url, actor="ada") as registry:
         registry.import_(Definitions(tuple(TOOLS)))
     folder, ann = add_step(tmp_path / "migrations"), Context(user="ann")
-    old = Toolroll.open(database_url, embedder="none", poll_s=0.1, journal=tmp_path / "old")
+    old = Toolroll.open(
+        database_url, embedder="none", follow=Follow(poll_s=0.1), recording=Recording(outbox=tmp_path / "old")
+    )
     writer = Registry.open(database_url, actor="old")
     with old, writer, Next(database_url, folder, tmp_path / "next") as following:
         assert f"has schema {NOW}, this toolroll needs {NEXT}" in following("open")

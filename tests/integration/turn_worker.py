@@ -9,7 +9,7 @@ import json
 import sys
 from typing import Any
 
-from toolroll import Context, Profile, Toolroll
+from toolroll import Context, Profile, Recording, Toolroll
 from toolroll.errors import Denied, InvalidInput
 from toolroll.formats.meta_tools import META_TOOLS
 from toolroll.formats.repair import repair
@@ -71,7 +71,7 @@ def _called(session: Any, name: str, arguments: Any) -> dict[str, Any]:
 
 
 def main(url: str, journal: str) -> None:
-    with Toolroll.open(url, profile=PROFILE, journal=journal) as roll:
+    with Toolroll.open(url, profile=PROFILE, recording=Recording(outbox=journal)) as roll:
         for line in sys.stdin:
             sys.stdout.write(json.dumps(take(roll, json.loads(line))) + "\n")
             sys.stdout.flush()

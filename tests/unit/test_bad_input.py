@@ -18,8 +18,10 @@ from toolroll import (
     Context,
     Definitions,
     Experiment,
+    Follow,
     PageMapping,
     Profile,
+    Recording,
     Rule,
     Tool,
     Toolkit,
@@ -183,7 +185,7 @@ WRONG_KINDS: dict[str, Callable[[], object]] = {
     "progress of a folder": lambda: Toolroll.from_folder(".", progress="x"),
     "progress of definitions": lambda: Toolroll.from_definitions(Definitions(), progress=[]),
     "progress of a refresh": lambda: Toolroll.from_tools(TOOLS).refresh(TOOLS, progress=3),
-    "progress of a registry": lambda: Toolroll.open("sqlite:///none.db", progress=3),
+    "progress of a registry": lambda: Toolroll.open("sqlite:///none.db", follow=Follow(progress=3)),
     "organisations": lambda: Toolroll.from_tools(TOOLS).warm_up("acme"),
     "experiment": lambda: Toolroll.from_tools(TOOLS, experiment=3),
     "definitions": lambda: Toolroll.from_definitions(TOOLS),
@@ -324,8 +326,8 @@ ARGUMENTS: dict[str, Callable[[Toolroll, object], object]] = {
     "record of a monitor": lambda roll, odd: CostMonitor.from_record(
         {"minute": None, "buckets": odd, "pause": None}
     ),
-    "poll_s": lambda roll, odd: Toolroll.open("sqlite:///none.db", poll_s=odd),
-    "messages": lambda roll, odd: Toolroll.open("sqlite:///none.db", messages=odd),
+    "poll_s": lambda roll, odd: Toolroll.open("sqlite:///none.db", follow=Follow(poll_s=odd)),
+    "messages": lambda roll, odd: Toolroll.open("sqlite:///none.db", recording=Recording(messages=odd)),
 }
 
 

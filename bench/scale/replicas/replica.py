@@ -8,7 +8,7 @@ import random
 import resource
 import threading
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from tests.integration.next_schema import REVISIONS
 import toolroll.registry.home
 import toolroll.registry.store.interruptible
 import toolroll.roll  # noqa: F401  each of these once for all processes
-from toolroll import Context, PublishedCatalogs, Toolroll
+from toolroll import Context, PublishedCatalogs, Recording, Toolroll
 from toolroll.errors import ToolrollError
 from toolroll.registry.store import schema
 
@@ -44,7 +44,6 @@ class Role:
         rate: selections a second.
         skew_s: what its clock is ahead.
         migrations: of the next version of toolroll, which this process is of; None for today's.
-        options: of `Toolroll.open`.
     """
 
     number: int
@@ -54,7 +53,6 @@ class Role:
     rate: float
     skew_s: float = 0.0
     migrations: Path | None = None
-    options: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -183,9 +181,7 @@ class _Running:
         self._roll = Toolroll.open(
             role.url,
             embedder="none",
-            messages="dropped",
-            journal=role.folder / f"{role.number}" / "journal",
-            **role.options,
+            recording=Recording(messages="dropped", outbox=role.folder / f"{role.number}" / "journal"),
         )
         if role.skew_s:
             self._roll._home.engine._clock = time.time  # type: ignore[attr-defined]

@@ -103,21 +103,22 @@ def build(
     """
     from toolroll.cli.environment import from_environment
     from toolroll.published.keys import SigningKey
+    from toolroll.registry.options import Follow, Recording
     from toolroll.roll import Toolroll
 
     trusted = (SigningKey.read(key).public.text,)  # before the work
     before = next(_shelf(location, name, trusted, storage_options).every(), None)
-    settings: dict[str, Any] = {
-        "embedder": embedder,
-        "profile": from_environment(profile),
-        "hnsw": hnsw or "auto",
-    }
+    settings: dict[str, Any] = {"embedder": embedder, "profile": from_environment(profile)}
     with Progress() as progress:
-        settings["progress"] = progress.counter("embedding")
+        built: dict[str, Any] = {"hnsw": hnsw or "auto", "progress": progress.counter("embedding")}
         if is_registry(source):
-            roll = Toolroll.open(source, poll_s=POLL_S, listens=False, messages="none", **settings)
+            follow = Follow(poll_s=POLL_S, listens=False, **built)
+            recording = Recording(messages="none")
+            roll = Toolroll.open(source, follow=follow, recording=recording, **settings)
         else:
-            roll = Toolroll.from_folder(source, tiers=tiers or (), on_bad_tool=on_bad_tool, **settings)
+            roll = Toolroll.from_folder(
+                source, tiers=tiers or (), on_bad_tool=on_bad_tool, **settings, **built
+            )
     with roll:
         made = roll.publish(
             location,

@@ -221,6 +221,7 @@ def _open(
 ) -> Toolroll:
     """Opens what `--catalog` names."""
     from toolroll.catalog.saved import is_saved
+    from toolroll.registry.options import Follow, Recording
     from toolroll.roll import Toolroll
 
     if catalog is None:
@@ -241,8 +242,6 @@ def _open(
         catalog,
         embedder=embedder,
         profile=profile,
-        progress=shown,
-        poll_s=POLL_S,
-        listens=False,
-        messages="none",
+        follow=Follow(poll_s=POLL_S, listens=False, progress=shown),
+        recording=Recording(messages="none"),
     )

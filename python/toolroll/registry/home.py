@@ -9,7 +9,6 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from os import PathLike
-from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
@@ -28,11 +27,11 @@ from toolroll.learning.reporters import user_of
 from toolroll.registry.events.event_row import SelectionOrigin
 from toolroll.registry.events.fold import rates_key
 from toolroll.registry.events.follower import LearnedFactory
-from toolroll.registry.events.journal import Durable
 from toolroll.registry.events.maintenance import OutcomeFilter, forget
 from toolroll.registry.events.priors import shared_priors
-from toolroll.registry.events.recording import LoggedMessages, Recording, RecordingOptions, WrittenBy
-from toolroll.registry.follow.refresher import FollowOptions, Refresher
+from toolroll.registry.events.recording import Recorder
+from toolroll.registry.follow.refresher import Refresher
+from toolroll.registry.options import Follow, Recording, Sessions
 from toolroll.registry.sessions.conversations import StoredConversations
 from toolroll.registry.store.database import Database
 from toolroll.registry.vectors import StoredEmbedder
@@ -68,13 +67,11 @@ class RegistryHome:
         self,
         url: str,
         builder: PipelineBuilder,
-        follow: FollowOptions,
-        recording: RecordingOptions,
+        follow: Follow,
+        recording: Recording,
+        sessions: Sessions,
         *,
         profile: str,
-        sessions_s: float | None,
-        max_age_s: float,
-        progress: Progress | None,
         create: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -85,10 +82,8 @@ class RegistryHome:
             builder: makes catalogs and pipelines of definitions.
             follow: how the registry is followed.
             recording: how events and outcomes are kept.
+            sessions: how long conversations are kept.
             profile: the name of the builder's profile, for events.
-            sessions_s: seconds after which an unused conversation is deleted; None for never.
-            max_age_s: seconds for which this process believes what it has of a conversation.
-            progress: called with (texts embedded, in all).
             create: makes an empty registry where there is none.
             clock: see `Engine`.
 
@@ -105,7 +100,7 @@ class RegistryHome:
         )
         self._tool_lists = ToolLists(builder)
         try:
-            self._assemble(url, builder, follow, recording, (sessions_s, max_age_s), progress)
+            self._assemble(url, builder, follow, recording, sessions)
         except BaseException:
             self._database.close()
             raise
@@ -117,25 +112,21 @@ class RegistryHome:
         self,
         url: str,
         builder: PipelineBuilder,
-        follow: FollowOptions,
-        recording: RecordingOptions,
-        sessions: tuple[float | None, float],
-        progress: Progress | None,
+        follow: Follow,
+        recording: Recording,
+        sessions: Sessions,
     ) -> None:
-        """Reads the registry and makes the parts; none has a thread yet.
-
-        sessions: `sessions_s` and `max_age_s`.
-        """
+        """Reads the registry and makes the parts; none has a thread yet."""
         database, embedder = self._database, builder.embedder
         if embedder is not None and not embedder.is_instant:  # an instant one is faster than a database
             builder = replace(builder, embedder=StoredEmbedder(embedder, database))
         expired = None if follow.max_policy_age_s is None else self._expired
         engine_over = partial(self._engine_over, expired=expired)
-        self._refresher = Refresher(database, builder, follow, progress, engine_over)
+        self._refresher = Refresher(database, builder, follow, engine_over)
         priors = self._priors()
         learned_factory = learned_factory_of(builder.embedder, priors=priors)
         self._prior = learned_factory.empty() if len(priors) else None  # what an organisation begins with
-        self._recording = Recording(
+        self._recording = Recorder(
             database,
             url,
             recording,
@@ -151,7 +142,7 @@ class RegistryHome:
             poll_s=follow.poll_s,
             organisations=follow.organisations,
         )
-        self._conversations = StoredConversations(database, MOST_CONVERSATIONS, *sessions)
+        self._conversations = StoredConversations(database, MOST_CONVERSATIONS, sessions.expire_s)
         self._refresher.on_outcomes = self._recording.follower.wake
         self._refresher.on_read = self._recording.renew_keys
         self._refresher.other_failures = self._recording.follower.failures
@@ -463,56 +454,3 @@ def learned_factory_of(
         begins = begins.fold(priors, None)
         numbers.append(("priors", priors.tobytes()))
     return LearnedFactory(lambda: begins, Learned.from_bytes, dim, space, rates_key(dim, space, numbers))
-
-
-def recording_options(
-    messages: LoggedMessages,
-    journal: str | PathLike[str] | None,
-    durable: Durable,
-    events_s: float | None,
-    sample: float,
-    writer: WrittenBy = "thread",
-) -> RecordingOptions:
-    """The options of `Toolroll.open` for events and outcomes, checked.
-
-    Raises:
-        InvalidInput: one is of a kind that is not known.
-    """
-    if journal is not None and not isinstance(journal, (str, PathLike)):
-        raise InvalidInput(f"journal: is {quoted(journal)}, must be a folder")
-    folder = None if journal is None else Path(journal).absolute()
-    return RecordingOptions(messages, folder, durable, events_s=events_s, sample=sample, writer=writer)
-
-
-def follow_options(
-    poll_s: float,
-    settings_s: float,
-    organisations: int,
-    listens: bool,
-    max_policy_age_s: float | None,
-    listen_url: str | None = None,
-) -> FollowOptions:
-    """The options of `Toolroll.open`, checked.
-
-    Raises:
-        InvalidInput: one is out of range.
-    """
-    for name, value, least in (("poll_s", poll_s, 0.05), ("settings_s", settings_s, 0.0)):
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= 3_600:
-            raise InvalidInput(f"{name}: is {quoted(value)}, must be from {least} to 3600 seconds")
-    if isinstance(organisations, bool) or not isinstance(organisations, int) or organisations < 1:
-        raise InvalidInput(f"organisations: is {quoted(organisations)}, must be a whole number of at least 1")
-    if not isinstance(listens, bool):
-        raise InvalidInput(f"listens: is {quoted(listens)}, must be True or False")
-    if listen_url is not None and not listens:
-        raise InvalidInput("listen_url: nothing listens there with listens=False")
-    if max_policy_age_s is not None and (
-        isinstance(max_policy_age_s, bool)
-        or not isinstance(max_policy_age_s, (int, float))
-        or not 2 * poll_s <= max_policy_age_s <= 86_400 * 365
-    ):
-        raise InvalidInput(
-            f"max_policy_age_s: is {quoted(max_policy_age_s)}, must be seconds, at least twice poll_s, "
-            "or None"
-        )
-    return FollowOptions(poll_s, settings_s, organisations, listens, listen_url, max_policy_age_s)

@@ -15,7 +15,8 @@ from toolroll.embedders import named
 from toolroll.formats.sources.folder import read_folder
 from toolroll.learning.experiments import Experiment
 from toolroll.registry.analytics import experiments
-from toolroll.registry.home import RegistryHome, follow_options, recording_options
+from toolroll.registry.home import RegistryHome
+from toolroll.registry.options import Follow, Recording, Sessions
 from toolroll.registry.registry import Registry
 from toolroll.registry.store import tables
 from toolroll.rules import PageMapping, Rule
@@ -107,12 +108,10 @@ def _write_events(url: str, embedder: str, end: float) -> None:
     home = RegistryHome(
         url,
         PipelineBuilder(named.embedder(embedder), profile("default"), "auto", {}),
-        follow_options(0.5, 10.0, 1_000, True, None),
-        recording_options("kept", None, "process", None, 1.0),
+        Follow(),
+        Recording(events_s=None),
+        Sessions(expire_s=None),
         profile="default",
-        sessions_s=None,
-        max_age_s=0.0,
-        progress=None,
         clock=lambda: at,
     )
     with Toolroll(home) as roll:

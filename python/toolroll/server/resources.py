@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry
 
-from toolroll import Registry, Toolroll
+from toolroll import Follow, Recording, Registry, Toolroll
 from toolroll.adapters.prometheus import ToolrollCollector
 from toolroll.embedder import Embedder
 from toolroll.errors import InvalidInput
@@ -32,12 +32,8 @@ def open_registry(settings: ServerSettings, embedder: Embedder | None) -> tuple[
         settings.catalog,
         embedder=embedder or "none",
         profile=settings.profile,
-        messages=settings.messages,
-        sample=settings.sample,
-        writer=settings.writer,
-        journal=settings.journal or None,
-        published=_published(settings),
-        listen_url=settings.listen_url or None,
+        follow=Follow(published=_published(settings), listen_url=settings.listen_url or None),
+        recording=Recording(messages=settings.messages, outbox=settings.journal or None),
     )
     try:
         return roll, Registry.open(settings.catalog, create=False, read_replica=settings.read_replica or None)

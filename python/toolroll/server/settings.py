@@ -52,13 +52,10 @@ class ServerSettings(BaseSettings):
         grace_s: how long a stop may take: requests finish, then outcomes are written.
         embedder, profile: as `Toolroll.open` takes them.
         messages: how events keep messages: their text, a keyed digest, nothing, or no events at all.
-        sample: the share of selections that are logged before anybody reports on them.
-        writer: what writes events and outcomes to the registry: a process of its own beside each worker, or a
-            thread in it.
         published: where `toolroll catalogs build` publishes the registry's catalog; empty to build it here.
         published_name: under which it is published.
         published_trust: public keys of publishers, or files of them.
-        journal: the folder where outcomes wait for the database; empty as in `Toolroll.open`.
+        journal: the folder where outcomes wait for the database; empty as in `Recording`.
         authentication: whether callers need a service key; without keys, only this machine can call.
         hosts: names by which the service may be called; empty for those of this machine.
         key_rate: how many requests a key has in which time, in each worker.
@@ -107,8 +104,6 @@ class ServerSettings(BaseSettings):
     embedder: str = "static"
     profile: str = "default"
     messages: Literal["kept", "hashed", "dropped", "none"] = "hashed"
-    sample: float = Field(default=1.0, gt=0, le=1)
-    writer: Literal["process", "thread"] = "process"
     published: str = ""
     published_name: str = "main"
     published_trust: tuple[str, ...] = ()

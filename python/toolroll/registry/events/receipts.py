@@ -22,11 +22,11 @@ import sqlalchemy as sa
 
 from toolroll.errors import Denied, InvalidInput
 from toolroll.learning.exposure import Exposure, pack_tools, unpack_tools
+from toolroll.registry.options import LIFETIME_S as LIFETIME_S
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
 from toolroll.registry.store.row_reader import Row, read_rows
 
-LIFETIME_S = 24 * 3_600.0
 LONGEST = 64 * 2**10  # characters
 SECRET_BYTES = 32
 

@@ -15,87 +15,32 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Generic, Literal, TypeAlias
+from typing import Any, Generic
 
 from toolroll._threads import CallPool, Full, Overdue, survive_forks
-from toolroll.errors import InvalidInput, NotFound, StoreUnavailable, quoted
+from toolroll.errors import InvalidInput, NotFound, StoreUnavailable
 from toolroll.learning.effects import Change
 from toolroll.learning.exposure import Exposure, ShownTool
 from toolroll.learning.outcomes import NOT_SHOWN, Entry, Report
 from toolroll.learning.record_result import RecordResult, pending_of
 from toolroll.learning.reporters import stored_reporter
-from toolroll.registry.events.batch_writer_process import BatchWriterProcess
 from toolroll.registry.events.event_row import SelectionOrigin
 from toolroll.registry.events.follower import Follower, L, LearnedFactory
-from toolroll.registry.events.journal import MOST_BYTES, Durable, Journal
-from toolroll.registry.events.receipts import LIFETIME_S, Signer, is_receipt, message_secret, signer_of
-from toolroll.registry.events.rows import MessageForm, Messages
+from toolroll.registry.events.journal import Journal
+from toolroll.registry.events.receipts import Signer, is_receipt, message_secret, signer_of
+from toolroll.registry.events.rows import Messages
 from toolroll.registry.events.writer import EventWriter
+from toolroll.registry.options import Recording
 from toolroll.registry.store.database import Database, is_storable
 from toolroll.registry.store.url import Address
 from toolroll.selection.selection import Selection
 
-LoggedMessages: TypeAlias = MessageForm | Literal["none"]
-WrittenBy: TypeAlias = Literal["thread", "process"]
-
-EVENTS_S = 30 * 86_400.0
-_LONGEST_S = 100 * 365 * 86_400.0
 _KEY_S = 5.0  # for reading the keys of receipts
 _KEYS_KNOWN_S = 300.0  # until the keys are read again
 _ASK_EVERY_S = 1.0  # for the key of a receipt that is unknown
 _RETRY_S = 5.0  # between two attempts to read the keys in the background
-
-
-@dataclass(frozen=True, slots=True)
-class RecordingOptions:
-    """What is stored of selections, and how the journal keeps reports until the store has them.
-
-    Attributes:
-        messages: whether the text of messages is "kept", "hashed" or "dropped"; "none" writes no events.
-        journal: folder of the journal; None for `usual_journal`.
-        durable: "process": a report survives the end of the process; "disk": it survives a power cut, too.
-        most_bytes: size of the journal.
-        lifetime_s: how long after a selection its outcomes count and its receipt is valid.
-        events_s: the age at which events are deleted; None for never.
-        sample: the share of selections whose events are logged before anybody reports on them.
-        writer: whether a "thread" writes to the store, or a "process" of its own.
-    """
-
-    messages: LoggedMessages = "kept"
-    journal: Path | None = None
-    durable: Durable = "process"
-    most_bytes: int = MOST_BYTES
-    lifetime_s: float = LIFETIME_S
-    events_s: float | None = EVENTS_S
-    sample: float = 1.0
-    writer: WrittenBy = "thread"
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.messages, str) or self.messages not in ("kept", "hashed", "dropped", "none"):
-            raise InvalidInput(
-                f"messages: is {quoted(self.messages)}, must be 'kept', 'hashed', 'dropped' or 'none'"
-            )
-        if not isinstance(self.durable, str) or self.durable not in ("process", "disk"):
-            raise InvalidInput(f"durable: is {quoted(self.durable)}, must be 'process' or 'disk'")
-        if self.events_s is not None and not (
-            is_number(self.events_s) and self.lifetime_s <= self.events_s <= _LONGEST_S
-        ):
-            raise InvalidInput(
-                f"events_s: is {quoted(self.events_s)}, must be seconds from {self.lifetime_s:.0f}, how long "
-                "a receipt is valid, to a hundred years, or None for never"
-            )
-        if not (is_number(self.sample) and 0 < self.sample <= 1):
-            raise InvalidInput(f"sample: is {quoted(self.sample)}, must be above 0 and at most 1")
-        if not isinstance(self.writer, str) or self.writer not in ("thread", "process"):
-            raise InvalidInput(f"writer: is {quoted(self.writer)}, must be 'thread' or 'process'")
-
-
-def is_number(value: object) -> bool:
-    """Whether it is a number, and no bool."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def usual_journal(url: str) -> Path:
@@ -131,14 +76,14 @@ def check_journal(journal: Path) -> None:
         ) from error
 
 
-class Recording(Generic[L]):
+class Recorder(Generic[L]):
     """Events and outcomes of one process and one store. Safe to share between threads and forks."""
 
     def __init__(
         self,
         database: Database,
         url: str,
-        options: RecordingOptions,
+        options: Recording,
         factory: LearnedFactory[L],
         *,
         exposure_of: Callable[[Selection, str], Exposure],
@@ -159,28 +104,21 @@ class Recording(Generic[L]):
         self._origin_of, self._waiting_in = origin_of, waiting_in
         self.learned: dict[str, L] = {}
         self.follower = Follower(database, factory, self.learned, poll_s=poll_s, most=organisations)
-        journal = Journal(
-            options.journal or usual_journal(url), durable=options.durable, most_bytes=options.most_bytes
-        )
+        folder = usual_journal(url) if options.outbox is None else Path(options.outbox)
         self.writer = EventWriter(
             database,
-            journal,
+            Journal(folder, durable=options.durable),
             lambda selection: self._exposure_of(selection, _user_of(selection)),
             messages=None if options.messages == "none" else self._messages,
-            batches=(
-                partial(BatchWriterProcess, url, options.lifetime_s) if options.writer == "process" else None
-            ),
             origin_of=self._origin,
             on_written=lambda seqs: self.follower.wake(),
-            window_s=options.lifetime_s,
             events_s=options.events_s,
-            sample=options.sample,
         )
         self._signer: Signer | None = None
         self._signer_at = self._asked_at = -math.inf  # when the keys were read, and asked for; monotonic
         self._pool = CallPool(1, "toolroll-receipts")
         self._reset()
-        survive_forks(self, lambda recording: (), Recording._reset)
+        survive_forks(self, lambda recording: (), Recorder._reset)
 
     def _reset(self) -> None:
         self._signing = threading.Lock()
@@ -286,7 +224,7 @@ class Recording(Generic[L]):
     def _read_keys(self) -> Signer:
         self._asked_at = time.monotonic()
         try:
-            signer = self._pool.run(lambda: signer_of(self._database, self._options.lifetime_s), _KEY_S)
+            signer = self._pool.run(lambda: signer_of(self._database), _KEY_S)
         except (StoreUnavailable, Overdue, Full) as error:
             raise StoreUnavailable(f"receipts: their keys cannot be read: {error}") from error
         self._signer, self._signer_at = signer, time.monotonic()

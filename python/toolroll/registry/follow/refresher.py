@@ -13,13 +13,14 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from typing import TypeVar
 
 from toolroll._threads import CallPool, Full, Overdue, Worker, survive_forks
 from toolroll.errors import Failure, StoreUnavailable, ToolrollError
 from toolroll.registry.follow.reconciler import EngineOver, Reconciler
+from toolroll.registry.options import Follow
 from toolroll.registry.replica import Replica, catch_up, read_settings, stamp_of
 from toolroll.registry.store.database import Database
 from toolroll.registry.store.notifications import Heard, Signals
@@ -39,28 +40,6 @@ _TOGETHER = 4  # organisations that are read together: the first one waits for a
 _MOST_WANTED = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class FollowOptions:
-    """How often a registry is read, and how many catalogs are kept.
-
-    Attributes:
-        poll_s: seconds between two reads of the revision, if no notification comes.
-        settings_s: seconds until stored settings are read again.
-        organisations: how many organisations' own catalogs are kept; beyond, the one unused longest is
-            dropped.
-        listens: whether to use the database's notifications.
-        listen_url: the database without a pooler, for notifications; None for the same connection as others.
-        max_policy_age_s: seconds above which only public tools are shown; None for no limit.
-    """
-
-    poll_s: float = 0.5
-    settings_s: float = 10.0
-    organisations: int = 1_000
-    listens: bool = True
-    listen_url: str | None = None
-    max_policy_age_s: float | None = None
-
-
 class Refresher:
     """Reads a registry and brings an engine up to date with it. Used by `Toolroll.open`."""
 
@@ -68,8 +47,7 @@ class Refresher:
         self,
         database: Database,
         builder: PipelineBuilder,
-        options: FollowOptions,
-        progress: Progress | None,
+        options: Follow,
         engine_over: EngineOver,
     ) -> None:
         """Reads the registry and builds the shared catalog. engine_over: makes the engine to keep current.
@@ -91,7 +69,7 @@ class Refresher:
         self.on_outcomes: Callable[[], None] = _ignore  # called when outcomes may have changed; must not wait
         self.on_read: Callable[[], None] = _ignore  # called after each read of the registry; may wait for it
         self._reconciler = Reconciler(
-            builder, first, options.organisations, self._want, progress, engine_over
+            builder, first, options.organisations, self._want, options.progress, engine_over
         )
         self.engine = self._reconciler.engine
         # Organisation → what else its selections name as failed. Asked after each read; must not wait.
@@ -115,6 +93,7 @@ class Refresher:
     def start(self) -> None:
         """Starts to follow the registry. The child of a fork starts by itself."""
         self._signals = Signals(self._database, listens=self._options.listens)
+        self._listener.on_stop = self._signals.request_stop
         self._listener.wake()
         self._builder.wake()
 
@@ -122,8 +101,6 @@ class Refresher:
         """Stops following soon. The catalog stays in use; selections say that it is not kept up to date."""
         self._listener.request_stop()
         self._builder.request_stop()
-        if self._signals is not None:
-            self._signals.request_stop()
         self._set_failure(StoreUnavailable("this Toolroll is closed and no longer follows its registry"))
 
     def close(self, timeout_s: float) -> None:

@@ -1,0 +1,139 @@
+"""`Follow`, `Recording` and `Sessions`: how a `Toolroll` works on a registry. `Toolroll.open` takes them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from toolroll.argument_checks import check_callable, check_flag, check_hnsw, check_number
+from toolroll.errors import InvalidInput, quoted
+
+if TYPE_CHECKING:
+    from toolroll.catalog.catalog import Progress
+    from toolroll.published.replica import PublishedCatalogs
+
+LoggedMessages: TypeAlias = Literal["kept", "hashed", "dropped", "none"]
+Durable: TypeAlias = Literal["process", "disk"]
+
+LIFETIME_S = 86_400.0  # how long after a selection its outcomes count and its receipt is valid
+_YEAR_S = 365 * 86_400.0
+_MOST_ORGANISATIONS = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Follow:
+    """How a process follows a registry, and what it builds of it.
+
+    Attributes:
+        poll_s: seconds between two reads of the registry, in case its notifications do not arrive.
+        settings_s: seconds after which stored settings are read again.
+        organisations: how many organisations' own catalogs are kept in memory; beyond, the one unused longest
+            is dropped.
+        listens: whether to use the database's notifications.
+        listen_url: the same PostgreSQL without the pooler that the registry's URL names: notifications do not
+            pass one (`docs/scale.md`).
+        max_policy_age_s: how old the policy may become, in seconds, while the registry cannot be read. Above
+            that age only public tools are shown, until it is read again; None for no limit
+            (`docs/registry.md`).
+        hnsw: whether a large catalog gets an HNSW graph; see `Toolroll.from_tools`.
+        published: where the shared catalog is looked for before it is built (`docs/scale.md`). One is taken
+            only if it has exactly the registry's tools.
+        progress: called with (texts embedded, in all) while the first catalog is built.
+
+    Raises:
+        InvalidInput: a value is of the wrong type or out of range.
+    """
+
+    poll_s: float = 0.5
+    settings_s: float = 10.0
+    organisations: int = 1_000
+    listens: bool = True
+    listen_url: str | None = None
+    max_policy_age_s: float | None = None
+    hnsw: bool | Literal["auto"] = "auto"
+    published: PublishedCatalogs | None = None
+    progress: Progress | None = None
+
+    def __post_init__(self) -> None:
+        for name, value, least in (("poll_s", self.poll_s, 0.05), ("settings_s", self.settings_s, 0.0)):
+            if not _is_number(value, least, 3_600):
+                raise InvalidInput(f"{name}: is {quoted(value)}, must be from {least} to 3600 seconds")
+        check_number(self.organisations, "organisations", 1, _MOST_ORGANISATIONS)
+        check_flag(self.listens, "listens")
+        if self.listen_url is not None and not self.listens:
+            raise InvalidInput("listen_url: nothing listens there with listens=False")
+        limit = self.max_policy_age_s
+        if limit is not None and not _is_number(limit, 2 * self.poll_s, _YEAR_S):
+            raise InvalidInput(
+                f"max_policy_age_s: is {quoted(limit)}, must be seconds, at least twice poll_s, or None"
+            )
+        check_hnsw(self.hnsw)
+        check_callable(self.progress, "progress", "(texts embedded, in all)")
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """What a registry keeps of selections and of what came of them.
+
+    Attributes:
+        messages: how events keep the messages of selections: their text ("kept"), a keyed digest ("hashed")
+            or nothing ("dropped"); "none" writes no events at all.
+        durable: a recorded outcome survives the end of the process ("process") or a power cut too ("disk").
+        events_s: seconds after which the event of a selection is deleted, at least a day; None for never. Its
+            outcomes stay, and so does what they taught.
+        outbox: where outcomes wait for the database; None for a place beside the file of SQLite, or in the
+            user's state folder.
+
+    Raises:
+        InvalidInput: a value is of the wrong type or out of range.
+    """
+
+    messages: LoggedMessages = "kept"
+    durable: Durable = "process"
+    events_s: float | None = 30 * 86_400.0
+    outbox: str | PathLike[str] | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.messages, str) or self.messages not in ("kept", "hashed", "dropped", "none"):
+            raise InvalidInput(
+                f"messages: is {quoted(self.messages)}, must be 'kept', 'hashed', 'dropped' or 'none'"
+            )
+        if not isinstance(self.durable, str) or self.durable not in ("process", "disk"):
+            raise InvalidInput(f"durable: is {quoted(self.durable)}, must be 'process' or 'disk'")
+        if self.events_s is not None and not _is_number(self.events_s, LIFETIME_S, 100 * _YEAR_S):
+            raise InvalidInput(
+                f"events_s: is {quoted(self.events_s)}, must be seconds from {LIFETIME_S:.0f}, how long a "
+                "receipt is valid, to a hundred years, or None for never"
+            )
+        if self.outbox is not None:
+            if not isinstance(self.outbox, (str, PathLike)):
+                raise InvalidInput(f"outbox: is {quoted(self.outbox)}, must be a folder")
+            object.__setattr__(self, "outbox", Path(self.outbox).absolute())
+
+
+@dataclass(frozen=True, slots=True)
+class Sessions:
+    """How long a registry keeps conversations.
+
+    Attributes:
+        expire_s: seconds after which an unused conversation is deleted; None for never.
+
+    Raises:
+        InvalidInput: a value is of the wrong type or out of range.
+    """
+
+    expire_s: float | None = 14 * 86_400.0
+
+    def __post_init__(self) -> None:
+        if self.expire_s is not None and not (self.expire_s and _is_number(self.expire_s, 0, 100 * _YEAR_S)):
+            raise InvalidInput(
+                f"expire_s: is {quoted(self.expire_s)}, must be seconds above 0, at most a hundred years, or "
+                "None for never"
+            )
+
+
+def _is_number(value: object, least: float, most: float) -> bool:
+    """Whether it is a number from least to most; True is none."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and least <= value <= most

@@ -31,7 +31,7 @@ from toolroll.selection.selection import Selection
 from toolroll.selection.snapshot import Snapshot
 from toolroll.selection.telemetry import Counters
 from toolroll.selection.tool_lists import ToolLists
-from toolroll.sessions.state import Conversations, ConversationsInMemory
+from toolroll.sessions.live import Conversations, ConversationsInMemory
 from toolroll.tools import Definitions, Tool
 
 _log = logging.getLogger("toolroll")

@@ -48,8 +48,8 @@ from toolroll.selection.unknown_values import unknown_values
 from toolroll.selection.verdict import Verdict, judge
 from toolroll.selection.visible import VisibleTools
 from toolroll.selection.what_if import with_rules
+from toolroll.sessions.live import LiveConversation
 from toolroll.sessions.session import Session
-from toolroll.sessions.state import ConversationState
 from toolroll.tools import Definitions, Route, Tool, Toolkit
 
 if TYPE_CHECKING:
@@ -454,7 +454,6 @@ class Toolroll:
         journal: str | PathLike[str] | None = None,
         durable: Literal["process", "disk"] = "process",
         sessions_s: float | None = 14 * 86_400.0,
-        max_age_s: float = 0.0,
         max_policy_age_s: float | None = None,
         events_s: float | None = 30 * 86_400.0,
         sample: float = 1.0,
@@ -489,9 +488,6 @@ class Toolroll:
             durable: a recorded outcome survives the end of the process ("process") or a power cut too
                 ("disk").
             sessions_s: seconds after which an unused conversation is deleted; None for never.
-            max_age_s: for how many seconds this process believes what it has of a conversation in memory. 0
-                reads it for each session and writes each change at once, so that all processes agree. More is
-                for hosts that send a conversation's requests to the same process (`docs/sessions.md`).
             max_policy_age_s: how old the policy may become, in seconds, while the registry cannot be read.
                 Above that age only public tools are shown, until it is read again; None for no limit
                 (`docs/registry.md`).
@@ -531,7 +527,6 @@ class Toolroll:
             recording_options(messages, journal, durable, events_s, sample, writer),
             profile=profile if isinstance(profile, str) else "custom",
             sessions_s=sessions_s,
-            max_age_s=_checked_age(max_age_s),
             progress=progress,
             create=create,
         )
@@ -731,7 +726,6 @@ class Toolroll:
         context: Context | None = None,
         *,
         learns: bool = True,
-        max_age_s: float | None = None,
         reporter: Reporter | None = None,
     ) -> Session:
         """The conversation of this name, as far as it has come.
@@ -745,19 +739,16 @@ class Toolroll:
             session: names it within its organisation; as long as it is the same, so is the conversation.
             context: who talks, from where.
             learns: whether what `Session.used` reports is recorded as outcomes.
-            max_age_s: for how many seconds this process believes what it has in memory, where requests of one
-                conversation come to the same process; None for the value of `open`.
             reporter: who reports its outcomes, as for `record`; None for the context's user.
 
         Raises:
             InvalidInput: the name is empty or no text.
         """
         context = _session_context(session, context)
-        max_age_s = None if max_age_s is None else _checked_age(max_age_s)
         self._own_tools(context.org)
         retention = self._engine.serving.pipeline(context.org).retention
-        state = self._home.conversations.open(context, retention, max_age_s)
-        return self._session(context, state, learns, reporter)
+        live = self._home.conversations.open(context, retention)
+        return self._session(context, live, learns, reporter)
 
     async def asession(
         self,
@@ -765,16 +756,14 @@ class Toolroll:
         context: Context | None = None,
         *,
         learns: bool = True,
-        max_age_s: float | None = None,
         reporter: Reporter | None = None,
     ) -> Session:
         """`session` for an event loop: a store that waits does so in a thread."""
         context = _session_context(session, context)
-        max_age_s = None if max_age_s is None else _checked_age(max_age_s)
         await self._aown_tools(context.org)
         retention = self._engine.serving.pipeline(context.org).retention
-        state = await self._home.conversations.aopen(context, retention, max_age_s)
-        return self._session(context, state, learns, reporter)
+        live = await self._home.conversations.aopen(context, retention)
+        return self._session(context, live, learns, reporter)
 
     def release_session(self, session: str, context: Context | None = None) -> None:
         """Drops what this process has in memory of a conversation that a registry has; waits for nothing.
@@ -786,7 +775,7 @@ class Toolroll:
             InvalidInput: the name is empty or no text.
         """
         context = _session_context(session, context)
-        self._home.conversations.release(context.org, context.session)
+        self._home.conversations.release(context)
 
     def _own_tools(self, org: str) -> None:
         """Waits a moment for an organisation's own tools, if it asks for the first time in this process."""
@@ -805,7 +794,7 @@ class Toolroll:
                 await asyncio.sleep(_LOOK_S)
 
     def _session(
-        self, context: Context, state: ConversationState, learns: bool, reporter: Reporter | None
+        self, context: Context, live: LiveConversation, learns: bool, reporter: Reporter | None
     ) -> Session:
         check_flag(learns, "learns")
         _stored_reporter(reporter)
@@ -813,7 +802,7 @@ class Toolroll:
         record = self._record_turn if learns else None
         home = self._home
         return Session(
-            self._engine, home.conversations, context, state, record, home.arun, owner=self, reporter=reporter
+            self._engine, home.conversations, context, live, record, home.arun, owner=self, reporter=reporter
         )
 
     def may(self, name: str, context: Context | None = None) -> bool:
@@ -1351,13 +1340,6 @@ def _checked_timeout(timeout_s: object) -> float:
             f"timeout_s: is {quoted(timeout_s)}, must be seconds from 0 to {_LONGEST_TIMEOUT_S:,}"
         )
     return float(timeout_s)  # type: ignore[arg-type]
-
-
-def _checked_age(max_age_s: object) -> float:
-    is_number = isinstance(max_age_s, (int, float)) and not isinstance(max_age_s, bool)
-    if not is_number or not 0 <= max_age_s <= 86_400:  # type: ignore[operator]
-        raise InvalidInput(f"max_age_s: is {quoted(max_age_s)}, must be from 0 to 86400 seconds")
-    return float(max_age_s)  # type: ignore[arg-type]
 
 
 def _checked_context(context: Context | None) -> Context:

@@ -282,7 +282,6 @@ REPORTS = {
     "degraded_rollups": (*SUMS, REBUILD),
     "duration_rollups": (*SUMS, REBUILD),
     "learning_state": (REBUILD,),
-    "sessions": ("events sessions list",),
     "changes": ("registry changes",),
     "experiments": ("lab experiment show", *STATUS),
     "tool_versions": ("registry history acme_0 --org acme",),
@@ -300,7 +299,6 @@ LOOKUPS = {
     "logged_tools": ("events show EVENT", "lab replay EVENT"),
     "outcomes": ("events show EVENT", REBUILD),
     "arm_statistics": (REBUILD,),
-    "sessions": ("events sessions show talk --org acme",),
     "experiments": ("lab experiment show 'test of acme'",),
     "tool_versions": (
         "registry diff acme_0 1 1 --org acme",
@@ -382,7 +380,7 @@ def test_an_event_whose_selected_tools_are_no_json_is_left_out_of_every_report(t
     assert f"left out: 1 event of 'acme' cannot be read: {event_of(template)}" in done.err
 
 
-@pytest.mark.parametrize("name", ["sessions", "tool_versions", "registry_state"])
+@pytest.mark.parametrize("name", ["tool_versions", "registry_state"])
 def test_a_command_reports_what_can_be_read_whatever_a_row_holds(template, tmp_path, capsys, name):
     run_over_each(template, tmp_path, capsys, name, list(tables.metadata.tables[name].c)[-3:], None)
 
@@ -391,44 +389,6 @@ def test_a_command_reports_what_can_be_read_whatever_a_row_holds(template, tmp_p
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_command_fails_or_is_silent_whatever_a_row_holds(template, tmp_path, capsys, name, kind):
     run_over_each(template, tmp_path, capsys, name, list(tables.metadata.tables[name].c), kind)
-
-
-@pytest.mark.parametrize("value", ["{", b"\xff", NO_TEXT, "5"])
-def test_a_conversation_that_cannot_be_read_begins_again_and_says_so_once(template, tmp_path, value):
-    path = tmp_path / "registry.db"
-    shutil.copy(template, path)
-    assert damage(path, tables.sessions.c.record, value, "acme", "session = 'talk'")
-    url = f"sqlite:///{path}"
-    with Toolroll.open(url, journal=tmp_path / "journal") as roll:
-        roll.warm_up()
-        session = roll.session("talk", ACME)
-        picked = session.select("serves", k=5)
-        assert picked.degraded == ("sessions",) and "begins again" in str(picked.failures[0])
-        session.end_turn()
-        assert roll.session("talk", ACME).select("serves more", k=5).degraded == ()
-        assert roll.session("talk", GLOBEX).select("serves", k=5).degraded == ()
-        health = roll.health()
-        assert health["sessions"]["damaged"] == {"acme": ["talk"]} and "sessions" in health["degraded"]
-        assert any("'acme'" in why and "'talk'" in why for why in health["why"])
-    with Toolroll.open(url, journal=tmp_path / "journal") as roll:  # the record was replaced
-        roll.warm_up()
-        session = roll.session("talk", ACME)
-        assert session.turn == 2 and session.select("serves", k=5).degraded == ()
-        assert roll.health()["degraded"] == []
-
-
-def test_a_conversation_goes_on_if_only_its_times_cannot_be_read(template, tmp_path):
-    path = tmp_path / "registry.db"
-    shutil.copy(template, path)
-    for name in ("created_at", "updated_at", "expires_at"):
-        assert damage(path, tables.sessions.c[name], b"\xff", "acme", "session = 'talk'")
-    with Toolroll.open(f"sqlite:///{path}", journal=tmp_path / "journal") as roll:
-        roll.warm_up()
-        session = roll.session("talk", ACME)
-        before = session.turn
-        assert before and session.select("serves", k=5).degraded == ()
-    with Toolroll.open(f"sqlite:///{path}", journal=tmp_path / "journal") as roll:
-        assert roll.session("talk", ACME).turn == before + 1
 
 
 # What is said of it, on both kinds of database, and by a process that runs.

@@ -132,7 +132,7 @@ def test_a_search_is_decided_again_as_a_search(here: World) -> None:
     here.refresh()
     session = here.roll.session("mcp")
     found = session.search("what will the weather be", k=3)
-    event_id = session._state.turns[0].event_id
+    event_id = session._live.state.turns[0].event_id
     assert session.used({found[0].name: True}) == ()
     assert here.roll.flush()
     again = here.replay(event_id)

@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import os
 import random
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -287,22 +288,45 @@ def test_every_call_of_a_session_has_a_twin_for_event_loops(replicas):
     asyncio.run(talk())
 
 
-def test_with_a_greatest_age_the_store_is_neither_read_nor_waited_for(url, tmp_path, monkeypatch):
-    with Toolroll.open(url, embedder="none", journal=tmp_path / "sticky", max_age_s=60) as roll:
-        reads = []
-        store = roll._home._conversations._writer._store
-        read = store.read
-        monkeypatch.setattr(store, "read", lambda *key: reads.append(key) or read(*key))
-        monkeypatch.setattr(store, "replace", lambda *_: pytest.fail("waits for the store"))
-        for turn in range(1, 4):
-            session = roll.session("sticky")
-            session.select("send a mail", k=3, turn=turn)
-            session.used(["send_mail"])
-        assert len(reads) == 1
-        roll.session("sticky", max_age_s=0)
-        assert len(reads) == 2
-        assert roll.flush()
-        assert store.read("", "sticky").record["turn"] == 3
+def test_a_turn_is_read_once_written_twice_and_reported_once(url, replicas, monkeypatch):
+    here, there, _ = replicas
+    rows, recorded = here._home.conversations._rows, []
+    calls = {"read": 0, "write": 0}
+    for name in calls:
+        plain = getattr(rows, name)
+
+        def counting(*arguments, name=name, plain=plain):
+            calls[name] += 1
+            return plain(*arguments)
+
+        monkeypatch.setattr(rows, name, counting)
+    record = here._home.record
+    monkeypatch.setattr(
+        here._home, "record", lambda *given, **named: recorded.append(named) or record(*given, **named)
+    )
+    monkeypatch.setattr(here._home.conversations, "write_waiting", lambda: None)
+    session = here.session("one value")
+    selection = session.select("send a mail", k=3)
+    assert there.session("one value").check(selection.names[-1])  # it was written when it was offered
+    session.used({selection.names[-1]: True})
+    session.end_turn()
+    assert calls == {"read": 1, "write": 2} and [one["final"] for one in recorded] == [True]
+    elsewhere = there.session("one value")
+    assert not elsewhere.is_open and elsewhere.conversation == session.conversation
+    assert here.flush()
+    assert counted(url)[selection.event_id] == {selection.names[-1]: "succeeded"}
+
+
+def test_what_was_used_and_not_ended_is_known_to_other_processes_soon(replicas):
+    here, there, _ = replicas
+    session = here.session("not ended")
+    called = session.select("send a mail", k=3).names[-1]
+    session.used({called: True})
+    deadline = time.monotonic() + 30
+    while not there.session("not ended").has_called:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert there.session("not ended").conversation == session.conversation
 
 
 # Random interleavings of two replicas, against dictionaries.
@@ -359,7 +383,7 @@ def play(model: Model, session, random: random.Random, outcomes: Outcomes) -> No
                 else:
                     model.begin(query)
                     model.latest = set()
-                event = session._state.turns[0].event_id
+                event = session._live.state.turns[0].event_id
                 model.latest = {event}
                 model.open = dict([(event, found), *before.items()][:6])
             model.found = list(dict.fromkeys((*found, *model.found)))[:64]

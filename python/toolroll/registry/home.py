@@ -73,7 +73,6 @@ class RegistryHome:
         *,
         profile: str,
         sessions_s: float | None,
-        max_age_s: float,
         progress: Progress | None,
         create: bool = False,
         clock: Callable[[], float] = time.time,
@@ -87,7 +86,6 @@ class RegistryHome:
             recording: how events and outcomes are kept.
             profile: the name of the builder's profile, for events.
             sessions_s: seconds after which an unused conversation is deleted; None for never.
-            max_age_s: seconds for which this process believes what it has of a conversation.
             progress: called with (texts embedded, in all).
             create: makes an empty registry where there is none.
             clock: see `Engine`.
@@ -105,7 +103,7 @@ class RegistryHome:
         )
         self._tool_lists = ToolLists(builder)
         try:
-            self._assemble(url, builder, follow, recording, (sessions_s, max_age_s), progress)
+            self._assemble(url, builder, follow, recording, sessions_s, progress)
         except BaseException:
             self._database.close()
             raise
@@ -119,13 +117,10 @@ class RegistryHome:
         builder: PipelineBuilder,
         follow: FollowOptions,
         recording: RecordingOptions,
-        sessions: tuple[float | None, float],
+        sessions_s: float | None,
         progress: Progress | None,
     ) -> None:
-        """Reads the registry and makes the parts; none has a thread yet.
-
-        sessions: `sessions_s` and `max_age_s`.
-        """
+        """Reads the registry and makes the parts; none has a thread yet."""
         database, embedder = self._database, builder.embedder
         if embedder is not None and not embedder.is_instant:  # an instant one is faster than a database
             builder = replace(builder, embedder=StoredEmbedder(embedder, database))
@@ -151,9 +146,9 @@ class RegistryHome:
             poll_s=follow.poll_s,
             organisations=follow.organisations,
         )
-        self._conversations = StoredConversations(database, MOST_CONVERSATIONS, *sessions)
+        self._conversations = StoredConversations(database, self._calls, MOST_CONVERSATIONS, sessions_s)
         self._refresher.on_outcomes = self._recording.follower.wake
-        self._refresher.on_read = self._recording.renew_keys
+        self._refresher.on_read = self._after_read
         self._refresher.other_failures = self._recording.follower.failures
         self._recording.renew_keys()  # so that no receipt waits for them
 
@@ -302,10 +297,6 @@ class RegistryHome:
         failures += [
             Failure("recording", StoreUnavailable(sentence)) for sentence in recording["unreadable"][:_SHOWN]
         ]
-        failures += [
-            Failure("sessions", StoreUnavailable(_lost_sessions(org, names)))
-            for org, names in list(sessions["damaged"].items())[:_SHOWN]
-        ]
         if (expired := self._refresher.expired()) is not None:
             failures.append(expired)
         if self._find_saved is not None:
@@ -339,7 +330,6 @@ class RegistryHome:
             counters,
             calls_refused={
                 **counters.calls_refused,
-                "sessions": sessions["calls_refused"],
                 "store": self._calls.refused,
             },
             session_reads=sessions["reads"],
@@ -359,11 +349,10 @@ class RegistryHome:
             self.engine.close()
         deadline = time.monotonic() + timeout_s
         write_until = deadline - min(_END_S, timeout_s / 2)
-        self._conversations.drain(write_until - time.monotonic())
+        self._conversations.close(write_until - time.monotonic())
         self._recording.drain(write_until - time.monotonic())
         self._refresher.request_stop()
         self._database.close()  # also ends the calls of all these threads that wait for PostgreSQL
-        self._conversations.close(deadline - time.monotonic())
         self._recording.close(deadline - time.monotonic())
         self._refresher.close(deadline - time.monotonic())
         self._calls.stop(deadline - time.monotonic())
@@ -415,6 +404,10 @@ class RegistryHome:
     def _learned_or_prior(self, org: str) -> Learned | None:
         return self._recording.learned.get(org, self._prior)
 
+    def _after_read(self) -> None:
+        self._recording.renew_keys()
+        self._conversations.write_waiting()
+
     def _note(self, selection: Selection) -> None:
         self._recording.note(selection)
 
@@ -452,11 +445,6 @@ class RegistryHome:
             experiment="" if experiment is None else experiment.name,
             variant=selection.turn.variant,
         )
-
-
-def _lost_sessions(org: str, names: list[str]) -> str:
-    whose = f" of organisation {org!r:.80}" if org else ""
-    return f"sessions{whose} could not be read and began again: {', '.join(map(quoted, names))}"
 
 
 def learned_factory_of(

@@ -55,13 +55,13 @@ class VisibleTools:
         row = self.catalog.names.get(name) if isinstance(name, str) else None
         return self.catalog.tools[row] if row is not None and row in self.rows else None
 
-    def is_core(self, tool: Tool) -> bool:
-        """Whether the tool is in every selection: pinned, or of a base toolkit."""
+    def is_core(self, name: str) -> bool:
+        """Whether the tool of this own name is in every selection: pinned, or of a base toolkit."""
         catalog = self.catalog
         core = catalog.remembered(
             "core", lambda: frozenset((*catalog.base.tolist(), *catalog.pinned.tolist()))
         )
-        return catalog.names[tool.name] in core
+        return catalog.names[name] in core
 
     @property
     def names(self) -> tuple[str, ...]:

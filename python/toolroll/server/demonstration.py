@@ -111,7 +111,6 @@ def _write_events(url: str, embedder: str, end: float) -> None:
         recording_options("kept", None, "process", None, 1.0),
         profile="default",
         sessions_s=None,
-        max_age_s=0.0,
         progress=None,
         clock=lambda: at,
     )

@@ -8,7 +8,7 @@ import click
 
 from toolroll.cli.commands import Group
 from toolroll.cli.options import RegistryOptions, WindowOptions, any_org_options, option, registry_options
-from toolroll.cli.output import note_left_out, print_fields, print_json, print_list, print_result
+from toolroll.cli.output import print_fields, print_json, print_list, print_result
 from toolroll.cli.parameter_types import POSITIVE, duration, timestamp
 from toolroll.errors import NotFound
 
@@ -34,16 +34,15 @@ _org_option = option("--org", "Organisation that owns it.", default="", metavar=
 @any_org_options
 def list_sessions(options: WindowOptions, limit: int, before: datetime | None) -> None:
     """List sessions, the one used last first."""
-    with options.report() as (database, unreadable):
+    with options.database() as database:
         from toolroll.registry.sessions.store import SessionStore
 
-        found = SessionStore(database).list(options.org, limit=limit, before=before, unreadable=unreadable)
+        found = SessionStore(database).list(options.org, limit=limit, before=before)
     print_list(
         options.json,
         "sessions",
         found,
         "USED=updated_at ORG TURN EXPIRES SESSION",
-        {"unreadable": [*unreadable]},
         expires=lambda session: session.expires_at or "never",
     )
 
@@ -55,9 +54,10 @@ def list_sessions(options: WindowOptions, limit: int, before: datetime | None) -
 def show(options: RegistryOptions, session: str, org: str) -> None:
     """Print what one session holds."""
     with options.database() as database:
+        from toolroll.registry.sessions.keys import key_of
         from toolroll.registry.sessions.store import SessionStore
 
-        found = SessionStore(database).read(org, session)
+        found = SessionStore(database).read(key_of(org, session))
     if found is None:
         raise _absent(session, org)
     fields = {
@@ -66,12 +66,10 @@ def show(options: RegistryOptions, session: str, org: str) -> None:
         "version": found.version,
         "updated_at": found.updated_at.isoformat(),
     }
-    unreadable = [f"session {session!r:.80} cannot be read: {found.problem}"] if found.problem else []
     if options.json:
-        print_json({**fields, "record": dict(found.record), "unreadable": unreadable})
+        print_json({**fields, "record": dict(found.record)})
     else:
         print_fields({**fields, **found.record})
-        note_left_out(unreadable)
 
 
 @sessions.command("forget", example="toolroll events sessions forget conversation-42 --org acme")
@@ -84,9 +82,10 @@ def forget(options: RegistryOptions, session: str, org: str) -> None:
     If the conversation goes on, its process writes the session again.
     """
     with options.database() as database:
+        from toolroll.registry.sessions.keys import key_of
         from toolroll.registry.sessions.store import SessionStore
 
-        if not SessionStore(database).forget(org, session):
+        if not SessionStore(database).forget(key_of(org, session)):
             raise _absent(session, org)
     print_result(options.json, {"session": session, "org": org}, f"session {session} was forgotten")
 
@@ -111,7 +110,7 @@ def _absent(session: str, org: str) -> NotFound:
 def prune(options: WindowOptions, older_than: timedelta | None) -> None:
     """Delete sessions that have expired.
 
-    Processes that write sessions delete expired ones by themselves.
+    Processes over the registry delete expired ones by themselves.
     """
     with options.database() as database:
         from toolroll.registry.sessions.store import SessionStore

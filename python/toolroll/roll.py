@@ -32,7 +32,7 @@ from toolroll.formats.sources.folder import read_folder
 from toolroll.home import Home, MemoryHome
 from toolroll.learning.experiments import Experiment
 from toolroll.learning.exposure import Exposure, ShownTool
-from toolroll.learning.outcomes import WANTED, Called, Entry, durations_of, read_called
+from toolroll.learning.outcomes import WANTED, Called, Entry, Report, read_called
 from toolroll.learning.record_result import RecordResult
 from toolroll.learning.reporters import Reporter, UnnamedCaller, stored_reporter
 from toolroll.rules import PageMapping, Rule
@@ -48,8 +48,8 @@ from toolroll.selection.unknown_values import unknown_values
 from toolroll.selection.verdict import Verdict, judge
 from toolroll.selection.visible import VisibleTools
 from toolroll.selection.what_if import with_rules
-from toolroll.sessions.live import LiveConversation
 from toolroll.sessions.session import Session
+from toolroll.sessions.state import LiveConversation
 from toolroll.tools import Definitions, Route, Tool, Toolkit
 
 if TYPE_CHECKING:
@@ -744,11 +744,14 @@ class Toolroll:
         Raises:
             InvalidInput: the name is empty or no text.
         """
-        context = _session_context(session, context)
-        self._own_tools(context.org)
-        retention = self._engine.serving.pipeline(context.org).retention
-        live = self._home.conversations.open(context, retention)
-        return self._session(context, live, learns, reporter)
+        org = _checked_context(context).org
+        snapshot = self._engine.serving
+        if org in snapshot.awaited:
+            self._await_own_tools(org)
+            snapshot = self._engine.serving
+        retention = snapshot.own.get(org, snapshot.shared).retention
+        live = self._home.conversations.open((org, _checked_session(session)), retention)
+        return self._session(session, context, live, learns, reporter)
 
     async def asession(
         self,
@@ -759,11 +762,11 @@ class Toolroll:
         reporter: Reporter | None = None,
     ) -> Session:
         """`session` for an event loop: a store that waits does so in a thread."""
-        context = _session_context(session, context)
-        await self._aown_tools(context.org)
-        retention = self._engine.serving.pipeline(context.org).retention
-        live = await self._home.conversations.aopen(context, retention)
-        return self._session(context, live, learns, reporter)
+        org = _checked_context(context).org
+        await self._aown_tools(org)
+        retention = self._engine.serving.pipeline(org).retention
+        live = await self._home.conversations.aopen((org, _checked_session(session)), retention)
+        return self._session(session, context, live, learns, reporter)
 
     def release_session(self, session: str, context: Context | None = None) -> None:
         """Drops what this process has in memory of a conversation that a registry has; waits for nothing.
@@ -774,18 +777,16 @@ class Toolroll:
         Raises:
             InvalidInput: the name is empty or no text.
         """
-        context = _session_context(session, context)
-        self._home.conversations.release(context)
+        self._home.conversations.release((_checked_context(context).org, _checked_session(session)))
 
-    def _own_tools(self, org: str) -> None:
-        """Waits a moment for an organisation's own tools, if it asks for the first time in this process."""
-        if org in self._engine.snapshot.awaited:
-            deadline = time.monotonic() + _OWN_TOOLS_S
-            while self._home.is_preparing(org) and time.monotonic() < deadline:
-                time.sleep(_LOOK_S)
+    def _await_own_tools(self, org: str) -> None:
+        """Waits a moment for the tools of an organisation that asks for the first time in this process."""
+        deadline = time.monotonic() + _OWN_TOOLS_S
+        while self._home.is_preparing(org) and time.monotonic() < deadline:
+            time.sleep(_LOOK_S)
 
     async def _aown_tools(self, org: str) -> None:
-        """`_own_tools` for an event loop."""
+        """`_await_own_tools` for an event loop, if the organisation asks for the first time."""
         if org in self._engine.snapshot.awaited:
             import asyncio  # the caller has imported it
 
@@ -794,15 +795,29 @@ class Toolroll:
                 await asyncio.sleep(_LOOK_S)
 
     def _session(
-        self, context: Context, live: LiveConversation, learns: bool, reporter: Reporter | None
+        self,
+        session: str,
+        context: Context | None,
+        live: LiveConversation,
+        learns: bool,
+        reporter: Reporter | None,
     ) -> Session:
-        check_flag(learns, "learns")
+        if learns is not True:
+            check_flag(learns, "learns")
         _stored_reporter(reporter)
-        self._engine.check_open()  # `close` may have come while the store was read
         record = self._record_turn if learns else None
-        home = self._home
+        home, asked = self._home, live.contexts
+        if asked is not None and asked[0] is context:  # so that what it may have is known
+            own = asked[1]
+        else:
+            own = _checked_context(context)
+            own = own if own.session == session else replace(own, session=session)
+            live.contexts = None if context is None else (context, own)
+        conversations = home.conversations
+        if conversations.store is not None:
+            self._engine.check_open()  # `close` may have come while the store was read
         return Session(
-            self._engine, home.conversations, context, live, record, home.arun, owner=self, reporter=reporter
+            self._engine, conversations, own, live, record, home.arun, owner=self, reporter=reporter
         )
 
     def may(self, name: str, context: Context | None = None) -> bool:
@@ -903,7 +918,8 @@ class Toolroll:
                 the store, and it does not answer.
         """
         entries = read_called(called, wanted, corrected)
-        check_flag(final, "final")
+        if final is not True:
+            check_flag(final, "final")
         if org is not None and not isinstance(org, str):
             raise InvalidInput(f"org: is {quoted(org)}, must be the name of an organisation, or None")
         self._engine.check_open()
@@ -912,7 +928,9 @@ class Toolroll:
             found = self._home.recent(picked) or picked
         if not isinstance(found, (str, Exposure)):
             selection = found = self._own(found)
-            entries = tuple(_of_selection(selection, entry) for entry in entries)
+            shown = selection.shown
+            if any([entry.name not in shown for entry in entries]):
+                entries = tuple([_of_selection(selection, entry) for entry in entries])
         stored = _stored_reporter(reporter)
         try:
             result = self._home.record(found, entries, final=final, reporter=stored, org=org)
@@ -924,8 +942,9 @@ class Toolroll:
     def _recorded(self, result: RecordResult, entries: tuple[Entry, ...], final: bool) -> RecordResult:
         """Tells observers and counters of a report."""
         outcomes = {entry.name: entry.kind for entry in entries}
+        durations = {entry.name: entry.duration_ms for entry in entries if entry.duration_ms is not None}
         self._engine.telemetry.recorded(
-            OutcomeReport(result.event_id, result.org, outcomes, result.counted, final, durations_of(entries))
+            OutcomeReport(result.event_id, result.org, outcomes, result.counted, final, durations)
         )
         return result
 
@@ -1215,7 +1234,7 @@ class Toolroll:
         self, exposure: Exposure, entries: tuple[Entry, ...], found: tuple[ShownTool, ...], final: bool
     ) -> None:
         """Records what a session reports of a turn."""
-        result = self._home.record(exposure, entries, final=final, reporter=None, org=None, found=found)
+        result = self._home.record_turn(exposure, Report(exposure.event_id, entries, found, final))
         self._recorded(result, entries, final)
 
     def _own(self, picked: Selection) -> Selection:
@@ -1292,18 +1311,17 @@ def profile_of(choice: str | Profile) -> Profile:
     return profile(choice)
 
 
-def _session_context(session: object, context: Context | None) -> Context:
-    """The context of a conversation.
+def _checked_session(session: object) -> str:
+    """The name of a conversation.
 
     Raises:
-        InvalidInput: its name is empty or no text.
+        InvalidInput: it is empty or no text.
     """
     if not isinstance(session, str) or not 0 < len(session) <= LONGEST_SESSION:
         raise InvalidInput(
             f"session: is {quoted(session)}, must be a name of at most {LONGEST_SESSION:,} characters"
         )
-    context = _checked_context(context)
-    return context if context.session == session else replace(context, session=session)
+    return session
 
 
 def _stored_reporter(reporter: object) -> str | None:

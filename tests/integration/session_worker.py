@@ -9,14 +9,13 @@ import os
 import sys
 from functools import partial
 
-from toolroll import Context
 from toolroll._threads import CallPool
 from toolroll.conversation import Retention
 from toolroll.registry.sessions.conversations import StoredConversations
 from toolroll.registry.store.database import Database
 from toolroll.sessions.state import ConversationState
 
-CONTEXT = Context(org="acme", session="conversation-42")
+NAME = "acme", "conversation-42"
 
 
 def load(name: str, state: ConversationState) -> ConversationState:
@@ -28,14 +27,14 @@ def load(name: str, state: ConversationState) -> ConversationState:
 def main(url: str, who: str, loads: int, read_every: int) -> None:
     database = Database.open(url, create=False, migrate=False)
     conversations = StoredConversations(database, CallPool(1, "calls"), 10, None)
-    live = conversations.open(CONTEXT, Retention())
+    live = conversations.open(NAME, Retention())
     os.write(1, b"ready\n")
     sys.stdin.readline()
     for number in range(loads):
         if read_every and number % read_every == 0:
-            live = conversations.open(CONTEXT, Retention())
+            live = conversations.open(NAME, Retention())
         live.apply(partial(load, f"{who}{number}"))
-        conversations.save(CONTEXT, live)
+        conversations.save(live)
         assert conversations.health()["waiting"] == 0
         os.write(1, b"%d\n" % number)
     os.write(1, b"%d conflicts\n" % conversations.health()["conflicts"])

@@ -129,7 +129,7 @@ def test_a_record_that_cannot_be_read_begins_a_new_conversation(url, tmp_path, c
         assert roll.flush()
         with roll._home._database.recording() as connection:
             connection.execute(sa.update(tables.sessions).values(record={"form": 9, "turn": 1}))
-        roll._home._conversations._live.pop(("", "odd"))
+        roll._home.conversations._live.pop(("", "odd"))
         session = roll.session("odd")
         assert session.loaded == ()
         assert "begins again" in caplog.text
@@ -137,7 +137,7 @@ def test_a_record_that_cannot_be_read_begins_a_new_conversation(url, tmp_path, c
         assert session.select("Read my mail").degraded == ()
         session.load("web_search")
         assert roll.flush()
-        roll._home._conversations._live.pop(("", "odd"))
+        roll._home.conversations._live.pop(("", "odd"))
         assert roll.session("odd").loaded == ("web_search",)
 
 
@@ -379,18 +379,18 @@ def test_a_name_that_looks_shortened_is_refused_since_it_may_be_anothers(url, tm
         for session, org in ((kept.session, "acme" * 60), (long, kept.org)):
             with pytest.raises(InvalidInput, match="shortened"):
                 roll.session(session, Context(org=org))
-        roll._home._conversations._live.pop(("acme" * 60, long))
+        roll._home.conversations._live.pop(("acme" * 60, long))
         assert roll.session(long, Context(org="acme" * 60)).loaded == ("create_event",)
 
 
 def test_a_conversation_with_long_names_is_kept_all_the_same(url, tmp_path):
     with opened(url, tmp_path) as roll:
-        conversations, context = roll._home.conversations, Context(session="long")
-        live = conversations.open(context, roll._home.engine.snapshot.pipeline("").retention)
+        conversations, name = roll._home.conversations, ("", "long")
+        live = conversations.open(name, roll._home.engine.snapshot.pipeline("").retention)
         names = [f"{'🙂' * 120}{at}" for at in range(128)]
         live.apply(lambda state: state.changed(lambda now: now.load(names)))
-        conversations.save(context, live)
+        conversations.save(live)
         assert roll.flush()
         roll.release_session("long")
-        kept = conversations.open(context, live.retention).state.conversation.loaded
+        kept = conversations.open(name, live.retention).state.conversation.loaded
         assert kept and kept == live.state.conversation.loaded[: len(kept)]

@@ -21,9 +21,8 @@ from toolroll import Context, Tool, Toolkit, Toolroll
 from toolroll.embedders.named import embedder
 from toolroll.errors import NotFound
 from toolroll.formats.sources.folder import read_folder
-from toolroll.identity import tool_key
+from toolroll.identity import pack_key, tool_key
 from toolroll.learning.experiments import Experiment
-from toolroll.learning.exposure import pack_key
 from toolroll.registry.analytics.experiments import start
 from toolroll.registry.events.details import packed_event, tools_of
 from toolroll.registry.events.logged_tools import ToolNumbers

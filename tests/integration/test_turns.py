@@ -290,6 +290,9 @@ def test_every_call_of_a_session_has_a_twin_for_event_loops(replicas):
 
 def test_a_turn_is_read_once_written_twice_and_reported_once(url, replicas, monkeypatch):
     here, there, _ = replicas
+    first = here.session("one value")
+    first.select("read a mail", k=3)
+    first.end_turn()  # who ends turns is expected to end the next one, too
     rows, recorded = here._home.conversations._rows, []
     calls = {"read": 0, "write": 0}
     for name in calls:
@@ -300,9 +303,9 @@ def test_a_turn_is_read_once_written_twice_and_reported_once(url, replicas, monk
             return plain(*arguments)
 
         monkeypatch.setattr(rows, name, counting)
-    record = here._home.record
+    record = here._home.record_turn
     monkeypatch.setattr(
-        here._home, "record", lambda *given, **named: recorded.append(named) or record(*given, **named)
+        here._home, "record_turn", lambda shown, report: recorded.append(report) or record(shown, report)
     )
     monkeypatch.setattr(here._home.conversations, "write_waiting", lambda: None)
     session = here.session("one value")
@@ -310,7 +313,7 @@ def test_a_turn_is_read_once_written_twice_and_reported_once(url, replicas, monk
     assert there.session("one value").check(selection.names[-1])  # it was written when it was offered
     session.used({selection.names[-1]: True})
     session.end_turn()
-    assert calls == {"read": 1, "write": 2} and [one["final"] for one in recorded] == [True]
+    assert calls == {"read": 1, "write": 2} and [one.is_final for one in recorded] == [True]
     elsewhere = there.session("one value")
     assert not elsewhere.is_open and elsewhere.conversation == session.conversation
     assert here.flush()

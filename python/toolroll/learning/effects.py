@@ -19,7 +19,7 @@ from toolroll._core import DELTA
 from toolroll.identity import scopes
 from toolroll.learning.exposure import Exposure, ShownTool
 from toolroll.learning.outcomes import Kind
-from toolroll.learning.reporters import reporter_keys
+from toolroll.learning.reporters import NOBODY, reporter_keys
 
 _ROW = struct.Struct("=d7Q4d2idQ")  # of `DELTA`: an array of tuples takes twice as long
 UNEXPECTED = 0.05  # predicted calls of a tool that was not shown
@@ -105,7 +105,7 @@ def deltas(
     for change in by_name.values():
         tools.setdefault(change.tool.name, change.tool)
     where = scopes(exposure.page, exposure.tier, exposure.category)
-    reporter = reporter_keys(exposure.reporter, exposure.at)
+    reporter = reporter_keys(exposure.reporter, exposure.at) if exposure.reporter else NOBODY
     rows = []
     for name, tool in tools.items():
         known = by_name.get(name)

@@ -161,12 +161,8 @@ class Telemetry:
 
     def recorded(self, report: OutcomeReport) -> None:
         """Takes a report that was recorded."""
-        add = self._counts.add
-        add(_REPORTS)
-        for _ in range(report.counted):
-            add(_COUNTED)
-        for kind in report.outcomes.values():
-            add(("kind", kind))
+        kinds = [("kind", kind) for kind in report.outcomes.values()]
+        self._counts.add_all([_REPORTS, *([_COUNTED] * report.counted), *kinds])
         for one in self._observers:
             try:
                 one.observer.on_report(report)

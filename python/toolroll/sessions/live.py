@@ -8,41 +8,10 @@ from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
 from toolroll._threads import survive_forks
-from toolroll.context import Context
 from toolroll.conversation import Retention
-from toolroll.errors import Failure
-from toolroll.sessions.state import NEW, Change, ConversationState
+from toolroll.sessions.state import NEW, LiveConversation
 
 Key = tuple[str, str]  # organisation, session
-
-
-class LiveConversation:
-    """One conversation in this process; every `Session` of it holds the same one.
-
-    Attributes:
-        state: the newest state, which `apply` replaces.
-        retention: how long the conversation keeps its tools.
-        failure: why it began again although storage had it; None once a selection has named that.
-    """
-
-    __slots__ = ("__weakref__", "_lock", "failure", "retention", "state")
-
-    def __init__(self, retention: Retention, lock: threading.Lock) -> None:
-        """lock: held to replace the state; many conversations may share one."""
-        self._lock = lock
-        self.retention = retention
-        self.state = NEW
-        self.failure: Failure | None = None
-
-    def apply(self, change: Change) -> ConversationState:
-        """Changes the newest state, again if another thread was faster. Where `change` raises, nothing is."""
-        while True:
-            before = self.state
-            after = change(before)
-            with self._lock:
-                if self.state is before:
-                    self.state = after
-                    return after
 
 
 L = TypeVar("L", bound=LiveConversation)
@@ -55,38 +24,38 @@ class Conversations(Protocol):
     def store(self) -> ConversationStore | None:
         """What makes changes known to other processes; None where there are none."""
 
-    def open(self, context: Context, retention: Retention) -> LiveConversation:
-        """The context's conversation, a new one if there is none; may wait for a store."""
+    def open(self, key: Key, retention: Retention) -> LiveConversation:
+        """The conversation, a new one if there is none; may wait for a store."""
 
-    async def aopen(self, context: Context, retention: Retention) -> LiveConversation:
+    async def aopen(self, key: Key, retention: Retention) -> LiveConversation:
         """`open` for an event loop."""
 
-    def forget(self, context: Context) -> bool:
+    def forget(self, key: Key) -> bool:
         """Deletes what a conversation holds; whether there was any."""
 
-    async def aforget(self, context: Context) -> bool:
+    async def aforget(self, key: Key) -> bool:
         """`forget` for an event loop."""
 
-    def release(self, context: Context) -> None:
+    def release(self, key: Key) -> None:
         """Drops what is in memory of a conversation that a store has."""
 
 
 class ConversationStore(Protocol):
     """What makes the changes of conversations known to every process that asks from then on."""
 
-    def save(self, context: Context, live: LiveConversation) -> None:
+    def save(self, live: LiveConversation) -> None:
         """Writes the newest state; may wait for the store. In an event loop it is `later`."""
 
-    async def asave(self, context: Context, live: LiveConversation) -> None:
+    async def asave(self, live: LiveConversation) -> None:
         """`save` for an event loop."""
 
-    def later(self, context: Context, live: LiveConversation) -> None:
+    def later(self, live: LiveConversation) -> None:
         """Has the newest state written with the next `save`, or a moment later; does not wait."""
 
-    def refresh(self, context: Context, live: LiveConversation) -> bool:
+    def refresh(self, live: LiveConversation) -> bool:
         """Reads what other processes have changed; whether it did. In an event loop it does not."""
 
-    async def arefresh(self, context: Context, live: LiveConversation) -> bool:
+    async def arefresh(self, live: LiveConversation) -> bool:
         """`refresh` for an event loop."""
 
 
@@ -134,24 +103,24 @@ class ConversationsInMemory:
         """most: conversations that are kept."""
         self._live = ConversationCache(most, LiveConversation)
 
-    def open(self, context: Context, retention: Retention) -> LiveConversation:
-        """The conversation of the context's session, a new one if it is not held here."""
-        return self._live.get((context.org, context.session), retention)
+    def open(self, key: Key, retention: Retention) -> LiveConversation:
+        """The conversation, a new one if it is not held here."""
+        return self._live.get(key, retention)
 
-    async def aopen(self, context: Context, retention: Retention) -> LiveConversation:
+    async def aopen(self, key: Key, retention: Retention) -> LiveConversation:
         """`open` for an event loop."""
-        return self.open(context, retention)
+        return self.open(key, retention)
 
-    def forget(self, context: Context) -> bool:
+    def forget(self, key: Key) -> bool:
         """Deletes what a conversation holds; whether there was any."""
-        live = self._live.pop((context.org, context.session))
+        live = self._live.pop(key)
         return live is not None and live.state is not NEW
 
-    async def aforget(self, context: Context) -> bool:
+    async def aforget(self, key: Key) -> bool:
         """`forget` for an event loop."""
-        return self.forget(context)
+        return self.forget(key)
 
-    def release(self, context: Context) -> None:
+    def release(self, key: Key) -> None:
         """Does nothing: no store has the conversation."""
 
     def __len__(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -23,6 +24,7 @@ from toolroll.formats.meta_tools import (
     read_manage,
     read_search,
 )
+from toolroll.formats.schemas.names import is_replaced
 from toolroll.learning.deduplication import MOST_FOUND as MOST_WANTED
 from toolroll.learning.exposure import Exposure, ShownTool
 from toolroll.learning.outcomes import NOT_SHOWN, WANTED, Called, Entry, read_called
@@ -34,12 +36,12 @@ from toolroll.selection.snapshot import Snapshot
 from toolroll.selection.visible import VisibleTools
 from toolroll.sessions import replies
 from toolroll.sessions.hints import hints
-from toolroll.sessions.live import Conversations, LiveConversation
+from toolroll.sessions.live import Conversations
 from toolroll.sessions.loading_log import log_loading
 from toolroll.sessions.name_lookup import META_NAMES, NameLookup, listed
 from toolroll.sessions.replies import Answer, ToolCall
 from toolroll.sessions.session_calls import SessionCalls
-from toolroll.sessions.state import ConversationState, SelectedTurn
+from toolroll.sessions.state import ConversationState, LiveConversation, SelectedTurn
 from toolroll.sessions.turn_record import MOST_RECORDS, TurnRecord
 from toolroll.tools import Tool
 
@@ -89,6 +91,7 @@ class Session:
         self._store = store = conversations.store
         self._calls = SessionCalls(engine, store, context, live)
         self._ending = ""  # the event of the turn that was selected here, if its end is expected here, too
+        self._exposed: tuple[bytes, Context, Exposure] | None = None  # what was reported on last
         # What was selected here last, and what the conversation and the policy were then.
         self._selection: Selection | None = None
         self._seen: tuple[Conversation, Snapshot] | None = None
@@ -253,7 +256,7 @@ class Session:
             InvalidInput: the argument is of the wrong type.
             StoreUnavailable: as `record` of a registry does; what was called counts for the conversation.
         """
-        entries, visible = read_called(called), self._calls.visible()
+        entries, visible = read_called(called), self._engine.visible(self._calls.context)
         offered, refused = self._offered(entries, visible)
         if refused and self._calls.refresh():  # another process may have offered them
             offered, refused = self._offered(entries, visible)
@@ -262,9 +265,9 @@ class Session:
 
     async def aused(self, called: Called) -> tuple[str, ...]:
         """`used` for an event loop."""
-        entries, visible = read_called(called), self._calls.visible()
+        entries, visible = read_called(called), self._engine.visible(self._calls.context)
         offered, refused = self._offered(entries, visible)
-        if refused and self._store is not None and await self._store.arefresh(self.context, self._live):
+        if refused and self._store is not None and await self._store.arefresh(self._live):
             offered, refused = self._offered(entries, visible)
         await self._arun(lambda: self._use(offered, visible))
         return refused
@@ -281,17 +284,18 @@ class Session:
         Raises:
             StoreUnavailable: as `record` of a registry does.
         """
-        self._engine.check_open()
+        if self._store is not None:
+            self._engine.check_open()
         ended = self._live.state.open_turns
         if ended:
             events = frozenset([turn.event_id for turn in ended])
-            self._live.apply(lambda state: state.with_turns(_over, events))
+            self._live.apply(partial(ConversationState.ended, events=events))
             if self._record is not None and self._store is None:  # else `used` has closed them
                 for turn in ended:
                     if turn.is_reported:
                         self._record(self._exposure(turn), (), (), True)
             self._save()
-        self._selection = self._seen = None
+        self._selection = self._seen = self._exposed = None
         now, retention = self._live.state.conversation, self._live.retention
         return self._those_allowed(now.idle(now.turn + 1, retention)) if now.loaded else ()
 
@@ -307,12 +311,12 @@ class Session:
             StoreUnavailable: it may still be in the store.
         """
         self._engine.check_open()
-        return self._conversations.forget(self.context)
+        return self._conversations.forget((self.context.org, self.context.session))
 
     async def adelete(self) -> bool:
         """`delete` for an event loop."""
         self._engine.check_open()
-        return await self._conversations.aforget(self.context)
+        return await self._conversations.aforget((self.context.org, self.context.session))
 
     # Tools on demand.
 
@@ -438,7 +442,7 @@ class Session:
         """`check` for an event loop: it also sees what another process has offered a moment ago."""
         self._engine.check_open()
         if self._store is not None and isinstance(name, str) and name not in self._calls.granted():
-            await self._store.arefresh(self.context, self._live)
+            await self._store.arefresh(self._live)
         return self.check(name)
 
     # What there is.
@@ -520,7 +524,7 @@ class Session:
         """
         live, records, known = self._live, None, _NO_EVENTS
         if same is None:
-            category = self._engine.category(selection)
+            category = selection.turn.category or self._engine.category(selection)
             records = (TurnRecord.of(selection, category, now.turn),)
             known = frozenset([turn.event_id for turn in before.turns])
             # Whoever has ended the turn before is expected to end this one.
@@ -567,17 +571,22 @@ class Session:
 
         visible: read once for a report, because the catalog may lose a tool meanwhile.
         """
-        lookup, granted = self._lookup(visible), self._calls.granted()
+        turn, catalog = self._live.state.turn, visible.catalog
+        shown: Collection[str] = () if turn is None else turn.names
         offered: dict[str, Entry] = {}
         refused = []
         for entry in entries:
-            own = lookup.own(entry.name)
+            own: str | None = entry.name
+            if is_replaced(entry.name):
+                own = self._lookup(visible).own(entry.name)
             if own in META_NAMES:
                 continue
-            if own is None or own not in granted or lookup.get(own) is None:
+            is_offered = own is not None and (own in shown or own in self._calls.granted())
+            row = catalog.names.get(own) if is_offered and own is not None else None
+            if own is None or row is None or row not in visible.rows:
                 refused.append(entry.name if own is None else own)
             else:
-                offered[own] = replace(entry, name=own)
+                offered[own] = entry if own == entry.name else replace(entry, name=own)
         return offered, tuple(refused)
 
     def _use(self, called: dict[str, Entry], visible: VisibleTools) -> None:
@@ -587,26 +596,31 @@ class Session:
         """
         if not called:
             return
-        live, turns, names = self._live, self._live.state.open_turns, list(called)
-        core = [name for name in names if visible.is_core(name)]
+        live, turns, store = self._live, self._live.state.open_turns, self._store
+        core = visible.catalog.core_names
         reports = _reports(called, turns)
-        marks = {turn.event_id: turn.wanted for turn, _ in reports}
-        live.apply(lambda state: state.used(names, core, marks))
-        store = self._store
+        wanted = {turn.event_id: turn.wanted for turn, _ in reports}
+        live.apply(partial(ConversationState.used, names=tuple(called), core=core, wanted=wanted))
         if self._record is not None:
             final = store is not None  # the store takes one report for the turn, and more if there is more
             for turn, entries in reports:
-                found = _unshown([one.name for one in entries if one.kind in NOT_SHOWN], visible)
+                names = [one.name for one in entries if one.kind in NOT_SHOWN]
+                found = _unshown(names, visible) if names else ()
                 self._record(self._exposure(turn), tuple(entries), found, final)
         if store is not None:
             if turns and turns[0].event_id == self._ending:
-                store.later(self.context, live)
+                store.later(live)
             else:
-                store.save(self.context, live)
+                store.save(live)
 
     def _exposure(self, turn: TurnRecord) -> Exposure:
-        reporter = self.context.user if self._reporter is None else self._reporter
-        return turn.exposure(self.context.org, stored_reporter(reporter))
+        context, known = self._calls.context, self._exposed
+        if known is not None and known[0] is turn.keys and known[1] is context:
+            return known[2]
+        reporter: Reporter = context.user if self._reporter is None else self._reporter
+        exposure = turn.exposure(context.org, stored_reporter(reporter) if reporter else "")
+        self._exposed = turn.keys, context, exposure
+        return exposure
 
     def _load(self, names: str | Iterable[str]) -> Answer:
         there, new, unknown = self._named(names)
@@ -730,20 +744,17 @@ class Session:
         """Core tools of these names, the others, and names of none."""
         visible = self._calls.visible()
         found, unknown = self._lookup(visible).resolve(listed(names))
-        core = [tool for tool in found if visible.is_core(tool.name)]
-        return core, [tool for tool in found if not visible.is_core(tool.name)], unknown
+        names_of_core = visible.catalog.core_names
+        core = [tool for tool in found if tool.name in names_of_core]
+        return core, [tool for tool in found if tool.name not in names_of_core], unknown
 
     def _save(self) -> None:
         if self._store is not None:
-            self._store.save(self._calls.context, self._live)
+            self._store.save(self._live)
 
     async def _asave(self) -> None:
         if self._store is not None:
-            await self._store.asave(self._calls.context, self._live)
-
-
-def _over(turn: TurnRecord) -> TurnRecord:
-    return turn._replace(is_over=True)
+            await self._store.asave(self._live)
 
 
 def _reports(

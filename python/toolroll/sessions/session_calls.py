@@ -13,8 +13,9 @@ from toolroll.selection.calls import NO_META, DeliveryRecord, Denial
 from toolroll.selection.engine import Engine
 from toolroll.selection.snapshot import Snapshot
 from toolroll.selection.visible import VisibleTools
-from toolroll.sessions.live import ConversationStore, LiveConversation
+from toolroll.sessions.live import ConversationStore
 from toolroll.sessions.name_lookup import META_NAMES
+from toolroll.sessions.state import LiveConversation
 from toolroll.tools import Tool
 
 _OWN_META: Mapping[str, Tool] = {tool.name: tool for tool in META_TOOLS}
@@ -26,6 +27,8 @@ class SessionCalls:
     Attributes:
         context: the caller's; the session may replace it.
     """
+
+    knows_deliveries = True
 
     def __init__(
         self, engine: Engine, store: ConversationStore | None, context: Context, live: LiveConversation
@@ -82,7 +85,7 @@ class SessionCalls:
 
     def refresh(self) -> bool:
         """Reads again what other processes have found and loaded."""
-        return self._store is not None and self._store.refresh(self.context, self._live)
+        return self._store is not None and self._store.refresh(self._live)
 
     def denied(self, reason: Denial) -> None:
         """Counts with the engine's."""
@@ -106,9 +109,8 @@ class SessionCalls:
             for name in record.shown
             if name not in turn.names
         }
-        events = frozenset((event_id,))
         self._live.apply(
-            lambda state: state.with_turns(lambda one: one.delivered(record, added, others), events)
+            lambda state: state.with_turn(lambda one: one.delivered(record, added, others), event_id)
         )
         if self._store is not None:
-            self._store.save(self.context, self._live)
+            self._store.save(self._live)

@@ -7,12 +7,14 @@ another thread or process has written meanwhile: that is how the changes of two 
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from toolroll.context import Context
 from toolroll.conversation import Conversation, Retention
-from toolroll.errors import InvalidInput
+from toolroll.errors import Failure, InvalidInput
 from toolroll.sessions.turn_record import MOST_RECORDS, TurnRecord
 
 MOST_BYTES = 64 * 1024  # of a packed state
@@ -26,16 +28,17 @@ class ConversationState:
         conversation: its turn, its tools and its list.
         turns: what its last turns have shown, newest first.
         open_turns: the selection of the turn that is open, or the searches since the last call; newest first.
+        turn: the selection of the open turn; None where there is none.
     """
 
-    __slots__ = ("conversation", "open_turns", "turns")
+    __slots__ = ("conversation", "open_turns", "turn", "turns")
 
     def __init__(self, conversation: Conversation, turns: tuple[TurnRecord, ...] = ()) -> None:
         self.conversation, self.turns = conversation, turns
         now = conversation.turn
-        self.open_turns = tuple(
-            [one for one in turns if not one.is_over and (one.turn == now or one.is_search)]
-        )
+        open_turns = [one for one in turns if not one.is_over and (one.turn == now or one.is_search)]
+        self.open_turns = tuple(open_turns)
+        self.turn = open_turns[0] if open_turns and not open_turns[0].is_search else None
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ConversationState):
@@ -43,11 +46,6 @@ class ConversationState:
         return (self.conversation, self.turns) == (other.conversation, other.turns)
 
     __hash__ = None  # type: ignore[assignment]
-
-    @property
-    def turn(self) -> TurnRecord | None:
-        """The selection of the open turn; None where there is none."""
-        return self.open_turns[0] if self.open_turns and not self.open_turns[0].is_search else None
 
     def pack(self) -> str:
         """JSON of at most `MOST_BYTES`; what is worth least is left out until it fits."""
@@ -87,15 +85,20 @@ class ConversationState:
         """With what `make` makes of the conversation."""
         return ConversationState(make(self.conversation), self.turns)
 
-    def with_turns(
-        self, make: Callable[[TurnRecord], TurnRecord], events: frozenset[str]
-    ) -> ConversationState:
-        """With what `make` makes of the records of these events, those of them that are still there."""
-        turns = tuple([make(turn) if turn.event_id in events else turn for turn in self.turns])
+    def with_turn(self, make: Callable[[TurnRecord], TurnRecord], event_id: str) -> ConversationState:
+        """With what `make` makes of the record of this event, if that is still there."""
+        turns = tuple([make(turn) if turn.event_id == event_id else turn for turn in self.turns])
+        return ConversationState(self.conversation, turns)
+
+    def ended(self, *, events: frozenset[str]) -> ConversationState:
+        """With the turns of these events over."""
+        turns = tuple(
+            [turn._replace(is_over=True) if turn.event_id in events else turn for turn in self.turns]
+        )
         return ConversationState(self.conversation, turns)
 
     def used(
-        self, names: Sequence[str], core: Collection[str], wanted: Mapping[str, tuple[str, ...]]
+        self, *, names: Sequence[str], core: Collection[str], wanted: Mapping[str, tuple[str, ...]]
     ) -> ConversationState:
         """Tools were called, and outcomes reported. core: those of them that are selected anyway.
 
@@ -166,3 +169,41 @@ class SelectedTurn:
             others = [one for one in state.turns if one.event_id not in ids and one.turn == kept.turn]
             turns = (*turns, *others)[:MOST_RECORDS]
         return ConversationState(kept, turns)
+
+
+_MOST_CHANGES = 256  # that wait to be written
+
+
+class LiveConversation:
+    """One conversation in this process; every `Session` of it holds the same one.
+
+    Attributes:
+        state: the newest state, which `apply` replaces.
+        unwritten: the changes that a store does not have yet, oldest first; None without a store.
+        retention: how long the conversation keeps its tools.
+        failure: why it began again although storage had it; None once a selection has named that.
+        contexts: a caller's context and the same of this session, of the last request.
+    """
+
+    __slots__ = ("__weakref__", "_lock", "contexts", "failure", "retention", "state", "unwritten")
+
+    def __init__(self, retention: Retention, lock: threading.Lock) -> None:
+        """lock: held to replace the state; many conversations may share one."""
+        self._lock = lock
+        self.retention = retention
+        self.state = NEW
+        self.unwritten: tuple[Change, ...] | None = None
+        self.failure: Failure | None = None
+        self.contexts: tuple[Context, Context] | None = None
+
+    def apply(self, change: Change) -> ConversationState:
+        """Changes the newest state, again if another thread was faster. Where `change` raises, nothing is."""
+        while True:
+            before = self.state
+            after = change(before)
+            with self._lock:
+                if self.state is before:
+                    self.state = after
+                    if self.unwritten is not None:
+                        self.unwritten = (*self.unwritten[1 - _MOST_CHANGES :], change)
+                    return after

@@ -13,7 +13,7 @@ from toolroll.errors import InvalidInput, quoted
 from toolroll.formats.providers import PROVIDERS
 from toolroll.learning.exposure import Exposure, ShownTool, pack_tools, unpack_tools
 from toolroll.selection.calls import DeliveryRecord
-from toolroll.selection.exposure import packed_tools, vector_of
+from toolroll.selection.exposure import packed
 from toolroll.selection.selection import Selection
 
 MOST_RECORDS = 6  # of one conversation: a turn's selection, or its last searches
@@ -74,14 +74,14 @@ class TurnRecord(NamedTuple):
     def of(cls, selection: Selection, category: str, turn: int, *, is_search: bool = False) -> TurnRecord:
         """Of a selection that was not delivered yet. category: of its message. turn: its number."""
         decided = selection.turn
-        context, vector = decided.context, vector_of(decided)
+        context, (keys, vector) = decided.context, packed(selection)
         return cls(
             selection.event_id,
             turn,
             decided.at,
             decided.revision,
             selection.names,
-            packed_tools(selection),
+            keys,
             context.page,
             context.tier,
             category,
@@ -89,7 +89,7 @@ class TurnRecord(NamedTuple):
             budget_tokens=None if is_search else decided.budget_tokens,
             is_search=is_search,
             vector=b"" if vector is None else vector.tobytes(),
-            space="" if decided.vector is None else selection.catalog.space,
+            space="" if vector is None else selection.catalog.space,
         )
 
     @property

@@ -61,7 +61,9 @@ Load = st.builds(
 Find = st.builds(
     lambda name: lambda state: state.changed(lambda now: now.find([name])), st.sampled_from(TOOLS)
 )
-Use = st.builds(lambda name: lambda state: state.used([name], (), {}), st.sampled_from(TOOLS))
+Use = st.builds(
+    lambda name: lambda state: state.used(names=[name], core=(), wanted={}), st.sampled_from(TOOLS)
+)
 
 
 @given(st.lists(st.one_of(Load, Find, Use), max_size=8), st.lists(st.one_of(Load, Find, Use), max_size=8))
@@ -81,7 +83,7 @@ def test_a_change_that_is_applied_twice_counts_once(conversation: Conversation, 
     changes: list[Change] = [
         lambda state: state.changed(lambda now: now.find([name])),
         lambda state: state.changed(lambda now: now.unload({name})),
-        lambda state: state.used([name], (), {"a": ("post",)}),
+        lambda state: state.used(names=[name], core=(), wanted={"a": ("post",)}),
         selected(before, conversation.turn + 1, "b", TOOLS),
     ]
     for change in changes:

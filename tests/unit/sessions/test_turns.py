@@ -144,10 +144,10 @@ def test_a_tool_that_the_provider_has_no_room_for_is_not_callable():
 def test_a_tool_that_was_selected_and_not_sent_counts_neither_as_shown_nor_as_passed_over(
     roll, how, monkeypatch
 ):
-    memory, reported = roll._home._memory, []
-    record = memory.record
+    home, reported = roll._home, []
+    record = home.record_turn
     monkeypatch.setattr(
-        memory, "record", lambda shown, report: reported.append(shown) or record(shown, report)
+        home, "record_turn", lambda shown, report: reported.append(shown) or record(shown, report)
     )
     selection = roll.session(how).select("send a mail", k=3)
     assert "send_mail" in selection and "play_music" not in selection

@@ -13,25 +13,22 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias, TypeVar
 
-from toolroll._counts import ConcurrentCounter
 from toolroll._threads import CallPool, Full, Overdue, survive_forks
-from toolroll.context import Context
 from toolroll.conversation import Retention
 from toolroll.errors import Failure, InvalidInput, Overloaded, StoreUnavailable
 from toolroll.registry.sessions.keys import Key, whole_key_of
 from toolroll.registry.sessions.store import SessionStore, StoredSession
 from toolroll.registry.store.database import Database
-from toolroll.sessions.live import ConversationCache, LiveConversation
-from toolroll.sessions.state import NEW, Change, ConversationState
+from toolroll.sessions.live import ConversationCache
+from toolroll.sessions.state import NEW, Change, ConversationState, LiveConversation
 
 _log = logging.getLogger("toolroll")
 
 WAIT_S = 2.0  # the longest wait of an event loop for the store
 MOST_WAITING = 10_000  # conversations; beyond, the changes that have waited longest are dropped
-_MOST_CHANGES = 256  # of one conversation that wait
 _MOST_TRIES = 16  # of a write that other processes are faster than
 _AT_ONCE = 256  # waiting conversations that are written on the side
 _SLOW_S, _AWAY_S = 1.0, 5.0  # a failure after so long is no answer; for how long nobody waits then
@@ -45,41 +42,31 @@ class StoredConversation(LiveConversation):
     """A conversation that a store has.
 
     Attributes:
+        key: in the store.
         version: of the stored state that this one was made from; 0 if there was none.
-        unwritten: the changes since, oldest first.
         writing: held while the conversation is read or written.
     """
 
-    __slots__ = ("unwritten", "version", "writing")
+    __slots__ = ("key", "version", "writing")
 
     def __init__(self, retention: Retention, lock: threading.Lock) -> None:
         super().__init__(retention, lock)
+        self.key: Key = "", ""
         self.version = 0
-        self.unwritten: tuple[Change, ...] = ()
+        self.unwritten = ()
         self.writing = threading.Lock()
-
-    def apply(self, change: Change) -> ConversationState:
-        """`LiveConversation.apply`; the change is kept until it is written."""
-        while True:
-            before = self.state
-            after = change(before)
-            with self._lock:
-                if self.state is before:
-                    self.state = after
-                    self.unwritten = (*self.unwritten[1 - _MOST_CHANGES :], change)
-                    return after
 
     def read(self) -> tuple[ConversationState, int, tuple[Change, ...]]:
         """The state, the version that it was made from, and the changes since."""
         with self._lock:
-            return self.state, self.version, self.unwritten
+            return self.state, self.version, self.unwritten or ()
 
     def is_written(self, version: int, changes: tuple[Change, ...]) -> None:
         """Takes note of a write of the state with these changes."""
         with self._lock:
             self.version = version
             written = set(map(id, changes))
-            self.unwritten = tuple([one for one in self.unwritten if id(one) not in written])
+            self.unwritten = tuple([one for one in self.unwritten or () if id(one) not in written])
 
     def rebase(self, stored: ConversationState, version: int) -> None:
         """Takes over what the store has, and applies the changes since to it."""
@@ -92,7 +79,7 @@ class StoredConversation(LiveConversation):
                 except InvalidInput as error:  # such as one tool too many
                     _log.info("sessions: a change is lost, another process was faster: %s", error)
             with self._lock:
-                if self.state is before and self.unwritten is changes:
+                if self.state is before:
                     self.state, self.version = state, version
                     return
 
@@ -102,14 +89,18 @@ _Call: TypeAlias = Callable[[Key, StoredConversation], None]
 
 @dataclass(slots=True)
 class Counts:
-    """How many writes there were.
+    """What was done in this process.
 
     Attributes:
+        reads: of conversations.
+        timeouts: calls that the store did not answer in time.
         written: writes of a conversation.
         conflicts: writes that another process was faster than; they were tried again.
         dropped: conversations whose last changes were not written.
     """
 
+    reads: int = 0
+    timeouts: int = 0
     written: int = 0
     conflicts: int = 0
     dropped: int = 0
@@ -132,95 +123,88 @@ class StoredConversations:
         """
         self._rows, self._calls = SessionStore(database, lifetime_s), calls
         self._live = ConversationCache(most, StoredConversation)
-        self._counters = ConcurrentCounter()
         self._pruned_at = time.monotonic()
+        self.store = self
         self._begin()
         survive_forks(self, lambda own: (), StoredConversations._begin)
 
     def _begin(self) -> None:
         self._live.clear()
         self._waiting: dict[Key, StoredConversation] = {}  # in the order in which they began to wait
-        self._counts = Counts()
+        self._counts, self._counting = Counts(), threading.Lock()
         self._failing: str | None = None
         self._away_until = 0.0  # monotonic: until then nobody waits for a store that did not answer
 
-    @property
-    def store(self) -> StoredConversations:
-        """Itself."""
-        return self
-
     # Callers wait for these.
 
-    def open(self, context: Context, retention: Retention) -> StoredConversation:
-        """The conversation of this context, with the changes of other processes.
+    def open(self, name: tuple[str, str], retention: Retention) -> StoredConversation:
+        """The conversation of this organisation and name, with the changes of other processes.
 
         Raises:
             InvalidInput: no session can have this name.
         """
-        key = whole_key_of(context.org, context.session)
+        key = whole_key_of(*name)
         live = self._waiting.get(key) or self._live.get(key, retention)
+        live.key = key
         self._attempt(self._read, key, live)
         return live
 
-    async def aopen(self, context: Context, retention: Retention) -> StoredConversation:
+    async def aopen(self, name: tuple[str, str], retention: Retention) -> StoredConversation:
         """`open` for an event loop."""
-        key = whole_key_of(context.org, context.session)
+        key = whole_key_of(*name)
         live = self._waiting.get(key) or self._live.get(key, retention)
+        live.key = key
         await self._aattempt(self._read, key, live)
         return live
 
-    def save(self, context: Context, live: LiveConversation) -> None:
+    def save(self, live: LiveConversation) -> None:
         """Writes the newest state; in an event loop a moment later."""
         assert isinstance(live, StoredConversation)
-        key = whole_key_of(context.org, context.session)
         if _in_event_loop():
-            self._wait(key, live)
+            self._wait(live.key, live)
         else:
-            self._attempt(self._write, key, live)
+            self._attempt(self._write, live.key, live)
 
-    async def asave(self, context: Context, live: LiveConversation) -> None:
+    async def asave(self, live: LiveConversation) -> None:
         """Writes the newest state."""
         assert isinstance(live, StoredConversation)
-        key = whole_key_of(context.org, context.session)
-        await self._aattempt(self._write, key, live)
+        await self._aattempt(self._write, live.key, live)
 
-    def later(self, context: Context, live: LiveConversation) -> None:
+    def later(self, live: LiveConversation) -> None:
         """Has the newest state written with the next `save`, or by `write_waiting`."""
         assert isinstance(live, StoredConversation)
-        self._wait(whole_key_of(context.org, context.session), live)
+        self._wait(live.key, live)
 
-    def refresh(self, context: Context, live: LiveConversation) -> bool:
+    def refresh(self, live: LiveConversation) -> bool:
         """Reads what other processes have changed; not in an event loop."""
         assert isinstance(live, StoredConversation)
         if _in_event_loop():
             return False
-        key = whole_key_of(context.org, context.session)
-        return self._attempt(self._read, key, live)
+        return self._attempt(self._read, live.key, live)
 
-    async def arefresh(self, context: Context, live: LiveConversation) -> bool:
+    async def arefresh(self, live: LiveConversation) -> bool:
         """Reads what other processes have changed."""
         assert isinstance(live, StoredConversation)
-        key = whole_key_of(context.org, context.session)
-        return await self._aattempt(self._read, key, live)
+        return await self._aattempt(self._read, live.key, live)
 
-    def forget(self, context: Context) -> bool:
+    def forget(self, name: tuple[str, str]) -> bool:
         """Deletes the conversation, here and in the store; whether there was one.
 
         Raises:
             StoreUnavailable: it may still be there.
         """
-        key = whole_key_of(context.org, context.session)
+        key = whole_key_of(*name)
         waits, live = self._waiting.pop(key, None), self._live.pop(key)
         was_here = any(one is not None and one.state is not NEW for one in (waits, live))
         return self._rows.forget(key) or was_here
 
-    async def aforget(self, context: Context) -> bool:
+    async def aforget(self, name: tuple[str, str]) -> bool:
         """`forget` for an event loop."""
-        return await self._arun(lambda: self.forget(context))
+        return await self._arun(lambda: self.forget(name))
 
-    def release(self, context: Context) -> None:
+    def release(self, name: tuple[str, str]) -> None:
         """Drops what is in memory of a conversation; what waits for the store is still written."""
-        self._live.pop(whole_key_of(context.org, context.session))
+        self._live.pop(whole_key_of(*name))
 
     # Others call these on the side.
 
@@ -261,22 +245,17 @@ class StoredConversations:
 
     def health(self) -> dict[str, Any]:
         """How many conversations are in memory and wait for the store, the counts, and the last error."""
-        calls = self._counters.totals()
         return {
             "held": len(self._live),
             "waiting": len(self._waiting),
-            "reads": calls["reads"],
-            "timeouts": calls["timeouts"],
-            "written": self._counts.written,
-            "conflicts": self._counts.conflicts,
-            "dropped": self._counts.dropped,
+            **asdict(self._counts),
             "failing": self._failing,
         }
 
     # Underneath.
 
     def _read(self, key: Key, live: StoredConversation) -> None:
-        self._counters.add("reads")
+        self._count("reads")
         with _held(live.writing, key):
             self._take(key, live, self._rows.read(key))
 
@@ -304,9 +283,9 @@ class StoredConversations:
                 new = self._rows.write(key, state.conversation.turn, state.pack(), version)
                 if new is not None:
                     live.is_written(new, changes)
-                    self._counts.written += 1
+                    self._count("written")
                     break
-                self._counts.conflicts += 1
+                self._count("conflicts")
                 self._take(key, live, self._rows.read(key))
             else:
                 raise StoreUnavailable(f"session {key[1]!r:.80}: other processes write it all the time")
@@ -324,7 +303,7 @@ class StoredConversations:
             call(key, live)
         except StoreUnavailable as error:
             if time.monotonic() - started >= _SLOW_S:
-                self._counters.add("timeouts")
+                self._count("timeouts")
                 self._away_until = time.monotonic() + _AWAY_S
             return self._fail(key, live, error)
         except InvalidInput as error:  # the store cannot hold it, now or later
@@ -344,7 +323,7 @@ class StoredConversations:
         try:
             return await self._calls.arun(call, WAIT_S)
         except (Overdue, Full, Overloaded) as error:
-            self._counters.add("timeouts")
+            self._count("timeouts")
             raise StoreUnavailable(f"sessions: {error}", retry_after_s=1.0) from error
 
     def _fail(self, key: Key, live: StoredConversation, error: StoreUnavailable) -> bool:
@@ -361,10 +340,14 @@ class StoredConversations:
             self._waiting.pop(next(iter(self._waiting)), None)
             self._drop(1, f"{MOST_WAITING:,} already wait for the store")
 
+    def _count(self, what: str, count: int = 1) -> None:
+        with self._counting:
+            setattr(self._counts, what, getattr(self._counts, what) + count)
+
     def _drop(self, count: int, why: str) -> None:
         if not self._counts.dropped:
             _log.warning("sessions: changes are lost: %s", why)
-        self._counts.dropped += count
+        self._count("dropped", count)
 
 
 class _held:

@@ -28,6 +28,7 @@ _IS = (_C.org == sa.bindparam("of_org"), _C.session == sa.bindparam("of_session"
 # As text: it is read only if its version is not known.
 _READ = sa.select(sa.cast(_C.record, sa.Text).label("record"), _C.version, _C.updated_at, _C.expires_at)
 _READ = _READ.where(*_IS)  # built once: building takes as long as running it
+_FORGET = sa.delete(_TABLE).where(*_IS)
 _SOME = 128  # keys in a statement
 _SOME_GONE = 500  # sessions that one transaction deletes
 _LONGEST_S = 100 * 365 * 24 * 3_600.0
@@ -115,8 +116,7 @@ class SessionStore:
         Raises:
             StoreUnavailable: the store cannot be read.
         """
-        with self._database.autocommit() as connection:
-            row = connection.execute(_READ, {"of_org": key[0], "of_session": key[1]}).first()
+        row, _ = self._database.at_once(_READ, {"of_org": key[0], "of_session": key[1]})
         if row is None or (row.expires_at is not None and row.expires_at <= _now()):
             return None
         return StoredSession(row.record, row.version, row.updated_at)
@@ -147,8 +147,7 @@ class SessionStore:
             "updated_at": now,
             "expires_at": None if self._lifetime_s is None else now + timedelta(seconds=self._lifetime_s),
         }
-        with self._database.autocommit() as connection:
-            written = connection.execute(self._replace if version else self._begin, values).rowcount
+        _, written = self._database.at_once(self._replace if version else self._begin, values)
         return new if written > 0 else None
 
     def forget(self, key: Key) -> bool:
@@ -157,13 +156,8 @@ class SessionStore:
         Raises:
             StoreUnavailable: nothing was deleted, or nobody knows.
         """
-        with self._database.autocommit() as connection:
-            return (
-                connection.execute(
-                    sa.delete(_TABLE).where(*_IS), {"of_org": key[0], "of_session": key[1]}
-                ).rowcount
-                > 0
-            )
+        _, gone = self._database.at_once(_FORGET, {"of_org": key[0], "of_session": key[1]})
+        return gone > 0
 
     def prune(
         self, older_than_s: float | None = None, *, org: str | None = None, most: int | None = None

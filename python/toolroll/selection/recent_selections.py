@@ -1,6 +1,6 @@
 """`RecentSelections`: the last selections of a process, so that an event id finds what it showed.
 
-A selection holds its catalog. A process that changes its catalog, or gets other tools with each request, would
+A selection holds its catalog. A process that changes it, or gets other tools with each request, would
 keep a catalog for each of them. So only selections from the newest catalog are held; of the others, what they
 showed remains: ids and keys.
 """

@@ -63,6 +63,7 @@ fi
 if wanted turns; then
   TOOLROLL_INTERLEAVINGS=10000 "$python" -m pytest -m "" -n 0 --timeout 7200 \
     tests/integration/test_{turns,turn_steps}.py
+  TOOLROLL_CHANGES=1000 "$python" -m pytest -m "" -n 0 -s tests/unit/selection/test_recent_selections.py
 fi
 if wanted decisions; then
   TOOLROLL_DECISIONS=1000000 "$python" -m pytest -m "" -n 0 -s --timeout 14400 tests/decisions \

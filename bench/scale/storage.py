@@ -73,7 +73,7 @@ def months_of_events(database: Database, url: str) -> None:
             )
     end = partitions.after(now)
 
-    with database.autocommit() as connection:
+    with database.recording() as connection:
         connection.exec_driver_sql("ANALYZE selection_events")
 
     def delete() -> None:

@@ -36,8 +36,12 @@ class ConcurrentTotal(ABC, Generic[T]):
 
     def add(self, item: T) -> None:
         """Adds an item, without waiting."""
+        self.add_all((item,))
+
+    def add_all(self, items: Sequence[T]) -> None:
+        """Adds items, without waiting."""
         queue = self._queue
-        queue.append(item)
+        queue.extend(items)
         if len(queue) >= LONGEST_QUEUE and self._adding_up.acquire(blocking=False):
             try:
                 self._add_up()

@@ -10,7 +10,7 @@ import copyreg
 import json
 import math
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import InitVar, dataclass, field, fields
 from typing import Any
 
 from toolroll._core import Learned, Reading
@@ -126,7 +126,8 @@ class Turn:
         engine_id: names the engine that gathered it; outcomes are reported there.
         tool_list: the tools that came with the request, where the catalog is of these.
         public_only: whether the policy is too old to show any other tools than public ones.
-        reading: what the core has read, where the engine gathered the turn (`take`). A changed turn has none.
+        taken: what the core has read, where the engine gathers the turn; a changed turn has none.
+        reading: the same.
     """
 
     text: str
@@ -156,22 +157,20 @@ class Turn:
     engine_id: str = ""
     tool_list: ToolList | None = None
     public_only: bool = False
+    taken: InitVar[Reading | None] = None
     reading: Reading | None = field(default=None, init=False, repr=False)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, taken: Reading | None) -> None:
         if not self.query:
             self.query = self.text
-
-    def take(self, reading: Reading) -> None:
-        """Reads vector, clauses and earlier turns from the core when somebody first asks for them.
-
-        The core selects from its own copies, so most turns never make these arrays.
-        """
-        self.reading = reading
-        del self.vector, self.clauses, self.earlier
+        if taken is not None:
+            # Vector, clauses and earlier turns are read from the core when somebody first asks for them: the
+            # core selects from its own copies, so most turns never make these arrays.
+            self.reading = taken
+            del self.vector, self.clauses, self.earlier
 
     def __getattr__(self, name: str) -> Any:
-        """Makes a field that `take` has left. Two threads may both make it; the values are equal."""
+        """Makes a field that was left to `reading`. Two threads may both make it; the values are equal."""
         if name not in _OF_READING:
             raise AttributeError(name)
         value = getattr(self.reading, name)

@@ -97,6 +97,24 @@ class Conversation:
     found: tuple[str, ...] = ()
     heard: int = 0
 
+    def begin(
+        self,
+        message: str,
+        history: Sequence[object],
+        turn: int | None,
+        retention: Retention,
+        *,
+        is_open: bool,
+    ) -> Conversation:
+        """The conversation in the turn that this message begins or continues.
+
+        turn: its number; None to compute it (`number`). is_open: whether the last turn may go on.
+        """
+        mark = heard(message)
+        if turn is None:
+            turn = self.number(message, history, mark, is_open=is_open)
+        return self.at(turn, retention, mark)
+
     def number(self, message: str, history: Sequence[object], mark: int, *, is_open: bool) -> int:
         """The number of the turn that this message begins or continues. mark: `heard` of the message.
 
@@ -315,43 +333,6 @@ class Conversation:
             if len(json.dumps(record)) <= most_bytes:
                 break
         return record
-
-
-def merge(one: Conversation, other: Conversation) -> Conversation:
-    """What two processes hold of the same conversation, as one: the later turn's, or both of the same turn.
-
-    The same whichever way round they are given.
-    """
-    if one.turn != other.turn:
-        return one if one.turn > other.turn else other
-    first, second = sorted(
-        (one, other),
-        key=lambda each: (len(each.listed), each.listed, each.picked, each.found, each.heard),
-        reverse=True,
-    )
-    loaded: dict[str, Loaded] = {}
-    for each in sorted((*one.loaded, *other.loaded)):
-        was = loaded.get(each.name, each)
-        loaded[each.name] = Loaded(each.name, max(was.since, each.since), max(was.used, each.used))
-    kept = sorted(loaded.values(), key=lambda each: (-max(each.since, each.used), each.name))[:MOST_LOADED]
-    turns: dict[int, dict[str, None]] = {}
-    for turn, names in sorted((*one.called, *other.called), reverse=True):
-        turns.setdefault(turn, {}).update(dict.fromkeys(names))
-    more = [
-        (name, turn)
-        for name, turn in zip(second.listed, second.picked, strict=True)
-        if name not in first.listed
-    ]
-    return Conversation(
-        one.turn,
-        tuple(sorted(kept, key=lambda each: (each.since, each.name))),
-        tuple([(turn, tuple(names)[:MOST_CALLED]) for turn, names in turns.items()]),
-        max(one.whole, other.whole),
-        (*first.listed, *[name for name, _ in more])[:MOST_LISTED],
-        (*first.picked, *[turn for _, turn in more])[:MOST_LISTED],
-        tuple(dict.fromkeys((*first.found, *second.found)))[:MOST_FOUND],
-        first.heard,
-    )
 
 
 def heard(message: str) -> int:

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from os import PathLike
 from typing import Any, NoReturn, Protocol, TypeVar
 
@@ -14,7 +15,7 @@ from toolroll._core import Learned
 from toolroll._threads import survive_forks
 from toolroll.errors import EmbedderUnavailable, InvalidInput, NotFound, quoted
 from toolroll.learning.experiments import Experiment
-from toolroll.learning.exposure import Exposure, ShownTool
+from toolroll.learning.exposure import Exposure
 from toolroll.learning.memory import Memory
 from toolroll.learning.outcomes import NOT_SHOWN, Entry, Report
 from toolroll.learning.record_result import RecordResult
@@ -31,7 +32,7 @@ from toolroll.selection.selection import Selection
 from toolroll.selection.snapshot import Snapshot
 from toolroll.selection.telemetry import Counters
 from toolroll.selection.tool_lists import ToolLists
-from toolroll.sessions.state import Conversations, ConversationsInMemory
+from toolroll.sessions.live import Conversations, ConversationsInMemory
 from toolroll.tools import Definitions, Tool
 
 _log = logging.getLogger("toolroll")
@@ -73,13 +74,12 @@ class Home(Protocol):
         final: bool,
         reporter: str | None,
         org: str | None,
-        found: tuple[ShownTool, ...] | None = None,
     ) -> RecordResult:
-        """Counts what a report says of a selection; see `Toolroll.record`.
+        """Counts what a report says of a selection; see `Toolroll.record`."""
 
-        picked: an exposure is what a session knows of it. found: the tools in the entries that were not
-            shown, where the caller knows them.
-        """
+    @property
+    def record_turn(self) -> Callable[[Exposure, Report], RecordResult]:
+        """Counts what a session reports of a turn; its result may leave out what changes no estimate yet."""
 
     def receipt(self, picked: Selection) -> str:
         """Signed text that says what was selected; see `Toolroll.receipt`."""
@@ -178,7 +178,8 @@ class MemoryHome:
         )
         pipeline = self._first(definitions, progress)
         self._memory = Memory(pipeline.catalog.dim)
-        self._conversations = ConversationsInMemory(MOST_CONVERSATIONS)
+        self.record_turn = partial(self._memory.record, explains=False)
+        self.conversations = ConversationsInMemory(MOST_CONVERSATIONS)
         survive_forks(self, lambda home: (), MemoryHome._reset)  # a fork does not wait for a build
         hooks: dict[str, Any] = {"clock": clock, "draw": draw}
         self._engine = Engine(
@@ -193,11 +194,6 @@ class MemoryHome:
     def engine(self) -> Engine:
         """Selects from the newest catalog."""
         return self._engine
-
-    @property
-    def conversations(self) -> Conversations:
-        """What conversations hold between turns."""
-        return self._conversations
 
     @property
     def tool_lists(self) -> ToolLists:
@@ -226,7 +222,6 @@ class MemoryHome:
         final: bool,
         reporter: str | None,
         org: str | None,
-        found: tuple[ShownTool, ...] | None = None,
     ) -> RecordResult:
         """Folds the report into what is learnt; one lock, microseconds.
 
@@ -240,11 +235,13 @@ class MemoryHome:
             raise NotFound(f"event {picked.event_id}: is another organisation's")
         if isinstance(picked, Exposure):
             exposure = picked if reporter is None else replace(picked, reporter=reporter)
-            return self._memory.record(exposure, Report(picked.event_id, entries, found or (), final))
-        context = picked.turn.context
-        reporter = stored_reporter(context.user) if reporter is None else reporter
+            return self._memory.record(exposure, Report(picked.event_id, entries, (), final))
+        if reporter is None:
+            user = picked.turn.context.user
+            reporter = stored_reporter(user) if user else ""
         exposure = self._engine.exposure(picked, reporter)
-        others = not_shown(picked, [entry.name for entry in entries if entry.kind in NOT_SHOWN])
+        names = [entry.name for entry in entries if entry.kind in NOT_SHOWN]
+        others = not_shown(picked, names) if names else ()
         return self._memory.record(exposure, Report(picked.event_id, entries, others, final))
 
     def receipt(self, picked: Selection) -> str:
@@ -333,7 +330,7 @@ class MemoryHome:
             "catalog_revision": catalog.revision,
             "tools": len(catalog),
             "graph": self.engine.graph.health(),
-            "sessions": {"held": len(self._conversations)},
+            "sessions": {"held": len(self.conversations)},
             "revision": None,
             "age_s": None,
             "organisations": None,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+import struct
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -88,6 +89,7 @@ def _mapping(value: object) -> dict[str, Any]:
 
 
 NONE = 0  # no group, no reporter
+_KEYS = struct.Struct("<QQQ")  # of a `ToolKey`
 
 
 def key(*parts: str) -> int:
@@ -157,6 +159,22 @@ def tool_key(tool: Tool) -> ToolKey:
     return ToolKey(key("arm", tool.name), key("intent", tool.name, *prose), group)
 
 
+def tool_keys(tools: Sequence[Tool]) -> list[ToolKey]:
+    """`tool_key` of each tool."""
+    return [tool_key(tool) for tool in tools]
+
+
+def pack_key(key: ToolKey) -> bytes:
+    """The first part of a packed tool (`pack_tools`), which is the same for each event."""
+    return _KEYS.pack(*key)
+
+
+def pack_keys(keys: Sequence[ToolKey]) -> list[bytes]:
+    """`pack_key` of each key."""
+    return [_KEYS.pack(*key) for key in keys]
+
+
+@lru_cache(maxsize=4_096)
 def reporter_key(reporter: str) -> int:
     """The key of a reporter; `NONE` for the application itself."""
     return key("reporter", reporter) if reporter else NONE

@@ -32,7 +32,7 @@ from toolroll.formats.sources.folder import read_folder
 from toolroll.home import Home, MemoryHome
 from toolroll.learning.experiments import Experiment
 from toolroll.learning.exposure import Exposure, ShownTool
-from toolroll.learning.outcomes import WANTED, Called, Entry, durations_of, read_called
+from toolroll.learning.outcomes import WANTED, Called, Entry, Report, read_called
 from toolroll.learning.record_result import RecordResult
 from toolroll.learning.reporters import Reporter, UnnamedCaller, stored_reporter
 from toolroll.registry.options import Follow, Recording, Sessions
@@ -50,7 +50,7 @@ from toolroll.selection.verdict import Verdict, judge
 from toolroll.selection.visible import VisibleTools
 from toolroll.selection.what_if import with_rules
 from toolroll.sessions.session import Session
-from toolroll.sessions.state import ConversationState
+from toolroll.sessions.state import LiveConversation
 from toolroll.tools import Definitions, Route, Tool, Toolkit
 
 if TYPE_CHECKING:
@@ -712,7 +712,6 @@ class Toolroll:
         context: Context | None = None,
         *,
         learns: bool = True,
-        max_age_s: float | None = None,
         reporter: Reporter | None = None,
     ) -> Session:
         """The conversation of this name, as far as it has come.
@@ -726,19 +725,19 @@ class Toolroll:
             session: names it within its organisation; as long as it is the same, so is the conversation.
             context: who talks, from where.
             learns: whether what `Session.used` reports is recorded as outcomes.
-            max_age_s: for how many seconds this process believes what it has in memory, where requests of one
-                conversation come to the same process; None for the value of `open`.
             reporter: who reports its outcomes, as for `record`; None for the context's user.
 
         Raises:
             InvalidInput: the name is empty or no text.
         """
-        context = _session_context(session, context)
-        max_age_s = None if max_age_s is None else _checked_age(max_age_s)
-        self._own_tools(context.org)
-        retention = self._engine.serving.pipeline(context.org).retention
-        state = self._home.conversations.open(context, retention, max_age_s)
-        return self._session(context, state, learns, reporter)
+        org = _checked_context(context).org
+        snapshot = self._engine.serving
+        if org in snapshot.awaited:
+            self._await_own_tools(org)
+            snapshot = self._engine.serving
+        retention = snapshot.own.get(org, snapshot.shared).retention
+        live = self._home.conversations.open((org, _checked_session(session)), retention)
+        return self._session(session, context, live, learns, reporter)
 
     async def asession(
         self,
@@ -746,16 +745,14 @@ class Toolroll:
         context: Context | None = None,
         *,
         learns: bool = True,
-        max_age_s: float | None = None,
         reporter: Reporter | None = None,
     ) -> Session:
         """`session` for an event loop: a store that waits does so in a thread."""
-        context = _session_context(session, context)
-        max_age_s = None if max_age_s is None else _checked_age(max_age_s)
-        await self._aown_tools(context.org)
-        retention = self._engine.serving.pipeline(context.org).retention
-        state = await self._home.conversations.aopen(context, retention, max_age_s)
-        return self._session(context, state, learns, reporter)
+        org = _checked_context(context).org
+        await self._aown_tools(org)
+        retention = self._engine.serving.pipeline(org).retention
+        live = await self._home.conversations.aopen((org, _checked_session(session)), retention)
+        return self._session(session, context, live, learns, reporter)
 
     def release_session(self, session: str, context: Context | None = None) -> None:
         """Drops what this process has in memory of a conversation that a registry has; waits for nothing.
@@ -766,18 +763,16 @@ class Toolroll:
         Raises:
             InvalidInput: the name is empty or no text.
         """
-        context = _session_context(session, context)
-        self._home.conversations.release(context.org, context.session)
+        self._home.conversations.release((_checked_context(context).org, _checked_session(session)))
 
-    def _own_tools(self, org: str) -> None:
-        """Waits a moment for an organisation's own tools, if it asks for the first time in this process."""
-        if org in self._engine.snapshot.awaited:
-            deadline = time.monotonic() + _OWN_TOOLS_S
-            while self._home.is_preparing(org) and time.monotonic() < deadline:
-                time.sleep(_LOOK_S)
+    def _await_own_tools(self, org: str) -> None:
+        """Waits a moment for the tools of an organisation that asks for the first time in this process."""
+        deadline = time.monotonic() + _OWN_TOOLS_S
+        while self._home.is_preparing(org) and time.monotonic() < deadline:
+            time.sleep(_LOOK_S)
 
     async def _aown_tools(self, org: str) -> None:
-        """`_own_tools` for an event loop."""
+        """`_await_own_tools` for an event loop, if the organisation asks for the first time."""
         if org in self._engine.snapshot.awaited:
             import asyncio  # the caller has imported it
 
@@ -786,15 +781,29 @@ class Toolroll:
                 await asyncio.sleep(_LOOK_S)
 
     def _session(
-        self, context: Context, state: ConversationState, learns: bool, reporter: Reporter | None
+        self,
+        session: str,
+        context: Context | None,
+        live: LiveConversation,
+        learns: bool,
+        reporter: Reporter | None,
     ) -> Session:
-        check_flag(learns, "learns")
+        if learns is not True:
+            check_flag(learns, "learns")
         _stored_reporter(reporter)
-        self._engine.check_open()  # `close` may have come while the store was read
         record = self._record_turn if learns else None
-        home = self._home
+        home, asked = self._home, live.contexts
+        if asked is not None and asked[0] is context:  # so that what it may have is known
+            own = asked[1]
+        else:
+            own = _checked_context(context)
+            own = own if own.session == session else replace(own, session=session)
+            live.contexts = None if context is None else (context, own)
+        conversations = home.conversations
+        if conversations.store is not None:
+            self._engine.check_open()  # `close` may have come while the store was read
         return Session(
-            self._engine, home.conversations, context, state, record, home.arun, owner=self, reporter=reporter
+            self._engine, conversations, own, live, record, home.arun, owner=self, reporter=reporter
         )
 
     def may(self, name: str, context: Context | None = None) -> bool:
@@ -895,7 +904,8 @@ class Toolroll:
                 the store, and it does not answer.
         """
         entries = read_called(called, wanted, corrected)
-        check_flag(final, "final")
+        if final is not True:
+            check_flag(final, "final")
         if org is not None and not isinstance(org, str):
             raise InvalidInput(f"org: is {quoted(org)}, must be the name of an organisation, or None")
         self._engine.check_open()
@@ -904,7 +914,9 @@ class Toolroll:
             found = self._home.recent(picked) or picked
         if not isinstance(found, (str, Exposure)):
             selection = found = self._own(found)
-            entries = tuple(_of_selection(selection, entry) for entry in entries)
+            shown = selection.shown
+            if any([entry.name not in shown for entry in entries]):
+                entries = tuple([_of_selection(selection, entry) for entry in entries])
         stored = _stored_reporter(reporter)
         try:
             result = self._home.record(found, entries, final=final, reporter=stored, org=org)
@@ -916,8 +928,9 @@ class Toolroll:
     def _recorded(self, result: RecordResult, entries: tuple[Entry, ...], final: bool) -> RecordResult:
         """Tells observers and counters of a report."""
         outcomes = {entry.name: entry.kind for entry in entries}
+        durations = {entry.name: entry.duration_ms for entry in entries if entry.duration_ms is not None}
         self._engine.telemetry.recorded(
-            OutcomeReport(result.event_id, result.org, outcomes, result.counted, final, durations_of(entries))
+            OutcomeReport(result.event_id, result.org, outcomes, result.counted, final, durations)
         )
         return result
 
@@ -1167,7 +1180,7 @@ class Toolroll:
         self, exposure: Exposure, entries: tuple[Entry, ...], found: tuple[ShownTool, ...], final: bool
     ) -> None:
         """Records what a session reports of a turn."""
-        result = self._home.record(exposure, entries, final=final, reporter=None, org=None, found=found)
+        result = self._home.record_turn(exposure, Report(exposure.event_id, entries, found, final))
         self._recorded(result, entries, final)
 
     def _own(self, picked: Selection) -> Selection:
@@ -1243,18 +1256,17 @@ def profile_of(choice: str | Profile) -> Profile:
     return profile(choice)
 
 
-def _session_context(session: object, context: Context | None) -> Context:
-    """The context of a conversation.
+def _checked_session(session: object) -> str:
+    """The name of a conversation.
 
     Raises:
-        InvalidInput: its name is empty or no text.
+        InvalidInput: it is empty or no text.
     """
     if not isinstance(session, str) or not 0 < len(session) <= LONGEST_SESSION:
         raise InvalidInput(
             f"session: is {quoted(session)}, must be a name of at most {LONGEST_SESSION:,} characters"
         )
-    context = _checked_context(context)
-    return context if context.session == session else replace(context, session=session)
+    return session
 
 
 def _stored_reporter(reporter: object) -> str | None:
@@ -1291,13 +1303,6 @@ def _checked_timeout(timeout_s: object) -> float:
             f"timeout_s: is {quoted(timeout_s)}, must be seconds from 0 to {_LONGEST_TIMEOUT_S:,}"
         )
     return float(timeout_s)  # type: ignore[arg-type]
-
-
-def _checked_age(max_age_s: object) -> float:
-    is_number = isinstance(max_age_s, (int, float)) and not isinstance(max_age_s, bool)
-    if not is_number or not 0 <= max_age_s <= 86_400:  # type: ignore[operator]
-        raise InvalidInput(f"max_age_s: is {quoted(max_age_s)}, must be from 0 to 86400 seconds")
-    return float(max_age_s)  # type: ignore[arg-type]
 
 
 def _checked_context(context: Context | None) -> Context:

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
-from toolroll.identity import ToolKey
-from toolroll.learning.exposure import ShownTool, pack_key
+from toolroll.identity import ToolKey, pack_key
+from toolroll.learning.exposure import ShownTool
 from toolroll.registry.events import rollups
 from toolroll.registry.events.candidate_columns import CandidateColumns
 from toolroll.registry.events.details import OutcomeEntry, packed_entries, packed_event, tools_of

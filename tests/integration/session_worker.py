@@ -1,47 +1,43 @@
-"""A process that notes sessions until it is done or killed; run as a script by test_sessions_processes.py.
+"""A process that loads tools into one conversation until it is done or killed; run by test_sessions_processes.py.
 
-Says on its standard output which of its notes are in the store.
+Says on its standard output which of its loads are in the store.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-import time
+from functools import partial
 
-from toolroll.registry.sessions import writer as module
-from toolroll.registry.sessions.store import SessionStore
-from toolroll.registry.sessions.writer import SessionWriter
+from toolroll._threads import CallPool
+from toolroll.conversation import Retention
+from toolroll.registry.sessions.conversations import StoredConversations
 from toolroll.registry.store.database import Database
+from toolroll.sessions.state import ConversationState
+
+NAME = "acme", "conversation-42"
 
 
-def union(one, other):
-    """A merge that loses nothing."""
-    seen = sorted({*one["seen"], *other["seen"]})
-    return {"turn": max(one["turn"], other["turn"]), "seen": seen}
+def load(name: str, state: ConversationState) -> ConversationState:
+    """The state with this tool loaded, and room for it."""
+    old = {one.name for one in state.conversation.loaded[:-100]}
+    return state.changed(lambda now: now.unload(old).load([name]))
 
 
-def main(url: str, who: str, notes: int, read_every: int, flush_every: int) -> None:
-    module.WRITE_EVERY_S = 0.005  # type: ignore[misc]
+def main(url: str, who: str, loads: int, read_every: int) -> None:
     database = Database.open(url, create=False, migrate=False)
-    keeper = SessionWriter(SessionStore(database), union)
-    record = {"turn": 0, "seen": []}
+    conversations = StoredConversations(database, CallPool(1, "calls"), 10, None)
+    live = conversations.open(NAME, Retention())
     os.write(1, b"ready\n")
     sys.stdin.readline()
-    for number in range(notes):
+    for number in range(loads):
         if read_every and number % read_every == 0:
-            found = keeper.read("acme", "conversation-42")
-            if found is not None:
-                record = union(record, found.record)
-        record = union(record, {"turn": number, "seen": [f"{who}{number}"]})
-        keeper.note("acme", "conversation-42", record)
-        if number % flush_every == 0:
-            assert keeper.flush(60)
-            os.write(1, b"%d\n" % number)
-        time.sleep(0.0005)
-    keeper.close(60)
-    assert keeper.health()["waiting"] == 0
-    os.write(1, b"%d merged\n" % keeper.counts.merged)
+            live = conversations.open(NAME, Retention())
+        live.apply(partial(load, f"{who}{number}"))
+        conversations.save(live)
+        assert conversations.health()["waiting"] == 0
+        os.write(1, b"%d\n" % number)
+    os.write(1, b"%d conflicts\n" % conversations.health()["conflicts"])
     database.close()
 
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
 
 from tests.integration.commands import Typed
 from toolroll.cli import main
+from toolroll.registry.sessions.keys import key_of
 from toolroll.registry.sessions.store import SessionStore
 
 RECORD = {"turn": 4, "loaded": {"weather_tool": 2}, "sent": ["weather_tool", "reminder_tool"], "empty": []}
+
+
+def write(store, org, session, record):
+    assert store.write(key_of(org, session), record.get("turn", 0), json.dumps(record), 0)
 
 
 @pytest.fixture
@@ -32,7 +38,7 @@ def held(store):
         ("umbrella", "u1"),
         ("", "alone"),
     ):
-        store.write(org, session, RECORD, 0)
+        write(store, org, session, RECORD)
     return store
 
 
@@ -88,7 +94,7 @@ def test_a_session_is_forgotten(typed, held):
 
 
 def test_expired_and_old_sessions_are_cleared_away(typed, held, database):
-    SessionStore(database, lifetime_s=0.001).write("acme", "brief", {}, 0)
+    write(SessionStore(database, lifetime_s=0.001), "acme", "brief", {})
     assert typed.json("events", "sessions", "prune", "--org", "umbrella") == {"sessions": 0}
     assert typed.json("events", "sessions", "prune") == {"sessions": 1}
     assert typed.json("events", "sessions", "prune", "--older-than", "7d") == {"sessions": 0}
@@ -97,7 +103,7 @@ def test_expired_and_old_sessions_are_cleared_away(typed, held, database):
 
 
 def test_ids_that_a_terminal_would_act_on_are_printed_escaped(typed, store):
-    store.write("acme", "red \x1b[31m\nnext", {"turn": 1, "loaded": "\x1b[2J"}, 0)
+    write(store, "acme", "red \x1b[31m\nnext", {"turn": 1, "loaded": "\x1b[2J"})
     for words in (["list"], ["show", "red \x1b[31m\nnext", "--org", "acme"]):
         text = typed("events", "sessions", *words).out
         assert "\x1b" not in text and r"\x1b[31m" in text

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -50,13 +52,13 @@ def opened(url: str, tmp_path: Path, name: str = "") -> Toolroll:
 
 def test_a_released_conversation_leaves_memory_and_goes_on_from_the_store(url, tmp_path):
     with opened(url, tmp_path) as roll:
-        session = roll.session("talk", max_age_s=60)
+        session = roll.session("talk")
         session.load("get_forecast")
         before = session.conversation
         assert roll.health()["sessions"]["held"] == 1
         roll.release_session("talk")
         assert roll.health()["sessions"]["held"] == 0
-        assert roll.session("talk", max_age_s=60).conversation == before
+        assert roll.session("talk").conversation == before
         roll.release_session("never opened")
         with pytest.raises(InvalidInput):
             roll.release_session("")
@@ -129,13 +131,15 @@ def test_a_record_that_cannot_be_read_begins_a_new_conversation(url, tmp_path, c
         assert roll.flush()
         with roll._home._database.recording() as connection:
             connection.execute(sa.update(tables.sessions).values(record={"form": 9, "turn": 1}))
-        roll._home._conversations._live.pop(("", "odd"))
+        roll._home.conversations._live.pop(("", "odd"))
         session = roll.session("odd")
         assert session.loaded == ()
         assert "begins again" in caplog.text
+        assert session.select("Read my mail").degraded == ("sessions",)
+        assert session.select("Read my mail").degraded == ()
         session.load("web_search")
         assert roll.flush()
-        roll._home._conversations._live.pop(("", "odd"))
+        roll._home.conversations._live.pop(("", "odd"))
         assert roll.session("odd").loaded == ("web_search",)
 
 
@@ -148,18 +152,141 @@ def test_while_the_store_is_away_a_conversation_goes_on_with_what_is_known_here(
             raise StoreUnavailable("the database is away")
 
         with monkeypatch.context() as broken:
-            broken.setattr(SessionStore, "read", away)
-            broken.setattr(SessionStore, "write_all", away)
-            broken.setattr(SessionStore, "replace", away)
+            for name in ("read", "write"):
+                broken.setattr(SessionStore, name, away)
             session = roll.session("here")
             assert session.loaded == ("create_event",)
             assert roll.session("new").loaded == ()
             assert len(session.select("Read my mail", k=3)) > 3
             session.load("web_search")
+            session.used(["web_search"])
             assert not roll.flush(0.3)
             assert "away" in roll.health()["sessions"]["failing"]
+            assert "sessions" in roll.health()["degraded"]
+            assert roll.health()["sessions"]["waiting"] == 1
         assert roll.flush()
         assert set(roll.session("here").loaded) == {"create_event", "web_search"}
+        assert roll.health()["sessions"]["failing"] is None
+
+
+def test_what_waited_for_the_store_is_written_beside_what_others_wrote_meanwhile(url, tmp_path, monkeypatch):
+    with opened(url, tmp_path, "a") as here, opened(url, tmp_path, "b") as there:
+        rows = here._home.conversations._rows
+        session = here.session("both")
+
+        def away(*_):
+            raise StoreUnavailable("the database is away")
+
+        with monkeypatch.context() as broken:
+            for name in ("read", "write"):
+                broken.setattr(rows, name, away)
+            session.load("create_event")
+            there.session("both").load("web_search")
+            assert session.loaded == ("create_event",)
+        assert here.flush()
+        assert set(there.session("both").loaded) == {"create_event", "web_search"} == set(session.loaded)
+
+
+def test_a_write_of_which_nobody_heard_that_it_was_committed_counts_once(url, tmp_path, monkeypatch):
+    with opened(url, tmp_path) as roll:
+        rows, session = roll._home.conversations._rows, roll.session("deaf")
+        session.select("Read my mail", k=3)
+        write, heard = rows.write, []
+
+        def deaf(*arguments):
+            written = write(*arguments)
+            if not heard:
+                heard.append(written)
+                raise StoreUnavailable("the connection is lost")
+            return written
+
+        monkeypatch.setattr(rows, "write", deaf)
+        session.load("create_event")
+        session.end_turn()
+        assert roll.flush()
+        before = session.conversation
+        roll.release_session("deaf")
+        again = roll.session("deaf")
+        assert heard and again.conversation == before and again.loaded == ("create_event",)
+        assert not again.is_open
+
+
+def test_more_than_may_wait_are_dropped_those_that_waited_longest_first(url, tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr("toolroll.registry.sessions.conversations.MOST_WAITING", 3)
+    with opened(url, tmp_path) as roll:
+        rows, write = roll._home.conversations._rows, roll._home.conversations._rows.write
+
+        def away(*_):
+            raise StoreUnavailable("the database is away")
+
+        monkeypatch.setattr(rows, "write", away)
+        for number in range(5):
+            roll.session(f"s{number}").load("create_event")
+        health = roll.health()["sessions"]
+        assert (health["waiting"], health["dropped"]) == (3, 2) and "changes are lost" in caplog.text
+        monkeypatch.setattr(rows, "write", write)
+        assert roll.flush()
+        assert {one.session for one in rows.list()} == {"s2", "s3", "s4"}
+
+
+def test_a_conversation_that_another_process_has_deleted_begins_again(url, tmp_path):
+    with opened(url, tmp_path, "a") as here, opened(url, tmp_path, "b") as there:
+        session = here.session("gone")
+        session.select("Read my mail", k=3)
+        session.load("create_event")
+        assert there.session("gone").delete()
+        session.load("web_search")
+        assert session.loaded == ("web_search",) == there.session("gone").loaded
+
+
+def test_calls_that_do_not_wait_in_an_event_loop_reach_the_store_a_moment_later(url, tmp_path, monkeypatch):
+    async def talk(roll):
+        session = await roll.asession("looped")
+        monkeypatch.setattr(roll._home.conversations._rows, "write", lambda *_: pytest.fail("waits"))
+        session.load("create_event")
+        monkeypatch.undo()
+
+    with opened(url, tmp_path, "a") as here, opened(url, tmp_path, "b") as there:
+        asyncio.run(talk(here))
+        deadline = time.monotonic() + 30
+        while there.session("looped").loaded != ("create_event",):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_child_of_a_fork_goes_on_from_the_store(url, tmp_path):
+    with opened(url, tmp_path) as roll:
+        session = roll.session("forked")
+        called = session.select("Read my mail", k=3).names[-1]
+        session.used([called])  # waits for the end of the turn: that is for the parent to write
+        child = os.fork()
+        if child == 0:  # pragma: no cover
+            status = 1
+            try:
+                if roll.health()["sessions"]["waiting"] == 0:
+                    roll.session("forked").load("create_event")
+                    status = 0 if roll.flush(20) else 2
+            finally:
+                os._exit(status)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        session.end_turn()
+        assert session.loaded == ("create_event",) and session.conversation.called[0][1] == (called,)
+
+
+def test_expired_sessions_are_deleted_on_the_side(url, tmp_path, monkeypatch):
+    monkeypatch.setattr("toolroll.registry.sessions.conversations._PRUNE_EVERY_S", 0.0)
+    database = Database.open(url, create=False, migrate=False)
+    brief = SessionStore(database, lifetime_s=0.001)
+    for number in range(25):
+        brief.write(("acme", f"old{number}"), 0, "{}", 0)
+    with opened(url, tmp_path):
+        deadline = time.monotonic() + 30
+        while brief.list():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+    database.close()
 
 
 def test_an_event_loop_may_ask_for_a_conversation(url, tmp_path):
@@ -250,20 +377,22 @@ def test_a_name_that_looks_shortened_is_refused_since_it_may_be_anothers(url, tm
         long = "x" * 300
         roll.session(long, Context(org="acme" * 60)).load("create_event")
         assert roll.flush()
-        kept = roll._home._conversations._writer._store.list()[0]
+        kept = roll._home.conversations._rows.list()[0]
         for session, org in ((kept.session, "acme" * 60), (long, kept.org)):
             with pytest.raises(InvalidInput, match="shortened"):
                 roll.session(session, Context(org=org))
-        roll._home._conversations._live.pop(("acme" * 60, long))
+        roll._home.conversations._live.pop(("acme" * 60, long))
         assert roll.session(long, Context(org="acme" * 60)).loaded == ("create_event",)
 
 
 def test_a_conversation_with_long_names_is_kept_all_the_same(url, tmp_path):
     with opened(url, tmp_path) as roll:
-        live = roll._home._conversations.open(
-            Context(session="long"), roll._home.engine.snapshot.pipeline("").retention
-        )
-        live.change(lambda now: now.load([f"{'🙂' * 120}{at}" for at in range(128)]))
-        roll._home._conversations.save(Context(session="long"), live)
+        conversations, name = roll._home.conversations, ("", "long")
+        live = conversations.open(name, roll._home.engine.snapshot.pipeline("").retention)
+        names = [f"{'🙂' * 120}{at}" for at in range(128)]
+        live.apply(lambda state: state.changed(lambda now: now.load(names)))
+        conversations.save(live)
         assert roll.flush()
-        assert roll.health()["sessions"]["refused"] == 0
+        roll.release_session("long")
+        kept = conversations.open(name, live.retention).state.conversation.loaded
+        assert kept and kept == live.state.conversation.loaded[: len(kept)]

@@ -79,7 +79,7 @@ def test_a_report_of_an_event_loop_that_gets_no_thread_is_refused_and_counted(ur
             with pytest.raises(Overloaded) as raised:
                 await roll.arecord(picked, ["get_forecast"])
             assert raised.value.retry_after_s
-            assert roll.counters().calls_refused == {"embedder": 0, "sessions": 0, "store": 1}
+            assert roll.counters().calls_refused == {"embedder": 0, "store": 1}
             let_go.set()
             await hung
             assert (await roll.arecord(picked, ["get_forecast"])).counted == 1

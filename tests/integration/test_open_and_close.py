@@ -401,4 +401,4 @@ def test_an_empty_registry_is_made_if_asked_and_keeps_what_lists_of_requests_tea
     with Toolroll.open(database_url, **options) as again:
         assert again.with_tools(tools).session("c").turn == 1
         again.with_tools(tools).select("the thing of number 7")
-        eventually(lambda: again.health()["recording"]["learning"]["outcomes"] == 2)  # the call, and the end
+        eventually(lambda: again.health()["recording"]["learning"]["outcomes"] == 1)

@@ -21,9 +21,8 @@ from toolroll import Context, Follow, Recording, Tool, Toolkit, Toolroll
 from toolroll.embedders.named import embedder
 from toolroll.errors import NotFound
 from toolroll.formats.sources.folder import read_folder
-from toolroll.identity import tool_key
+from toolroll.identity import pack_key, tool_key
 from toolroll.learning.experiments import Experiment
-from toolroll.learning.exposure import pack_key
 from toolroll.registry.analytics.experiments import start
 from toolroll.registry.events.details import packed_event, tools_of
 from toolroll.registry.events.logged_tools import ToolNumbers
@@ -134,7 +133,7 @@ def test_a_search_is_decided_again_as_a_search(here: World) -> None:
     here.refresh()
     session = here.roll.session("mcp")
     found = session.search("what will the weather be", k=3)
-    event_id = session._state.turns[0].event_id
+    event_id = session._live.state.turns[0].event_id
     assert session.used({found[0].name: True}) == ()
     assert here.roll.flush()
     again = here.replay(event_id)

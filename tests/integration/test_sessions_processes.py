@@ -1,4 +1,4 @@
-"""Two processes at one session: what either notes is in the store in the end."""
+"""Two processes at one conversation: what either has changed is in the store when its call returns."""
 
 from __future__ import annotations
 
@@ -9,21 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.session_worker import union
 from toolroll.registry.sessions.store import SessionStore
-from toolroll.registry.sessions.writer import SessionWriter
 from toolroll.registry.store.database import Database
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
-NOTES = 500
+LOADS = 50  # of each process: the two together are fewer than a conversation may have loaded
 
 
-def begun(url: str, who: str, notes: int, *, read_every: int, flush_every: int = 1_000) -> subprocess.Popen:
-    arguments = [url, who, str(notes), str(read_every), str(flush_every)]
+def begun(url: str, who: str, loads: int, *, read_every: int) -> subprocess.Popen:
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.integration.session_worker", *arguments],
+        [sys.executable, "-m", "tests.integration.session_worker", url, who, str(loads), str(read_every)],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
         stdin=subprocess.PIPE,
@@ -34,14 +31,20 @@ def begun(url: str, who: str, notes: int, *, read_every: int, flush_every: int =
     return process
 
 
+def loaded(database: Database) -> set[str]:
+    found = SessionStore(database).read(("acme", "conversation-42"))
+    assert found is not None
+    return {name for name, _, _ in found.record["loaded"]}
+
+
 @pytest.mark.parametrize(
-    "read_every", [(10, 10), (0, 25), (0, 0)], ids=["both read", "one reads", "neither reads"]
+    "read_every", [(1, 1), (0, 5), (0, 0)], ids=["both read", "one reads", "neither reads"]
 )
 def test_two_processes_that_take_turns_at_a_session_lose_nothing(
     database: Database, database_url: str, read_every: tuple[int, int]
 ) -> None:
     processes = [
-        begun(database_url, who, NOTES, read_every=often) for who, often in zip("ab", read_every, strict=True)
+        begun(database_url, who, LOADS, read_every=often) for who, often in zip("ab", read_every, strict=True)
     ]
     for process in processes:
         assert process.stdin is not None
@@ -49,35 +52,24 @@ def test_two_processes_that_take_turns_at_a_session_lose_nothing(
         process.stdin.flush()
     answers = [process.communicate(timeout=120)[0] for process in processes]
     assert [process.returncode for process in processes] == [0, 0]
-    found = SessionStore(database).read("acme", "conversation-42")
-    assert found is not None
-    assert found.record == {
-        "turn": NOTES - 1,
-        "seen": sorted(f"{who}{number}" for who in "ab" for number in range(NOTES)),
-    }
-    merged = sum(int(answer.split()[-2]) for answer in answers)
-    assert merged >= 1  # or this proves nothing
-    print(f"{merged} writes met what the other had written")
+    assert loaded(database) == {f"{who}{number}" for who in "ab" for number in range(LOADS)}
+    conflicts = sum(int(answer.split()[-2]) for answer in answers)
+    assert conflicts >= 1  # or this proves nothing
+    print(f"{conflicts} writes met what the other had written")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no kill -9 here")
-def test_a_process_that_is_killed_loses_its_last_moments_at_most(
+def test_a_process_that_is_killed_loses_nothing_that_it_has_said(
     database: Database, database_url: str
 ) -> None:
-    process = begun(database_url, "a", 100_000, read_every=0, flush_every=20)
+    process = begun(database_url, "a", 100_000, read_every=0)
     assert process.stdin is not None and process.stdout is not None
     process.stdin.write("go\n")
     process.stdin.flush()
-    acknowledged = [int(process.stdout.readline()) for _ in range(6)]
+    said = [int(process.stdout.readline()) for _ in range(200)]
     process.kill()
-    acknowledged += [int(line) for line in process.stdout if line.endswith("\n")]
+    said += [int(line) for line in process.stdout if line.endswith("\n")]
     process.wait()
     process.stdin.close()
     process.stdout.close()
-    with_next = SessionWriter(SessionStore(database), union)
-    found = with_next.read("acme", "conversation-42")
-    assert found is not None
-    assert {f"a{number}" for number in range(acknowledged[-1] + 1)} <= set(found.record["seen"])
-    with_next.note("acme", "conversation-42", union(found.record, {"turn": 0, "seen": ["b"]}))
-    assert with_next.flush(20) and with_next.counts.merged == 0
-    with_next.close()
+    assert {f"a{number}" for number in said[-100:]} <= loaded(database)

@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import os
 import random
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -293,6 +294,50 @@ def test_every_call_of_a_session_has_a_twin_for_event_loops(replicas):
     asyncio.run(talk())
 
 
+def test_a_turn_is_read_once_written_twice_and_reported_once(url, replicas, monkeypatch):
+    here, there, _ = replicas
+    first = here.session("one value")
+    first.select("read a mail", k=3)
+    first.end_turn()  # who ends turns is expected to end the next one, too
+    rows, recorded = here._home.conversations._rows, []
+    calls = {"read": 0, "write": 0}
+    for name in calls:
+        plain = getattr(rows, name)
+
+        def counting(*arguments, name=name, plain=plain):
+            calls[name] += 1
+            return plain(*arguments)
+
+        monkeypatch.setattr(rows, name, counting)
+    record = here._home.record_turn
+    monkeypatch.setattr(
+        here._home, "record_turn", lambda shown, report: recorded.append(report) or record(shown, report)
+    )
+    monkeypatch.setattr(here._home.conversations, "write_waiting", lambda: None)
+    session = here.session("one value")
+    selection = session.select("send a mail", k=3)
+    assert there.session("one value").check(selection.names[-1])  # it was written when it was offered
+    session.used({selection.names[-1]: True})
+    session.end_turn()
+    assert calls == {"read": 1, "write": 2} and [one.is_final for one in recorded] == [True]
+    elsewhere = there.session("one value")
+    assert not elsewhere.is_open and elsewhere.conversation == session.conversation
+    assert here.flush()
+    assert counted(url)[selection.event_id] == {selection.names[-1]: "succeeded"}
+
+
+def test_what_was_used_and_not_ended_is_known_to_other_processes_soon(replicas):
+    here, there, _ = replicas
+    session = here.session("not ended")
+    called = session.select("send a mail", k=3).names[-1]
+    session.used({called: True})
+    deadline = time.monotonic() + 30
+    while not there.session("not ended").has_called:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert there.session("not ended").conversation == session.conversation
+
+
 # Random interleavings of two replicas, against dictionaries.
 
 
@@ -347,7 +392,7 @@ def play(model: Model, session, random: random.Random, outcomes: Outcomes) -> No
                 else:
                     model.begin(query)
                     model.latest = set()
-                event = session._state.turns[0].event_id
+                event = session._live.state.turns[0].event_id
                 model.latest = {event}
                 model.open = dict([(event, found), *before.items()][:6])
             model.found = list(dict.fromkeys((*found, *model.found)))[:64]

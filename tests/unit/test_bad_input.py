@@ -318,7 +318,6 @@ ARGUMENTS: dict[str, Callable[[Toolroll, object], object]] = {
     "final": lambda roll, odd: roll.record(roll.select("a"), final=odd),
     "org": lambda roll, odd: roll.record(roll.select("a"), org=odd),
     "learns": lambda roll, odd: roll.session("talk", learns=odd),
-    "max_age_s": lambda roll, odd: roll.session("talk", max_age_s=odd),
     "meta-tool": lambda roll, odd: roll.session("talk").answer(odd, {}),
     "timeout_s": lambda roll, odd: roll.flush(odd),
     "keep_last": lambda roll, odd: compact([], lambda *old: "", keep_last=odd),

@@ -12,7 +12,6 @@ from toolroll.conversation import (
     Conversation,
     Loaded,
     Retention,
-    merge,
     turn_number,
 )
 from toolroll.errors import InvalidInput
@@ -147,22 +146,6 @@ def test_a_record_that_is_none_of_ours_is_refused(change):
 def test_no_other_value_passes_for_a_record(record):
     with pytest.raises(InvalidInput):
         Conversation.from_record(record)
-
-
-@given(conversations(), conversations())
-def test_merging_does_not_depend_on_the_order_and_the_later_turn_counts(one, other):
-    merged = merge(one, other)
-    assert merged == merge(other, one)
-    if one.turn > other.turn:
-        assert merged == one
-
-
-@given(conversations())
-def test_merging_with_itself_loses_nothing(conversation):
-    merged = merge(conversation, conversation)
-    assert set(merged.loaded) == set(conversation.loaded)
-    assert (merged.listed, merged.picked) == (conversation.listed, conversation.picked)
-    assert merged.sticky(KEPT) == conversation.sticky(KEPT)
 
 
 Step = st.one_of(

@@ -114,7 +114,7 @@ def _of_registry(counters: Counters, health: Mapping[str, Any]) -> Iterator[Metr
         "session_writes",
         "Writes of conversations.",
         "result",
-        _some(sessions, "written", "dropped", "refused"),
+        _some(sessions, "written", "conflicts", "dropped"),
     )
     yield _gauge("sessions_waiting", "Conversations that wait to be written.", sessions["waiting"])
     yield _counter("events", "Selections for the event log.", "result", _some(events, "written", "dropped"))

@@ -55,7 +55,7 @@ from toolroll.catalog.toolkits import (
 from toolroll.catalog.toolkits_by_meaning import ToolkitIndex
 from toolroll.embedder import Embedder, Scale, as_embedder, scale_of
 from toolroll.errors import InvalidDefinition, InvalidInput
-from toolroll.identity import ToolKey, schema_text, tool_key
+from toolroll.identity import ToolKey, pack_keys, schema_text, tool_key, tool_keys
 from toolroll.tools import Definitions, Mode, Tool, Toolkit
 
 T = TypeVar("T")
@@ -166,6 +166,8 @@ class Catalog:
     record: BuildRecord | None = None
     _retrievers: dict[tuple[float, ...], CalibratedRetriever] = field(default_factory=dict, repr=False)
     _tool_keys: dict[int, ToolKey] = field(default_factory=dict, repr=False)  # of rows that were shown
+    _core_names: list[frozenset[str]] = field(default_factory=list, repr=False)  # once it is known
+    _packed_keys: dict[int, bytes] = field(default_factory=dict, repr=False)  # the same as bytes
     _texts: dict[Hashable, Any] = field(default_factory=dict, repr=False)  # see `remembered`
 
     @classmethod
@@ -327,6 +329,35 @@ class Catalog:
         if known is None:
             known = self._tool_keys[row] = tool_key(self.tools[row])
         return known
+
+    @property
+    def core_names(self) -> frozenset[str]:
+        """Names of the tools in every selection: pinned ones, and those of base toolkits."""
+        known = self._core_names
+        if not known:
+            rows = (*self.base.tolist(), *self.pinned.tolist())
+            known.append(frozenset([self.tools[row].name for row in rows]))
+        return known[0]
+
+    def tool_keys_of(self, rows: Sequence[int]) -> list[ToolKey]:
+        """`tool_key` of each row."""
+        known = self._tool_keys
+        try:
+            return [known[row] for row in rows]
+        except KeyError:
+            new = [row for row in rows if row not in known]
+            known.update(zip(new, tool_keys([self.tools[row] for row in new]), strict=True))
+            return [known[row] for row in rows]
+
+    def packed_keys(self, rows: Sequence[int]) -> list[bytes]:
+        """The keys of each row's statistics as bytes; computed once, for tools that are shown."""
+        known = self._packed_keys
+        try:
+            return [known[row] for row in rows]
+        except KeyError:
+            new = [row for row in rows if row not in known]
+            known.update(zip(new, pack_keys(self.tool_keys_of(new)), strict=True))
+            return [known[row] for row in rows]
 
     def remembered(self, key: Hashable, make: Callable[[], T]) -> T:
         """The result of `make` for the key, computed once; the last few are kept.

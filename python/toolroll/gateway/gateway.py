@@ -48,7 +48,6 @@ from toolroll.learning.reporters import UnnamedCaller
 
 _log = logging.getLogger("toolroll.gateway")
 
-_BELIEVED_S = 30.0  # a client's requests come to the same process
 _MOST_DYNAMIC = 24  # tools that searches of one conversation add to its list
 _SEARCH_START_S = 8.0  # after the start, until which a search waits for servers that start
 _LONGEST_START_S = 30.0  # the same for a call of a tool that is not known yet
@@ -527,9 +526,7 @@ class Gateway:
 
     async def _session(self, caller: Caller, context: Context) -> Session:
         reporter = UnnamedCaller(f"gateway {context.user}") if self.options.identity is None else None
-        return await self.catalog.roll.asession(
-            caller.client_key, context, max_age_s=_BELIEVED_S, reporter=reporter
-        )
+        return await self.catalog.roll.asession(caller.client_key, context, reporter=reporter)
 
     async def _start_own(self, caller: Caller) -> None:
         """Starts servers whose lists only those who have signed in can read."""

@@ -96,7 +96,7 @@ def deduplicate(
     Raises:
         InvalidInput: the report calls a tool that was not shown, or says that a search found one that was.
     """
-    shown = {tool.name: tool for tool in exposure.shown}
+    shown = {tool.name: tool for tool in exposure.shown} if report.entries else {}
     found = {tool.name: tool for tool in report.found}
     if len(found) > MOST_FOUND:
         raise InvalidInput(

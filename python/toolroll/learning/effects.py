@@ -19,7 +19,7 @@ from toolroll._core import DELTA
 from toolroll.identity import scopes
 from toolroll.learning.exposure import Exposure, ShownTool
 from toolroll.learning.outcomes import Kind
-from toolroll.learning.reporters import reporter_keys
+from toolroll.learning.reporters import NOBODY, reporter_keys
 
 _ROW = struct.Struct("=d7Q4d2idQ")  # of `DELTA`: an array of tuples takes twice as long
 UNEXPECTED = 0.05  # predicted calls of a tool that was not shown
@@ -48,9 +48,6 @@ EFFECTS: dict[Kind | None, Effect] = {
     "wanted": Effect(calls=1, expected=UNEXPECTED),
     "meant": Effect(calls=1, expected=UNEXPECTED, pull=1),
 }
-
-
-_NO_EFFECT = EFFECTS[None]
 
 
 class Change(NamedTuple):
@@ -98,23 +95,27 @@ def deltas(
         shown could have been called; otherwise 0.
     vector: the row of the event's vector among the vectors that go with these rows; -1 for none.
     """
-    tools: dict[str, ShownTool] = {}
-    if closes:
-        tools.update((tool.name, tool) for tool in exposure.shown)
+    tools = {tool.name: tool for tool in exposure.shown} if closes else {}
     by_name = {change.tool.name: change for change in changes}
     for change in by_name.values():
         tools.setdefault(change.tool.name, change.tool)
     where = scopes(exposure.page, exposure.tier, exposure.category)
-    reporter = reporter_keys(exposure.reporter, exposure.at)
+    reporter = reporter_keys(exposure.reporter, exposure.at) if exposure.reporter else NOBODY
     rows = []
+    at_where = (exposure.at, *where)
     for name, tool in tools.items():
         known = by_name.get(name)
-        effect = _NO_EFFECT if known is None else known.effect()
+        if known is None:  # as most of them: shown, and not called
+            if expected := tool.expected * closes:
+                keys = (*at_where, *tool.key)
+                rows.append(_ROW.pack(*keys, 0.0, 0.0, 0.0, expected, -1, 0, 0.0, reporter.intent))
+            continue
+        effect = known.effect()
         expected = (tool.expected * closes if closes else 0.0) + effect.expected
         pull = effect.pull if vector >= 0 else 0.0
-        verdict = 0 if known is None else known.verdict()
+        verdict = known.verdict()
         works, wanted = (effect.successes, effect.failures), (effect.calls, expected)
-        at, keys = vector if pull else -1, (exposure.at, *where, *tool.key)
+        at, keys = vector if pull else -1, (*at_where, *tool.key)
         if reporter.reliability == reporter.intent:
             if any(works) or any(wanted) or pull or verdict:
                 rows.append(_ROW.pack(*keys, *works, *wanted, at, verdict, pull, reporter.intent))

@@ -106,11 +106,6 @@ def pack_tools(tools: Iterable[ShownTool]) -> bytes:
     return b"".join([_TOOL.pack(*tool.key, tool.expected) for tool in tools])
 
 
-def pack_key(key: ToolKey) -> bytes:
-    """The first part of a packed tool, which is the same for each event."""
-    return _KEYS.pack(*key)
-
-
 def unpack_keys(packed: bytes) -> list[ToolKey]:
     """Reverses `pack_key` for several keys, one behind the other."""
     return [_new_key(numbers) for numbers in _KEYS.iter_unpack(packed)]

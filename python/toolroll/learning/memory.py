@@ -10,7 +10,15 @@ import numpy as np
 from toolroll._core import Learned, LearningRates
 from toolroll._threads import survive_forks
 from toolroll.errors import NotFound
-from toolroll.learning.deduplication import NEW_EVENT, EventState, closing_weight, deduplicate, most_a_day
+from toolroll.learning.deduplication import (
+    MOST_A_DAY,
+    MOST_SILENT,
+    NEW_EVENT,
+    NO_TOOL,
+    EventState,
+    closing_weight,
+    deduplicate,
+)
 from toolroll.learning.effects import Change, deltas
 from toolroll.learning.exposure import Exposure
 from toolroll.learning.outcomes import Report
@@ -33,8 +41,10 @@ class Memory:
         self.learned: dict[str, Learned] = {}
         survive_forks(self, lambda memory: (memory._recording,), lambda memory: None)
 
-    def record(self, exposure: Exposure, report: Report) -> RecordResult:
+    def record(self, exposure: Exposure, report: Report, *, explains: bool = True) -> RecordResult:
         """Counts what is new in the report.
+
+        explains: whether the result says what changes no estimate yet, and why.
 
         Raises:
             InvalidInput: it names a tool that was not shown.
@@ -48,25 +58,31 @@ class Memory:
                 )
             today = self._today(exposure)
 
-            used: list[tuple[str, str, str]] = []  # counted once the report is accepted
-
-            def weight(tool: str) -> float:
-                who = (exposure.org, tool, exposure.reporter)
-                used.append(who)
-                return 1.0 if not exposure.reporter or today[who] < most_a_day(tool) else 0.0
-
-            step = deduplicate(exposure, before or NEW_EVENT, report, weight)
-            if step.is_new:
-                self._fold(exposure, step.changes, closing_weight(step, weight))
-            today.update(used)
+            org, reporter = exposure.org, exposure.reporter
+            most = {NO_TOOL: MOST_SILENT, **dict.fromkeys([one.name for one in report.entries], MOST_A_DAY)}
+            weights = {
+                tool: 1.0 if not reporter or today[org, tool, reporter] < count else 0.0
+                for tool, count in most.items()
+            }
+            step = deduplicate(exposure, before or NEW_EVENT, report, weights.__getitem__)
+            if step.changes or step.closes:
+                closes = closing_weight(step, weights.__getitem__) if step.closes else 0.0
+                self._fold(exposure, step.changes, closes)
+            # Counted now that the report is accepted.
+            new = [change.tool.name for change in step.changes if change.before is None]
+            if step.closes and not step.settled.said:
+                new.append(NO_TOOL)
+            today.update([(org, tool, reporter) for tool in new])
             self._states[exposure.event_id] = exposure.at, step.settled
             if len(self._states) > MOST_EVENTS:
                 forgotten, _ = self._states.pop(next(iter(self._states)))
                 self._forgotten_until = max(self._forgotten_until, forgotten)
-            learned = self.learned.get(exposure.org)
+            if not explains:
+                return RecordResult(exposure.event_id, len(step.changes), org)
+            learned = self.learned.get(org)
             waiting = frozenset[str]() if learned is None else waiting_in(learned, exposure, step.changes)
             pending = pending_of(report, step.changes, waiting)
-            return RecordResult(exposure.event_id, len(step.changes), exposure.org, pending)
+            return RecordResult(exposure.event_id, len(step.changes), org, pending)
 
     def _fold(self, exposure: Exposure, changes: tuple[Change, ...], closes: float) -> None:
         vectors = None
@@ -78,6 +94,8 @@ class Memory:
 
     def _today(self, exposure: Exposure) -> Counter[tuple[str, str, str]]:
         day = int(exposure.at // _DAY_S)
-        if day not in self._counted:
+        today = self._counted.get(day)
+        if today is None:
             self._counted = {known: counts for known, counts in self._counted.items() if known >= day - 1}
-        return self._counted.setdefault(day, Counter())
+            today = self._counted[day] = Counter()
+        return today

@@ -164,6 +164,8 @@ def read_called(
             kind: Kind = "called" if succeeded is None else "succeeded" if succeeded else "failed"
             add(what, name, kind if what == "called" else WANTED[kind])
             durations[name] = duration_ms
+    if corrected == ():
+        return tuple([Entry(name, kind, durations[name]) for name, kind in entries.items()])
     if isinstance(corrected, (str, bytes)) or not isinstance(corrected, Iterable):
         raise InvalidInput(
             f"corrected: is {quoted(corrected)}, must map the wrong tool to the right one, or None"

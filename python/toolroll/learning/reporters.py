@@ -41,6 +41,9 @@ class ReporterKeys(NamedTuple):
     intent: int
 
 
+NOBODY = ReporterKeys(NONE, NONE)  # of the application itself
+
+
 def stored_reporter(reporter: Reporter) -> str:
     """The reporter as outcomes are stored with it; "" for the application itself."""
     if isinstance(reporter, UnnamedCaller):

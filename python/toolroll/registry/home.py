@@ -21,7 +21,7 @@ from toolroll.embedder import Embedder
 from toolroll.errors import Failure, InvalidInput, StoreUnavailable, quoted
 from toolroll.learning.effects import deltas
 from toolroll.learning.exposure import Exposure, ShownTool
-from toolroll.learning.outcomes import NOT_SHOWN, Entry
+from toolroll.learning.outcomes import NOT_SHOWN, Entry, Report
 from toolroll.learning.record_result import RecordResult, waiting_in
 from toolroll.learning.reporters import user_of
 from toolroll.registry.events.event_row import SelectionOrigin
@@ -142,9 +142,9 @@ class RegistryHome:
             poll_s=follow.poll_s,
             organisations=follow.organisations,
         )
-        self._conversations = StoredConversations(database, MOST_CONVERSATIONS, sessions.expire_s)
+        self.conversations = StoredConversations(database, self._calls, MOST_CONVERSATIONS, sessions.expire_s)
         self._refresher.on_outcomes = self._recording.follower.wake
-        self._refresher.on_read = self._recording.renew_keys
+        self._refresher.on_read = self._after_read
         self._refresher.other_failures = self._recording.follower.failures
         self._recording.renew_keys()  # so that no receipt waits for them
 
@@ -155,11 +155,6 @@ class RegistryHome:
     def engine(self) -> Engine:
         """Selects from the newest catalog."""
         return self._refresher.engine
-
-    @property
-    def conversations(self) -> StoredConversations:
-        """What conversations hold, in any process over this registry."""
-        return self._conversations
 
     @property
     def tool_lists(self) -> ToolLists:
@@ -178,13 +173,25 @@ class RegistryHome:
         final: bool,
         reporter: str | None,
         org: str | None,
-        found: tuple[ShownTool, ...] | None = None,
     ) -> RecordResult:
         """Writes the report to the journal; the errors are those of `Toolroll.record`."""
+        found = None
         if isinstance(picked, Selection):
             found = not_shown(picked, [entry.name for entry in entries if entry.kind in NOT_SHOWN])
         return self._recording.record(
             picked, entries, final=final, reporter=reporter, org=org, now=self.engine.now(), found=found
+        )
+
+    def record_turn(self, exposure: Exposure, report: Report) -> RecordResult:
+        """Writes what a session reports of a turn to the journal."""
+        return self._recording.record(
+            exposure,
+            report.entries,
+            final=report.is_final,
+            reporter=None,
+            org=None,
+            now=self._clock(),
+            found=report.found,
         )
 
     def receipt(self, picked: Selection) -> str:
@@ -261,7 +268,7 @@ class RegistryHome:
     def flush(self, timeout_s: float) -> bool:
         """Whether all events, outcomes and sessions so far are in the store; waits for it so long."""
         deadline = time.monotonic() + timeout_s
-        is_written = self._conversations.flush(timeout_s)
+        is_written = self.conversations.flush(timeout_s)
         return self._recording.flush(max(deadline - time.monotonic(), 0.0)) and is_written
 
     @property
@@ -273,7 +280,7 @@ class RegistryHome:
         """The verdict, revision, age in seconds, organisations, and what waits for the store."""
         snapshot, replica = self.engine.snapshot, self._refresher.replica
         catalog = snapshot.shared.catalog
-        recording, sessions = self._recording.health(), self._conversations.health()
+        recording, sessions = self._recording.health(), self.conversations.health()
         failures = [*snapshot.failures(""), *snapshot.shared.lasting_failures]
         failures += [
             Failure(failure.where, StoreUnavailable(f"organisation {quoted(org)}: {failure.error}"))
@@ -318,12 +325,11 @@ class RegistryHome:
 
     def counters(self) -> Counters:
         """What this process has counted, of its store too."""
-        counters, sessions = self.engine.counters(), self._conversations.health()
+        counters, sessions = self.engine.counters(), self.conversations.health()
         return replace(
             counters,
             calls_refused={
                 **counters.calls_refused,
-                "sessions": sessions["calls_refused"],
                 "store": self._calls.refused,
             },
             session_reads=sessions["reads"],
@@ -343,11 +349,10 @@ class RegistryHome:
             self.engine.close()
         deadline = time.monotonic() + timeout_s
         write_until = deadline - min(_END_S, timeout_s / 2)
-        self._conversations.drain(write_until - time.monotonic())
+        self.conversations.close(write_until - time.monotonic())
         self._recording.drain(write_until - time.monotonic())
         self._refresher.request_stop()
         self._database.close()  # also ends the calls of all these threads that wait for PostgreSQL
-        self._conversations.close(deadline - time.monotonic())
         self._recording.close(deadline - time.monotonic())
         self._refresher.close(deadline - time.monotonic())
         self._calls.stop(deadline - time.monotonic())
@@ -398,6 +403,10 @@ class RegistryHome:
 
     def _learned_or_prior(self, org: str) -> Learned | None:
         return self._recording.learned.get(org, self._prior)
+
+    def _after_read(self) -> None:
+        self._recording.renew_keys()
+        self.conversations.write_waiting()
 
     def _note(self, selection: Selection) -> None:
         self._recording.note(selection)

@@ -45,7 +45,13 @@ class DeliveryRecord:
 
 
 class Calls(Protocol):
-    """What a check asks for beside what was shown."""
+    """What a check asks for beside what was shown.
+
+    Attributes:
+        knows_deliveries: whether `shown` may know more than the selection.
+    """
+
+    knows_deliveries: bool
 
     def may(self, name: str, context: Context) -> Tool | None:
         """The tool of this own name, if the newest policy allows it to this context."""
@@ -76,6 +82,7 @@ class NoConversation:
     """The answers of `Calls` where no conversation is: nothing beside what the selection has shown."""
 
     __slots__ = ()
+    knows_deliveries = False
 
     def shown(self, event_id: str) -> tuple[str, ...] | None:
         """None: no other process knows the selection."""

@@ -15,7 +15,7 @@ not the size of the catalog.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
@@ -285,8 +285,19 @@ class Candidates:
         """What retrieval found; None where it did not run."""
         return self._latest(RetrievalResult)
 
-    def packed_calls(self, keys: list[bytes], *, temperature: float, calls: float, elsewhere: float) -> bytes:
-        """`toolroll._core.packed_calls` of these rows in order, by the scores of what retrieval found."""
+    def packed_calls(
+        self,
+        keys_of: Callable[[list[int]], list[bytes]],
+        *,
+        temperature: float,
+        calls: float,
+        elsewhere: float,
+    ) -> bytes:
+        """`toolroll._core.packed_calls` of these rows in order, by the scores of what retrieval found.
+
+        keys_of: rows → the packed key of each.
+        """
+        keys = keys_of(self.in_order)
         found = self.retrieved
         rows, scores = (NO_ROWS, NO_SCORES) if found is None else (found.rows, found.scores)
         return packed_calls(

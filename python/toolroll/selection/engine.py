@@ -33,11 +33,12 @@ from toolroll.errors import (
     quoted,
 )
 from toolroll.identity import key
+from toolroll.learning.categories import category
 from toolroll.learning.exposure import Exposure
+from toolroll.selection.built_in_vector import built_in_vector
 from toolroll.selection.calls import Calls, Denial, NoConversation
 from toolroll.selection.exposure import exposure_of
 from toolroll.selection.listed_visibility import ListedVisibility
-from toolroll.selection.message_classifier import MessageClassifier
 from toolroll.selection.pipeline import Pipeline
 from toolroll.selection.profiles import Profile, recomposed
 from toolroll.selection.random_bytes import random_bytes
@@ -57,6 +58,7 @@ _OVERLOAD_S = 5.0  # without a refused call, until selections count as whole aga
 
 _ANYONE = Context()
 _NOTHING_FAILED: tuple[Failure, ...] = ()
+_NO_SETTINGS: frozenset[str] = frozenset()
 
 
 def _nothing_learned(org: str) -> Learned | None:
@@ -176,7 +178,7 @@ class Engine(NoConversation):
         self._expired, self._clock, self._draw = expired, clock, draw
         self._is_english = embedder is not None and embedder.is_english
         self._table = embedder.table if type(embedder) is StaticEmbedder else None
-        self._classifier = MessageClassifier(embedder)
+        self._is_built_in = isinstance(embedder, StaticEmbedder)
         # For event loops.
         self._embedding = CallPool(_EMBEDDINGS, "toolroll-embedding", patience_s=_EMBEDDING_PATIENCE_S)
         self.telemetry = Telemetry()
@@ -348,8 +350,9 @@ class Engine(NoConversation):
 
     def _begin(self, request: Request, *, is_search: bool = False, profile: Profile | None = None) -> _Begun:
         snapshot, context, vector = self.serving, _checked(request.context), request.vector
-        check_flag(request.strict, "strict")
-        variant, pipeline = snapshot.variant_for(context)
+        if request.strict is not False:
+            check_flag(request.strict, "strict")
+        variant, pipeline = _variant_for(snapshot, context)
         if profile is not None:
             pipeline = recomposed(pipeline, profile, self._embedder is None or self._embedder.is_instant)
         given = None if vector is None or _lost(pipeline) else _given(vector, pipeline.catalog.dim)
@@ -431,13 +434,14 @@ class Engine(NoConversation):
         self.ask(context.org)
         if known is not None and known[0] is snapshot and known[1] is context:
             return known[2]
-        pipeline = snapshot.pipeline(context.org)
+        pipeline = snapshot.own.get(context.org, snapshot.shared)
         failures: list[Failure] = []
         allowed = _allowed(snapshot, pipeline, context, failures)
-        self.telemetry.failed(failures)
+        if failures:
+            self.telemetry.failed(failures)
         tool_list = _listed_for(snapshot, context)
         visible = VisibleTools.of(pipeline.catalog, allowed, context, pipeline.on_page(context), tool_list)
-        if not failures and context.has_fixed_settings:
+        if not failures and isinstance(context.settings, (tuple, frozenset)):
             self._visible = snapshot, context, visible
         return visible
 
@@ -461,7 +465,13 @@ class Engine(NoConversation):
     def category(self, selection: Selection) -> str:
         """What kind of request a selection's message is."""
         turn = selection.turn
-        return turn.category or self._classifier.category(turn.text, turn.vector)
+        vector = turn.vector if turn.reading is None else turn.reading.vector
+        return turn.category or self._category(turn.text, vector)
+
+    def _category(self, text: str, vector: Vector | None) -> str:
+        # The built-in table's vectors are used again.
+        known = vector is not None and self._is_built_in
+        return category(text, vector if vector is not None and known else built_in_vector(text))
 
     def counters(self) -> Counters:
         """What was counted so far; see `Toolroll.counters`."""
@@ -480,7 +490,7 @@ class Engine(NoConversation):
         """The turn. reading: with its vectors."""
         request, context, text = begun.request, begun.context, reading.text
         learned = self._learned(context.org)
-        turn = Turn(
+        return Turn(
             text=text,
             context=context,
             k=None if request.k is None else _limit("k", request.k),
@@ -493,23 +503,24 @@ class Engine(NoConversation):
             seed=_session_seed(context.org, context.session) if context.session else self._draw(),
             query=reading.query,
             trust=reading.trust,
-            stored=begun.snapshot.settings(context.org),
+            stored=_stored(begun.snapshot, context.org),
             revision=begun.snapshot.revision,
             at=round(self._clock() * 1e6) / 1e6,  # as events keep it: a replay must read the same
             learned=learned,
-            category="" if learned is None else self._classifier.category(text, reading.vector),
+            category="" if learned is None else self._category(text, reading.vector),
             conversation=conversation,
             shown=request.shown,
             is_search=begun.is_search,
-            room=1.0 if begun.is_search else begun.pipeline.retention.room(conversation),
+            room=1.0
+            if conversation is None or begun.is_search
+            else begun.pipeline.retention.room(conversation),
             loading=begun.pipeline.retention.loading,
             variant=begun.variant,
             engine_id=self.id,
             tool_list=begun.tool_list,
             public_only=begun.snapshot.expired is not None,
+            taken=reading,
         )
-        turn.take(reading)
-        return turn
 
     def _finish(
         self,
@@ -526,7 +537,7 @@ class Engine(NoConversation):
         )
         snapshot, pipeline, org = begun.snapshot, begun.pipeline, begun.context.org
         turn = self._turn(begun, reading, conversation)
-        lasting = (*snapshot.failures(org), *begun.request.failures)
+        lasting = (*_failures(snapshot, org), *begun.request.failures)
         if org in snapshot.own:
             self.used[org] = time.perf_counter_ns()
         self.ask(org)
@@ -580,10 +591,28 @@ def _turn_without_vector(snapshot: Snapshot, context: Context, text: str = "") -
     return Turn(
         text,
         context,
-        stored=snapshot.settings(context.org),
+        stored=_stored(snapshot, context.org),
         revision=snapshot.revision,
         public_only=snapshot.expired is not None,
     )
+
+
+def _variant_for(snapshot: Snapshot, context: Context) -> tuple[str, Pipeline]:
+    """`Snapshot.variant_for`, which is asked only where there is an experiment."""
+    if snapshot.experiments:
+        return snapshot.variant_for(context)
+    return "", snapshot.own.get(context.org, snapshot.shared)
+
+
+def _stored(snapshot: Snapshot, org: str) -> frozenset[str]:
+    """`Snapshot.settings`, which is asked only where there are any."""
+    return snapshot.settings(org) if snapshot.stored else _NO_SETTINGS
+
+
+def _failures(snapshot: Snapshot, org: str) -> tuple[Failure, ...]:
+    """`Snapshot.failures`, which is asked only where there may be any."""
+    may_fail = snapshot.lasting_failures or snapshot.org_failures or snapshot.expired or snapshot.awaited
+    return snapshot.failures(org) if may_fail else _NOTHING_FAILED
 
 
 def _checked(context: Context | None) -> Context:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
 
 from toolroll._core import expected_calls
 from toolroll.arrays import Rows
-from toolroll.catalog.catalog import Catalog
 from toolroll.context import Turn
 from toolroll.embedder import TEMPERATURE
-from toolroll.learning.exposure import Exposure, ShownTool, pack_key
+from toolroll.learning.exposure import Exposure, ShownTool, unpack_tools
 from toolroll.selection.selection import Selection
 
 # A model calls some tool on nine messages of ten, and none where all that it sees is far from the best.
@@ -27,8 +26,13 @@ def exposure_of(selection: Selection, reporter: str, category: str) -> Exposure:
     """
     turn, catalog = selection.turn, selection.catalog
     context, shown = turn.context, selection.shown
-    rows = np.array([catalog.names[name] for name in shown], np.int32)
-    keys = [catalog.tool_key(row) for row in rows.tolist()]
+    if shown is selection.names:
+        tools = unpack_tools(shown, packed_tools(selection))
+    else:
+        rows = np.array([catalog.names[name] for name in shown], np.int32)
+        keys = catalog.tool_keys_of(rows.tolist())
+        tools = tuple(map(ShownTool, shown, keys, _expected(selection, rows)))
+    vector = vector_of(turn)
     return Exposure(
         selection.event_id,
         context.org,
@@ -37,36 +41,28 @@ def exposure_of(selection: Selection, reporter: str, category: str) -> Exposure:
         context.page,
         context.tier,
         category,
-        tuple(map(ShownTool, shown, keys, _expected(selection, rows))),
-        vector_of(turn),
-        catalog.space if turn.vector is not None else "",
+        tools,
+        vector,
+        catalog.space if vector is not None or turn.vector is not None else "",
     )
+
+
+def packed(selection: Selection) -> tuple[bytes, npt.NDArray[np.float16] | None]:
+    """What `pack_tools` makes of the tools in a selection that was not delivered yet, and `vector_of`."""
+    return packed_tools(selection), vector_of(selection.turn)
 
 
 def packed_tools(selection: Selection) -> bytes:
     """What `pack_tools` makes of the tools in a selection that was not delivered yet."""
-    candidates = selection.candidates
-    keys = _packed_keys(selection.catalog, candidates.in_order)
-    return candidates.packed_calls(keys, temperature=TEMPERATURE, calls=_CALLS, elsewhere=_ELSEWHERE)
-
-
-def packed_keys(catalog: Catalog, rows: Sequence[int]) -> bytes:
-    """What `pack_key` makes of the key of each tool."""
-    return b"".join(_packed_keys(catalog, rows))
-
-
-def _packed_keys(catalog: Catalog, rows: Sequence[int]) -> list[bytes]:
-    known: dict[int, bytes] = catalog.remembered("packed keys", dict)
-    try:
-        return [known[row] for row in rows]
-    except KeyError:
-        known |= {row: pack_key(catalog.tool_key(row)) for row in rows}
-        return [known[row] for row in rows]
+    return selection.candidates.packed_calls(
+        selection.catalog.packed_keys, temperature=TEMPERATURE, calls=_CALLS, elsewhere=_ELSEWHERE
+    )
 
 
 def vector_of(turn: Turn) -> npt.NDArray[np.float16] | None:
     """The message's vector as outcomes are learnt with it; None without one that says something."""
-    return None if turn.vector is None or not turn.trust else turn.vector.astype(np.float16)
+    vector = turn.vector if turn.reading is None else turn.reading.vector
+    return None if vector is None or not turn.trust else vector.astype(np.float16)
 
 
 def not_shown(selection: Selection, names: Iterable[str]) -> tuple[ShownTool, ...]:

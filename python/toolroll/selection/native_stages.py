@@ -57,6 +57,7 @@ _ORDER = (Page, Routes, *_FIRST, *_UNMATCHED, *_LEARNT, *_LAST)
 _NO_PAGE = Page(NO_PAGES)
 _NO_WORDS: Words = ()
 _NO_HITS: Mapping[str, str] = {}
+_NO_COSINES: Mapping[str, float] = {}
 _NO_MARKS: tuple[MarkHit, ...] = ()
 _NONE: tuple[tuple[Rows, float], ...] = ()
 
@@ -168,9 +169,14 @@ class NativeStages:
         allowed, context, text, query = candidates.allowed, turn.context, turn.text, turn.query
         if candidates.pool is not allowed or len(candidates.rows):
             raise NotNative("other stages have run before")
-        page, words, routed = self.page.table.kept(context), _NO_HITS, _NONE
+        page, words, routed = None, _NO_HITS, _NONE
+        if self.page.table.mappings:
+            page = self.page.table.kept(context)
         if self.routes is not None and self.routes.mode != "ignore":
-            words, cosines = self.routes.hits(turn)
+            if self.routes.toolkits is None:
+                words, cosines = self.routes.table.hits(text, query), _NO_COSINES
+            else:
+                words, cosines = self.routes.hits(turn)
             if words:
                 rows = self.routes.table.rows
                 routed = tuple([(rows.get(name, NO_ROWS), cosines.get(name, 1.0)) for name in words])
@@ -180,10 +186,10 @@ class NativeStages:
         if (limit := cap.provider_limits.get(context.provider)) is not None:
             max_tools = limit if max_tools is None else min(max_tools, limit)
         called = _NONE
-        if conversation is not None and self.affinity is not None:
+        if conversation is not None and self.affinity is not None and conversation.called:
             called = tuple(self.affinity.called(conversation))
         picked = self.selector.pick(
-            turn.texts,
+            turn.texts if turn.reading is None else turn.reading,
             allowed,
             None if page is None else page.rows,
             routed,
@@ -234,9 +240,11 @@ class NativeStages:
             return None
         row = self.listing.names.get
         return (
-            conversation.is_whole,
+            conversation.whole > 0 and conversation.whole == conversation.turn,
             [row(one.name, -1) for one in conversation.loaded],
-            [row(name, -1) for name in conversation.recent(self.listing.retention)],
+            [row(name, -1) for name in conversation.recent(self.listing.retention)]
+            if conversation.called
+            else [],
             [row(name, -1) for name in conversation.listed],
             conversation.picked,
             conversation.turn,

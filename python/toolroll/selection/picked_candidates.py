@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -42,7 +42,8 @@ class PickedCandidates(Candidates):
     answered without them.
     """
 
-    __slots__ = ("_picked", "_said", "_start")
+    __slots__ = ("_picked", "_said", "_start", "in_order")
+    in_order: list[int]  # a property of the class above
     _picked: Picked
     _said: Said
     _start: Candidates
@@ -52,13 +53,9 @@ class PickedCandidates(Candidates):
         _set(self, "allowed", start.allowed)
         _set(self, "pool", None)
         _set(self, "_picked", picked)
+        _set(self, "in_order", picked.selected)
         _set(self, "_start", start)
         _set(self, "_said", said)
-
-    @property
-    def in_order(self) -> list[int]:
-        """The rows, as numbers of Python."""
-        return self._picked.selected
 
     @property
     def retrieved(self) -> RetrievalResult | None:
@@ -66,8 +63,16 @@ class PickedCandidates(Candidates):
         by_words = self._picked.by_words
         return self._retrieved() if by_words is None else self._by_words(by_words)
 
-    def packed_calls(self, keys: list[bytes], *, temperature: float, calls: float, elsewhere: float) -> bytes:
+    def packed_calls(
+        self,
+        keys_of: Callable[[list[int]], list[bytes]],
+        *,
+        temperature: float,
+        calls: float,
+        elsewhere: float,
+    ) -> bytes:
         """`toolroll._core.packed_calls` of these rows in order, by the scores of what retrieval found."""
+        keys = keys_of(self.in_order)
         return self._picked.packed_calls(keys, temperature=temperature, calls=calls, elsewhere=elsewhere)
 
     @property
@@ -81,7 +86,7 @@ class PickedCandidates(Candidates):
         return self._picked.list_turns
 
     def __len__(self) -> int:
-        return len(self._picked.selected)
+        return len(self.in_order)
 
     def __getattr__(self, name: str) -> Any:
         """Makes a field when it is first read. Two threads may both make it; the values are equal."""

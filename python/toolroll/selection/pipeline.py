@@ -208,8 +208,9 @@ class Pipeline:
     def on_page(self, context: Context) -> Bitset | None:
         """The rows of the toolkits that mappings name for the context's page; None where none matches."""
         for stage in self.soft:
-            if isinstance(stage, Page) and (found := stage.table.kept(context)) is not None:
-                return found.rows
+            if isinstance(stage, Page) and stage.table.mappings:
+                found = stage.table.kept(context)
+                return None if found is None else found.rows
         return None
 
     def _allowed(self, turn: Turn, runner: _StageRunner) -> Candidates:

@@ -247,7 +247,7 @@ class Selection:
         """
         if self._deliveries:
             return self._deliveries[0].record.shown
-        elsewhere = self.calls.shown(self.event_id)
+        elsewhere = self.calls.shown(self.event_id) if self.calls.knows_deliveries else None
         return self.names if elsewhere is None else elsewhere
 
     @property

@@ -72,7 +72,7 @@ class Counters:
         catalog_since: when the shared catalog began to serve, in seconds since the epoch.
         catalog_age_s: how long ago that was.
         build_s: how long its build took, with the embedding of its texts.
-        calls_refused: "embedder", "sessions", "store" → calls of event loops that were not begun because too
+        calls_refused: "embedder", "store" → calls of event loops that were not begun because too
             many waited for a thread (`docs/server.md`).
         session_reads: conversations read from the registry; None in memory.
         session_timeouts: calls for a conversation that the registry did not answer in time; None in memory.
@@ -161,12 +161,8 @@ class Telemetry:
 
     def recorded(self, report: OutcomeReport) -> None:
         """Takes a report that was recorded."""
-        add = self._counts.add
-        add(_REPORTS)
-        for _ in range(report.counted):
-            add(_COUNTED)
-        for kind in report.outcomes.values():
-            add(("kind", kind))
+        kinds = [("kind", kind) for kind in report.outcomes.values()]
+        self._counts.add_all([_REPORTS, *([_COUNTED] * report.counted), *kinds])
         for one in self._observers:
             try:
                 one.observer.on_report(report)

@@ -55,14 +55,6 @@ class VisibleTools:
         row = self.catalog.names.get(name) if isinstance(name, str) else None
         return self.catalog.tools[row] if row is not None and row in self.rows else None
 
-    def is_core(self, tool: Tool) -> bool:
-        """Whether the tool is in every selection: pinned, or of a base toolkit."""
-        catalog = self.catalog
-        core = catalog.remembered(
-            "core", lambda: frozenset((*catalog.base.tolist(), *catalog.pinned.tolist()))
-        )
-        return catalog.names[tool.name] in core
-
     @property
     def names(self) -> tuple[str, ...]:
         """The names, in alphabetical order."""

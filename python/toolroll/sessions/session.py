@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import zip_longest
@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from toolroll.context import Context
-from toolroll.conversation import Conversation, heard
+from toolroll.conversation import Conversation
 from toolroll.errors import Failure, InvalidInput, NotFound, quoted
 from toolroll.formats.meta_tools import (
     MANAGE_TOOLS,
@@ -24,9 +24,10 @@ from toolroll.formats.meta_tools import (
     read_manage,
     read_search,
 )
+from toolroll.formats.schemas.names import is_replaced
 from toolroll.learning.deduplication import MOST_FOUND as MOST_WANTED
 from toolroll.learning.exposure import Exposure, ShownTool
-from toolroll.learning.outcomes import WANTED, Called, Entry, read_called
+from toolroll.learning.outcomes import NOT_SHOWN, WANTED, Called, Entry, read_called
 from toolroll.learning.reporters import Reporter, stored_reporter
 from toolroll.selection.calls import check_call
 from toolroll.selection.engine import Engine, Request, TurnOptions
@@ -35,11 +36,12 @@ from toolroll.selection.snapshot import Snapshot
 from toolroll.selection.visible import VisibleTools
 from toolroll.sessions import replies
 from toolroll.sessions.hints import hints
+from toolroll.sessions.live import Conversations
 from toolroll.sessions.loading_log import log_loading
 from toolroll.sessions.name_lookup import META_NAMES, NameLookup, listed
 from toolroll.sessions.replies import Answer, ToolCall
 from toolroll.sessions.session_calls import SessionCalls
-from toolroll.sessions.state import Conversations, ConversationState
+from toolroll.sessions.state import ConversationState, LiveConversation, SelectedTurn
 from toolroll.sessions.turn_record import MOST_RECORDS, TurnRecord
 from toolroll.tools import Tool
 
@@ -54,6 +56,7 @@ Record = Callable[[Exposure, tuple[Entry, ...], tuple[ShownTool, ...], bool], ob
 
 _LAST_TURN = 1_000_000_000
 _MOST_TOKENS = 1_000_000_000
+_NO_EVENTS: frozenset[str] = frozenset()
 RETRY_S = 600.0  # for so long, the same message again may be the same request
 
 
@@ -62,7 +65,8 @@ class Session:
 
     `Toolroll.session` makes it. Everything that a turn has shown is part of the conversation's state, so a
     turn may begin in one process and go on in another: get a session for each request. Over a store, a change
-    is known to every process when the call returns; in an event loop, use the calls that begin with "a".
+    is known to every process when the call returns; what `used` says of a turn that this object has selected
+    is, when the turn ends, or within a second. In an event loop, use the calls that begin with "a".
     """
 
     def __init__(
@@ -70,7 +74,7 @@ class Session:
         engine: Engine,
         conversations: Conversations,
         context: Context,
-        state: ConversationState,
+        live: LiveConversation,
         record: Record | None,
         arun: Callable[[Callable[[], Any]], Awaitable[Any]],
         owner: object = None,
@@ -83,8 +87,11 @@ class Session:
         alive as long as the session. reporter: who reports outcomes; None for the context's user.
         """
         self._owner, self._arun, self._reporter = owner, arun, reporter
-        self._engine, self._conversations, self._state, self._record = engine, conversations, state, record
-        self._calls = SessionCalls(engine, conversations, context, state)
+        self._engine, self._conversations, self._live, self._record = engine, conversations, live, record
+        self._store = store = conversations.store
+        self._calls = SessionCalls(engine, store, context, live)
+        self._ending = ""  # the event of the turn that was selected here, if its end is expected here, too
+        self._exposed: tuple[bytes, Context, Exposure] | None = None  # what was reported on last
         # What was selected here last, and what the conversation and the policy were then.
         self._selection: Selection | None = None
         self._seen: tuple[Conversation, Snapshot] | None = None
@@ -144,10 +151,10 @@ class Session:
         Raises:
             InvalidInput: an argument is of the wrong type or out of range. Nothing else, unless strict.
         """
-        held, now, same = self._begun(message, history, turn)
+        before, now, same = self._begun(message, history, turn)
         request = Request(
             message,
-            self.context,
+            self._calls.context,
             k,
             max_tools,
             budget_tokens,
@@ -159,7 +166,7 @@ class Session:
             *_step(same),
             self._failures(),
         )
-        selection = self._keep(self._engine.select(request, now, self._calls), now, held, same)
+        selection = self._keep(self._engine.select(request, now, self._calls), now, before, same)
         self._save()
         return selection
 
@@ -173,7 +180,7 @@ class Session:
         **options: Unpack[TurnOptions],
     ) -> Selection:
         """`select` for an event loop: an embedder or a store that waits does so in a thread."""
-        held, now, same = self._begun(message, history, turn)
+        before, now, same = self._begun(message, history, turn)
         shown, event_id = _step(same)
         request = Request(
             message,
@@ -185,7 +192,7 @@ class Session:
             failures=self._failures(),
             **options,
         )
-        selection = self._keep(await self._engine.aselect(request, now, self._calls), now, held, same)
+        selection = self._keep(await self._engine.aselect(request, now, self._calls), now, before, same)
         await self._asave()
         return selection
 
@@ -202,10 +209,10 @@ class Session:
             InvalidInput: no turn is open.
         """
         self._engine.check_open()
-        turn = self._turn()
+        turn, held = self._live.state.turn, self._live.state.conversation
         if turn is None:
             raise InvalidInput("session: has no turn yet; call select(message) first")
-        held, snapshot = self._state.held, self._engine.serving
+        snapshot = self._engine.serving
         last = self._selection
         if last is not None and last.event_id != turn.event_id:
             last = None
@@ -215,7 +222,7 @@ class Session:
             selection = self._resumed(turn)
             if last is None or last.names != selection.names:
                 last = selection
-            self._selection = last
+            self._selection, held = last, self._live.state.conversation
         self._seen = (held, snapshot)
         return last
 
@@ -249,22 +256,20 @@ class Session:
             InvalidInput: the argument is of the wrong type.
             StoreUnavailable: as `record` of a registry does; what was called counts for the conversation.
         """
-        entries, visible = read_called(called), self._calls.visible()
+        entries, visible = read_called(called), self._engine.visible(self._calls.context)
         offered, refused = self._offered(entries, visible)
         if refused and self._calls.refresh():  # another process may have offered them
             offered, refused = self._offered(entries, visible)
         self._use(offered, visible)
-        self._save()
         return refused
 
     async def aused(self, called: Called) -> tuple[str, ...]:
         """`used` for an event loop."""
-        entries, visible = read_called(called), self._calls.visible()
+        entries, visible = read_called(called), self._engine.visible(self._calls.context)
         offered, refused = self._offered(entries, visible)
-        if refused and await self._conversations.arefresh(self.context, self._state):
+        if refused and self._store is not None and await self._store.arefresh(self._live):
             offered, refused = self._offered(entries, visible)
         await self._arun(lambda: self._use(offered, visible))
-        await self._asave()
         return refused
 
     def end_turn(self) -> tuple[str, ...]:
@@ -279,14 +284,24 @@ class Session:
         Raises:
             StoreUnavailable: as `record` of a registry does.
         """
-        idle = self._end()
-        self._save()
-        return idle
+        if self._store is not None:
+            self._engine.check_open()
+        ended = self._live.state.open_turns
+        if ended:
+            events = frozenset([turn.event_id for turn in ended])
+            self._live.apply(partial(ConversationState.ended, events=events))
+            if self._record is not None and self._store is None:  # else `used` has closed them
+                for turn in ended:
+                    if turn.is_reported:
+                        self._record(self._exposure(turn), (), (), True)
+            self._save()
+        self._selection = self._seen = self._exposed = None
+        now, retention = self._live.state.conversation, self._live.retention
+        return self._those_allowed(now.idle(now.turn + 1, retention)) if now.loaded else ()
 
     async def aend_turn(self) -> tuple[str, ...]:
         """`end_turn` for an event loop."""
-        idle: tuple[str, ...] = await self._arun(self._end)
-        await self._asave()
+        idle: tuple[str, ...] = await self._arun(self.end_turn)
         return idle
 
     def delete(self) -> bool:
@@ -296,12 +311,12 @@ class Session:
             StoreUnavailable: it may still be in the store.
         """
         self._engine.check_open()
-        return self._conversations.forget(self.context.org, self.context.session)
+        return self._conversations.forget((self.context.org, self.context.session))
 
     async def adelete(self) -> bool:
         """`delete` for an event loop."""
         self._engine.check_open()
-        return await self._conversations.aforget(self.context.org, self.context.session)
+        return await self._conversations.aforget((self.context.org, self.context.session))
 
     # Tools on demand.
 
@@ -379,12 +394,12 @@ class Session:
 
         budget_tokens: estimated tokens of the text; the less room there is, the less is said of each tool.
         """
-        if not self._state.retention.loading:
+        if not self._live.retention.loading:
             return ""
         visible = self._calls.visible()
         catalog = visible.catalog
         rows = np.setdiff1d(visible.rows.rows(), np.concatenate((catalog.base, catalog.pinned)))
-        if self._turn() is not None and self.selection.catalog is catalog:
+        if self.is_open and self.selection.catalog is catalog:
             rows = rows[~np.isin(rows, self.selection.rows)]
         try:
             return hints(catalog, rows, max(0, min(operator.index(budget_tokens), _MOST_TOKENS)))
@@ -426,8 +441,8 @@ class Session:
     async def acheck(self, name: str) -> Tool:
         """`check` for an event loop: it also sees what another process has offered a moment ago."""
         self._engine.check_open()
-        if isinstance(name, str) and name not in self._calls.granted():
-            await self._conversations.arefresh(self.context, self._state)
+        if self._store is not None and isinstance(name, str) and name not in self._calls.granted():
+            await self._store.arefresh(self._live)
         return self.check(name)
 
     # What there is.
@@ -435,90 +450,99 @@ class Session:
     @property
     def conversation(self) -> Conversation:
         """The state: its turn, what is loaded, what was called and sent."""
-        return self._state.now
+        return self._live.state.conversation
 
     @property
     def turn(self) -> int:
         """The number of the turn; 0 before the first."""
-        return self._state.now.turn
+        return self._live.state.conversation.turn
 
     @property
     def is_open(self) -> bool:
         """Whether a turn was selected and is not over, in whatever process."""
-        return self._turn() is not None
+        return self._live.state.turn is not None
 
     @property
     def has_called(self) -> bool:
         """Whether a call was reported (`used`) in the open turn, by whatever process."""
-        return any(turn.is_reported for turn in self._calls.open_turns())
+        return any(turn.is_reported for turn in self._live.state.open_turns)
 
     @property
     def loaded(self) -> tuple[str, ...]:
         """Names of the tools that are loaded, as far as this caller may have them."""
-        return self._those_allowed(one.name for one in self._state.now.loaded)
+        return self._those_allowed(one.name for one in self._live.state.conversation.loaded)
 
     def __repr__(self) -> str:
         return f"<Session {quoted(self.context.session)}, turn {self.turn}>"
 
     # Underneath.
 
-    def _turn(self) -> TurnRecord | None:
-        """The selection of the open turn, as its record; None where there is none."""
-        open_turns = self._calls.open_turns()
-        return open_turns[0] if open_turns and not open_turns[0].is_search else None
-
     def _begun(
         self, message: str, history: Sequence[object], turn: int | None
-    ) -> tuple[Conversation, Conversation, TurnRecord | None]:
-        """What is held, the conversation in this turn, and what the same turn has shown before, if it has."""
+    ) -> tuple[ConversationState, Conversation, TurnRecord | None]:
+        """The state, the conversation in this turn, and what the same turn has shown before, if it has."""
         if type(history) not in (tuple, list) and (
             isinstance(history, (str, bytes)) or not isinstance(history, Sequence)
         ):
             raise InvalidInput(f"history: is {quoted(history)}, must be a sequence of messages")
-        state = self._state
-        held, now, last, mark = state.held, state.now, self._turn(), heard(message)
-        is_open = last is not None and self._engine.now() - last.at < RETRY_S
-        if turn is None:
-            turn = now.number(message, history, mark, is_open=is_open)
-        elif isinstance(turn, bool) or not isinstance(turn, int) or not 1 <= turn <= _LAST_TURN:
+        if turn is not None and (
+            isinstance(turn, bool) or not isinstance(turn, int) or not 1 <= turn <= _LAST_TURN
+        ):
             raise InvalidInput(f"turn: is {quoted(turn)}, must be a whole number from 1 to {_LAST_TURN:,}")
-        is_same = last is not None and turn == now.turn and mark == now.heard
-        begun = now.at(turn, state.retention, mark)
+        state, retention = self._live.state, self._live.retention
+        now, open_turns = state.conversation, state.open_turns
+        last = open_turns[0] if open_turns and not open_turns[0].is_search else None
+        is_open = last is not None and self._engine.now() - last.at < RETRY_S
+        begun = now.begin(message, history, turn, retention, is_open=is_open)
         if len(begun.loaded) < len(now.loaded):
-            log_loading("idle", self.context, turn, now.idle(turn, state.retention))
-        return held, begun, last if is_same else None
+            log_loading("idle", self.context, begun.turn, now.idle(begun.turn, retention))
+        is_same = begun.turn == now.turn and begun.heard == now.heard
+        return state, begun, last if is_same else None
 
     def _is_same(self, last: Selection, turn: TurnRecord) -> bool:
         """Whether the turn still has these tools, such as after the call of one that was shown."""
-        now, names = self._state.now, set(last.names)
-        held = now.held(self._state.retention)
+        now, names = self._live.state.conversation, set(last.names)
+        held = now.held(self._live.retention)
         has_no_other = names.issubset((*(turn.selected or turn.names), *held))
         return not now.is_whole and has_no_other and names.issuperset(held)
 
     def _failures(self) -> tuple[Failure, ...]:
         """What of the conversation is lost and has not been said yet."""
-        failure = self._state.failure
+        failure = self._live.failure
         return () if failure is None else (failure,)
 
     def _keep(
-        self, selection: Selection, now: Conversation, held: Conversation, same: TurnRecord | None
+        self,
+        selection: Selection,
+        now: Conversation,
+        before: ConversationState,
+        same: TurnRecord | None,
     ) -> Selection:
-        """Keeps what was selected. same: the record of this turn, for a further step of it."""
-        self._selection, self._seen = selection, (held, self._engine.snapshot)
-        self._state.failure = None  # the selection names it
-        turns = self._state.turns
+        """Keeps what was selected.
+
+        before: the state that it was selected from. same: the record of this turn, for a further step of it.
+        """
+        live, records, known = self._live, None, _NO_EVENTS
         if same is None:
-            turns = (TurnRecord.of(selection, self._engine.category(selection), now.turn),)
-        self._state.select(self._with_list(selection, now, same is not None), held, turns)
+            category = selection.turn.category or self._engine.category(selection)
+            records = (TurnRecord.of(selection, category, now.turn),)
+            known = frozenset([turn.event_id for turn in before.turns])
+            # Whoever has ended the turn before is expected to end this one.
+            is_ended = bool(before.turns) and not before.open_turns
+            self._ending = selection.event_id if is_ended else ""
+        kept = self._with_list(selection, now, same is not None)
+        state = live.apply(SelectedTurn(before.conversation, kept, live.retention, records, known))
+        live.failure = None  # the selection names it
+        self._selection, self._seen = selection, (state.conversation, self._engine.snapshot)
         return selection
 
     def _with_list(self, selection: Selection, now: Conversation, is_step: bool) -> Conversation:
         """The conversation with the list that the next turn begins with."""
-        if self.context.required:  # a short cut leaves the conversation's list alone
+        if self._calls.context.required:  # a short cut leaves the conversation's list alone
             return now
         if not is_step and (turns := selection.candidates.list_turns) is not None:
             return now.listing(selection.names, turns)
-        picked = {*now.held(self._state.retention)}
+        picked = {*now.held(self._live.retention)}
         if not is_step:
             tools = selection.catalog.tools
             picked.update([tools[row].name for row in selection.candidates.before_list.tolist()])
@@ -526,7 +550,7 @@ class Session:
 
     def _resumed(self, turn: TurnRecord) -> Selection:
         """What the turn has shown and loaded since, by the newest policy."""
-        held, now = self._state.held, self._state.now
+        now = self._live.state.conversation
         request = Request(
             "",
             self.context,
@@ -537,7 +561,7 @@ class Session:
             event_id=turn.event_id,
         )
         selection = self._engine.resume(request, now, self._calls)
-        self._state.select(self._with_list(selection, now, True), held, self._state.turns)
+        self._live.apply(SelectedTurn(now, self._with_list(selection, now, True), self._live.retention))
         return selection
 
     def _offered(
@@ -547,74 +571,66 @@ class Session:
 
         visible: read once for a report, because the catalog may lose a tool meanwhile.
         """
-        lookup, granted = self._lookup(visible), self._calls.granted()
+        turn, catalog = self._live.state.turn, visible.catalog
+        shown: Collection[str] = () if turn is None else turn.names
         offered: dict[str, Entry] = {}
         refused = []
         for entry in entries:
-            own = lookup.own(entry.name)
+            own: str | None = entry.name
+            if is_replaced(entry.name):
+                own = self._lookup(visible).own(entry.name)
             if own in META_NAMES:
                 continue
-            if own is None or own not in granted or lookup.get(own) is None:
+            is_offered = own is not None and (own in shown or own in self._calls.granted())
+            row = catalog.names.get(own) if is_offered and own is not None else None
+            if own is None or row is None or row not in visible.rows:
                 refused.append(entry.name if own is None else own)
             else:
-                offered[own] = replace(entry, name=own)
+                offered[own] = entry if own == entry.name else replace(entry, name=own)
         return offered, tuple(refused)
 
     def _use(self, called: dict[str, Entry], visible: VisibleTools) -> None:
-        """Takes note of calls."""
+        """Takes note of calls, and reports their outcomes.
+
+        If the turn is expected to end here, the state is written then.
+        """
         if not called:
             return
-        catalog = visible.catalog
-        core = {name for name in called if visible.is_core(catalog.tools[catalog.names[name]])}
-        self._state.change(lambda now: now.use(list(called), core))
-        self._report(called, visible)
-
-    def _report(self, called: dict[str, Entry], visible: VisibleTools) -> None:
-        """Records outcomes with the events that showed the tools, the newest first.
-
-        A tool that none has shown was wanted when the newest was made. If that was a search and the call did
-        not work, the call had nothing to do with the search.
-        """
-        left, turns = dict(called), self._calls.open_turns()
-        shown = [[left.pop(name) for name in turn.names if name in left] for turn in turns]
-        for turn, entries in zip(turns, shown, strict=True):
-            others = left if turn is turns[0] else {}
-            if turn.is_search:
-                others = {
-                    name: one
-                    for name, one in others.items()
-                    if one.kind == "succeeded" or name in turn.wanted
-                }
-            wanted = tuple(dict.fromkeys((*turn.wanted, *others)))[:MOST_WANTED]
-            entries += [replace(one, kind=WANTED[one.kind]) for name, one in others.items() if name in wanted]
-            if not entries:
-                continue
-            self._state.change_turn(turn.event_id, partial(_reported, wanted=wanted))
-            if self._record is not None:
-                found = _unshown([name for name in others if name in wanted], visible)
-                self._record(self._exposure(turn), tuple(entries), found, False)
+        live, turns, store = self._live, self._live.state.open_turns, self._store
+        core = visible.catalog.core_names
+        reports = _reports(called, turns)
+        wanted = {turn.event_id: turn.wanted for turn, _ in reports}
+        live.apply(partial(ConversationState.used, names=tuple(called), core=core, wanted=wanted))
+        if self._record is not None:
+            final = store is not None  # the store takes one report for the turn, and more if there is more
+            for turn, entries in reports:
+                names = [one.name for one in entries if one.kind in NOT_SHOWN]
+                found = _unshown(names, visible) if names else ()
+                self._record(self._exposure(turn), tuple(entries), found, final)
+        if store is not None:
+            if turns and turns[0].event_id == self._ending:
+                store.later(live)
+            else:
+                store.save(live)
 
     def _exposure(self, turn: TurnRecord) -> Exposure:
-        reporter = self.context.user if self._reporter is None else self._reporter
-        return turn.exposure(self.context.org, stored_reporter(reporter))
-
-    def _end(self) -> tuple[str, ...]:
-        for turn in self._calls.open_turns():
-            self._state.change_turn(turn.event_id, lambda one: one._replace(is_over=True))
-            if self._record is not None and turn.is_reported:
-                self._record(self._exposure(turn), (), (), True)
-        self._selection = self._seen = None
-        now = self._state.now
-        return self._those_allowed(now.idle(now.turn + 1, self._state.retention))
+        context, known = self._calls.context, self._exposed
+        if known is not None and known[0] is turn.keys and known[1] is context:
+            return known[2]
+        reporter: Reporter = context.user if self._reporter is None else self._reporter
+        exposure = turn.exposure(context.org, stored_reporter(reporter) if reporter else "")
+        self._exposed = turn.keys, context, exposure
+        return exposure
 
     def _load(self, names: str | Iterable[str]) -> Answer:
         there, new, unknown = self._named(names)
+        loaded = [tool.name for tool in new]
         try:
-            self._state.change(lambda now: now.load([tool.name for tool in new]))
+            self._live.apply(lambda state: state.changed(lambda now: now.load(loaded)))
         except InvalidInput as error:
             return replies.refused(str(error))
-        log_loading("load", self.context, self.turn, [tool.name for tool in new])
-        turn = self._turn()
+        log_loading("load", self.context, self.turn, loaded)
+        turn = self._live.state.turn
         if turn is None:
             return replies.loaded(new, there, unknown, [])
         shown = self._listed(turn)
@@ -622,10 +638,11 @@ class Session:
 
     def _unload(self, names: str | Iterable[str]) -> Answer:
         there, gone, unknown = self._named(names)
-        now, turn = self._state.now, self._turn()
-        held = {*now.held(self._state.retention), *now.found, *now.listed}
+        now, turn = self._live.state.conversation, self._live.state.turn
+        held = {*now.held(self._live.retention), *now.found, *now.listed}
         shown = () if turn is None else (*turn.names, *turn.selected)
-        self._state.change(lambda now: now.unload({tool.name for tool in gone}))
+        unloaded = frozenset([tool.name for tool in gone])
+        self._live.apply(lambda state: state.changed(lambda now: now.unload(unloaded)))
         stays = [tool for tool in gone if tool.name in shown]
         rest = [tool for tool in gone if tool.name not in shown]
         lost = [tool.name for tool in gone if tool.name in held or tool.name in shown]
@@ -641,8 +658,9 @@ class Session:
         )
 
     def _fallback(self) -> Answer:
-        turn = self._turn()
-        self._state.change(lambda now: now.fallback(is_open=turn is not None))
+        turn = self._live.state.turn
+        is_open = turn is not None
+        self._live.apply(lambda state: state.changed(lambda now: now.fallback(is_open=is_open)))
         visible = self._calls.visible()
         log_loading("fallback", self.context, self.turn, visible)
         most = len(visible)
@@ -656,7 +674,7 @@ class Session:
 
     def _find(self, queries: Sequence[str], k: int) -> tuple[tuple[Tool, ...], list[str]]:
         """What the queries find, and those of them that no tool seems to serve."""
-        if self._turn() is None:
+        if self._live.state.turn is None:
             found = self._searched(queries, k)
         else:
             found = [self._engine.find(query, self.context, k) for query in queries]
@@ -668,20 +686,22 @@ class Session:
             for name in rank
             if name is not None and (tool := lookup.get(name)) is not None
         }
-        self._state.change(lambda now: now.find(together))
+        names = tuple(together)
+        self._live.apply(lambda state: state.changed(lambda now: now.find(names)))
         return tuple(together.values()), doubtful
 
     def _searched(self, queries: Sequence[str], k: int) -> list[Selection]:
         """Searches as a turn of its own."""
-        held, now, open_searches = self._state.held, self._state.now, self._calls.open_turns()
-        text = "\n".join(queries)
+        live, before = self._live, self._live.state
+        text, open_searches = "\n".join(queries), before.open_turns
         is_open = any(not one.is_reported for one in open_searches)
-        mark = heard(text)
-        now = now.at(now.number(text, (), mark, is_open=is_open), self._state.retention, mark)
+        now = before.conversation.begin(text, (), None, live.retention, is_open=is_open)
         found = [self._engine.search(query, self.context, k, now, self._calls) for query in queries]
         turns = [TurnRecord.of(one, self._engine.category(one), now.turn, is_search=True) for one in found]
-        before = [one for one in open_searches if one.turn != now.turn]
-        self._state.select(now, held, (*turns, *before)[:MOST_RECORDS])
+        turns += [one for one in open_searches if one.turn != now.turn]
+        known = frozenset([turn.event_id for turn in before.turns])
+        records = tuple(turns[:MOST_RECORDS])
+        live.apply(SelectedTurn(before.conversation, now, live.retention, records, known))
         return found
 
     def _answer(self, name: str, arguments: object) -> Answer:
@@ -689,7 +709,7 @@ class Session:
             raise NotFound(f"meta-tool {quoted(name)}: must be one of {', '.join(META_NAMES)}")
         try:
             if name == MANAGE_TOOLS.name:
-                if not self._state.retention.loading:
+                if not self._live.retention.loading:
                     return replies.refused("manage_tools: is switched off here; use the tools that you have")
                 mode, names = read_manage(arguments)
                 if mode == "fallback":
@@ -706,7 +726,7 @@ class Session:
         if (tool := lookup.get(lookup.own(wanted))) is None:
             return replies.unknown_tool(wanted, lookup.nearest(wanted))
         own = tool.name
-        self._state.change(lambda now: now.find([own]))
+        self._live.apply(lambda state: state.changed(lambda now: now.find([own])))
         return Answer("", (tool,), call=ToolCall(tool, given))
 
     def _those_allowed(self, names: Iterable[str]) -> tuple[str, ...]:
@@ -724,18 +744,47 @@ class Session:
         """Core tools of these names, the others, and names of none."""
         visible = self._calls.visible()
         found, unknown = self._lookup(visible).resolve(listed(names))
-        core = [tool for tool in found if visible.is_core(tool)]
-        return core, [tool for tool in found if not visible.is_core(tool)], unknown
+        names_of_core = visible.catalog.core_names
+        core = [tool for tool in found if tool.name in names_of_core]
+        return core, [tool for tool in found if tool.name not in names_of_core], unknown
 
     def _save(self) -> None:
-        self._conversations.save(self.context, self._state)
+        if self._store is not None:
+            self._store.save(self._live)
 
     async def _asave(self) -> None:
-        await self._conversations.asave(self.context, self._state)
+        if self._store is not None:
+            await self._store.asave(self._live)
 
 
-def _reported(turn: TurnRecord, wanted: tuple[str, ...]) -> TurnRecord:
-    return turn._replace(is_reported=True, wanted=wanted)
+def _reports(
+    called: Mapping[str, Entry], turns: Sequence[TurnRecord]
+) -> list[tuple[TurnRecord, list[Entry]]]:
+    """The outcomes of each event that showed the tools, the newest first.
+
+    A tool that none has shown was wanted when the newest was made. If that was a search and the call did not
+    work, the call had nothing to do with the search. The records have what was wanted so far.
+    """
+    left, reports = dict(called), []
+    for turn in turns:
+        entries = [left.pop(name) for name in turn.names if name in left]
+        if entries:
+            reports.append((turn, entries))
+    if not turns or not left:
+        return reports
+    newest = turns[0]
+    others = {
+        name: one
+        for name, one in left.items()
+        if not newest.is_search or one.kind == "succeeded" or name in newest.wanted
+    }
+    wanted = tuple(dict.fromkeys((*newest.wanted, *others)))[:MOST_WANTED]
+    unshown = [replace(one, kind=WANTED[one.kind]) for name, one in others.items() if name in wanted]
+    if not unshown:
+        return reports
+    is_first = bool(reports) and reports[0][0] is newest
+    entries = [*(reports.pop(0)[1] if is_first else ()), *unshown]
+    return [(newest._replace(wanted=wanted), entries), *reports]
 
 
 def _unshown(names: Iterable[str], visible: VisibleTools) -> tuple[ShownTool, ...]:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from toolroll.catalog.catalog import Catalog
 from toolroll.context import Context
 from toolroll.formats.meta_tools import META_TOOLS
+from toolroll.learning.exposure import ShownTool
 from toolroll.selection.calls import NO_META, DeliveryRecord, Denial
 from toolroll.selection.engine import Engine
 from toolroll.selection.snapshot import Snapshot
 from toolroll.selection.visible import VisibleTools
+from toolroll.sessions.live import ConversationStore
 from toolroll.sessions.name_lookup import META_NAMES
-from toolroll.sessions.state import Conversations, ConversationState
-from toolroll.sessions.turn_record import TurnRecord
+from toolroll.sessions.state import LiveConversation
 from toolroll.tools import Tool
+
+_OWN_META: Mapping[str, Tool] = {tool.name: tool for tool in META_TOOLS}
 
 
 class SessionCalls:
@@ -23,15 +26,16 @@ class SessionCalls:
 
     Attributes:
         context: the caller's; the session may replace it.
-        state: of the conversation.
     """
 
+    knows_deliveries = True
+
     def __init__(
-        self, engine: Engine, conversations: Conversations, context: Context, state: ConversationState
+        self, engine: Engine, store: ConversationStore | None, context: Context, live: LiveConversation
     ) -> None:
-        self.context, self.state = context, state
-        self._engine, self._conversations = engine, conversations
-        self._meta = {tool.name: tool for tool in META_TOOLS}
+        self.context = context
+        self._engine, self._store, self._live = engine, store, live
+        self._meta = _OWN_META
         self._visible: tuple[Snapshot, Context, VisibleTools] | None = None
 
     def visible(self) -> VisibleTools:
@@ -48,12 +52,6 @@ class SessionCalls:
             self._visible = snapshot, context, visible
         return visible
 
-    def open_turns(self) -> Sequence[TurnRecord]:
-        """The selection of the turn that is open, or the searches since the last call; newest first."""
-        state = self.state
-        turn = state.now.turn
-        return [one for one in state.turns if not one.is_over and (one.turn == turn or one.is_search)]
-
     # `Calls`
 
     def may(self, name: str, context: Context) -> Tool | None:
@@ -62,12 +60,13 @@ class SessionCalls:
 
     def shown(self, event_id: str) -> tuple[str, ...] | None:
         """What the turn was delivered with, in whatever process."""
-        turn = next((one for one in self.state.turns if one.event_id == event_id), None)
+        turn = next((one for one in self._live.state.turns if one.event_id == event_id), None)
         return turn.names if turn is not None and turn.provider else None
 
     def granted(self) -> Collection[str]:
         """What the conversation has shown in this turn, found or loaded."""
-        now, open_turns = self.state.now, self.open_turns()
+        state = self._live.state
+        now, open_turns = state.conversation, state.open_turns
         if now.is_whole and open_turns:
             return self.visible()
         shown = [name for turn in open_turns for name in (*turn.names, *turn.added)]
@@ -75,18 +74,18 @@ class SessionCalls:
 
     def is_over(self, event_id: str) -> bool:
         """Whether the turn was ended, or another has begun, in whatever process."""
-        return all(turn.event_id != event_id for turn in self.open_turns())
+        return all(turn.event_id != event_id for turn in self._live.state.open_turns)
 
     def meta_tools(self) -> Mapping[str, Tool]:
         """Those that the open turn was delivered with. Another process knows our own ones only."""
-        open_turns = self.open_turns()
+        open_turns = self._live.state.open_turns
         if not open_turns or not open_turns[0].meta_tools:
             return NO_META
         return {name: self._meta[name] for name in open_turns[0].meta_tools if name in self._meta}
 
     def refresh(self) -> bool:
         """Reads again what other processes have found and loaded."""
-        return self._conversations.refresh(self.context, self.state)
+        return self._store is not None and self._store.refresh(self._live)
 
     def denied(self, reason: Denial) -> None:
         """Counts with the engine's."""
@@ -94,14 +93,24 @@ class SessionCalls:
 
     def deliver(self, event_id: str, record: DeliveryRecord, catalog: Catalog) -> None:
         """Keeps with the turn how it was delivered."""
-        turn = next((one for one in self.state.turns if one.event_id == event_id), None)
+        state = self._live.state
+        turn = next((one for one in state.turns if one.event_id == event_id), None)
         if turn is None:
             return
-        self._meta |= {tool.name: tool for tool in record.meta_tools}
-        selected, now = {*turn.names, *turn.selected}, self.state.now
+        self._meta = {**self._meta, **{tool.name: tool for tool in record.meta_tools}}
+        selected, now = {*turn.names, *turn.selected}, state.conversation
         since = {*now.found, *(one.name for one in now.loaded)} - selected  # granted by themselves
         added = (*turn.added, *[name for name in record.shown if name in since and name not in turn.added])
         record = replace(record, shown=tuple([name for name in record.shown if name not in since]))
-        if not turn.is_delivered(record) or added != turn.added:
-            self.state.change_turn(event_id, lambda one: one.delivered(record, added, catalog))
-            self._conversations.save(self.context, self.state)
+        if turn.is_delivered(record) and added == turn.added:
+            return
+        others = {
+            name: ShownTool(name, catalog.tool_key(catalog.names[name]), 0.0)
+            for name in record.shown
+            if name not in turn.names
+        }
+        self._live.apply(
+            lambda state: state.with_turn(lambda one: one.delivered(record, added, others), event_id)
+        )
+        if self._store is not None:
+            self._store.save(self._live)

@@ -1,282 +1,209 @@
-"""What conversations hold between turns, as one process has it in memory."""
+"""What a conversation holds at one moment, as one value, and what a selection or a call makes of it.
+
+Every change is a function from one state to the next. So it can be applied again to a newer state that
+another thread or process has written meanwhile: that is how the changes of two processes come together.
+"""
 
 from __future__ import annotations
 
 import json
 import threading
-import time
-from collections import OrderedDict
-from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, NamedTuple, Protocol, TypeVar
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
-from toolroll._threads import survive_forks
 from toolroll.context import Context
-from toolroll.conversation import Conversation, Retention, merge
+from toolroll.conversation import Conversation, Retention
 from toolroll.errors import Failure, InvalidInput
-from toolroll.sessions.turn_record import TurnRecord, merged_records
+from toolroll.sessions.turn_record import MOST_RECORDS, TurnRecord
 
-Key = tuple[str, str]  # organisation, session
-
-NEW = Conversation()
-
-T = TypeVar("T")
+MOST_BYTES = 64 * 1024  # of a packed state
+_ENCODE = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
 
-class ConversationSnapshot(NamedTuple):
-    """Everything that a conversation holds at one moment, as it is stored.
+class ConversationState:
+    """Everything that a conversation holds at one moment. Never changed.
 
     Attributes:
         conversation: its turn, its tools and its list.
         turns: what its last turns have shown, newest first.
+        open_turns: the selection of the turn that is open, or the searches since the last call; newest first.
+        turn: the selection of the open turn; None where there is none.
     """
 
-    conversation: Conversation
-    turns: tuple[TurnRecord, ...] = ()
+    __slots__ = ("conversation", "open_turns", "turn", "turns")
 
-    def to_record(self, most_bytes: int) -> dict[str, Any]:
-        """Plain values of at most so many bytes as JSON; the least valuable are left out."""
-        kept = list(self.turns)
-        while True:
-            turns = [turn.to_record() for turn in kept]
-            size = len(json.dumps(turns))
-            if size <= most_bytes // 2 or not kept:
-                return {**self.conversation.fitting(most_bytes - size), "turns": turns}
-            kept.pop()
+    def __init__(self, conversation: Conversation, turns: tuple[TurnRecord, ...] = ()) -> None:
+        self.conversation, self.turns = conversation, turns
+        now = conversation.turn
+        open_turns = [one for one in turns if not one.is_over and (one.turn == now or one.is_search)]
+        self.open_turns = tuple(open_turns)
+        self.turn = open_turns[0] if open_turns and not open_turns[0].is_search else None
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ConversationState):
+            return NotImplemented
+        return (self.conversation, self.turns) == (other.conversation, other.turns)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def pack(self) -> str:
+        """JSON of at most `MOST_BYTES`; what is worth least is left out until it fits."""
+        record = self.conversation.to_record()
+        record["turns"] = [turn.to_record() for turn in self.turns]
+        text = _ENCODE(record)
+        if len(text) * 4 <= MOST_BYTES or len(text.encode()) <= MOST_BYTES:
+            return text
+        turns = record["turns"]
+        while turns and len(json.dumps(turns)) > MOST_BYTES // 2:
+            turns.pop()
+        record = self.conversation.fitting(MOST_BYTES - len(json.dumps(turns)))
+        return _ENCODE({**record, "turns": turns})
 
     @classmethod
-    def from_record(cls, record: Any) -> ConversationSnapshot:
-        """From what `to_record` gave. Turns that cannot be read are left out.
+    def unpack(cls, text: str) -> ConversationState:
+        """Reverses `pack`. Turns that cannot be read are left out.
 
         Raises:
             InvalidInput: the conversation cannot be read.
         """
+        try:
+            record: Any = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise InvalidInput(f"conversation: the record is no JSON: {error}"[:300]) from error
         conversation = Conversation.from_record(record)
         turns = []
         listed = record.get("turns", ())
-        for one in listed if isinstance(listed, list) else ():
+        for one in listed[:MOST_RECORDS] if isinstance(listed, list) else ():
             try:
                 turns.append(TurnRecord.from_record(one))
             except InvalidInput:
                 continue
-        return cls(conversation, merged_records(turns, (), conversation.turn))
+        return cls(conversation, tuple([turn for turn in turns if turn.turn <= conversation.turn]))
 
-    def merged(self, other: ConversationSnapshot) -> ConversationSnapshot:
-        """What two processes hold of one conversation; the same whichever way round they are given."""
-        conversation = merge(self.conversation, other.conversation)
-        return ConversationSnapshot(conversation, merged_records(self.turns, other.turns, conversation.turn))
+    def changed(self, make: Callable[[Conversation], Conversation]) -> ConversationState:
+        """With what `make` makes of the conversation."""
+        return ConversationState(make(self.conversation), self.turns)
+
+    def with_turn(self, make: Callable[[TurnRecord], TurnRecord], event_id: str) -> ConversationState:
+        """With what `make` makes of the record of this event, if that is still there."""
+        turns = tuple([make(turn) if turn.event_id == event_id else turn for turn in self.turns])
+        return ConversationState(self.conversation, turns)
+
+    def ended(self, *, events: frozenset[str]) -> ConversationState:
+        """With the turns of these events over."""
+        turns = tuple(
+            [turn._replace(is_over=True) if turn.event_id in events else turn for turn in self.turns]
+        )
+        return ConversationState(self.conversation, turns)
+
+    def used(
+        self, *, names: Sequence[str], core: Collection[str], wanted: Mapping[str, tuple[str, ...]]
+    ) -> ConversationState:
+        """Tools were called, and outcomes reported. core: those of them that are selected anyway.
+
+        wanted: id of each event with an outcome → tools that were called and that it did not show.
+        """
+        turns = self.turns
+        if wanted:
+            turns = tuple(
+                [
+                    turn._replace(is_reported=True, wanted=wanted[turn.event_id])
+                    if turn.event_id in wanted
+                    else turn
+                    for turn in turns
+                ]
+            )
+        return ConversationState(self.conversation.use(names, core), turns)
+
+    def with_vectors_of(self, other: ConversationState) -> ConversationState:
+        """With the vectors of messages, which only the process that selected has."""
+        known = {turn.event_id: turn for turn in other.turns if turn.vector}
+        if not known:
+            return self
+        turns = []
+        for turn in self.turns:
+            of = known.get(turn.event_id)
+            known_of = of is not None and not turn.vector
+            turns.append(turn._replace(vector=of.vector, space=of.space) if known_of and of else turn)
+        return ConversationState(self.conversation, tuple(turns))
 
 
-class ConversationState:
-    """The state of one conversation in this process; every `Session` of it holds the same one.
+NEW = ConversationState(Conversation())
 
-    A selection writes its turn and its list and takes no lock; whatever else changes the state takes turns.
+Change: TypeAlias = Callable[[ConversationState], ConversationState]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SelectedTurn:
+    """The change that a selection makes, or a search that is a turn of its own.
 
     Attributes:
-        held: what is loaded, called and found counts here; turn and list are in the last selection.
-        fresh_at: when the state was last equal to the stored one, monotonic seconds.
-        failure: why it began again although storage had it; None once a selection has named that.
+        held: the conversation that it was made from.
+        kept: the same in this turn, with the list that was sent.
         retention: how long the conversation keeps its tools.
+        records: the events of a turn that begins, and those that stay; None for a further step of a turn.
+        known: ids of the events that it was made from.
     """
 
-    __slots__ = ("__weakref__", "_lock", "_selected", "failure", "fresh_at", "held", "retention")
+    held: Conversation
+    kept: Conversation
+    retention: Retention
+    records: tuple[TurnRecord, ...] | None = None
+    known: frozenset[str] = frozenset()
 
-    def __init__(self, conversation: Conversation, retention: Retention, lock: threading.Lock) -> None:
-        """lock: for changes; many conversations may share one, it is held for microseconds."""
+    def __call__(self, state: ConversationState) -> ConversationState:
+        """The state in this turn. If another process has begun a later turn meanwhile, that one counts."""
+        now, kept, turns = state.conversation, self.kept, self.records
+        if now is not self.held:
+            if now.turn > kept.turn and now.turn != self.held.turn:
+                return state
+            is_listed = kept.listed is not self.held.listed
+            now = now.at(kept.turn, self.retention, kept.heard)
+            kept = now.listing(kept.listed, kept.picked) if is_listed else now
+        if turns is None:
+            turns = state.turns
+        elif not self.known.issuperset([one.event_id for one in state.turns]):
+            # Events that another process has added to the same turn stay callable.
+            ids = self.known.union([record.event_id for record in turns])
+            others = [one for one in state.turns if one.event_id not in ids and one.turn == kept.turn]
+            turns = (*turns, *others)[:MOST_RECORDS]
+        return ConversationState(kept, turns)
+
+
+_MOST_CHANGES = 256  # that wait to be written
+
+
+class LiveConversation:
+    """One conversation in this process; every `Session` of it holds the same one.
+
+    Attributes:
+        state: the newest state, which `apply` replaces.
+        unwritten: the changes that a store does not have yet, oldest first; None without a store.
+        retention: how long the conversation keeps its tools.
+        failure: why it began again although storage had it; None once a selection has named that.
+        contexts: a caller's context and the same of this session, of the last request.
+    """
+
+    __slots__ = ("__weakref__", "_lock", "contexts", "failure", "retention", "state", "unwritten")
+
+    def __init__(self, retention: Retention, lock: threading.Lock) -> None:
+        """lock: held to replace the state; many conversations may share one."""
         self._lock = lock
         self.retention = retention
-        self.fresh_at = float("-inf")
-        self.held = conversation
+        self.state = NEW
+        self.unwritten: tuple[Change, ...] | None = None
         self.failure: Failure | None = None
-        # What was held at the last selection, what the selection kept, and what the turns have shown.
-        self._selected: tuple[Conversation, Conversation, tuple[TurnRecord, ...]]
-        self._selected = (conversation, conversation, ())
+        self.contexts: tuple[Context, Context] | None = None
 
-    @property
-    def now(self) -> Conversation:
-        """The conversation, in the turn that was selected for last."""
-        held, (then, sent, _) = self.held, self._selected
-        if held is then:
-            return sent
-        now = held.at(sent.turn, self.retention, sent.heard)
-        return replace(now, listed=sent.listed, picked=sent.picked)
-
-    @property
-    def turns(self) -> tuple[TurnRecord, ...]:
-        """What the last turns have shown, newest first."""
-        return self._selected[2]
-
-    @property
-    def snapshot(self) -> ConversationSnapshot:
-        """The whole state at this moment."""
-        return ConversationSnapshot(self.now, self._selected[2])
-
-    def select(self, conversation: Conversation, held: Conversation, turns: tuple[TurnRecord, ...]) -> None:
-        """Keeps the turn and the list of a conversation that has selected. held: `held` as it was read."""
-        self._selected = (held, conversation, turns)
-
-    def change(self, make: Callable[[Conversation], Conversation]) -> None:
-        """Replaces the conversation by what `make` makes of it. Where that raises, nothing has changed."""
-        with self._lock:
-            selected = self._selected
-            now = make(self.now)
-            self.held = now
-            if self._selected is selected:  # else a selection was made meanwhile: its turn and list count
-                self._selected = (now, now, selected[2])
-
-    def change_turn(self, event_id: str, make: Callable[[TurnRecord], TurnRecord]) -> None:
-        """Replaces the record of one event by what `make` makes of it, if it is still there."""
-        with self._lock:
-            held, conversation, turns = self._selected
-            changed = tuple([make(turn) if turn.event_id == event_id else turn for turn in turns])
-            self._selected = (held, conversation, changed)
-
-    def become(self, other: ConversationSnapshot, before: ConversationSnapshot) -> bool:
-        """Takes over what storage has of the conversation; whether something had changed here meanwhile.
-
-        before: the state before storage was asked. What has changed since is merged.
-        """
-        with self._lock:
-            here = self.snapshot
-            has_changed = here != before
-            both = here.merged(other) if has_changed else other
-            known = {turn.event_id: turn for turn in here.turns if turn.vector}
-            turns = tuple([_with_vector(turn, known.get(turn.event_id)) for turn in both.turns])
-            self.held = both.conversation
-            self._selected = (self.held, self.held, turns)
-            return has_changed
-
-
-class Conversations(Protocol):
-    """Where the state of conversations is kept."""
-
-    def open(
-        self, context: Context, retention: Retention, max_age_s: float | None = None
-    ) -> ConversationState:
-        """The state of the context's session, a new one if there is none; may wait for a store.
-
-        max_age_s: how old the state of this process may be; None for the usual age.
-        """
-
-    async def aopen(
-        self, context: Context, retention: Retention, max_age_s: float | None = None
-    ) -> ConversationState:
-        """`open` for an event loop."""
-
-    def save(self, context: Context, state: ConversationState) -> None:
-        """Makes a change known to every process that asks from now on; may wait for a store.
-
-        In a thread that runs an event loop it does not wait: the change is known a moment later.
-        """
-
-    async def asave(self, context: Context, state: ConversationState) -> None:
-        """`save` for an event loop."""
-
-    def refresh(self, context: Context, state: ConversationState) -> bool:
-        """Reads again what other processes have changed; whether there was a store to read.
-
-        In a thread that runs an event loop nothing is read.
-        """
-
-    async def arefresh(self, context: Context, state: ConversationState) -> bool:
-        """`refresh` for an event loop."""
-
-    def forget(self, org: str, session: str) -> bool:
-        """Deletes what a conversation holds; whether there was any."""
-
-    async def aforget(self, org: str, session: str) -> bool:
-        """`forget` for an event loop."""
-
-    def release(self, org: str, session: str) -> None:
-        """Drops what is in memory of a conversation that a store has."""
-
-
-class ConversationCache:
-    """So many conversations, those that were asked for last. Safe to use from many threads."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._looking, self._changing = threading.Lock(), threading.Lock()
-        self._live: OrderedDict[Key, ConversationState] = OrderedDict()
-        survive_forks(self, lambda own: (own._looking, own._changing), lambda own: None)
-
-    def get(self, key: Key, retention: Retention) -> ConversationState:
-        """The conversation, a new one if it is not held here."""
-        with self._looking:
-            live = self._live.get(key)
-            if live is None:
-                live = self._live[key] = ConversationState(NEW, retention, self._changing)
-                while len(self._live) > self._most:
-                    self._live.popitem(last=False)
-            else:
-                self._live.move_to_end(key)
-            return live
-
-    def pop(self, key: Key) -> ConversationState | None:
-        """Lets go of the conversation."""
-        with self._looking:
-            return self._live.pop(key, None)
-
-    def __len__(self) -> int:
-        return len(self._live)
-
-
-class ConversationsInMemory:
-    """Conversations of one process: memory is where the state is, so nothing ever waits."""
-
-    def __init__(self, most: int) -> None:
-        """most: conversations that are kept."""
-        self._live = ConversationCache(most)
-
-    def open(
-        self, context: Context, retention: Retention, max_age_s: float | None = None
-    ) -> ConversationState:
-        """The state of the context's session, a new one if it is not held here."""
-        return self._live.get((context.org, context.session), retention)
-
-    async def aopen(
-        self, context: Context, retention: Retention, max_age_s: float | None = None
-    ) -> ConversationState:
-        """`open` for an event loop."""
-        return self.open(context, retention)
-
-    def save(self, context: Context, state: ConversationState) -> None:
-        """Does nothing."""
-
-    async def asave(self, context: Context, state: ConversationState) -> None:
-        """Does nothing."""
-
-    def refresh(self, context: Context, state: ConversationState) -> bool:
-        """False: there is nothing to read."""
-        return False
-
-    async def arefresh(self, context: Context, state: ConversationState) -> bool:
-        """False: there is nothing to read."""
-        return False
-
-    def forget(self, org: str, session: str) -> bool:
-        """Deletes what a conversation holds; whether there was any."""
-        state = self._live.pop((org, session))
-        return state is not None and state.now != NEW
-
-    async def aforget(self, org: str, session: str) -> bool:
-        """`forget` for an event loop."""
-        return self.forget(org, session)
-
-    def release(self, org: str, session: str) -> None:
-        """Does nothing: no store has the conversation."""
-
-    def __len__(self) -> int:
-        return len(self._live)
-
-
-def _with_vector(turn: TurnRecord, known: TurnRecord | None) -> TurnRecord:
-    """The record with its message's vector, which only the process that selected has."""
-    if known is None or turn.vector:
-        return turn
-    return turn._replace(vector=known.vector, space=known.space)
-
-
-def is_older(state: ConversationState, max_age_s: float) -> bool:
-    """Whether the state was last equal to the stored one longer ago than this."""
-    return time.monotonic() - state.fresh_at >= max_age_s
+    def apply(self, change: Change) -> ConversationState:
+        """Changes the newest state, again if another thread was faster. Where `change` raises, nothing is."""
+        while True:
+            before = self.state
+            after = change(before)
+            with self._lock:
+                if self.state is before:
+                    self.state = after
+                    if self.unwritten is not None:
+                        self.unwritten = (*self.unwritten[1 - _MOST_CHANGES :], change)
+                    return after

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import sys
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from toolroll.catalog.catalog import Catalog
 from toolroll.errors import InvalidInput, quoted
 from toolroll.formats.providers import PROVIDERS
 from toolroll.learning.exposure import Exposure, ShownTool, pack_tools, unpack_tools
 from toolroll.selection.calls import DeliveryRecord
-from toolroll.selection.exposure import packed_tools, vector_of
+from toolroll.selection.exposure import packed
 from toolroll.selection.selection import Selection
 
 MOST_RECORDS = 6  # of one conversation: a turn's selection, or its last searches
@@ -75,14 +74,14 @@ class TurnRecord(NamedTuple):
     def of(cls, selection: Selection, category: str, turn: int, *, is_search: bool = False) -> TurnRecord:
         """Of a selection that was not delivered yet. category: of its message. turn: its number."""
         decided = selection.turn
-        context, vector = decided.context, vector_of(decided)
+        context, (keys, vector) = decided.context, packed(selection)
         return cls(
             selection.event_id,
             turn,
             decided.at,
             decided.revision,
             selection.names,
-            packed_tools(selection),
+            keys,
             context.page,
             context.tier,
             category,
@@ -90,7 +89,7 @@ class TurnRecord(NamedTuple):
             budget_tokens=None if is_search else decided.budget_tokens,
             is_search=is_search,
             vector=b"" if vector is None else vector.tobytes(),
-            space="" if decided.vector is None else selection.catalog.space,
+            space="" if vector is None else selection.catalog.space,
         )
 
     @property
@@ -121,13 +120,12 @@ class TurnRecord(NamedTuple):
             self.space if self.vector else "",
         )
 
-    def delivered(self, delivery: DeliveryRecord, added: tuple[str, ...], catalog: Catalog) -> TurnRecord:
-        """The same, of which the delivery has sent these tools. catalog: of the selection."""
+    def delivered(
+        self, delivery: DeliveryRecord, added: tuple[str, ...], others: Mapping[str, ShownTool]
+    ) -> TurnRecord:
+        """The same, of which the delivery has sent these tools. others: those that the turn did not show."""
         known = {tool.name: tool for tool in self._tools()}
-        shown = [
-            known.get(name) or ShownTool(name, catalog.tool_key(catalog.names[name]), 0.0)
-            for name in delivery.shown
-        ]
+        shown = [known.get(name) or others[name] for name in delivery.shown]
         names, selected = tuple([tool.name for tool in shown]), self.selected or self.names
         return self._replace(
             names=names,
@@ -210,34 +208,6 @@ class TurnRecord(NamedTuple):
 
     def _tools(self) -> tuple[ShownTool, ...]:
         return unpack_tools(self.names, self.keys)
-
-
-def merged_records(
-    one: Iterable[TurnRecord], other: Iterable[TurnRecord], turn: int
-) -> tuple[TurnRecord, ...]:
-    """What two processes know of the turns up to this one, newest first; the same whichever way round."""
-    found: dict[str, TurnRecord] = {}
-    for record in (*one, *other):
-        if record.turn <= turn:
-            known = found.get(record.event_id)
-            found[record.event_id] = record if known is None else _both(known, record)
-    newest = sorted(found.values(), key=lambda record: (-record.turn, -record.at, record.event_id))
-    return tuple(newest[:MOST_RECORDS])
-
-
-def _both(one: TurnRecord, other: TurnRecord) -> TurnRecord:
-    """One event as two processes know it: the delivery counts, and what either has reported."""
-    first, second = sorted(
-        (one, other), key=lambda each: (not each.provider, each.provider, each.how, each.names)
-    )
-    return first._replace(
-        is_reported=one.is_reported or other.is_reported,
-        is_over=one.is_over or other.is_over,
-        wanted=tuple(sorted({*one.wanted, *other.wanted})),
-        added=tuple(sorted({*one.added, *other.added})),
-        vector=first.vector or second.vector,
-        space=first.space or second.space,
-    )
 
 
 def _texts(values: Any) -> tuple[str, ...]:

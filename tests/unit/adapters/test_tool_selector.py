@@ -470,7 +470,8 @@ def test_a_store_that_is_away_stops_no_agent(selector, monkeypatch, caplog, conv
     def away(*_: object, **__: object) -> None:
         raise StoreUnavailable("no database")
 
-    monkeypatch.setattr(selector.roll._home, "record", away)
+    for name in ("record", "record_turn"):
+        monkeypatch.setattr(selector.roll._home, name, away)
     assert not turn.report("create_refund", True)
     assert "no database" in caplog.text
 

@@ -59,7 +59,7 @@ def test_a_call_after_a_search_without_a_turn_is_learnt_from(roll):
     roll.session("mcp").answer("search_tools", {"queries": ["play some music"]})
     session = roll.session("mcp")
     assert session.answer("call_tool", {"name": "play_music", "arguments": {}}).call is not None
-    event_id = session._state.turns[0].event_id
+    event_id = session._live.state.turns[0].event_id
     assert roll.session("mcp").used({"play_music": True}) == ()
     assert outcomes(roll, event_id) == {"play_music": "succeeded"}
     assert roll._home.learned("") is not None
@@ -79,9 +79,9 @@ def test_a_record_names_the_selection_only_where_the_delivery_sent_other_tools(r
     session = roll.session("c")
     selection = session.select("send a mail", k=3)
     session.deliver("openai")
-    assert session._state.turns[0].selected == ()
+    assert session._live.state.turns[0].selected == ()
     session.deliver("openai", "meta-tools")
-    assert session._state.turns[0].selected == selection.names
+    assert session._live.state.turns[0].selected == selection.names
 
 
 def test_what_one_session_object_found_another_may_call_at_once(roll):
@@ -144,10 +144,10 @@ def test_a_tool_that_the_provider_has_no_room_for_is_not_callable():
 def test_a_tool_that_was_selected_and_not_sent_counts_neither_as_shown_nor_as_passed_over(
     roll, how, monkeypatch
 ):
-    memory, reported = roll._home._memory, []
-    record = memory.record
+    home, reported = roll._home, []
+    record = home.record_turn
     monkeypatch.setattr(
-        memory, "record", lambda shown, report: reported.append(shown) or record(shown, report)
+        home, "record_turn", lambda shown, report: reported.append(shown) or record(shown, report)
     )
     selection = roll.session(how).select("send a mail", k=3)
     assert "send_mail" in selection and "play_music" not in selection

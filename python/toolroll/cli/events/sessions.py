@@ -34,7 +34,7 @@ _org_option = option("--org", "Organisation that owns it.", default="", metavar=
 @any_org_options
 def list_sessions(options: WindowOptions, limit: int, before: datetime | None) -> None:
     """List sessions, the one used last first."""
-    with options.report() as database:
+    with options.database() as database:
         from toolroll.registry.sessions.store import SessionStore
 
         found = SessionStore(database).list(options.org, limit=limit, before=before)
@@ -54,9 +54,10 @@ def list_sessions(options: WindowOptions, limit: int, before: datetime | None) -
 def show(options: RegistryOptions, session: str, org: str) -> None:
     """Print what one session holds."""
     with options.database() as database:
+        from toolroll.registry.sessions.keys import key_of
         from toolroll.registry.sessions.store import SessionStore
 
-        found = SessionStore(database).read(org, session)
+        found = SessionStore(database).read(key_of(org, session))
     if found is None:
         raise _absent(session, org)
     fields = {
@@ -81,9 +82,10 @@ def forget(options: RegistryOptions, session: str, org: str) -> None:
     If the conversation goes on, its process writes the session again.
     """
     with options.database() as database:
+        from toolroll.registry.sessions.keys import key_of
         from toolroll.registry.sessions.store import SessionStore
 
-        if not SessionStore(database).forget(org, session):
+        if not SessionStore(database).forget(key_of(org, session)):
             raise _absent(session, org)
     print_result(options.json, {"session": session, "org": org}, f"session {session} was forgotten")
 
@@ -108,7 +110,7 @@ def _absent(session: str, org: str) -> NotFound:
 def prune(options: WindowOptions, older_than: timedelta | None) -> None:
     """Delete sessions that have expired.
 
-    Processes that write sessions delete expired ones by themselves.
+    Processes over the registry delete expired ones by themselves.
     """
     with options.database() as database:
         from toolroll.registry.sessions.store import SessionStore

@@ -14,7 +14,6 @@ from toolroll.learning.exposure import Exposure
 from toolroll.registry.events.candidate_columns import CandidateColumns
 from toolroll.registry.events.rows import Messages, instant, vector_bytes, word
 from toolroll.selection.candidates import Draw
-from toolroll.selection.exposure import packed_keys
 from toolroll.selection.selection import Selection
 
 MOST_CANDIDATES = 64
@@ -151,7 +150,8 @@ def candidates_of(selection: Selection, has_odds: bool = True) -> tuple[Candidat
     drawn = (None, None, None) if draw is None else (draw.mean, draw.spread, draw.show)
     columns = [None if column is None else column[best] for column in (ranked.scores, *drawn, propensities)]
     rows = ranked.rows[best].tolist()
-    return CandidateColumns(list(catalog.names_of(rows)), packed_keys(catalog, rows), *columns), error
+    keys = b"".join(catalog.packed_keys(rows))
+    return CandidateColumns(list(catalog.names_of(rows)), keys, *columns), error
 
 
 def _odds(selection: Selection, ranked: Rows, draw: Draw, chosen: npt.NDArray[np.bool_]) -> Odds:

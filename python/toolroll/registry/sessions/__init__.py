@@ -1,4 +1,4 @@
 """Keeps conversations in the store, so that they survive restarts and move between processes.
 
-Only this room writes the table `sessions`; its records must stay readable by older processes.
+Only this room writes the table `sessions`.
 """

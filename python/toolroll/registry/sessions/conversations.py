@@ -1,240 +1,369 @@
-"""The conversations of a `Toolroll` over a store, in this process and in the store.
+"""The conversations of a `Toolroll` over a store: read when they continue, written by compare-and-set.
 
-Without `max_age_s`, a conversation is read from the store when it is opened, and a change is in the store
-when the call that made it returns: every process sees the same. With it, this process believes what it has in
-memory for so long, and writes in the background: for hosts that send the requests of one conversation to one
-process. If the store does not answer, a conversation continues with the state of this process, or starts
-empty: a chat never fails because its session cannot be read or written.
+A conversation is one row. Whoever writes it names the version that it was read at. If another process was
+faster, its state is read, the changes made here are applied to it, and that is written. If the store does not
+answer, a conversation continues with the state of this process, and its changes wait until the store has
+answered somebody: a chat never fails because its session cannot be read or written.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 import time
 from collections.abc import Callable
-from typing import Any, TypeVar
+from dataclasses import asdict, dataclass
+from typing import Any, TypeAlias, TypeVar
 
-from toolroll.context import Context
+from toolroll._threads import CallPool, Full, Overdue, survive_forks
 from toolroll.conversation import Retention
-from toolroll.errors import Failure, InvalidInput, StoreUnavailable
-from toolroll.registry.sessions.records import MOST_BYTES, Record, StoredSession, is_shortened
-from toolroll.registry.sessions.store import SessionStore
-from toolroll.registry.sessions.writer import SessionWriter
+from toolroll.errors import Failure, InvalidInput, Overloaded, StoreUnavailable
+from toolroll.registry.sessions.keys import Key, whole_key_of
+from toolroll.registry.sessions.store import SessionStore, StoredSession
 from toolroll.registry.store.database import Database
-from toolroll.registry.store.errors import DamagedRow
-from toolroll.sessions.state import NEW, ConversationCache, ConversationSnapshot, ConversationState, is_older
+from toolroll.sessions.live import ConversationCache
+from toolroll.sessions.state import NEW, Change, ConversationState, LiveConversation
 
 _log = logging.getLogger("toolroll")
+
+WAIT_S = 2.0  # the longest wait of an event loop for the store
+MOST_WAITING = 10_000  # conversations; beyond, the changes that have waited longest are dropped
+_MOST_TRIES = 16  # of a write that other processes are faster than
+_AT_ONCE = 256  # waiting conversations that are written on the side
+_SLOW_S, _AWAY_S = 1.0, 5.0  # a failure after so long is no answer; for how long nobody waits then
+_RETRY_S = 0.05  # between two attempts of `flush`
+_PRUNE_EVERY_S, _PRUNED = 3_600.0, 500  # how often expired sessions are deleted, and how many at a time
 
 T = TypeVar("T")
 
 
-class StoredConversations:
-    """Reads a conversation when it continues, and writes it when it changes."""
+class StoredConversation(LiveConversation):
+    """A conversation that a store has.
 
-    def __init__(
-        self, database: Database, most: int, lifetime_s: float | None, max_age_s: float = 0.0
-    ) -> None:
+    Attributes:
+        key: in the store.
+        version: of the stored state that this one was made from; 0 if there was none.
+        writing: held while the conversation is read or written.
+    """
+
+    __slots__ = ("key", "version", "writing")
+
+    def __init__(self, retention: Retention, lock: threading.Lock) -> None:
+        super().__init__(retention, lock)
+        self.key: Key = "", ""
+        self.version = 0
+        self.unwritten = ()
+        self.writing = threading.Lock()
+
+    def read(self) -> tuple[ConversationState, int, tuple[Change, ...]]:
+        """The state, the version that it was made from, and the changes since."""
+        with self._lock:
+            return self.state, self.version, self.unwritten or ()
+
+    def is_written(self, version: int, changes: tuple[Change, ...]) -> None:
+        """Takes note of a write of the state with these changes."""
+        with self._lock:
+            self.version = version
+            written = set(map(id, changes))
+            self.unwritten = tuple([one for one in self.unwritten or () if id(one) not in written])
+
+    def rebase(self, stored: ConversationState, version: int) -> None:
+        """Takes over what the store has, and applies the changes since to it."""
+        while True:
+            before, _, changes = self.read()
+            state = stored.with_vectors_of(before)
+            for change in changes:
+                try:
+                    state = change(state)
+                except InvalidInput as error:  # such as one tool too many
+                    _log.info("sessions: a change is lost, another process was faster: %s", error)
+            with self._lock:
+                if self.state is before:
+                    self.state, self.version = state, version
+                    return
+
+
+_Call: TypeAlias = Callable[[Key, StoredConversation], None]
+
+
+@dataclass(slots=True)
+class Counts:
+    """What was done in this process.
+
+    Attributes:
+        reads: of conversations.
+        timeouts: calls that the store did not answer in time.
+        written: writes of a conversation.
+        conflicts: writes that another process was faster than; they were tried again.
+        dropped: conversations whose last changes were not written.
+    """
+
+    reads: int = 0
+    timeouts: int = 0
+    written: int = 0
+    conflicts: int = 0
+    dropped: int = 0
+
+
+class StoredConversations:
+    """Reads a conversation when it continues, and writes it when it changes. Safe to share between threads.
+
+    The child of a fork begins without conversations: its parent writes what waits.
+    """
+
+    def __init__(self, database: Database, calls: CallPool, most: int, lifetime_s: float | None) -> None:
         """Reads nothing yet.
 
         Args:
             database: the store.
+            calls: the threads in which event loops wait for it.
             most: conversations in memory.
             lifetime_s: how long the store keeps one after its last change.
-            max_age_s: for how long the state of this process is believed.
         """
-        self._live = ConversationCache(most)
-        self._writer = SessionWriter(SessionStore(database, lifetime_s), merged)
-        self._max_age_s = max_age_s
-        self._is_failing = False
+        self._rows, self._calls = SessionStore(database, lifetime_s), calls
+        self._live = ConversationCache(most, StoredConversation)
+        self._pruned_at = time.monotonic()
+        self.store = self
+        self._begin()
+        survive_forks(self, lambda own: (), StoredConversations._begin)
 
-    def open(
-        self, context: Context, retention: Retention, max_age_s: float | None = None
-    ) -> ConversationState:
-        """The conversation of this context, with the changes of other processes.
+    def _begin(self) -> None:
+        self._live.clear()
+        self._waiting: dict[Key, StoredConversation] = {}  # in the order in which they began to wait
+        self._counts, self._counting = Counts(), threading.Lock()
+        self._failing: str | None = None
+        self._away_until = 0.0  # monotonic: until then nobody waits for a store that did not answer
+
+    # Callers wait for these.
+
+    def open(self, name: tuple[str, str], retention: Retention) -> StoredConversation:
+        """The conversation of this organisation and name, with the changes of other processes.
 
         Raises:
             InvalidInput: no session can have this name.
         """
-        live = self._known(context, retention)
-        if is_older(live, self._max_age_s if max_age_s is None else max_age_s):
-            self._read(context, live)
+        key = whole_key_of(*name)
+        live = self._waiting.get(key) or self._live.get(key, retention)
+        live.key = key
+        self._attempt(self._read, key, live)
         return live
 
-    async def aopen(
-        self, context: Context, retention: Retention, max_age_s: float | None = None
-    ) -> ConversationState:
+    async def aopen(self, name: tuple[str, str], retention: Retention) -> StoredConversation:
         """`open` for an event loop."""
-        live = self._known(context, retention)
-        if is_older(live, self._max_age_s if max_age_s is None else max_age_s):
-            await self._aread(context, live)
+        key = whole_key_of(*name)
+        live = self._waiting.get(key) or self._live.get(key, retention)
+        live.key = key
+        await self._aattempt(self._read, key, live)
         return live
 
-    def save(self, context: Context, state: ConversationState) -> None:
-        """Writes the conversation: now, or in the background with `max_age_s` and in an event loop."""
-        if self._max_age_s or _in_event_loop():
-            self._note(context, state)
-            return
-        before = state.snapshot
-        try:
-            theirs = self._writer.save(context.org, context.session, _record_of(state))
-        except (StoreUnavailable, InvalidInput) as error:
-            self._fail(context, state, error)
+    def save(self, live: LiveConversation) -> None:
+        """Writes the newest state; in an event loop a moment later."""
+        assert isinstance(live, StoredConversation)
+        if _in_event_loop():
+            self._wait(live.key, live)
         else:
-            self._take_over(context, state, theirs, before)
+            self._attempt(self._write, live.key, live)
 
-    async def asave(self, context: Context, state: ConversationState) -> None:
-        """Writes the conversation, now; in the background with `max_age_s`."""
-        if self._max_age_s:
-            self._note(context, state)
-            return
-        before = state.snapshot
-        try:
-            theirs = await self._writer.asave(context.org, context.session, _record_of(state))
-        except (StoreUnavailable, InvalidInput) as error:
-            self._fail(context, state, error)
-        else:
-            self._take_over(context, state, theirs, before)
+    async def asave(self, live: LiveConversation) -> None:
+        """Writes the newest state."""
+        assert isinstance(live, StoredConversation)
+        await self._aattempt(self._write, live.key, live)
 
-    def refresh(self, context: Context, state: ConversationState) -> bool:
-        """Reads the conversation again; not in an event loop."""
+    def later(self, live: LiveConversation) -> None:
+        """Has the newest state written with the next `save`, or by `write_waiting`."""
+        assert isinstance(live, StoredConversation)
+        self._wait(live.key, live)
+
+    def refresh(self, live: LiveConversation) -> bool:
+        """Reads what other processes have changed; not in an event loop."""
+        assert isinstance(live, StoredConversation)
         if _in_event_loop():
             return False
-        self._read(context, state)
-        return True
+        return self._attempt(self._read, live.key, live)
 
-    async def arefresh(self, context: Context, state: ConversationState) -> bool:
-        """Reads the conversation again."""
-        await self._aread(context, state)
-        return True
+    async def arefresh(self, live: LiveConversation) -> bool:
+        """Reads what other processes have changed."""
+        assert isinstance(live, StoredConversation)
+        return await self._aattempt(self._read, live.key, live)
 
-    def forget(self, org: str, session: str) -> bool:
+    def forget(self, name: tuple[str, str]) -> bool:
         """Deletes the conversation, here and in the store; whether there was one.
 
         Raises:
             StoreUnavailable: it may still be there.
         """
-        was_here = self._pop(org, session)
-        return self._writer.forget(org, session) or was_here
+        key = whole_key_of(*name)
+        waits, live = self._waiting.pop(key, None), self._live.pop(key)
+        was_here = any(one is not None and one.state is not NEW for one in (waits, live))
+        return self._rows.forget(key) or was_here
 
-    async def aforget(self, org: str, session: str) -> bool:
+    async def aforget(self, name: tuple[str, str]) -> bool:
         """`forget` for an event loop."""
-        was_here = self._pop(org, session)
-        return await self._writer.aforget(org, session) or was_here
+        return await self._arun(lambda: self.forget(name))
 
-    def release(self, org: str, session: str) -> None:
+    def release(self, name: tuple[str, str]) -> None:
         """Drops what is in memory of a conversation; what waits for the store is still written."""
-        self._live.pop((org, session))
+        self._live.pop(whole_key_of(*name))
+
+    # Others call these on the side.
+
+    def write_waiting(self) -> None:
+        """Writes some conversations that wait, and deletes expired ones now and then.
+
+        Called where the store has just answered, in a thread that may wait for it.
+        """
+        for key, live in list(self._waiting.items())[:_AT_ONCE]:
+            if not self._attempt(self._write, key, live):
+                return
+        self._failing = None
+        is_time = time.monotonic() - self._pruned_at >= _PRUNE_EVERY_S
+        if is_time and self._rows.prune(most=_PRUNED) < _PRUNED:
+            self._pruned_at = time.monotonic()
 
     def flush(self, timeout_s: float) -> bool:
         """Whether all conversations so far are in the store; waits that long for it."""
-        return self._writer.flush(timeout_s)
+        try:
+            return not self._waiting or self._calls.run(lambda: self._flush(timeout_s), timeout_s)
+        except (Overdue, Full, Overloaded):
+            return False
 
-    def drain(self, timeout_s: float) -> None:
-        """Writes what it can in this time; then stops writing soon."""
-        self._writer.drain(timeout_s)
+    def _flush(self, timeout_s: float) -> bool:
+        deadline = time.monotonic() + timeout_s
+        while self._waiting:
+            self.write_waiting()
+            if self._waiting:
+                if (left := deadline - time.monotonic()) <= 0:
+                    return False
+                time.sleep(min(left, _RETRY_S))
+        return True
 
     def close(self, timeout_s: float) -> None:
-        """Writes what it can in this time, and stops the threads."""
-        self._writer.close(timeout_s)
+        """Writes what it can in this time."""
+        if not self.flush(timeout_s):
+            self._drop(len(self._waiting), "the store did not take them before the end")
 
     def health(self) -> dict[str, Any]:
-        """How many conversations are in memory and wait for the store, the last error, and lost ones."""
-        return {"held": len(self._live), **self._writer.health()}
+        """How many conversations are in memory and wait for the store, the counts, and the last error."""
+        return {
+            "held": len(self._live),
+            "waiting": len(self._waiting),
+            **asdict(self._counts),
+            "failing": self._failing,
+        }
 
-    def _known(self, context: Context, retention: Retention) -> ConversationState:
-        key = context.org, context.session
-        for text in key:
-            if is_shortened(text):
-                raise InvalidInput(
-                    f"session: {text[-40:]!r} ends like a shortened name, must be the whole name"
-                )
-        return self._live.get(key, retention)
+    # Underneath.
 
-    def _read(self, context: Context, live: ConversationState) -> None:
-        before = live.snapshot
-        try:
-            stored = self._writer.read(context.org, context.session)
-        except StoreUnavailable as error:
-            self._fail(context, live, error)
-        else:
-            self._take_over_stored(context, live, stored, before)
+    def _read(self, key: Key, live: StoredConversation) -> None:
+        self._count("reads")
+        with _held(live.writing, key):
+            self._take(key, live, self._rows.read(key))
 
-    async def _aread(self, context: Context, live: ConversationState) -> None:
-        before = live.snapshot
-        try:
-            stored = await self._writer.aread(context.org, context.session)
-        except StoreUnavailable as error:
-            self._fail(context, live, error)
-        else:
-            self._take_over_stored(context, live, stored, before)
-
-    def _take_over_stored(
-        self,
-        context: Context,
-        live: ConversationState,
-        stored: StoredSession | None,
-        before: ConversationSnapshot,
-    ) -> None:
-        if stored is not None and stored.problem:
-            self._lose(context, live, stored.problem)
-        self._take_over(context, live, None if stored is None else stored.record, before)
-
-    def _take_over(
-        self,
-        context: Context,
-        live: ConversationState,
-        record: Record | None,
-        before: ConversationSnapshot,
-    ) -> None:
-        """Takes over what the store has. before: the state here, before the store was asked."""
-        self._is_failing = False
-        try:
-            found = ConversationSnapshot.from_record(record) if record else None
-        except InvalidInput as error:  # of a later version, or damaged
-            self._lose(context, live, str(error))
-            found = None
-        if found is not None and live.become(found, before):
-            self._note(context, live)  # a change meanwhile lacks what was read
-        live.fresh_at = time.monotonic()
-
-    def _note(self, context: Context, live: ConversationState) -> None:
-        self._writer.note(context.org, context.session, _record_of(live))
-
-    def _lose(self, context: Context, live: ConversationState, problem: str) -> None:
-        """Notes that a stored conversation cannot be read, so that its next selection says so."""
-        what = f"session {context.session!r:.80}"
-        live.failure = Failure("sessions", DamagedRow(f"{what}: cannot be read and begins again: {problem}"))
-        _log.warning("%s of %r: cannot be read and begins again: %s", what, context.org, problem)
-
-    def _fail(
-        self, context: Context, live: ConversationState, error: StoreUnavailable | InvalidInput
-    ) -> None:
-        if isinstance(error, DamagedRow):
-            self._lose(context, live, str(error))
+    def _take(self, key: Key, live: StoredConversation, stored: StoredSession | None) -> None:
+        """Takes over what the store has, if that is not what this process has read or written last."""
+        version = 0 if stored is None else stored.version
+        if version == live.version:
             return
-        if not self._is_failing:
+        state = NEW
+        if stored is not None:
+            try:
+                state = ConversationState.unpack(stored.text)
+            except InvalidInput as error:  # of a later version, or damaged
+                what = f"session {key[1]!r:.80}: cannot be read and begins again: {error}"
+                live.failure = Failure("sessions", StoreUnavailable(what))
+                _log.warning("organisation %r: %s", key[0], what)
+        live.rebase(state, version)
+
+    def _write(self, key: Key, live: StoredConversation) -> None:
+        with _held(live.writing, key):
+            for _ in range(_MOST_TRIES):
+                state, version, changes = live.read()
+                if not changes:
+                    break
+                new = self._rows.write(key, state.conversation.turn, state.pack(), version)
+                if new is not None:
+                    live.is_written(new, changes)
+                    self._count("written")
+                    break
+                self._count("conflicts")
+                self._take(key, live, self._rows.read(key))
+            else:
+                raise StoreUnavailable(f"session {key[1]!r:.80}: other processes write it all the time")
+        self._waiting.pop(key, None)
+
+    def _attempt(self, call: _Call, key: Key, live: StoredConversation) -> bool:
+        """Whether the store has answered, in the caller's thread: another would cost more than the call.
+
+        The store gives up by itself after two seconds. After that nobody waits for it for a while.
+        """
+        if time.monotonic() < self._away_until:
+            return self._fail(key, live, StoreUnavailable("the store did not answer"))
+        started = time.monotonic()
+        try:
+            call(key, live)
+        except StoreUnavailable as error:
+            if time.monotonic() - started >= _SLOW_S:
+                self._count("timeouts")
+                self._away_until = time.monotonic() + _AWAY_S
+            return self._fail(key, live, error)
+        except InvalidInput as error:  # the store cannot hold it, now or later
+            self._waiting.pop(key, None)
+            self._drop(1, str(error))
+        self._failing = None
+        return True
+
+    async def _aattempt(self, call: _Call, key: Key, live: StoredConversation) -> bool:
+        """`_attempt` in a thread."""
+        try:
+            return await self._arun(lambda: self._attempt(call, key, live))
+        except StoreUnavailable as error:
+            return self._fail(key, live, error)
+
+    async def _arun(self, call: Callable[[], T]) -> T:
+        try:
+            return await self._calls.arun(call, WAIT_S)
+        except (Overdue, Full, Overloaded) as error:
+            self._count("timeouts")
+            raise StoreUnavailable(f"sessions: {error}", retry_after_s=1.0) from error
+
+    def _fail(self, key: Key, live: StoredConversation, error: StoreUnavailable) -> bool:
+        if self._failing is None:
             _log.warning("sessions: continue with the state of this process: %s", error)
-        self._is_failing = True
+        self._failing = str(error)
+        if live.unwritten:
+            self._wait(key, live)
+        return False
 
-    def _pop(self, org: str, session: str) -> bool:
-        state = self._live.pop((org, session))
-        return state is not None and state.now != NEW
+    def _wait(self, key: Key, live: StoredConversation) -> None:
+        self._waiting.setdefault(key, live)
+        if len(self._waiting) > MOST_WAITING:
+            self._waiting.pop(next(iter(self._waiting)), None)
+            self._drop(1, f"{MOST_WAITING:,} already wait for the store")
+
+    def _count(self, what: str, count: int = 1) -> None:
+        with self._counting:
+            setattr(self._counts, what, getattr(self._counts, what) + count)
+
+    def _drop(self, count: int, why: str) -> None:
+        if not self._counts.dropped:
+            _log.warning("sessions: changes are lost: %s", why)
+        self._count("dropped", count)
 
 
-def merged(theirs: Record, ours: Record) -> Record:
-    """The records that two processes wrote of one conversation, merged."""
-    try:
-        other = ConversationSnapshot.from_record(theirs)
-    except InvalidInput:  # of a later version, or damaged: ours replaces it
-        return ours
-    return ConversationSnapshot.from_record(ours).merged(other).to_record(MOST_BYTES)
+class _held:
+    """Holds a conversation's lock, if it is free in time."""
 
+    __slots__ = ("_key", "_lock")
 
-def _record_of(live: ConversationState) -> Callable[[], Record]:
-    """Makes the newest record at the time of writing, so that no later write can bring an older one."""
-    return lambda: live.snapshot.to_record(MOST_BYTES)
+    def __init__(self, lock: threading.Lock, key: Key) -> None:
+        self._lock, self._key = lock, key
+
+    def __enter__(self) -> None:
+        if not self._lock.acquire(timeout=WAIT_S):
+            raise StoreUnavailable(f"session {self._key[1]!r:.80}: is still being read or written")
+
+    def __exit__(self, *error: object) -> None:
+        self._lock.release()
 
 
 def _in_event_loop() -> bool:

@@ -1,94 +1,104 @@
-"""Sessions in the database: compare-and-set, one session or many in one transaction.
+"""Sessions in the database: each is one row with a version, and is replaced by compare-and-set.
 
-A writer first locks its rows, in the same order in every process: what it compares under the lock is still
-true when it writes, and there is no deadlock. If two writers create the same session, the first one wins, and
-the second is told.
+A version is a random number. It changes with each write, so no version of a deleted session equals one of
+its successor.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from typing import Any, TypeAlias
+from functools import cached_property
+from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
 
-from toolroll._gil import GilYielder, batches
-from toolroll.errors import Conflict, InvalidInput
-from toolroll.registry.sessions.records import (
-    LIFETIME_S,
-    Key,
-    Record,
-    SessionSummary,
-    StoredSession,
-    first_version,
-    key_of,
-    mark_of,
-    next_version,
-    org_of,
-    turn_in,
-)
+from toolroll.errors import InvalidInput, quoted
+from toolroll.registry.sessions.keys import Key, org_of
 from toolroll.registry.store import tables
-from toolroll.registry.store.bulk_insert import add_missing, upsert
 from toolroll.registry.store.database import Database
-from toolroll.registry.store.row_reader import read_rows
 
-Merge: TypeAlias = Callable[
-    [Record, Record], Record
-]  # (stored record, record of this process) → both, merged
-
+LIFETIME_S = 30 * 24 * 3_600.0  # of a session that is not written to any more
 _TABLE, _C = tables.sessions, tables.sessions.c
-# Decoded here, not by the driver, so that a damaged record does not fail the whole query.
-_TEXT = sa.cast(_C.record, sa.Text).label("record")
-# Built once: building takes as long as running it.
-_ONE = sa.select(_TEXT, _C.version, _C.updated_at, _C.expires_at).where(
-    _C.org == sa.bindparam("of_org"), _C.session == sa.bindparam("of_session")
-)
-_REPLACE = sa.update(_TABLE).where(
-    _C.org == sa.bindparam("of_org"),
-    _C.session == sa.bindparam("of_session"),
-    _C.version == sa.bindparam("of_version"),
-)
-_INSERT = sa.insert(_TABLE)
-_SOME = 128  # keys in a query
+_IS = (_C.org == sa.bindparam("of_org"), _C.session == sa.bindparam("of_session"))
+# As text: it is read only if its version is not known.
+_READ = sa.select(sa.cast(_C.record, sa.Text).label("record"), _C.version, _C.updated_at, _C.expires_at)
+_READ = _READ.where(*_IS)  # built once: building takes as long as running it
+_FORGET = sa.delete(_TABLE).where(*_IS)
+_SOME = 128  # keys in a statement
 _SOME_GONE = 500  # sessions that one transaction deletes
 _LONGEST_S = 100 * 365 * 24 * 3_600.0
+_LARGEST_TURN = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
-    """A session to be written.
+class StoredSession:
+    """A session as it was read.
 
     Attributes:
-        key: from `key_of`.
-        record: its new record.
-        version: of the stored record that this one was made from; 0 for none; None if it is not known.
-        at: when it changed.
+        text: its record, as JSON.
+        version: for `SessionStore.write`.
+        updated_at: when it last changed.
     """
 
-    key: Key
-    record: Record
-    version: int | None
-    at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class WriteResult:
-    """A session that was written.
-
-    Attributes:
-        version: its new version.
-        is_merged: whether the record was merged with that of another process.
-    """
-
+    text: str
     version: int
-    is_merged: bool = False
+    updated_at: datetime
+
+    @property
+    def record(self) -> Mapping[str, Any]:
+        """The record.
+
+        Raises:
+            InvalidInput: it is no JSON object.
+        """
+        try:
+            record = json.loads(self.text)
+        except (ValueError, RecursionError):
+            record = None
+        if not isinstance(record, dict):
+            raise InvalidInput(f"session: its record is {self.text[:80]!r}, must be a JSON object")
+        return record
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSummary:
+    """A session in a list, without its record.
+
+    Attributes:
+        org: its organisation; "" for none.
+        session: its id; a long one is cut and ends in a digest.
+        turn: the number of its last turn.
+        version: changes with each write.
+        created_at, updated_at: when it was written first and last.
+        expires_at: when it is deleted; None for never.
+    """
+
+    org: str
+    session: str
+    turn: int
+    version: int
+    created_at: datetime
+    updated_at: datetime
+    expires_at: datetime | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        found = {name: getattr(self, name) for name in self.__slots__}
+        return {
+            name: value.isoformat() if isinstance(value, datetime) else value for name, value in found.items()
+        }
 
 
 class SessionStore:
-    """The sessions of a database. Safe to share between threads; every call waits for the database."""
+    """The sessions of a database. Safe to share between threads; every call waits for the database.
+
+    `read`, `write` and `forget` wait for two seconds at the most.
+    """
 
     def __init__(self, database: Database, lifetime_s: float | None = LIFETIME_S) -> None:
         """lifetime_s: how long a session is kept after its last write; None for ever."""
@@ -100,115 +110,54 @@ class SessionStore:
             )
         self._database, self._lifetime_s = database, lifetime_s
 
-    def read(self, org: str, session: str) -> StoredSession | None:
+    def read(self, key: Key) -> StoredSession | None:
         """The session; None if there is none, or it has expired.
 
         Raises:
-            InvalidInput: no session can have this id.
             StoreUnavailable: the store cannot be read.
         """
-        key = key_of(org, session)
-        with self._database.autocommit() as connection:
-            row = connection.execute(_ONE, {"of_org": key[0], "of_session": key[1]}).first()
-        if row is None or _has_expired(row, _now()):
+        row, _ = self._database.at_once(_READ, {"of_org": key[0], "of_session": key[1]})
+        if row is None or (row.expires_at is not None and row.expires_at <= _now()):
             return None
-        record = _read(row.record)
-        # A damaged record counts as empty; with its version it can be replaced.
-        problem = "its record is no JSON object" if record is None else ""
-        return StoredSession(record or {}, _version_of(row), row.updated_at, problem)
+        return StoredSession(row.record, row.version, row.updated_at)
 
-    def write(self, org: str, session: str, record: Record, version: int) -> int:
-        """Writes the session if it still has this version, and returns the new one.
-
-        version: from `read` or `write`; 0 if there was no session.
-
-        Raises:
-            Conflict: the session was written, deleted or created since; read it again.
-            InvalidInput: the record is no JSON or too large, or no session can have this id.
-            StoreUnavailable: nothing was written, or nobody knows: read it again.
-        """
-        draft = Draft(key_of(org, session), record, version, _now())
-        done = self.write_all([draft]).get(draft.key)
-        if isinstance(done, WriteResult):
-            return done.version
-        if done is not None:
-            raise done
-        raise Conflict(
-            f"session {session!r:.80} of organisation {org!r:.80}: is not at version {version} any more: "
-            "another process wrote or deleted it; read it again"
-        )
-
-    def replace(self, draft: Draft, mark: int) -> int | None:
-        """Writes one session quickly, if it still has the draft's version; returns the new version.
-
-        None if it has another version, or the draft's is not known: then `write_all` decides.
-
-        Raises:
-            InvalidInput: the record cannot be stored.
-            StoreUnavailable: nothing was written, or nobody knows.
-        """
-        if draft.version is None:
-            return None
-        turn = turn_in(draft.record, draft.key)
-        version = next_version(draft.version, mark) if draft.version else first_version(mark)
-        values = {
-            "turn": turn,
-            "record": dict(draft.record),
-            "version": version,
-            "updated_at": draft.at,
-            "expires_at": _expiry(draft.at, self._lifetime_s),
-        }
-        try:
-            with self._database.autocommit() as connection:
-                if draft.version:
-                    of = {"of_org": draft.key[0], "of_session": draft.key[1], "of_version": draft.version}
-                    is_written = connection.execute(_REPLACE, {**of, **values}).rowcount > 0
-                else:
-                    row = {"org": draft.key[0], "session": draft.key[1], "created_at": draft.at, **values}
-                    connection.execute(_INSERT, row)
-                    is_written = True
-        except Conflict:  # another process has begun the session
-            return None
-        return version if is_written else None
-
-    def write_all(
-        self, drafts: Iterable[Draft], merge: Merge | None = None, mark: int = 0
-    ) -> dict[Key, WriteResult | InvalidInput]:
-        """Writes sessions in one transaction, except those that changed since their draft was made.
-
-        A session whose stored version has this mark has not changed: the writer itself wrote it.
+    def write(self, key: Key, turn: int, record: str, version: int) -> int | None:
+        """Writes the session if it still has this version; returns the new one.
 
         Args:
-            drafts: each session once.
-            merge: makes one record of the stored one and the draft's, for sessions that changed. It runs
-                within the transaction, may get the same record twice, and must change neither.
-            mark: the writing process, see `records`; 0 for none.
+            key: from `key_of`.
+            turn: the number of its last turn.
+            record: a JSON object, as text.
+            version: from `read` or `write`; 0 if there was no session.
 
         Returns:
-            The result for each session, or the reason why it cannot be stored. A missing session has changed
-            without a `merge`, or two writers created it at the same time.
+            None if the session was written, deleted or created since: read it again.
 
         Raises:
-            InvalidInput: a session is drafted twice; nothing was written.
-            StoreUnavailable: nothing was written, or nobody knows; writing them again with `merge` is safe.
+            StoreUnavailable: nothing was written, or nobody knows: read it again.
         """
-        batch = _Batch(merge, mark, self._lifetime_s)
-        batch.check(drafts)
-        if batch.drafts:
-            with self._database.recording() as connection:
-                batch.write(connection)
-        return batch.done
+        now, new = _now(), (int.from_bytes(os.urandom(8), "big") >> 2) or 1
+        values = {
+            "of_org": key[0],
+            "of_session": key[1],
+            "of_version": version,
+            "turn": min(turn, _LARGEST_TURN),
+            "packed": record,
+            "version": new,
+            "updated_at": now,
+            "expires_at": None if self._lifetime_s is None else now + timedelta(seconds=self._lifetime_s),
+        }
+        _, written = self._database.at_once(self._replace if version else self._begin, values)
+        return new if written > 0 else None
 
-    def forget(self, org: str, session: str) -> bool:
+    def forget(self, key: Key) -> bool:
         """Deletes the session; whether there was one.
 
         Raises:
-            InvalidInput: no session can have this id.
             StoreUnavailable: nothing was deleted, or nobody knows.
         """
-        key = key_of(org, session)
-        with self._database.recording() as connection:
-            return connection.execute(sa.delete(_TABLE).where(*_is(key))).rowcount > 0
+        _, gone = self._database.at_once(_FORGET, {"of_org": key[0], "of_session": key[1]})
+        return gone > 0
 
     def prune(
         self, older_than_s: float | None = None, *, org: str | None = None, most: int | None = None
@@ -237,8 +186,9 @@ class SessionStore:
                 # a locked session is being written, so it is not old
                 found = connection.execute(old.limit(some).with_for_update(skip_locked=True)).all()
                 keys = [tuple(row) for row in found]
-                for part in batches(keys, _SOME):
-                    connection.execute(sa.delete(_TABLE).where(_among(part)))
+                for at in range(0, len(keys), _SOME):
+                    among = sa.tuple_(_C.org, _C.session).in_(keys[at : at + _SOME])
+                    connection.execute(sa.delete(_TABLE).where(among))
             gone += len(keys)
             if len(keys) < some:
                 break
@@ -263,7 +213,7 @@ class SessionStore:
             StoreUnavailable: the store cannot be read.
         """
         if not isinstance(limit, int) or limit < 1:
-            raise InvalidInput(f"sessions: limit is {limit!r:.80}, must be a whole number of at least 1")
+            raise InvalidInput(f"sessions: limit is {quoted(limit)}, must be a whole number of at least 1")
         order, where = (_C.updated_at, _C.org, _C.session), []
         if org is not None:
             where.append(_C.org == org_of(org))
@@ -275,160 +225,57 @@ class SessionStore:
             where.append(_C.updated_at < before)
         elif before is not None:
             raise InvalidInput(
-                f"sessions: before is {before!r:.80}, must be from the list, or a datetime with its zone"
+                f"sessions: before is {quoted(before)}, must be from the list, or a datetime with its zone"
             )
         columns = [_C[name] for name in SessionSummary.__slots__]
         latest = [column.desc() for column in order]
         with self._database.reading() as connection:
-            rows = read_rows(connection, columns, *where, order_by=latest, limit=limit)
-            return tuple(SessionSummary(**row) for row in rows)
+            rows = connection.execute(sa.select(*columns).where(*where).order_by(*latest).limit(limit))
+            return tuple(SessionSummary(*row) for row in rows)
 
+    # Built once: building takes as long as running them.
 
-class _Batch:
-    """One transaction."""
+    @cached_property
+    def _packed(self) -> sa.ColumnElement[Any]:
+        """The record, which is JSON already: no type of the column encodes it again."""
+        packed = sa.bindparam("packed", type_=sa.Text)
+        return packed if self._database.dialect == "sqlite" else sa.cast(packed, _C.record.type)
 
-    def __init__(self, merge: Merge | None, mark: int, lifetime_s: float | None) -> None:
-        self._merge, self._mark, self._lifetime_s = merge, mark, lifetime_s
-        self.drafts: dict[Key, tuple[Draft, int]] = {}  # with the turn; in the order of their keys
-        self.done: dict[Key, WriteResult | InvalidInput] = {}
-        self._yield_gil = GilYielder()
+    @cached_property
+    def _replace(self) -> sa.Update:
+        return (
+            sa.update(_TABLE)
+            .where(*_IS, _C.version == sa.bindparam("of_version"))
+            .values(
+                {
+                    _C.turn: sa.bindparam("turn"),
+                    _C.record: self._packed,
+                    _C.version: sa.bindparam("version"),
+                    _C.updated_at: sa.bindparam("updated_at"),
+                    _C.expires_at: sa.bindparam("expires_at"),
+                }
+            )
+        )
 
-    def check(self, drafts: Iterable[Draft]) -> None:
-        """Sets aside what cannot be stored, before a transaction begins that it would undo."""
-        for draft in sorted(drafts, key=lambda draft: draft.key):
-            if draft.key in self.drafts:
-                raise InvalidInput(f"session {draft.key[1]!r:.80}: is drafted twice, must be once")
-            try:
-                self.drafts[draft.key] = draft, turn_in(draft.record, draft.key)
-            except InvalidInput as error:
-                self.done[draft.key] = error
-            self._yield_gil()
-
-    def write(self, connection: sa.Connection) -> None:
-        there = self._locked(connection)
-        self._add(connection, [key for key in self.drafts if key not in there])
-        changed, rows = list[sa.Row[Any]](), list[dict[str, Any]]()
-        for key, row in there.items():
-            draft, turn = self.drafts[key]
-            if _has_expired(row, draft.at) or self._is_known(row, draft):
-                rows.append(self._row(draft, turn, draft.record, row, self._mark))
-                self.done[key] = WriteResult(rows[-1]["version"])
-            elif self._merge is not None:
-                changed.append(row)
-        if changed:
-            rows += self._merged(connection, changed)
-        upsert(connection, _TABLE, rows)
-
-    def _locked(self, connection: sa.Connection) -> dict[Key, sa.Row[Any]]:
-        columns = (_C.org, _C.session, _C.version, _C.created_at, _C.updated_at, _C.expires_at)
-        found: dict[Key, Any] = {}
-        for some in batches(list(self.drafts), _SOME):
-            query = sa.select(*columns).where(_among(some)).order_by(_C.org, _C.session).with_for_update()
-            for row in connection.execute(query):
-                found[row.org, row.session] = row
-                self._yield_gil()
-        return found
-
-    def _add(self, connection: sa.Connection, keys: Sequence[Key]) -> None:
-        """Inserts new sessions, unless they were deleted since or another writer is faster."""
-        rows: dict[Key, dict[str, Any]] = {}
-        for key in keys:
-            draft, turn = self.drafts[key]
-            if self._merge is not None or not draft.version:
-                rows[key] = self._row(draft, turn, draft.record, None, self._mark)
-        add_missing(connection, _TABLE, rows.values())
-        for some in batches(list(rows), _SOME):
-            query = sa.select(_C.org, _C.session, _C.version).where(_among(some))
-            for org, session, version in connection.execute(query):
-                if version == rows[org, session]["version"]:
-                    self.done[org, session] = WriteResult(version)
-
-    def _is_known(self, row: sa.Row[Any], draft: Draft) -> bool:
-        version = _version_of(row)
-        return version == draft.version or (self._mark != 0 and mark_of(version) == self._mark)
-
-    def _merged(self, connection: sa.Connection, changed: Sequence[sa.Row[Any]]) -> list[dict[str, Any]]:
-        assert self._merge is not None
-        theirs: dict[Key, Record | None] = {}
-        for some in batches([(row.org, row.session) for row in changed], _SOME):
-            theirs |= self._records(connection, some)
-        rows = []
-        for row in changed:
-            key = (row.org, row.session)
-            draft, record = self.drafts[key][0], theirs[key]
-            try:
-                both = merged(self._merge, record or {}, draft.record, key)
-                rows.append(self._row(draft, turn_in(both, key), both, row, 0))
-                self.done[key] = WriteResult(rows[-1]["version"], is_merged=True)
-            except InvalidInput as error:  # the other sessions get through
-                self.done[key] = error
-            self._yield_gil()
-        return rows
-
-    def _records(self, connection: sa.Connection, keys: Sequence[Key]) -> dict[Key, Record | None]:
-        """The stored records; None for damaged ones."""
-        query = sa.select(_C.org, _C.session, _TEXT).where(_among(keys))
-        return {(org, session): _read(text) for org, session, text in connection.execute(query)}
-
-    def _row(
-        self, draft: Draft, turn: int, record: Record, before: sa.Row[Any] | None, mark: int
-    ) -> dict[str, Any]:
-        begins = before is None or _has_expired(before, draft.at)
-        at = draft.at if before is None else max(draft.at, before.updated_at)
-        return {
-            "org": draft.key[0],
-            "session": draft.key[1],
-            "turn": turn,
-            "record": dict(record),
-            "version": first_version(mark) if before is None else next_version(_version_of(before), mark),
-            "created_at": at if begins or before is None else before.created_at,
-            "updated_at": at,
-            "expires_at": _expiry(at, self._lifetime_s),
+    @cached_property
+    def _begin(self) -> Any:
+        """Inserts the session, also in place of one that has expired."""
+        row = {
+            "org": sa.bindparam("of_org"),
+            "session": sa.bindparam("of_session"),
+            "turn": sa.bindparam("turn"),
+            "record": self._packed,
+            "version": sa.bindparam("version"),
+            "created_at": sa.bindparam("updated_at"),
+            "updated_at": sa.bindparam("updated_at"),
+            "expires_at": sa.bindparam("expires_at"),
         }
-
-
-def merged(merge: Merge, theirs: Record, mine: Record, key: Key) -> Record:
-    """Both records merged; mine if theirs is empty.
-
-    Raises:
-        InvalidInput: `merge` fails on them.
-    """
-    if not theirs:
-        return mine
-    try:
-        return merge(theirs, mine)
-    except Exception as error:  # a caller's function; only these two records fail
-        raise InvalidInput(f"session {key[1]!r:.80}: cannot be merged: {error!r:.200}") from error
-
-
-def _among(keys: Iterable[Any]) -> sa.ColumnElement[bool]:
-    return sa.tuple_(_C.org, _C.session).in_(list(keys))
-
-
-def _is(key: Key) -> tuple[sa.ColumnElement[bool], ...]:
-    return _C.org == key[0], _C.session == key[1]
-
-
-def _version_of(row: sa.Row[Any]) -> int:
-    """The session's version; 0, as if it was never written, if the row holds something else."""
-    return row.version if isinstance(row.version, int) else 0
-
-
-def _read(text: str | None) -> Record | None:
-    """The record; None if it is damaged."""
-    try:
-        record = json.loads(text or "")
-    except (ValueError, RecursionError):
-        return None
-    return record if isinstance(record, dict) else None
-
-
-def _expiry(at: datetime, lifetime_s: float | None) -> datetime | None:
-    return None if lifetime_s is None else at + timedelta(seconds=lifetime_s)
-
-
-def _has_expired(row: sa.Row[Any], now: datetime) -> bool:
-    return row.expires_at is not None and row.expires_at <= now
+        insert = (sqlite if self._database.dialect == "sqlite" else postgresql).insert(_TABLE).values(row)
+        return insert.on_conflict_do_update(
+            index_elements=["org", "session"],
+            set_={name: insert.excluded[name] for name in row if name not in ("org", "session")},
+            where=_C.expires_at <= sa.bindparam("updated_at", type_=tables.Instant),
+        ).execution_options(preserve_rowcount=True)
 
 
 def _now() -> datetime:

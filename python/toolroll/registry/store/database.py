@@ -248,17 +248,21 @@ class Database:
             limits["transaction_timeout"] = f"{longest_s * 1000:.0f}ms"
         return [f"SET LOCAL {name} = '{value}'" for name, value in limits.items()]
 
-    @contextmanager
-    def autocommit(self) -> Iterator[sa.Connection]:
-        """A connection on which each statement is a transaction of its own, for what must be quick.
+    def at_once(self, statement: sa.Executable, values: Mapping[str, Any]) -> tuple[sa.Row[Any] | None, int]:
+        """The first row that one statement finds, and how many it has written; for what must be quick.
 
-        The commit does not wait for the disk: a power cut may lose the last statements, the end of the
-        process loses none. A statement that waits for two seconds raises StoreUnavailable.
+        The statement is a transaction of its own, and its commit does not wait for the disk: a power cut may
+        lose the last statements, the end of the process loses none. One that waits for two seconds raises
+        StoreUnavailable.
         """
-        with self._translated(writes=True):
+        try:
             self._connected()
             with self._unsynced.connect() as connection:
-                yield connection
+                found = connection.execute(statement, values)
+                return (found.first(), 0) if found.returns_rows else (None, found.rowcount)
+        except Exception:
+            with self._translated(writes=True):
+                raise
 
     def revision(self) -> int:
         """The number of changes so far."""
@@ -317,7 +321,7 @@ class Database:
         return self._engine
 
     def _follow_file(self, path: Path) -> None:
-        file, log = self.identity(), sqlite_file.log_of(path)
+        file, log = sqlite_file.files(self._address, path)
         if file != self._file:
             if self._file is not None:
                 self._reconnect(is_log_old=sqlite_file.has_log(path) and log == self._log)

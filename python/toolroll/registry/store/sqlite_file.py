@@ -54,6 +54,11 @@ def identity(address: Address, path: Path) -> Identity:
     return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
 
 
+def files(address: Address, path: Path) -> tuple[Identity, Identity | None]:
+    """`identity` of the file, and `log_of` it."""
+    return identity(address, path), log_of(path)
+
+
 def may_write(path: Path) -> bool:
     """Whether this process may write the file and the two log files beside it."""
     if not os.access(path, os.W_OK):

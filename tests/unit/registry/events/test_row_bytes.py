@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tests.integration.logged import event
-from toolroll.identity import ToolKey
-from toolroll.learning.exposure import ShownTool, pack_key
+from toolroll.identity import ToolKey, pack_key
+from toolroll.learning.exposure import ShownTool
 from toolroll.registry.events.candidate_columns import CandidateColumns
 from toolroll.registry.events.row_bytes import from_bytes, to_bytes
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from toolroll import Context, Profile, Tool, Toolkit, Toolroll
 from toolroll.conversation import Conversation
+from toolroll.sessions.state import ConversationState
 
 VERBS = ("send", "read", "move", "play", "open", "list", "find", "stop")
 THINGS = ("mail", "song", "file", "event", "light", "note")
@@ -41,8 +42,8 @@ Turn = st.tuples(
 @given(st.lists(Turn, min_size=1, max_size=9), st.sampled_from((0.0, 1.0, 3.0)))
 def test_a_list_is_what_it_promises_to_be(turns, growth):
     session = roll(growth).session("any", learns=False)
-    session._state.change(lambda _: Conversation())
-    retention = session._state.retention
+    session._live.state = ConversationState(Conversation())
+    retention = session._live.retention
     number = 0
     for message, loaded, called, later in turns:
         number += later
@@ -76,7 +77,7 @@ def test_a_list_is_what_it_promises_to_be(turns, growth):
 @given(st.lists(Turn, min_size=1, max_size=6), st.integers(0, 12), st.integers(0, 600))
 def test_limit_and_budget_hold_in_every_turn(turns, most, budget):
     session = roll(3.0).session("bound", learns=False)
-    session._state.change(lambda _: Conversation())
+    session._live.state = ConversationState(Conversation())
     for number, (message, loaded, called, _) in enumerate(turns, 1):
         picked = session.select(message, K, turn=number, max_tools=most, budget_tokens=budget)
         assert len(picked) <= most

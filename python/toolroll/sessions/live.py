@@ -1,0 +1,127 @@
+"""The conversations that a process has in memory: the newest state of each, which threads replace."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Generic, Protocol, TypeVar
+
+from toolroll._threads import survive_forks
+from toolroll.conversation import Retention
+from toolroll.sessions.state import NEW, LiveConversation
+
+Key = tuple[str, str]  # organisation, session
+
+
+L = TypeVar("L", bound=LiveConversation)
+
+
+class Conversations(Protocol):
+    """Where the state of conversations is kept."""
+
+    @property
+    def store(self) -> ConversationStore | None:
+        """What makes changes known to other processes; None where there are none."""
+
+    def open(self, key: Key, retention: Retention) -> LiveConversation:
+        """The conversation, a new one if there is none; may wait for a store."""
+
+    async def aopen(self, key: Key, retention: Retention) -> LiveConversation:
+        """`open` for an event loop."""
+
+    def forget(self, key: Key) -> bool:
+        """Deletes what a conversation holds; whether there was any."""
+
+    async def aforget(self, key: Key) -> bool:
+        """`forget` for an event loop."""
+
+    def release(self, key: Key) -> None:
+        """Drops what is in memory of a conversation that a store has."""
+
+
+class ConversationStore(Protocol):
+    """What makes the changes of conversations known to every process that asks from then on."""
+
+    def save(self, live: LiveConversation) -> None:
+        """Writes the newest state; may wait for the store. In an event loop it is `later`."""
+
+    async def asave(self, live: LiveConversation) -> None:
+        """`save` for an event loop."""
+
+    def later(self, live: LiveConversation) -> None:
+        """Has the newest state written with the next `save`, or a moment later; does not wait."""
+
+    def refresh(self, live: LiveConversation) -> bool:
+        """Reads what other processes have changed; whether it did. In an event loop it does not."""
+
+    async def arefresh(self, live: LiveConversation) -> bool:
+        """`refresh` for an event loop."""
+
+
+class ConversationCache(Generic[L]):
+    """So many conversations, those that were asked for last. Safe to use from many threads."""
+
+    def __init__(self, most: int, make: Callable[[Retention, threading.Lock], L]) -> None:
+        self._most, self._make = most, make
+        self._looking, self._changing = threading.Lock(), threading.Lock()
+        self._live: OrderedDict[Key, L] = OrderedDict()
+        survive_forks(self, lambda own: (own._looking, own._changing), lambda own: None)
+
+    def get(self, key: Key, retention: Retention) -> L:
+        """The conversation, a new one if it is not held here."""
+        with self._looking:
+            live = self._live.get(key)
+            if live is None:
+                live = self._live[key] = self._make(retention, self._changing)
+                while len(self._live) > self._most:
+                    self._live.popitem(last=False)
+            else:
+                self._live.move_to_end(key)
+            return live
+
+    def pop(self, key: Key) -> L | None:
+        """Lets go of the conversation."""
+        with self._looking:
+            return self._live.pop(key, None)
+
+    def clear(self) -> None:
+        """Lets go of all of them."""
+        with self._looking:
+            self._live.clear()
+
+    def __len__(self) -> int:
+        return len(self._live)
+
+
+class ConversationsInMemory:
+    """Conversations of one process: memory is where the state is, so nothing ever waits."""
+
+    store = None
+
+    def __init__(self, most: int) -> None:
+        """most: conversations that are kept."""
+        self._live = ConversationCache(most, LiveConversation)
+
+    def open(self, key: Key, retention: Retention) -> LiveConversation:
+        """The conversation, a new one if it is not held here."""
+        return self._live.get(key, retention)
+
+    async def aopen(self, key: Key, retention: Retention) -> LiveConversation:
+        """`open` for an event loop."""
+        return self.open(key, retention)
+
+    def forget(self, key: Key) -> bool:
+        """Deletes what a conversation holds; whether there was any."""
+        live = self._live.pop(key)
+        return live is not None and live.state is not NEW
+
+    async def aforget(self, key: Key) -> bool:
+        """`forget` for an event loop."""
+        return self.forget(key)
+
+    def release(self, key: Key) -> None:
+        """Does nothing: no store has the conversation."""
+
+    def __len__(self) -> int:
+        return len(self._live)

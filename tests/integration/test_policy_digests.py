@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests.integration.commands import Typed
-from toolroll import Context, Profile, Rule, Tool, Toolkit, Toolroll
+from toolroll import Context, Follow, Profile, Rule, Tool, Toolkit, Toolroll
 from toolroll.errors import Conflict, InvalidInput, StoreUnavailable
 from toolroll.registry import policy_check
 from toolroll.registry.registry import Registry
@@ -115,7 +115,7 @@ def test_what_is_changed_by_hand_closes_its_organisation_until_it_is_accepted(re
     statements, closed = ATTACKS[attack]
     contexts = {"": NOBODY, "acme": ACME, "globex": GLOBEX}
     by_hand(registry.database, *statements.split("; "))
-    with Toolroll.open(database_url, poll_s=0.1) as roll:
+    with Toolroll.open(database_url, follow=Follow(poll_s=0.1)) as roll:
         roll.warm_up()
         for org, context in contexts.items():
             is_closed = "" in closed or org in closed
@@ -164,7 +164,9 @@ def test_a_rule_in_force_hides_a_public_tool_from_a_closed_organisation_too(regi
 
 @pytest.mark.parametrize("choice", ["closed", "last_known", "open"])
 def test_a_process_that_knows_the_last_rules_does_what_its_profile_says(registry, database_url, choice):
-    with Toolroll.open(database_url, profile=Profile(on_policy_error=choice), poll_s=0.1) as roll:
+    with Toolroll.open(
+        database_url, profile=Profile(on_policy_error=choice), follow=Follow(poll_s=0.1)
+    ) as roll:
         roll.warm_up()
         before = names(roll, ACME)
         off = "UPDATE visibility_rules SET active = false WHERE org = 'acme' AND name <> 'more'"

@@ -11,6 +11,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -66,33 +67,79 @@ std::vector<Delta> copied(const py::array& deltas) {
   return rows;
 }
 
+std::vector<float> numbers_of(const Learned& learned, const std::optional<Column<float>>& vectors) {
+  if (!vectors || vectors->size() == 0) return {};
+  if (vectors->ndim() != 2 || static_cast<std::size_t>(vectors->shape(1)) != learned.dim()) {
+    throw std::invalid_argument("vectors: must be float32[rows, " + std::to_string(learned.dim()) +
+                                "]");
+  }
+  return {vectors->data(), vectors->data() + vectors->size()};
+}
+
 Learned fold(const Learned& learned, const py::array& deltas,
              const std::optional<Column<float>>& vectors) {
   const std::vector<Delta> rows = copied(deltas);
-  std::vector<float> numbers;
-  if (vectors && vectors->size() != 0) {
-    if (vectors->ndim() != 2 || static_cast<std::size_t>(vectors->shape(1)) != learned.dim()) {
-      throw std::invalid_argument("vectors: must be float32[rows, " +
-                                  std::to_string(learned.dim()) + "]");
-    }
-    numbers.assign(vectors->data(), vectors->data() + vectors->size());
-  }
+  const std::vector<float> numbers = numbers_of(learned, vectors);
   const GilReleasedIf unlocked(kDeltaNs * static_cast<double>(rows.size()) > kWorthReleasingNs);
   return learned.fold(rows, numbers);
 }
 
-py::tuple fold_observed(const Learned& learned, const py::array& deltas) {
+py::tuple fold_observed(const Learned& learned, const py::array& deltas,
+                        const std::optional<Column<float>>& vectors) {
   const std::vector<Delta> rows = copied(deltas);
+  const std::vector<float> numbers = numbers_of(learned, vectors);
   std::vector<Observation> seen(rows.size());
   std::optional<Learned> next;
   {
     const GilReleasedIf unlocked(kDeltaNs * static_cast<double>(rows.size()) > kWorthReleasingNs);
-    next = learned.fold(rows, {}, seen);
+    next = learned.fold(rows, numbers, seen);
   }
   py::array_t<Observation> observations(static_cast<py::ssize_t>(seen.size()));
   if (!seen.empty())
     std::memcpy(observations.mutable_data(), seen.data(), seen.size() * sizeof seen[0]);
   return py::make_tuple(std::move(*next), observations);
+}
+
+// Databases have signed numbers, so keys and scopes are the same 64 bits, signed.
+using CellTuple = std::tuple<std::int32_t, std::int64_t, std::int64_t, double, double, double>;
+using RecordTuple = std::tuple<std::int32_t, std::int64_t, py::bytes>;
+
+py::tuple rows_of(const Learned& learned, const Learned& since) {
+  LearnedRows rows;
+  {
+    const GilReleasedIf unlocked(true);
+    rows = learned.rows(since);
+  }
+  py::list cells;
+  for (const CellRow& row : rows.cells) {
+    cells.append(CellTuple(static_cast<std::int32_t>(row.kind), static_cast<std::int64_t>(row.key),
+                           static_cast<std::int64_t>(row.scope), row.first, row.second, row.at));
+  }
+  py::list records;
+  for (const RecordRow& row : rows.records) {
+    records.append(
+        RecordTuple(static_cast<std::int32_t>(row.kind), static_cast<std::int64_t>(row.key),
+                    py::bytes(reinterpret_cast<const char*>(row.state.data()), row.state.size())));
+  }
+  return py::make_tuple(cells, records);
+}
+
+Learned with_rows(const Learned& learned, const std::vector<CellTuple>& cells,
+                  const std::vector<RecordTuple>& records, std::uint64_t revision) {
+  LearnedRows rows;
+  for (const auto& [kind, key, scope, first, second, at] : cells) {
+    rows.cells.push_back({static_cast<CellKind>(kind), static_cast<std::uint64_t>(scope),
+                          static_cast<std::uint64_t>(key), first, second, at});
+  }
+  for (const auto& [kind, key, state] : records) {
+    const auto text = static_cast<std::string_view>(state);
+    const auto* const bytes = reinterpret_cast<const std::byte*>(text.data());
+    rows.records.push_back({static_cast<RecordKind>(kind),
+                            static_cast<std::uint64_t>(key),
+                            {bytes, bytes + text.size()}});
+  }
+  const GilReleasedIf unlocked(true);
+  return learned.with_rows(rows, revision);
 }
 
 py::tuple rank_of(const Learned& learned, const ToolKeys& keys, const py::array& rows,
@@ -210,7 +257,10 @@ void bind_learned(py::module_& m) {
       .def(py::init<std::size_t, const LearningRates&>(), py::arg("dim") = 0,
            py::arg("rates") = LearningRates{})
       .def("fold", &fold, py::arg("deltas"), py::arg("vectors").noconvert() = py::none())
-      .def("fold_observed", &fold_observed, py::arg("deltas"))
+      .def("fold_observed", &fold_observed, py::arg("deltas"),
+           py::arg("vectors").noconvert() = py::none())
+      .def("rows", &rows_of, py::arg("since"))
+      .def("with_rows", &with_rows, py::arg("cells"), py::arg("records"), py::arg("revision"))
       .def_property_readonly("dim", &Learned::dim)
       .def_property_readonly("rates", [](const Learned& learned) { return learned.rates(); })
       .def_property_readonly("revision", &Learned::revision)

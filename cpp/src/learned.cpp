@@ -162,32 +162,17 @@ struct Learned::Folding {
   const Learned& from;
   const LearningRates& rates;
   std::span<const float> vectors;
-  PersistentMap<Arm>::Changes arms;
-  PersistentMap<Subject>::Changes subjects;
+  Changes changes;
   std::unordered_map<std::uint64_t, std::shared_ptr<SubjectVector>> changed_vectors;
-  std::size_t made = 0;
   Observation* observation = nullptr;  // where that of the next delta goes
-
-  template <typename T>
-  static T& copied(std::uint64_t key, const PersistentMap<T>& map,
-                   typename PersistentMap<T>::Changes& changes) {
-    std::shared_ptr<T>& record = changes[key];
-    if (record == nullptr) {
-      const T* const old = map.find(key);
-      record = old == nullptr ? std::make_shared<T>() : std::make_shared<T>(*old);
-    }
-    return *record;
-  }
 
   void add(const Delta& delta) {
     if (delta.successes != 0.0 || delta.failures != 0.0 || delta.verdict != 0) add_to_arm(delta);
-    if (delta.calls != 0.0 || delta.expected != 0.0 || moves_vector(delta)) add_to_subject(delta);
+    if (delta.calls != 0.0 || delta.expected != 0.0 || delta.pull != 0.0) add_to_subject(delta);
   }
 
-  static bool moves_vector(const Delta& delta) { return delta.vector >= 0 && delta.pull != 0.0; }
-
   void add_to_arm(const Delta& delta) {
-    Arm& arm = copied(delta.arm, from.records_->arms, arms);
+    Arm& arm = Changes::copied(delta.arm, from.records_->arms, changes.arms);
     ArmState& state = arm.state;
     state.reporters.note(delta.reporter);
     if (delta.failures > 0.0 || delta.verdict < 0) state.failed.note(delta.reporter);
@@ -196,7 +181,7 @@ struct Learned::Folding {
     const auto add_everywhere = [&](double first, double second) {
       for (const std::uint64_t scope : {scopes.everywhere, scopes.page, scopes.leaf}) {
         if (scope == 0) continue;
-        add_after_cut(arm.counts.at(scope, made), state.detector.epoch, at,
+        add_after_cut(arm.counts.at(scope, changes.made), state.detector.epoch, at,
                       rates.reliability_half_s, first, second);
       }
     };
@@ -226,7 +211,7 @@ struct Learned::Folding {
     if (delta.successes == 0.0 && delta.failures == 0.0) return;
     if (at >= state.detector.epoch) add_everywhere(delta.successes, delta.failures);
     if (delta.plain != 0) {
-      Cell& cell = arm.plain.at(delta.plain, made);
+      Cell& cell = arm.plain.at(delta.plain, changes.made);
       cell.first += delta.successes;
       cell.second += delta.failures;
       cell.at = std::max(cell.at, delta.at);
@@ -235,17 +220,17 @@ struct Learned::Folding {
 
   void add_to_subject(const Delta& delta) {
     const std::uint64_t key = delta.group != 0 ? delta.group : delta.intent;
-    Subject& subject = copied(key, from.records_->subjects, subjects);
+    Subject& subject = Changes::copied(key, from.records_->subjects, changes.subjects);
     subject.state.reporters.note(delta.reporter);
-    if (delta.calls != 0.0 || moves_vector(delta)) subject.state.callers.note(delta.reporter);
+    if (delta.calls != 0.0 || delta.pull != 0.0) subject.state.callers.note(delta.reporter);
     if (delta.calls != 0.0 || delta.expected != 0.0) {
       for (const std::uint64_t scope : {delta.everywhere, delta.page, delta.leaf}) {
         if (scope == 0) continue;
-        subject.counts.at(scope, made)
+        subject.counts.at(scope, changes.made)
             .add(delta.at, rates.lift_half_s, delta.calls, delta.expected);
       }
     }
-    if (moves_vector(delta)) add_vector(key, subject, delta);
+    if (delta.pull != 0.0 && delta.vector >= 0) add_vector(key, subject, delta);
   }
 
   void add_vector(std::uint64_t key, const Subject& subject, const Delta& delta) {
@@ -283,27 +268,16 @@ struct Learned::Folding {
       vector->sum[i] = static_cast<float>(vector->sum[i] + scale * message[i]);
     }
     vector->weight += weight;
+    if (vector->is_gone()) {  // now, not at the end: where a fold is cut must make no difference
+      *vector = {};
+      vector->sum.resize(dim);
+    }
   }
 
-  /// The changes of the vector map: vectors that changed, and those of subjects that now have
-  /// enough reporters.
-  std::vector<VectorMap::Change> finish_vectors() {
-    std::vector<VectorMap::Change> changes;
+  void finish_vectors() {
     for (auto& [key, vector] : changed_vectors) {
-      subjects.at(key)->vector = directed(std::move(vector));
+      changes.subjects.at(key)->vector = directed(std::move(vector));
     }
-    for (const auto& [key, subject] : subjects) {
-      if (!subject->state.callers.are_enough(rates.least_reporters)) continue;
-      const SubjectVector* const vector = subject->vector.get();
-      const VectorMap::Item* const known =
-          from.records_->vectors.find(key, padded_width(from.dim_)).item;
-      const float* const before = known == nullptr ? nullptr : known->unit;
-      if (before == (vector == nullptr ? nullptr : vector->unit.data())) continue;
-      changes.push_back(
-          {key, subject->vector,
-           vector == nullptr ? 0.0F : static_cast<float>(from.vector_share(vector->weight))});
-    }
-    return changes;
   }
 };
 
@@ -325,21 +299,38 @@ Learned Learned::fold(std::span<const Delta> deltas, std::span<const float> vect
     throw std::invalid_argument("observations: has " + std::to_string(observations.size()) +
                                 " entries, must have " + std::to_string(deltas.size()));
   }
-  Folding folding{*this, rates_, vectors, {}, {}, {}};
+  Folding folding{*this, rates_, vectors, {}, {}};
   for (std::size_t i = 0; i < deltas.size(); ++i) {
     folding.observation = observations.empty() ? nullptr : &observations[i];
     folding.add(deltas[i]);
   }
+  folding.finish_vectors();
+  return with(std::move(folding.changes), revision_ + deltas.size());
+}
+
+Learned Learned::with(Changes&& changes, std::uint64_t revision) const {
   auto records = std::make_shared<Records>(*records_);
   Learned next(*this);
-  next.revision_ += deltas.size();
-  next.cells_ += folding.made;
-  if (std::vector<VectorMap::Change> changes = folding.finish_vectors(); !changes.empty()) {
-    records->vectors.put(std::move(changes), padded_width(dim_));
+  next.revision_ = revision;
+  next.cells_ += changes.made;
+  // Vectors that changed, and those of subjects that now have enough reporters.
+  std::vector<VectorMap::Change> vectors;
+  for (const auto& [key, subject] : changes.subjects) {
+    if (!subject->state.callers.are_enough(rates_.least_reporters)) continue;
+    const SubjectVector* const vector = subject->vector.get();
+    const VectorMap::Item* const known = records_->vectors.find(key, padded_width(dim_)).item;
+    const float* const before = known == nullptr ? nullptr : known->unit;
+    if (before == (vector == nullptr ? nullptr : vector->unit.data())) continue;
+    vectors.push_back(
+        {key, subject->vector,
+         vector == nullptr ? 0.0F : static_cast<float>(vector_share(vector->weight))});
+  }
+  if (!vectors.empty()) {
+    records->vectors.put(std::move(vectors), padded_width(dim_));
     next.vectors_ = records->vectors.size();
   }
-  records->arms.put(std::move(folding.arms));
-  records->subjects.put(std::move(folding.subjects));
+  records->arms.put(std::move(changes.arms));
+  records->subjects.put(std::move(changes.subjects));
   next.records_ = std::move(records);
   return next;
 }

@@ -239,10 +239,14 @@ struct SubjectVector {
   void keep(std::span<const float> unit_vector, double time, std::uint64_t reporter);
   /// Removes the exemplar of this message, if there is one.
   void drop(std::span<const float> unit_vector);
+  /// Adds an exemplar that a store has kept. unit_vector: without padding.
+  void add_exemplar(double time, std::uint64_t reporter, std::span<const float> unit_vector);
+  /// Whether only a rounding error is left of the sum.
+  bool is_gone() const;
 };
 
-/// Computes the direction of the sum and the codes of the exemplars. Returns nullptr if only a
-/// rounding error is left of the sum.
+/// Computes the direction of the sum and the codes of the exemplars. Returns nullptr if the vector
+/// is gone.
 std::shared_ptr<const SubjectVector> directed(std::shared_ptr<SubjectVector> vector);
 
 struct SubjectState {
@@ -312,6 +316,27 @@ class PersistentMap {
     for (const Bucket& bucket : buckets_) {
       const Entry* const entries = bucket.entries.get();
       for (std::size_t i = 0; i < bucket.size; ++i) visit(entries[i].key, *entries[i].record);
+    }
+  }
+
+  /// Calls visit(key, record, its record in `old` or nullptr) for each record that is not the same
+  /// object as in `old`, in one order for the same keys. O(buckets, and the records of those that
+  /// changed).
+  template <typename Visit>
+  void each_changed(const PersistentMap& old, Visit visit) const {
+    for (std::size_t number = 0; number < buckets_.size(); ++number) {
+      const Bucket& bucket = buckets_[number];
+      const Bucket& before = old.buckets_[number];
+      if (bucket.entries == before.entries) continue;
+      std::size_t at = 0;
+      for (std::size_t i = 0; i < bucket.size; ++i) {
+        const Entry& entry = bucket.entries[static_cast<std::ptrdiff_t>(i)];
+        const Entry* const entries = before.entries.get();
+        while (at < before.size && entries[at].scattered < entry.scattered) ++at;
+        const bool is_known = at < before.size && entries[at].scattered == entry.scattered;
+        if (is_known && entries[at].record == entry.record) continue;
+        visit(entry.key, *entry.record, is_known ? entries[at].record.get() : nullptr);
+      }
     }
   }
 
@@ -421,6 +446,25 @@ struct Learned::Records {
   PersistentMap<Arm> arms;
   PersistentMap<Subject> subjects;
   VectorMap vectors;
+};
+
+/// Records that take the place of those with the same keys.
+struct Learned::Changes {
+  PersistentMap<Arm>::Changes arms;
+  PersistentMap<Subject>::Changes subjects;
+  std::size_t made = 0;  // cells that are new
+
+  /// The copy of a record that may be changed.
+  template <typename T>
+  static T& copied(std::uint64_t key, const PersistentMap<T>& map,
+                   typename PersistentMap<T>::Changes& changes) {
+    std::shared_ptr<T>& record = changes[key];
+    if (record == nullptr) {
+      const T* const old = map.find(key);
+      record = old == nullptr ? std::make_shared<T>() : std::make_shared<T>(*old);
+    }
+    return *record;
+  }
 };
 
 /// An arm's counts in its contexts. Counts from before the detector's epoch are scaled down to one

@@ -13,6 +13,12 @@ namespace {
 constexpr double kLeastWeight = 1e-6;       // below it only a rounding error is left of a vector
 constexpr std::size_t kMostOfReporter = 2;  // exemplars; no limit for the application itself
 
+double squared_length(std::span<const float> vector) {
+  double squares = 0.0;
+  for (const float value : vector) squares += static_cast<double>(value) * value;
+  return squares;
+}
+
 }  // namespace
 
 void SubjectVector::keep(std::span<const float> unit_vector, double time, std::uint64_t reporter) {
@@ -54,13 +60,22 @@ void SubjectVector::drop(std::span<const float> unit_vector) {
   }
 }
 
+void SubjectVector::add_exemplar(double time, std::uint64_t reporter,
+                                 std::span<const float> unit_vector) {
+  times.push_back(time);
+  reporters.push_back(reporter);
+  exemplars.insert(exemplars.end(), unit_vector.begin(), unit_vector.end());
+  exemplars.resize(times.size() * padded_width(unit_vector.size()), 0.0F);
+}
+
+bool SubjectVector::is_gone() const {
+  const double squares = squared_length(sum);
+  return !(weight >= kLeastWeight) || !(squares > 0.0) || !std::isfinite(weight + squares + at);
+}
+
 std::shared_ptr<const SubjectVector> directed(std::shared_ptr<SubjectVector> vector) {
-  double squares = 0.0;
-  for (const float value : vector->sum) squares += static_cast<double>(value) * value;
-  if (!(vector->weight >= kLeastWeight) || !(squares > 0.0) ||
-      !std::isfinite(vector->weight + squares + vector->at)) {
-    return nullptr;
-  }
+  if (vector->is_gone()) return nullptr;
+  const double squares = squared_length(vector->sum);
   vector->unit.assign(padded_width(vector->sum.size()), 0.0F);
   const double scale = 1.0 / std::sqrt(squares);
   for (std::size_t i = 0; i < vector->sum.size(); ++i) {

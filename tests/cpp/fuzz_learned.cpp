@@ -30,7 +30,7 @@ const std::vector<std::byte>& sound() {
 }
 
 void read(std::vector<std::byte> payload) {
-  ArchiveWriter writer("learned", 2);
+  ArchiveWriter writer("learned", 5);
   for (const std::byte byte : payload) writer.value(std::to_integer<std::uint8_t>(byte));
   try {
     Learned learned = Learned::from_bytes(writer.bytes());
@@ -49,6 +49,8 @@ void read(std::vector<std::byte> payload) {
     (void)learned.cells();
     (void)learned.alarms();
     (void)learned.bytes();
+    const Learned nothing(learned.dim(), learned.rates());
+    (void)nothing.with_rows(learned.rows(nothing), learned.revision()).bytes();
   } catch (const ArchiveError&) {
   }
 }
@@ -64,5 +66,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     payload[at] = bytes[i + 2];
   }
   read(std::move(payload));
+  LearnedRows rows = Learned::from_bytes(sound()).rows(Learned(2));
+  for (std::size_t i = 0; i + 3 <= size; i += 3) {
+    std::vector<std::byte>& state = rows.records[data[i] % rows.records.size()].state;
+    if (!state.empty()) state[data[i + 1] % state.size()] = bytes[i + 2];
+  }
+  try {
+    (void)Learned(2).with_rows(rows, 1).bytes();
+  } catch (const ArchiveError&) {
+  }
   return 0;
 }

@@ -93,6 +93,44 @@ TEST_CASE("bytes bring everything back, and damaged ones are refused") {
   }
 }
 
+TEST_CASE("the rows that folds changed make the same value anew, and damaged ones are refused") {
+  const auto deltas = random_deltas(2000, 7, 30);
+  const auto vectors = random_vectors(30, 8);
+  const Learned nothing(kDim);
+  Learned folded = nothing;
+  Learned reader = nothing;
+  for (std::size_t at = 0; at < deltas.size(); at += 100) {
+    const Learned before = folded;
+    folded = before.fold(std::span(deltas).subspan(at, 100), vectors);
+    reader = reader.with_rows(folded.rows(before), folded.revision());
+    REQUIRE(reader.bytes() == folded.bytes());
+  }
+  CHECK(folded.rows(folded).cells.empty());
+  CHECK(folded.rows(reader).cells.empty());
+  CHECK(reader.vectors() == folded.vectors());
+  const LearnedRows all = folded.rows(nothing);
+  CHECK(all.cells.size() == folded.size());
+  CHECK(nothing.with_rows(all, folded.revision()).bytes() == folded.bytes());
+
+  for (const RecordRow& record : all.records) {
+    if (record.kind != RecordKind::kVector && record.key % 13 != 0) continue;
+    for (std::size_t size = 1; size < record.state.size(); size += 61) {
+      LearnedRows cut{{}, {record}};
+      cut.records[0].state.resize(size);
+      CHECK_THROWS_AS(nothing.with_rows(cut, 1), ArchiveError);
+    }
+    if (record.state.empty()) continue;
+    for (std::size_t at = 0; at < record.state.size(); at += 7) {  // no crash, whatever it says
+      LearnedRows changed{{}, {record}};
+      changed.records[0].state[at] = std::byte{0xFF};
+      try {
+        (void)nothing.with_rows(changed, 1).fold(std::span(deltas).first(50), vectors).bytes();
+      } catch (const ArchiveError&) {
+      }
+    }
+  }
+}
+
 TEST_CASE("readers keep their value while others fold") {
   const auto vectors = random_vectors(30, 5);
   auto current =

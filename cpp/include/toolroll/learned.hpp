@@ -71,11 +71,11 @@ struct LearningRates {
   double alarm_ratio = 0.35;  ///< the change looked for: failures (or successes) left, in (0, 1)
   double open_k = 3.0;        ///< a broken tool is shown with probability 2^-k; 0 never hides one
   double most_k = 4.0;        ///< each failed probe adds 1 to k, up to this
-  double open_half_s = 3 * 86400.0;   ///< k halves in this time since the last failure
-  /// Distinct ones before an arm leaves the prior, at most 5. Before its reliability falls below the
-  /// prior's mean, twice as many (at most 5) must have reported failures.
+  double open_half_s = 3 * 86400.0;  ///< k halves in this time since the last failure
+  /// Distinct ones before an arm leaves the prior, at most 5. Before its reliability falls below
+  /// the prior's mean, twice as many (at most 5) must have reported failures.
   std::uint64_t least_reporters = 2;
-  double prior_mean = 0.85;           ///< of reliability, in (0, 1)
+  double prior_mean = 0.85;  ///< of reliability, in (0, 1)
   double prior_strength = 3.0;
   double page_spread = 10.0;  ///< see Hierarchy
   double leaf_spread = 10.0;
@@ -151,6 +151,22 @@ struct CellRow {
   double at;
 };
 
+enum class RecordKind : std::int32_t { kArm = 0, kSubject = 1, kVector = 2 };
+
+/// What is known of an arm or subject beside its sums: the reporters and the detector, or the
+/// vector. Without bytes: there is no vector any more.
+struct RecordRow {
+  RecordKind kind;
+  std::uint64_t key;
+  std::vector<std::byte> state;
+};
+
+/// What was learnt, as rows that a store keeps.
+struct LearnedRows {
+  std::vector<CellRow> cells;
+  std::vector<RecordRow> records;
+};
+
 class Learned {
  public:
   /// No outcomes. dim: width of the vectors, 0 for none. Throws std::invalid_argument if a rate is
@@ -210,6 +226,16 @@ class Learned {
   /// All sums, ordered by kind, key and scope.
   std::vector<CellRow> cells() const;
 
+  /// The rows of this value that are not, bit by bit, in `since`; records that only `since` has are
+  /// left out. Of a value that was folded from `since`, these are the rows that the fold changed,
+  /// in O(records changed and their cells).
+  LearnedRows rows(const Learned& since) const;
+  /// This value with these rows in place of its own. revision: of the result. The rows of a fold,
+  /// put into a value that equals the one that it started from, give the bits of its result, in any
+  /// number of steps. Throws ArchiveError unless every number is in its range, and before it does
+  /// anything. O(rows, and the cells of their arms and subjects).
+  Learned with_rows(const LearnedRows& rows, std::uint64_t revision) const;
+
   /// This value as an archive (archive.hpp), with its rates.
   std::vector<std::byte> bytes() const;
   /// The value that bytes() wrote. Throws ArchiveError unless every number is in its range.
@@ -217,7 +243,10 @@ class Learned {
 
  private:
   struct Records;
+  struct Changes;
   struct Folding;
+
+  Learned with(Changes&& changes, std::uint64_t revision) const;
 
   std::size_t dim_;
   LearningRates rates_;

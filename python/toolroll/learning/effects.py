@@ -93,7 +93,8 @@ def deltas(
 
     closes: in [0, 1]: the weight of the event as a whole if this report closes it, since every tool that was
         shown could have been called; otherwise 0.
-    vector: the row of the event's vector among the vectors that go with these rows; -1 for none.
+    vector: the row of the event's vector among the vectors that go with these rows; -1 for none. Who moves a
+        vector counts as a caller, whether or not the vector goes with the rows.
     """
     tools = {tool.name: tool for tool in exposure.shown} if closes else {}
     by_name = {change.tool.name: change for change in changes}
@@ -112,7 +113,7 @@ def deltas(
             continue
         effect = known.effect()
         expected = (tool.expected * closes if closes else 0.0) + effect.expected
-        pull = effect.pull if vector >= 0 else 0.0
+        pull = 0.0 if exposure.vector is None else effect.pull
         verdict = known.verdict()
         works, wanted = (effect.successes, effect.failures), (effect.calls, expected)
         at, keys = vector if pull else -1, (*at_where, *tool.key)

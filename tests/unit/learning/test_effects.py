@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -53,9 +55,12 @@ def test_a_tool_that_was_found_was_hardly_expected():
 
 
 def test_a_message_goes_with_a_call_and_counts_half_where_it_failed():
-    rows = deltas(EVENT, [Change(A, None, "succeeded"), Change(B, None, "failed")], vector=0)
-    assert rows["vector"].tolist() == [0, 0]
-    assert rows["pull"].tolist() == [1.0, 0.5]
+    event = replace(EVENT, vector=np.ones(4, np.float16))
+    changes = [Change(A, None, "succeeded"), Change(B, None, "failed")]
+    for vector in (0, -1):  # -1: a message of another embedder moves nothing here, and counts alike
+        rows = deltas(event, changes, vector=vector)
+        assert (rows["vector"].tolist(), rows["pull"].tolist()) == ([vector, vector], [1.0, 0.5])
+    assert deltas(EVENT, changes)["pull"].tolist() == [0, 0]
 
 
 def test_a_message_does_not_go_with_a_call_of_which_nothing_is_known():

@@ -145,7 +145,6 @@ def _multiply(database: Database, selections: int) -> None:
                 bulk_insert.insert(connection, table, some)
         state = tables.learning_state
         connection.execute(sa.update(state).values(seq=len(new_reports)))
-        connection.execute(sa.delete(tables.learned_checkpoints))
 
 
 def _copies(

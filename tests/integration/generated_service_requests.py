@@ -48,7 +48,7 @@ ROLES = ("select", "report", "read", "administer")
 GLOBEX = "globex"  # the organisation whose rows no key of another one may show or change
 SECRET = "canary_of_globex"  # is in its rows, and in no request
 # The statistics of outcomes. A thread computes them, so they change without a request.
-COMPUTED = {"learning_state", "learned_checkpoints", "arm_statistics", "reporter_counts", "open_events"}
+COMPUTED = {"learning_state", "learned", "reporter_counts", "open_events"}
 GENERATED = settings(
     max_examples=REQUESTS,
     deadline=None,

@@ -13,9 +13,10 @@ import sqlalchemy as sa
 
 from toolroll.identity import ToolKey, pack_key
 from toolroll.learning.exposure import ShownTool
-from toolroll.registry.events import rollups
+from toolroll.registry.events import learned_rows, rollups
 from toolroll.registry.events.candidate_columns import CandidateColumns
 from toolroll.registry.events.details import OutcomeEntry, packed_entries, packed_event, tools_of
+from toolroll.registry.events.fold import outcomes_of
 from toolroll.registry.events.logged_tools import LoggedTool, ToolNumbers
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
@@ -125,23 +126,62 @@ def outcome(seq: int, days: float, worked: bool, tool: str = "find", **changes: 
     }
 
 
-def arm(tool: str, successes: float, failures: float, days: float = 0.0, **changes: Any) -> dict[str, Any]:
-    """A row of `arm_statistics`."""
-    return {
+def arm(
+    tool: str, successes: float, failures: float, days: float = 0.0, **changes: Any
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A tool's rows of `learned` in a context: whether it works, and whether it is wanted."""
+    when = changes.pop("updated_at", at(days))
+    level, context = changes.pop("level", "everywhere"), changes.pop("context_key", "")
+    scope = zlib.crc32(f"{level} {context}".encode())
+    common = {
         "org": "acme",
+        "level": level,
+        "context_key": context,
+        "scope": scope,
+        "at": when.timestamp(),
+        "state": None,
+        "revision": 1,
+        **changes,
+    }
+    none = dict.fromkeys(("subject", "successes", "failures", "calls", "expected", "updated_at"))
+    works = {
+        **none,
+        "kind": "tool",
+        "key": arm_key(tool),
         "tool": tool,
-        "level": "everywhere",
-        "context_key": "",
+        "subject": arm_key(f"subject {tool}"),
         "successes": successes,
         "failures": failures,
-        "calls": successes + failures,
-        "expected": 3.0,
         "shown": 50,
         "called": int(successes + failures),
         "succeeded": int(successes),
-        "updated_at": at(days),
-        **changes,
+        "updated_at": when,
+        **common,
     }
+    wanted = {
+        **none,
+        "kind": "subject",
+        "key": works["subject"],
+        "tool": tool,
+        "calls": successes + failures,
+        "expected": 3.0,
+        "shown": 0,
+        "called": 0,
+        "succeeded": 0,
+        **common,
+    }
+    return works, wanted
+
+
+def learn(database: Database) -> None:
+    """Folds all outcomes that were written as rows."""
+    table, state = tables.outcomes, tables.learning_state
+    with database.recording() as connection:
+        query = sa.select(table.c.org, sa.func.max(table.c.seq)).group_by(table.c.org)
+        for org, seq in connection.execute(query).all():
+            connection.execute(sa.delete(state).where(state.c.org == org))
+            connection.execute(sa.insert(state).values(org=org, seq=seq, epoch=0))
+            learned_rows.refold(connection, org, outcomes_of(connection, org))
 
 
 def write(database: Database, table: sa.Table, *rows: dict[str, Any]) -> None:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from types import SimpleNamespace
 
 import numpy as np
@@ -23,6 +21,13 @@ from toolroll.registry.store.database import Database
 
 DIM = 8
 NOW = 1_700_000_000.0
+
+
+class Width:
+    """An embedder, as far as learning reads one."""
+
+    def __init__(self, identity: str = "hash@1", dim: int = DIM) -> None:
+        self.identity, self.dim = identity, dim
 
 
 def tool(name: str, expected: float = 0.25) -> ShownTool:
@@ -76,8 +81,8 @@ def said(
 
 def raw_counts(database: Database, org: str | None = None) -> dict[tuple[str, str], tuple[int, int, int]]:
     """(organisation, tool) → shown, called, succeeded, as the table of statistics has them."""
-    table = tables.arm_statistics
-    query = sa.select(table).where(table.c.level == "everywhere")
+    table = tables.learned
+    query = sa.select(table).where(table.c.kind == "tool", table.c.level == "everywhere")
     if org is not None:
         query = query.where(table.c.org == org)
     with database.reading() as connection:
@@ -86,9 +91,10 @@ def raw_counts(database: Database, org: str | None = None) -> dict[tuple[str, st
         }
 
 
-def dump(database: Database, org: str, table: sa.Table = tables.arm_statistics) -> list[tuple]:
-    """All rows of an organisation, to the last bit."""
-    query = sa.select(table).where(table.c.org == org).order_by(*table.primary_key.columns)
+def dump(database: Database, org: str, table: sa.Table = tables.learned) -> list[tuple]:
+    """All rows of an organisation, to the last bit, whenever they were written."""
+    columns = [column for column in table.c if column.name != "revision"]
+    query = sa.select(*columns).where(table.c.org == org).order_by(*table.primary_key.columns)
     with database.reading() as connection:
         return [tuple(row) for row in connection.execute(query)]
 
@@ -113,43 +119,6 @@ def eventually(check, timeout_s: float = 10.0) -> None:
     while not check():
         assert time.monotonic() < deadline, "it never came true"
         time.sleep(0.01)
-
-
-@dataclass(frozen=True)
-class Tape:
-    """Learns nothing and forgets nothing: a digest of all that was folded, in its order."""
-
-    digest: bytes = b""
-    count: int = 0
-    sums: Mapping[int, tuple[float, float, float, float]] = field(default_factory=dict)
-
-    def fold(self, deltas: np.ndarray, vectors: np.ndarray | None) -> Tape:
-        digest, sums = self.digest, dict(self.sums)
-        for delta in deltas:
-            parts = [
-                delta.tobytes()
-                if delta["vector"] < 0
-                else delta.tobytes() + vectors[delta["vector"]].tobytes()
-            ]
-            line = b"".join(parts)
-            # the row among the vectors depends on how the fold was cut into pieces
-            at = delta.dtype.fields["vector"][1]
-            line = line[:at] + b"\0\0\0\0" + line[at + 4 :]
-            digest = hashlib.sha256(digest + line).digest()
-            arm = int(delta["arm"])
-            old = sums.get(arm, (0.0, 0.0, 0.0, 0.0))
-            names = ("successes", "failures", "calls", "expected")
-            sums[arm] = tuple(value + float(delta[name]) for value, name in zip(old, names, strict=True))
-        return Tape(digest, self.count + len(deltas), sums)
-
-    def to_bytes(self) -> bytes:
-        sums = {str(arm): value for arm, value in self.sums.items()}
-        return json.dumps([self.digest.hex(), self.count, sums]).encode()
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Tape:
-        digest, count, sums = json.loads(data)
-        return cls(bytes.fromhex(digest), count, {int(arm): tuple(value) for arm, value in sums.items()})
 
 
 class Oracle:

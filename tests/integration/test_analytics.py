@@ -8,12 +8,12 @@ from datetime import datetime, timedelta, timezone
 
 import numpy as np
 import pytest
-import sqlalchemy as sa
 from scipy import stats
 
-from tests.integration.logged import arm, at, called, event, outcome, write, write_events
+from tests.integration.logged import arm, at, called, event, learn, outcome, write, write_events
 from toolroll.catalog.tool_text import description_text
 from toolroll.errors import Conflict, Denied, InvalidInput, NotFound
+from toolroll.identity import key, scopes
 from toolroll.learning.experiments import Experiment, compare
 from toolroll.registry.analytics.drift import drift
 from toolroll.registry.analytics.experiments import counts, find, list_experiments, start, stop
@@ -23,6 +23,7 @@ from toolroll.registry.analytics.sharing import AGREES, share
 from toolroll.registry.analytics.tools import arms, broken, unused
 from toolroll.registry.analytics.usage import heatmap, hits
 from toolroll.registry.analytics.window import Window
+from toolroll.registry.events.priors import beginning, latest_release
 from toolroll.registry.registry import Registry
 from toolroll.registry.store import tables
 from toolroll.registry.vectors import keep_vectors, text_hash
@@ -176,7 +177,7 @@ def test_days_are_those_of_utc_whatever_the_zone_of_the_session(database):
 
 
 def test_arms_have_the_mean_and_the_interval_of_their_decayed_counts(database):
-    write(database, tables.arm_statistics, arm("old", 40, 10, 0), arm("new", 3, 1, 28), arm("none", 0, 0, 28))
+    write(database, tables.learned, *arm("old", 40, 10, 0), *arm("new", 3, 1, 28), *arm("none", 0, 0, 28))
     found = {each.tool: each for each in arms(database, ALL, at(28))}
     law = stats.beta(0.85 * 3 + 10, 0.15 * 3 + 2.5)  # two half-lives later
     assert found["old"].mean == pytest.approx(law.mean())
@@ -188,7 +189,7 @@ def test_arms_have_the_mean_and_the_interval_of_their_decayed_counts(database):
 
 
 def test_arms_of_seed_4_start_from_one_and_one_and_do_not_decay(database):
-    write(database, tables.arm_statistics, arm("a", 8, 2, 0, level="seed", context_key="free:home:general"))
+    write(database, tables.learned, *arm("a", 8, 2, 0, level="seed", context_key="free:home:general"))
     (found,) = arms(database, ALL, at(100), level="seed")
     assert (found.mean, found.low, found.high) == pytest.approx((0.75, *stats.beta(9, 3).interval(0.95)))
     assert arms(database, ALL, at(100)) == ()
@@ -197,7 +198,7 @@ def test_arms_of_seed_4_start_from_one_and_one_and_do_not_decay(database):
 
 
 def test_arms_are_those_of_one_organisation(database):
-    write(database, tables.arm_statistics, arm("a", 8, 2), arm("a", 1, 1, org="other"), arm("b", 1, 1))
+    write(database, tables.learned, *arm("a", 8, 2), *arm("a", 1, 1, org="other"), *arm("b", 1, 1))
     assert {(each.org, each.tool) for each in arms(database, Window("acme"), at(1))} == {
         ("acme", "a"),
         ("acme", "b"),
@@ -246,6 +247,7 @@ def test_a_tool_that_broke_is_told_with_when_and_how_and_whether_it_works_again(
     rows += [outcome(n, n / 100, True, "send") for n in range(66, 80)]
     rows += [outcome(n, n / 100, True) for n in range(80, 83)]
     write(database, tables.outcomes, *rows)
+    learn(database)
     (found,) = broken(database, ALL)
     assert found.tool == "find" and 0.9 < found.worked < 0.97
     assert 3 <= found.failures <= 4  # `n` = 60 failed too
@@ -269,6 +271,7 @@ def test_one_reporter_alone_breaks_no_tool(database, changes, is_told):
     rows = [outcome(n, 0, True) for n in range(40)]
     rows += [outcome(n, 0, False, **changes) for n in range(40, 50)]
     write(database, tables.outcomes, *rows)
+    learn(database)
     assert bool(broken(database, ALL)) is is_told
 
 
@@ -280,6 +283,7 @@ def test_what_was_revised_or_late_breaks_no_tool(database):
         row["entries"] = [entry._replace(before="succeeded") if n % 2 else entry._replace(is_late=True)]
         rows.append(row)
     write(database, tables.outcomes, *rows)
+    learn(database)
     assert broken(database, ALL) == ()
 
 
@@ -287,6 +291,7 @@ def test_a_tool_that_always_failed_now_and_then_is_rarely_called_broken(database
     rng = np.random.default_rng(4)
     rows = [outcome(n, n / 1_000, bool(rng.random() < 0.9), f"t{n % 20}") for n in range(4_000)]
     write(database, tables.outcomes, *rows)
+    learn(database)
     assert len(broken(database, ALL)) <= 4  # 20 tools, 200 outcomes each
 
 
@@ -478,10 +483,10 @@ def test_sharing_takes_those_who_agreed_writes_what_it_may_and_counts_what_it_sp
     orgs = [f"org-{n}" for n in range(40)]
     write(
         database,
-        tables.arm_statistics,
-        *(arm("find", 90, 10, org=org) for org in orgs),
-        *(arm("find", 1, 1, org=org, level="page", context_key="home") for org in orgs),
-        arm("own", 500, 0, org="org-1"),
+        tables.learned,
+        *(row for org in orgs for row in arm("find", 90, 10, org=org)),
+        *(row for org in orgs for row in arm("find", 1, 1, org=org, level="page", context_key="home")),
+        *arm("own", 500, 0, org="org-1"),
     )
     with pytest.raises(Denied, match="0 organisations take part"):
         share(database, epsilon=1.0, actor="ann")
@@ -492,10 +497,11 @@ def test_sharing_takes_those_who_agreed_writes_what_it_may_and_counts_what_it_sp
     assert found.release.organisations == 30 and found.spent == 2.0
     assert set(found.release.counts) <= {"find"}
     with database.reading() as connection:
-        rows = connection.execute(sa.select(tables.shared_priors)).all()
-    assert [(row.tool, row.successes) for row in rows] == [
-        (name, told.successes) for name, told in found.release.counts.items()
-    ]
+        release = latest_release(connection)
+        begins, nothing = beginning(connection, release, 4), beginning(connection, 0, 4)
+    arms, everywhere = np.array([key("arm", "find"), key("arm", "own")], np.uint64), scopes("", "", "")[:3]
+    known, prior = (each.reliability(everywhere, arms, 0.0)[0] for each in (begins, nothing))
+    assert known[0] > prior[0] and known[1] == prior[1]
     assert share(database, epsilon=3.0, actor="ann").spent == 5.0
     with pytest.raises(Denied, match="epsilon 13, must be at most 10"):
         share(database, epsilon=8.0, actor="ann")

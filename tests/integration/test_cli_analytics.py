@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.integration.commands import CRM, WEATHER, Typed, toolkit_file
-from tests.integration.logged import arm, called, event, outcome, write, write_events
+from tests.integration.logged import arm, called, event, learn, outcome, write, write_events
 from toolroll.cli import main
 from toolroll.registry.analytics.experiments import find
 from toolroll.registry.store import tables
@@ -130,7 +130,7 @@ def test_the_heatmap_and_the_hit_rate_are_drawn(used, tmp_path):
 
 
 def test_arms_unused_and_broken_tools_and_drift_are_printed(used, database):
-    write(database, tables.arm_statistics, arm("get_forecast", 30, 10, updated_at=NOW))
+    write(database, tables.learned, *arm("get_forecast", 30, 10, updated_at=NOW))
     rows = [outcome(n, 0, n < 40, "get_forecast", at=ago(2 - n / 100)) for n in range(48)]
     write(database, tables.outcomes, *rows)
     (found,) = used.json("events", "analytics", "arms")["arms"]
@@ -143,6 +143,7 @@ def test_arms_unused_and_broken_tools_and_drift_are_printed(used, database):
         used("events", "analytics", "arms").out,
     )
 
+    learn(database)
     unused = used.json("events", "analytics", "unused", "--shown", "10")
     assert [t["name"] for t in unused["never_selected"]] == ["crm_export", "get_air_quality"]
     assert [t["name"] for t in unused["never_called"]] == ["crm_find"]

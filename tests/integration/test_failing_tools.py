@@ -7,17 +7,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import sqlalchemy as sa
 
-from tests.integration.outcomes import DIM, NOW, eventually, exposure, said, tool
+from tests.integration.outcomes import DIM, NOW, Width, eventually, exposure, said, tool
 from toolroll import Context, Follow, Recording, Tool, Toolroll
 from toolroll._core import Learned, ToolKeys, Weights
-from toolroll.registry.analytics.tools import broken
+from toolroll.registry.analytics.tools import Break, broken
 from toolroll.registry.analytics.window import Window
-from toolroll.registry.events import statistics
 from toolroll.registry.events.fold import fold, outcomes_of
-from toolroll.registry.events.follower import Follower, LearnedFactory
+from toolroll.registry.events.follower import Follower
 from toolroll.registry.events.ingest import ingest
-from toolroll.registry.events.maintenance import rebuild
+from toolroll.registry.events.learned_rows import arm_statistics
+from toolroll.registry.events.maintenance import OutcomeFilter, forget, rebuild
 from toolroll.registry.events.receipts import LIFETIME_S
 from toolroll.registry.registry import Registry
 from toolroll.registry.store.database import Database
@@ -76,9 +77,9 @@ def test_the_estimates_keep_their_quotas(database: Database) -> None:
     for number in range(40):
         call(database, number, number < 20)
     with database.reading() as connection:
-        cells = statistics.everything(connection, "acme")
-    mail = cells[statistics.Key("mail", statistics.EVERYWHERE, "")]
-    assert mail.successes == pytest.approx(15, abs=0.01) and mail.failures == 0
+        query = sa.select(arm_statistics).where(arm_statistics.c.level == "seed")
+        mail = connection.execute(query).one()
+    assert (mail.successes, mail.failures) == (15, 0)
     assert (mail.called, mail.succeeded) == (40, 20)
     assert rebuild(database) == {"acme": 0}
 
@@ -93,10 +94,10 @@ def test_late_failures_hide_nothing(database: Database) -> None:
 def test_the_analytics_list_the_tools_that_every_process_hides(database: Database) -> None:
     """Tools break and are repaired; users report too often, too late, and revise."""
     names = [f"tool-{at}" for at in range(8)]
-    factory = LearnedFactory(lambda: Learned(DIM), Learned.from_bytes, DIM, "hash@1", "the usual rates")
-    first: Follower[Learned] = Follower(database, factory, {})
+    first = Follower(database, Width(), {})
     rng = np.random.default_rng(5)
     seen = set[str]()
+    found = list[Break]()
     for part in range(12):
         reports = []
         for at in range(60):
@@ -118,10 +119,21 @@ def test_the_analytics_list_the_tools_that_every_process_hides(database: Databas
         first.follow(["acme"])
         learned = first.learned["acme"]
         hidden = {name for name in names if is_hidden(learned, name)}
-        assert {each.tool for each in broken(database, Window("acme")) if each.back is None} == hidden
+        breaks = broken(database, Window("acme"))
+        assert {each.tool for each in breaks if each.back is None} == hidden
+        assert {each.alarm for each in found} <= {each.alarm for each in breaks}
+        found = [*breaks]
         seen |= hidden
-    assert len(seen) >= 3
-    second: Follower[Learned] = Follower(database, factory, {})
+    assert len(seen) >= 3 and any(each.back for each in found)
+    assert forget(database, "acme", OutcomeFilter(reporter="user-1"), actor="ann") > 0
+    again = broken(database, Window("acme"))
+    assert rebuild(database) == {"acme": 0} and len(again) > 0
+    first.follow()
+    learned = first.learned["acme"]
+    assert {each.tool for each in again if each.back is None} == {
+        name for name in names if is_hidden(learned, name)
+    }
+    second = Follower(database, Width(), {})
     second.follow(["acme"])
     assert second.learned["acme"].to_bytes() == learned.to_bytes() == learnt(database).to_bytes()
     first.close()

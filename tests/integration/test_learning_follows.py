@@ -1,29 +1,39 @@
-"""What a process has learnt follows the store's outcomes, whoever reported them."""
+"""What a process has learnt follows the store's rows, whoever wrote them, and has the bits of one fold.
+
+TOOLROLL_FOLDS says how many random histories are tried; tools/long_tier.sh tries more.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import random
 import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from tests.integration.outcomes import DIM, NOW, Tape, eventually, exposure, rows_of, said
+from tests.integration.outcomes import DIM, NOW, Width, eventually, exposure, said, tool
+from toolroll._core import Learned
 from toolroll.errors import StoreUnavailable
-from toolroll.registry.events import follower as module
-from toolroll.registry.events.fold import fold, outcomes_of
-from toolroll.registry.events.follower import Follower, LearnedFactory
+from toolroll.learning.exposure import Exposure
+from toolroll.registry.events import row_fold
+from toolroll.registry.events.fold import fold, outcomes_of, signed
+from toolroll.registry.events.follower import Follower
 from toolroll.registry.events.ingest import ingest
-from toolroll.registry.events.maintenance import OutcomeFilter, forget
+from toolroll.registry.events.maintenance import OutcomeFilter, forget, rebuild
+from toolroll.registry.events.rows import ReceivedReport
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
 
-MAKING = LearnedFactory(Tape, Tape.from_bytes, DIM, "hash@1", "these rates")
+EMBEDDER = Width()
+FOLDS = int(os.environ.get("TOOLROLL_FOLDS", "2"))
 
 
 def report(database: Database, *events: str, org: str = "acme", **kinds: str) -> None:
@@ -33,51 +43,47 @@ def report(database: Database, *events: str, org: str = "acme", **kinds: str) ->
     assert ingest(database, [], reports).refused == []
 
 
-def whole(database: Database, org: str = "acme") -> Tape:
+def whole(database: Database, org: str = "acme", embedder: Width | None = EMBEDDER) -> bytes:
+    """All outcomes from the first, in their order, in one fold."""
+    space, dim = ("", 0) if embedder is None else (embedder.identity, embedder.dim)
     with database.reading() as connection:
-        return fold(Tape(), list(outcomes_of(connection, org)), DIM, "hash@1")
+        return fold(Learned(dim), list(outcomes_of(connection, org)), dim, space).to_bytes()
 
 
 @pytest.fixture
-def follower(database: Database) -> Iterator[Follower[Tape]]:
-    made = Follower(database, MAKING, {}, poll_s=0.05)
+def follower(database: Database) -> Iterator[Follower]:
+    made = Follower(database, EMBEDDER, {}, poll_s=0.05)
     yield made
     made.close()
 
 
-def test_what_is_reported_is_learnt_once_and_in_its_order(
-    database: Database, follower: Follower[Tape]
-) -> None:
+def test_what_is_reported_is_learnt_once_and_in_its_order(database: Database, follower: Follower) -> None:
     follower.follow(["acme", "umbrella"])
     assert follower.learned == {}  # nobody has said anything
     for at in range(5):
         report(database, f"e{at}a", f"e{at}b")
         follower.follow()
-        assert follower.learned["acme"] == whole(database)
+        assert follower.learned["acme"].to_bytes() == whole(database)
     assert follower.learned.keys() == {"acme"}
     assert follower.seq_of("acme", follower.learned["acme"]) == 10
-    assert follower.seq_of("acme", Tape()) == -1
+    assert follower.seq_of("acme", Learned(DIM)) == -1
     same = follower.learned["acme"]
     follower.follow()
     assert follower.learned["acme"] is same
 
 
-def test_it_follows_by_itself_from_the_first_selection_on(
-    database: Database, follower: Follower[Tape]
-) -> None:
+def test_it_follows_by_itself_from_the_first_selection_on(database: Database, follower: Follower) -> None:
     report(database, "e1")
     follower.ask("acme", 1.0)
     eventually(lambda: "acme" in follower.learned)
     report(database, "e2")
-    eventually(lambda: follower.learned["acme"] == whole(database))
+    eventually(lambda: follower.learned["acme"].to_bytes() == whole(database))
     follower.ask("umbrella", 2.0)
     report(database, "e3", org="umbrella")
     eventually(lambda: "umbrella" in follower.learned)
 
 
-def test_organisations_that_nobody_asks_for_are_not_followed(
-    database: Database, follower: Follower[Tape]
-) -> None:
+def test_organisations_that_nobody_asks_for_are_not_followed(database: Database, follower: Follower) -> None:
     report(database, "e1")
     report(database, "e2", org="umbrella")
     follower.follow(["umbrella"])
@@ -87,7 +93,7 @@ def test_organisations_that_nobody_asks_for_are_not_followed(
 def test_beyond_the_limit_the_one_that_asked_longest_ago_is_let_go(database: Database) -> None:
     for org in ("a", "b", "c"):
         report(database, f"e{org}", org=org)
-    follower = Follower(database, MAKING, {}, most=2)
+    follower = Follower(database, EMBEDDER, {}, most=2)
     for at, org in enumerate(("a", "b")):
         follower.asked[org] = float(at)
     follower.follow()
@@ -97,55 +103,92 @@ def test_beyond_the_limit_the_one_that_asked_longest_ago_is_let_go(database: Dat
     follower.close()
 
 
-def test_a_checkpoint_spares_the_beginning_and_changes_nothing(
+def random_reports(draw: random.Random, part: int, count: int = 25) -> list[ReceivedReport]:
+    """Reports of two organisations: revised, late, beyond quotas, of tools that break, of three embedders."""
+    reports = []
+    for at in range(count):
+        names = [f"tool-{place}" for place in draw.sample(range(6), 3)]
+        event: Exposure = exposure(
+            f"e{part}-{at}",
+            *names,
+            org=draw.choice(["acme", "globex"]),
+            reporter=draw.choice(["", "ann", "bob", "eve", "joe", "kim"]),
+            at=NOW + 3_600 * part + draw.choice([at, -9_000.5, at / 7]),
+            page=draw.choice(["home", "crm"]),
+            tier=draw.choice(["free", "team"]),
+        )
+        if (space := draw.choice(["hash@1", "hash@1", "wide@1", ""])) != "hash@1":
+            other = np.frombuffer(hashlib.sha256(event.event_id.encode()).digest()[:12], np.uint8)
+            event = replace(event, space=space, vector=other.astype(np.float16) if space else None)
+        if draw.random() < 0.5:  # tools of one group
+            event = replace(
+                event, shown=tuple(each._replace(key=each.key._replace(group=7)) for each in event.shown)
+            )
+        works = draw.random() < (0.05 if names[0] == "tool-1" else 0.9)
+        kind = draw.choice(["called", "corrected", *["succeeded" if works else "failed"] * 6])
+        late = draw.choice([1.0] * 9 + [1e9])
+        reports.append(said(event, {names[0]: kind}, after=late, final=draw.random() < 0.9))
+        if draw.random() < 0.3:
+            reports.append(said(event, {names[0]: draw.choice(["corrected", "called"])}, after=late + 1))
+        if draw.random() < 0.1:
+            reports.append(said(event, {"found": "wanted_failed"}, found=["found"], after=late + 2))
+    return reports
+
+
+@pytest.mark.parametrize("seed", range(FOLDS))
+def test_every_host_has_the_bits_of_one_fold_whatever_the_batches_and_voids(
+    database: Database, seed: int
+) -> None:
+    """Also one that joins late, one of another embedder, one without, and one that misses batches."""
+    draw = random.Random(seed)
+    embedders = [EMBEDDER, EMBEDDER, Width("wide@1", 12), None]
+    hosts = [Follower(database, embedder, {}) for embedder in embedders]
+    for part in range(8):
+        reports = random_reports(draw, part)
+        while reports:
+            size = draw.choice([1, 3, 40])
+            assert ingest(database, [], reports[:size]).refused == []
+            reports = reports[size:]
+            if draw.random() < 0.3:
+                hosts[0].follow(["acme", "globex"])
+        if part == 4:
+            assert forget(database, "acme", OutcomeFilter(reporter="eve"), actor="ada") > 0
+        hosts.append(Follower(database, EMBEDDER, {}))
+        for host, embedder in zip(hosts, [*embedders, *[EMBEDDER] * 8], strict=False):
+            if host is not hosts[1] or part in (2, 7):
+                host.follow(["acme", "globex"])
+                for org in ("acme", "globex"):
+                    assert host.learned[org].to_bytes() == whole(database, org, embedder)
+    assert rebuild(database) == {"acme": 0, "globex": 0}
+    for host in hosts:
+        host.close()
+
+
+def test_a_batch_reads_and_writes_the_rows_of_its_tools_alone(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "CHECKPOINT_EVERY", 10)
-    first = Follower(database, MAKING, {})
-    for at in range(8):
-        report(database, *(f"e{at}_{part}" for part in range(7)))
-        first.follow(["acme"])
-    kept = rows_of(database, tables.learned_checkpoints)
-    assert 1 <= len(kept) <= 2 and kept[-1].seq > 40
-    asked: list[int] = []
-    real = module.outcomes_of
+    ingest(database, [], [report for part in range(4) for report in random_reports(random.Random(5), part)])
+    report(database, *(f"e{at}" for at in range(6)))
+    with database.reading() as connection:
+        number = connection.execute(sa.select(tables.learning_state.c.seq).filter_by(org="acme")).scalar_one()
+    asked: list[tuple[int, int]] = []
+    real = row_fold.places_of
     monkeypatch.setattr(
-        module,
-        "outcomes_of",
-        lambda connection, org, above, up_to: (
-            asked.append(above),
-            real(connection, org, above, up_to),
-        )[1],
+        row_fold, "places_of", lambda outcomes: asked.extend(real(outcomes)) or real(outcomes)
     )
-    second, third = Follower(database, MAKING, {}), Follower(database, replace(MAKING, rates="others"), {})
-    second.follow(["acme"])
-    third.follow(["acme"])
-    assert asked == [kept[-1].seq, 0]
-    assert first.learned == second.learned == third.learned == {"acme": whole(database)}
-    for one in (first, second, third):
-        one.close()
+    report(database, "one more")
+    keys = {signed(number) for name in ("mail", "rain") for number in tool(name).key[:2]}
+    assert {key for key, _ in asked} < keys  # not by its name, of a tool that was only shown
+    assert len(asked) == 5 + 5 + 4  # each in its contexts and its state; and a vector
+    with database.reading() as connection:
+        changed = sa.select(tables.learned.c.tool, sa.func.count()).where(
+            tables.learned.c.org == "acme", tables.learned.c.revision > number
+        )
+        found = dict(connection.execute(changed.group_by(tables.learned.c.tool)).all())
+    assert found.keys() == {"mail", "rain"} and sum(found.values()) < 20
 
 
-def test_a_checkpoint_that_cannot_be_read_costs_time_and_no_more(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "CHECKPOINT_EVERY", 2)
-    report(database, "e1", "e2", "e3")
-    first = Follower(database, MAKING, {})
-    first.follow(["acme"])
-    with database.recording() as connection:
-        connection.execute(sa.update(tables.learned_checkpoints).values(learned=b"damaged"))
-    second = Follower(database, MAKING, {})
-    second.follow(["acme"])
-    assert second.learned == first.learned
-    first.close()
-    second.close()
-
-
-def test_what_is_taken_back_is_unlearnt_everywhere(
-    database: Database, follower: Follower[Tape], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "CHECKPOINT_EVERY", 2)
+def test_what_is_taken_back_is_unlearnt_everywhere(database: Database, follower: Follower) -> None:
     report(database, "e1", "e2")
     before = whole(database)
     follower.follow(["acme"])
@@ -154,26 +197,32 @@ def test_what_is_taken_back_is_unlearnt_everywhere(
     assert forget(database, "acme", OutcomeFilter(event_id="e3"), actor="ada") == 1
     assert forget(database, "acme", OutcomeFilter(event_id="e4"), actor="ada") == 1
     follower.follow()
-    assert follower.learned["acme"] == before == whole(database)
+    assert follower.learned["acme"].to_bytes() == before == whole(database)
     report(database, "e5")
     follower.follow()
-    assert follower.learned["acme"] == whole(database)
+    assert follower.learned["acme"].to_bytes() == whole(database)
 
 
 def test_a_backup_that_was_restored_is_followed_from_its_beginning(
-    database: Database, follower: Follower[Tape]
+    database: Database, follower: Follower
 ) -> None:
-    report(database, "e1", "e2", "e3")
+    report(database, "e1")
+    backup = {}
+    with database.reading() as connection:
+        for table in (tables.learned, tables.learning_state, tables.outcomes):
+            backup[table] = [row._asdict() for row in connection.execute(sa.select(table))]
+    report(database, "e2", "e3")
     follower.follow(["acme"])
     with database.recording() as connection:
-        connection.execute(sa.delete(tables.outcomes).where(tables.outcomes.c.seq > 1))
-        connection.execute(sa.update(tables.learning_state).values(seq=1))
+        for table, rows in backup.items():
+            connection.execute(sa.delete(table))
+            connection.execute(sa.insert(table), rows)
     follower.follow()
-    assert follower.learned["acme"] == whole(database)
+    assert follower.learned["acme"].to_bytes() == whole(database)
 
 
 def test_what_was_learnt_stays_while_the_store_is_away(
-    database: Database, follower: Follower[Tape], monkeypatch: pytest.MonkeyPatch
+    database: Database, follower: Follower, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     report(database, "e1")
     follower.ask("acme", 1.0)
@@ -191,43 +240,65 @@ def test_what_was_learnt_stays_while_the_store_is_away(
         follower.follow()
     monkeypatch.setattr(database, "reading", real)
     report(database, "e2")
-    eventually(lambda: follower.learned["acme"] == whole(database))
+    eventually(lambda: follower.learned["acme"].to_bytes() == whole(database))
     eventually(lambda: follower.health()["failing"] is None)
     health = follower.health()
     assert 0 <= health.pop("age_s") < 10
     assert health == {"organisations": 1, "outcomes": 2, "failing": None}
 
 
-def test_vectors_of_another_embedder_pull_nothing(database: Database) -> None:
+def test_a_damaged_row_is_named_and_the_other_organisations_go_on(
+    database: Database, follower: Follower
+) -> None:
     report(database, "e1")
-    other = Follower(database, replace(MAKING, space="other@2"), {})
+    report(database, "e2", org="umbrella")
+    follower.follow(["acme", "umbrella"])
+    known = follower.learned["acme"]
+    report(database, "e3")
+    report(database, "e4", org="umbrella")
+    table = tables.learned
+    broken = sa.update(table).where(table.c.org == "acme", table.c.level == "vector").values(state=b"damaged")
+    with database.recording() as connection:
+        connection.execute(broken)
+    follower.follow()
+    assert follower.learned["acme"] is known
+    assert follower.learned["umbrella"].to_bytes() == whole(database, "umbrella")
+    (found,) = follower.failures().items()
+    assert found[0] == "acme" and "a vector is too short" in str(found[1].error)
+    report(database, "e5")  # whoever writes outcomes makes the rows again
+    follower.follow()
+    assert follower.learned["acme"].to_bytes() == whole(database)
+    assert follower.failures() == {}
+    assert rebuild(database) == {"acme": 0, "umbrella": 0}
+
+
+def test_the_vector_of_one_message_is_the_same_in_no_other_space(database: Database) -> None:
+    report(database, "e1")
+    other = Follower(database, Width("other@2"), {})
     other.follow(["acme"])
-    (mine,) = [fold(Tape(), list(rows(database)), DIM, "other@2")]
-    assert other.learned["acme"] == mine != whole(database)
+    assert other.learned["acme"].vectors == 0
+    assert other.learned["acme"].to_bytes() == whole(database, embedder=Width("other@2")) != whole(database)
+    intent = tool("mail").key.intent
+    assert other.learned["acme"].vector(intent) is None
     other.close()
-
-
-def rows(database: Database):
-    with database.reading() as connection:
-        yield from outcomes_of(connection, "acme")
 
 
 FOLLOWS = """
 import json, sys
 sys.path.insert(0, sys.argv[2])
-from tests.integration.test_learning_follows import MAKING
+from tests.integration.test_learning_follows import EMBEDDER
 from toolroll.registry.events.follower import Follower
 from toolroll.registry.store.database import Database
 
-follower = Follower(Database.open(sys.argv[1], create=False, migrate=False), MAKING, {})
+follower = Follower(Database.open(sys.argv[1], create=False, migrate=False), EMBEDDER, {})
 follower.follow(["acme"])
-print(json.dumps([follower.learned["acme"].digest.hex(), follower.learned["acme"].count]))
+print(json.dumps(follower.learned["acme"].to_bytes().hex()))
 """
 
 
 @pytest.mark.slow
 def test_every_process_comes_to_the_same_bits(
-    database: Database, database_url: str, follower: Follower[Tape]
+    database: Database, database_url: str, follower: Follower
 ) -> None:
     for at in range(9):
         report(database, f"e{at}", mail=("succeeded", "failed", "called")[at % 3])
@@ -240,14 +311,13 @@ def test_every_process_comes_to_the_same_bits(
         capture_output=True,
         text=True,
     )
-    mine = follower.learned["acme"]
-    assert json.loads(done.stdout) == [mine.digest.hex(), mine.count]
+    assert json.loads(done.stdout) == follower.learned["acme"].to_bytes().hex()
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-def test_a_child_of_a_fork_follows_by_itself(database: Database, follower: Follower[Tape]) -> None:
+def test_a_child_of_a_fork_follows_by_itself(database: Database, follower: Follower) -> None:
     report(database, "e1")
     follower.ask("acme", NOW)
     eventually(lambda: "acme" in follower.learned)
@@ -257,7 +327,7 @@ def test_a_child_of_a_fork_follows_by_itself(database: Database, follower: Follo
         status = 1
         try:
             follower.ask("acme", NOW + 1)
-            eventually(lambda: follower.learned["acme"].count == 4)
+            eventually(lambda: follower.learned["acme"].revision == 4)
             status = 0
         finally:
             os._exit(status)

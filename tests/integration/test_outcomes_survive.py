@@ -11,19 +11,22 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from tests.integration.outcome_worker import TOOLS, event
-from tests.integration.outcomes import Oracle, dump, eventually, raw_counts, rows_of
+from tests.integration.outcomes import Oracle, eventually, raw_counts, rows_of
+from toolroll._core import LearningRates
 from toolroll.learning.effects import EFFECTS
 from toolroll.registry.events import writer as module
 from toolroll.registry.events.journal import Journal
+from toolroll.registry.events.learned_rows import arm_statistics
 from toolroll.registry.events.maintenance import rebuild
 from toolroll.registry.events.receipts import LIFETIME_S
 from toolroll.registry.events.rows import ReceivedReport
-from toolroll.registry.events.statistics import RATES
 from toolroll.registry.events.writer import EventWriter
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
@@ -37,6 +40,7 @@ OUTCOMES = int(os.environ.get("TOOLROLL_OUTCOMES", "1000"))
 PROCESSES = 4
 KILLS = int(os.environ.get("TOOLROLL_KILLS", "0")) or max(8, OUTCOMES // 250)
 ROOT = Path(__file__).parents[2]
+RATES = LearningRates()
 
 
 class Worker:
@@ -103,17 +107,22 @@ def weighted(numbers: range, begun: float, table: Database) -> None:
             exact.setdefault((shown.org, tool.name), []).append(
                 (shown.at, weight * effect.successes, weight * effect.calls)
             )
-    for org in {org for org, _ in exact}:
-        for row in dump(table, org):
-            record = dict(zip(tables.arm_statistics.c.keys(), row, strict=True))
-            if record["level"] != "everywhere":
-                continue
-            until = record["updated_at"].timestamp()
-            said = exact[org, record["tool"]]
-            successes = sum(value * 2 ** (-(until - at) / RATES.reliability_half_s) for at, value, _ in said)
-            calls = sum(value * 2 ** (-(until - at) / RATES.lift_half_s) for at, _, value in said)
-            assert record["successes"] == pytest.approx(successes, rel=1e-9, abs=1e-9)
-            assert record["calls"] == pytest.approx(calls, rel=1e-9, abs=1e-9)
+    with table.reading() as connection:
+        rows = connection.execute(sa.select(arm_statistics)).all()
+    plain: Counter[tuple[str, str]] = Counter()
+    for row in rows:
+        if row.level == "seed":
+            plain[row.org, row.tool] += row.successes
+        elif row.level == "everywhere":
+            said = exact[row.org, row.tool]
+            calls = sum(
+                value * 2 ** (-(row.wanted_at - at) / RATES.lift_half_s)
+                for at, _, value in said
+                if row.wanted_at is not None
+            )
+            assert row.calls == pytest.approx(calls, rel=1e-9, abs=1e-9)
+    for key, said in exact.items():
+        assert plain[key] == sum(value for _, value, _ in said)
 
 
 @pytest.mark.timeout(1_200 + OUTCOMES // 10 + 10 * KILLS)

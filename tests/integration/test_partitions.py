@@ -24,8 +24,8 @@ from toolroll.tools import Tool
 DATA = Path(__file__).parents[1] / "data"
 # Tables of which each organisation has its rows: what a cluster distributes by organisation.
 DISTRIBUTED = {
-    *("selection_events", "outcomes", "open_events", "sessions", "learning_state", "learned_checkpoints"),
-    *("arm_statistics", "reporter_counts"),
+    *("selection_events", "outcomes", "open_events", "sessions", "learning_state", "learned"),
+    "reporter_counts",
     *("selection_rollups", "tool_rollups", "latency_rollups", "degraded_rollups", "duration_rollups"),
     "experiment_units",
 }
@@ -46,7 +46,6 @@ REFERENCE = {
     *(
         "embeddings",
         "logged_tools",
-        "shared_priors",
         "experiments",
         "receipt_keys",
         "service_keys",

@@ -6,7 +6,7 @@ import json
 import random
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import datetime, timedelta, timezone
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from toolroll.learning.experiments import Experiment
 from toolroll.registry.analytics.experiments import start
 from toolroll.registry.events.details import packed_event, tools_of
 from toolroll.registry.events.logged_tools import ToolNumbers
+from toolroll.registry.events.priors import ACTION, SUBJECT, shared_tool
 from toolroll.registry.events.replay import ReplayResult, replay
 from toolroll.registry.registry import Registry
 from toolroll.registry.store import tables
@@ -287,10 +288,15 @@ def test_a_profile_of_another_catalog_shows_what_it_would_have_selected(here: Wo
 def test_what_organisations_share_is_where_every_one_begins(new_database_url: Any) -> None:
     url = new_database_url("sqlite")
     world = World(url)
-    with world.database.recording() as connection:
-        row = {"tool": "create_contact", "successes": 90.0, "failures": 10.0, "calls": 80.0, "expected": 20.0}
-        row |= {"organisations": 30, "epsilon": 1.0, "at": datetime.now(timezone.utc)}
-        connection.execute(sa.insert(tables.shared_priors), row)
+    counts = {"successes": 90.0, "failures": 10.0, "calls": 80.0, "expected": 20.0}
+    keys = tool_key(world.registry.tool("create_contact").tool)
+
+    def share(**more: float) -> None:
+        with world.database.writing("ann") as write:
+            tools = {"create_contact": shared_tool(keys, {**counts, **more})}
+            write.log(ACTION, SUBJECT, {"tools": tools})
+
+    share()
     world.roll.close()
     world.roll = Toolroll.open(url, follow=Follow(poll_s=60, listens=False))
     world.refresh()
@@ -298,10 +304,16 @@ def test_what_organisations_share_is_where_every_one_begins(new_database_url: An
     for event_id in logged:
         again = world.replay(event_id)
         assert again.is_same, str(again)
-    with world.database.recording() as connection:
-        later = datetime.now(timezone.utc) + timedelta(hours=1)
-        connection.execute(sa.update(tables.shared_priors), {"at": later})
-    assert "were released again since" in world.replay(logged[0]).missing[0]
+    for _ in range(3):
+        world.log(world.select(SAID[1], "acme"), **{"create_contact": True})
+    logged.append(world.log(world.select(SAID[1], "acme")))
+    share(successes=1.0, failures=99.0)  # older releases stay known, and acme keeps the one it began with
+    for event_id in logged:
+        again = world.replay(event_id)
+        assert again.is_same, str(again)
+    world.refresh()
+    logged.append(world.log(world.select(SAID[1], "acme")))
+    assert world.replay(logged[-1]).is_same
     world.close()
 
 

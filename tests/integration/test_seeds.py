@@ -53,16 +53,16 @@ def test_each_of_the_seeds_seven_tables_has_its_rows(registry, roll):
     roll.record(picked, {picked.names[0]: True})
     assert roll.flush(20)
     deadline = time.monotonic() + 20
-    arm = tables.arm_statistics.c
+    arm = tables.learned.c
     of_seed = (arm.level == "seed", arm.context_key == "teams:contacts:general")
-    while not count(registry, tables.arm_statistics, *of_seed) and time.monotonic() < deadline:
+    while not count(registry, tables.learned, *of_seed) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert count(registry, tables.toolkits) == 20  # 19 categories and their root
     assert count(registry, tables.tools) == 158
     assert count(registry, tables.page_mappings) == 32
     assert count(registry, tables.visibility_rules) == 1
     assert count(registry, tables.tool_versions) == 158
-    assert count(registry, tables.arm_statistics, *of_seed) >= 1
+    assert count(registry, tables.learned, *of_seed) >= 1
     assert count(registry, tables.selection_events) == 1
 
 

@@ -11,10 +11,7 @@ from functools import partial
 from os import PathLike
 from typing import Any, NoReturn, TypeVar
 
-import numpy as np
-import numpy.typing as npt
-
-from toolroll._core import Learned, LearningRates
+from toolroll._core import Learned
 from toolroll._threads import CallPool, Full, survive_forks
 from toolroll.context import Context
 from toolroll.embedder import Embedder
@@ -25,10 +22,7 @@ from toolroll.learning.outcomes import NOT_SHOWN, Entry, Report
 from toolroll.learning.record_result import RecordResult, waiting_in
 from toolroll.learning.reporters import user_of
 from toolroll.registry.events.event_row import SelectionOrigin
-from toolroll.registry.events.fold import rates_key
-from toolroll.registry.events.follower import LearnedFactory
 from toolroll.registry.events.maintenance import OutcomeFilter, forget
-from toolroll.registry.events.priors import shared_priors
 from toolroll.registry.events.recording import Recorder
 from toolroll.registry.follow.refresher import Refresher
 from toolroll.registry.options import Follow, Recording, Sessions
@@ -123,25 +117,24 @@ class RegistryHome:
         expired = None if follow.max_policy_age_s is None else self._expired
         engine_over = partial(self._engine_over, expired=expired)
         self._refresher = Refresher(database, builder, follow, engine_over)
-        priors = self._priors()
-        learned_factory = learned_factory_of(builder.embedder, priors=priors)
-        self._prior = learned_factory.empty() if len(priors) else None  # what an organisation begins with
         self._recording = Recorder(
             database,
             url,
             recording,
-            learned_factory,
+            builder.embedder,
             exposure_of=self.engine.exposure,
             found_in=self._found_in,
             origin_of=self._origin,
             waiting_in=lambda exposure, changes: waiting_in(
-                (self.learned(exposure.org) or learned_factory.empty()).fold(deltas(exposure, changes)),
+                (self._learned_or_prior(exposure.org) or Learned()).fold(deltas(exposure, changes)),
                 exposure,
                 changes,
             ),
             poll_s=follow.poll_s,
             organisations=follow.organisations,
         )
+        beginning = self._recording.follower.beginning
+        self._prior = beginning if beginning.revision else None  # what an organisation begins with
         self.conversations = StoredConversations(database, self._calls, MOST_CONVERSATIONS, sessions.expire_s)
         self._refresher.on_outcomes = self._recording.follower.wake
         self._refresher.on_read = self._after_read
@@ -411,10 +404,6 @@ class RegistryHome:
     def _note(self, selection: Selection) -> None:
         self._recording.note(selection)
 
-    def _priors(self) -> npt.NDArray[np.void]:
-        platform = self._refresher.replica.tools.get("", {})
-        return shared_priors(self._database, {tool.name: tool for tool in platform.values()})
-
     # What the recording asks for.
 
     def _found_in(self, exposure: Exposure, names: Iterable[str]) -> tuple[ShownTool, ...]:
@@ -445,21 +434,3 @@ class RegistryHome:
             experiment="" if experiment is None else experiment.name,
             variant=selection.turn.variant,
         )
-
-
-def learned_factory_of(
-    embedder: Embedder | None, rates: LearningRates | None = None, priors: npt.NDArray[np.void] | None = None
-) -> LearnedFactory[Learned]:
-    """How a process begins to learn, with messages of this embedder.
-
-    priors: DELTA[n], what organisations share; every one begins with it.
-    """
-    rates = rates or LearningRates()
-    dim, space = (0, "") if embedder is None else (embedder.dim, embedder.identity)
-    names = [name for name in dir(rates) if not name.startswith("_")]
-    numbers = [(name, getattr(rates, name)) for name in names]
-    begins = Learned(dim, rates)
-    if priors is not None and len(priors):
-        begins = begins.fold(priors, None)
-        numbers.append(("priors", priors.tobytes()))
-    return LearnedFactory(lambda: begins, Learned.from_bytes, dim, space, rates_key(dim, space, numbers))

@@ -17,7 +17,7 @@ from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database, words
 from toolroll.registry.store.row_reader import read_rows
 
-_PLUGINS, _TOOLS, _ARMS, _LOG = tables.plugins, tables.tools, tables.arm_statistics, tables.changes
+_PLUGINS, _TOOLS, _ARMS, _LOG = tables.plugins, tables.tools, tables.learned, tables.changes
 _SUMS = tables.tool_rollups
 _NONE = (0, 0, 0)
 _LONGEST = 31  # days in which the last call is looked for
@@ -141,7 +141,11 @@ def _calls(connection: sa.Connection, org: str | None) -> dict[tuple[str, str], 
     query = (
         sa.select(_TOOLS.c.org, _TOOLS.c.plugin, *map(sa.func.sum, counts))
         .select_from(_TOOLS.join(_ARMS, is_theirs))
-        .where(_ARMS.c.level == "everywhere", *_of_plugins(org))
+        .where(
+            _ARMS.c.kind == "tool",
+            _ARMS.c.level == "everywhere",
+            *_of_plugins(org),
+        )
         .group_by(_TOOLS.c.org, _TOOLS.c.plugin)
     )
     rows = connection.execute(query)

@@ -14,7 +14,6 @@ from toolroll.embedders import named
 from toolroll.errors import InvalidInput
 from toolroll.front.bodies import BodiesInFlight
 from toolroll.registry.accounts import Accounts
-from toolroll.registry.analytics.break_watch import BreakWatch
 from toolroll.registry.ended_sessions import EndedSessions
 from toolroll.server.admission import OrgAdmission
 from toolroll.server.conversations import session_router
@@ -67,13 +66,12 @@ def create_application(settings: ServerSettings) -> FastAPI:
         close(roll, registry)
         raise
     metrics = worker_metrics(settings, roll)
-    breaks = BreakWatch(registry.reports)
     sessions = PageSessions(secret, settings.public_url)
     attempts = SignInAttempts(read_rate(settings.sign_in_rate, "sign_in_rate"))
     application = FastAPI(
         title="toolroll",
         version=__version__,
-        lifespan=lambda _: running(settings, metrics, traces, roll, registry, breaks),
+        lifespan=lambda _: running(settings, metrics, traces, roll, registry),
         openapi_url=None,  # `describe` has a route of its own
         docs_url=None,  # its page loads scripts from other hosts
         redoc_url=None,
@@ -106,7 +104,7 @@ def create_application(settings: ServerSettings) -> FastAPI:
     application.include_router(metrics_router(metrics))
     for router in (selection_router, outcome_router, session_router):
         application.include_router(router(roll))
-    application.include_router(registry_router(registry, roll, embedder, breaks=breaks), prefix=PREFIX)
+    application.include_router(registry_router(registry, roll, embedder), prefix=PREFIX)
     if keys is not None:
         application.include_router(sign_in_router(sessions, keys, attempts, settings.public_url, provider))
     add_page(application, sessions, settings.profile, keys, attempts)

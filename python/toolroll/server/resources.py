@@ -18,7 +18,6 @@ from toolroll.server.settings import CLOSING_SHARE, ServerSettings
 
 if TYPE_CHECKING:
     from toolroll import PublishedCatalogs
-    from toolroll.registry.analytics.break_watch import BreakWatch
     from toolroll.server.traces import Traces
 
 
@@ -103,7 +102,6 @@ async def running(
     traces: Traces | None,
     roll: Toolroll,
     registry: Registry | None,
-    breaks: BreakWatch | None = None,
 ) -> AsyncIterator[None]:
     """The life of a worker: metrics and spans leave it; its end writes outcomes and closes all."""
     closing_s = settings.grace_s * CLOSING_SHARE
@@ -112,16 +110,10 @@ async def running(
             if traces is not None:
                 await stack.enter_async_context(traces.sent(roll, closing_s / 2))
             await stack.enter_async_context(metrics.written())
-            if breaks is not None:
-                breaks.start()
             yield
     finally:
         try:
-            if breaks is not None:
-                breaks.request_stop()
             await roll.aclose(closing_s / 2 if traces is not None else closing_s)
         finally:
-            if breaks is not None:
-                breaks.stop(closing_s / 2)  # a step takes a fraction of a second
             if registry is not None:
                 registry.close()

@@ -1,7 +1,7 @@
 """Releases priors for the platform's tools: counts over organisations that agreed, with noise.
 
 Off by default: an organisation agrees with the setting `share_learning`, and only `share` releases anything.
-The audit log, which cannot be edited, holds the privacy budget that was spent.
+The audit log, which cannot be edited, holds the releases and the privacy budget that was spent.
 """
 
 from __future__ import annotations
@@ -12,16 +12,17 @@ from typing import Any
 import sqlalchemy as sa
 
 from toolroll.errors import Denied
+from toolroll.identity import tool_key
 from toolroll.learning.privacy import MOST, Counts, Release, release
-from toolroll.registry.events.statistics import EVERYWHERE
-from toolroll.registry.store import bulk_insert, tables
+from toolroll.registry.events.learned_rows import arm_statistics as _arms
+from toolroll.registry.events.priors import ACTION, SUBJECT, shared_tool
+from toolroll.registry.events.row_fold import EVERYWHERE
+from toolroll.registry.replica import Replica, catch_up
+from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
 
 AGREES = "share_learning"  # an organisation's setting
 GREATEST_TOTAL = 10.0  # default limit of epsilon over all releases
-_ACTION = "learning.share"
-
-_arms, _priors, _tools = tables.arm_statistics, tables.shared_priors, tables.tools
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ def share(
     greatest_total: float = GREATEST_TOTAL,
     reason: str = "",
 ) -> PriorsRelease:
-    """Replaces the shared priors, in one transaction.
+    """Releases shared priors, for organisations without outcomes of their own.
 
     It reads sums that are kept as outcomes arrive, one row for each organisation that agreed and each tool,
     and no event. The noise is drawn before the transaction, which lasts milliseconds at any size.
@@ -68,29 +69,15 @@ def share(
     """
     with database.reading() as connection:
         _check_budget(connection, epsilon, greatest_total)  # again below: another release may come between
-        shared = sa.select(_tools.c.name).where(_tools.c.org == "", _tools.c.deleted_at.is_(None))
-        tools = connection.execute(shared).scalars().all()
         contributions = _contributions(connection)
-    released = release(contributions, tools, epsilon=epsilon, most=most)
+    platform = catch_up(database, Replica(followed=frozenset())).tools.get("", {})
+    keys = {tool.name: tool_key(tool) for tool in platform.values()}
+    released = release(contributions, [*keys], epsilon=epsilon, most=most)
     with database.writing(actor) as write:
         spent = _check_budget(write.connection, epsilon, greatest_total)
-        write.connection.execute(sa.delete(_priors))
-        bulk_insert.insert(
-            write.connection,
-            _priors,
-            [
-                {
-                    "tool": name,
-                    **counts._asdict(),
-                    "organisations": released.organisations,
-                    "epsilon": released.epsilon,
-                    "at": write.at,
-                }
-                for name, counts in sorted(released.counts.items())
-            ],
-        )
-        details = {"epsilon": epsilon, "most": most, "organisations": released.organisations}
-        write.log(_ACTION, "shared priors", details, reason)
+        tools = {name: shared_tool(keys[name], counts._asdict()) for name, counts in released.counts.items()}
+        details = {"epsilon": epsilon, "most": most, "organisations": released.organisations, "tools": tools}
+        write.log(ACTION, SUBJECT, details, reason)
     return PriorsRelease(released, spent)
 
 
@@ -111,7 +98,7 @@ def _check_budget(connection: sa.Connection, epsilon: float, greatest_total: flo
 def spent_so_far(connection: sa.Connection) -> float:
     """Epsilon of all releases."""
     log = tables.changes
-    details = connection.execute(sa.select(log.c.details).where(log.c.action == _ACTION)).scalars()
+    details = connection.execute(sa.select(log.c.details).where(log.c.action == ACTION)).scalars()
     return float(sum(each["epsilon"] for each in details))
 
 

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Container
+from dataclasses import dataclass
 from datetime import datetime
-from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
 
-from toolroll._core import Learned
+from toolroll._core import LearningRates
 from toolroll.errors import InvalidInput
 from toolroll.learning.beta import interval
-from toolroll.learning.effects import deltas
 from toolroll.registry.analytics.rollup_reader import Conditions, over_rollups, total, whole_hours
 from toolroll.registry.analytics.window import Window, json_fields
-from toolroll.registry.events.fold import outcomes_of
-from toolroll.registry.events.rows import OutcomeRow, instant
-from toolroll.registry.events.statistics import LEVELS, RATES, SEED
+from toolroll.registry.events.breaks import Break as FoundBreak
+from toolroll.registry.events.learned_rows import arm_statistics as _arms
+from toolroll.registry.events.row_fold import BREAK, LEVELS, SEED
+from toolroll.registry.events.rows import seconds
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
 
-_CHUNK = 2_000  # outcomes in one fold
-
-_arms, _outcomes, _tools = tables.arm_statistics, tables.outcomes, tables.tools
+RATES = LearningRates()
+_tools = tables.tools
 _calls, _selections = tables.tool_rollups, tables.selection_rollups
 
 
@@ -35,10 +33,12 @@ class Arm:
 
     Attributes:
         org, tool: the organisation and the tool.
-        level: "everywhere", "page", "context", or "seed" for the counts of the profile `learned`.
+        level: "everywhere", "page", "context", or "seed" for the counts of the profile `learned`, which has
+            no calls and expected ones.
         context_key: the page, or tier:page:category; "" for everywhere.
         mean, low, high: posterior mean of its success, and the equal-tailed 95 % interval.
-        successes, failures, calls, expected: decayed sums at this time.
+        successes, failures, calls, expected: decayed sums at this time, as selections read them: after a
+            break, what was before it counts as one observation.
         shown, called, succeeded: numbers of events, which never decay.
         updated_at: the time of the last change.
     """
@@ -83,19 +83,16 @@ def arms(
     with database.reading() as connection:
         rows = connection.execute(sa.select(_arms).where(*where).order_by(*order).limit(limit)).all()
     is_plain = level == SEED  # the profile `learned`: Beta(1, 1), no decay
-    left = np.array([
-        1.0
-        if is_plain
-        else 0.5 ** (max(0.0, (now - row.updated_at).total_seconds()) / RATES.reliability_half_s)
-        for row in rows
-    ])  # fmt: skip
+    left = np.array([1.0 if is_plain else _left(row.at, now, RATES.reliability_half_s) for row in rows])
     mean, strength = (0.5, 2.0) if is_plain else (RATES.prior_mean, RATES.prior_strength)
-    alpha = mean * strength + left * np.array([row.successes for row in rows])
-    beta = (1 - mean) * strength + left * np.array([row.failures for row in rows])
+    successes, failures = (
+        left * np.array([getattr(row, name) for row in rows]) for name in ("successes", "failures")
+    )
+    alpha, beta = mean * strength + successes, (1 - mean) * strength + failures
     low, high = (end.tolist() for end in interval(0.95, alpha, beta))
     found = []
     for at, row in enumerate(rows):
-        share = float(left[at])
+        wanted = _left(row.wanted_at, now, RATES.lift_half_s)
         found.append(
             Arm(
                 row.org,
@@ -105,10 +102,10 @@ def arms(
                 float(alpha[at] / (alpha[at] + beta[at])),
                 low[at],
                 high[at],
-                share * row.successes,
-                share * row.failures,
-                share * row.calls,
-                share * row.expected,
+                float(successes[at]),
+                float(failures[at]),
+                wanted * row.calls,
+                wanted * row.expected,
                 row.shown,
                 row.called,
                 row.succeeded,
@@ -116,6 +113,11 @@ def arms(
             )
         )
     return tuple(found)
+
+
+def _left(at: float | None, now: datetime, half_s: float) -> float:
+    """The share of a sum that is left now."""
+    return 1.0 if at is None else 0.5 ** (max(0.0, seconds(now) - at) / half_s)
 
 
 def unused(
@@ -224,108 +226,34 @@ class Break:
     reporters: int
     back: datetime | None
 
+    @classmethod
+    def of(cls, org: str, tool: str, found: FoundBreak) -> Break:
+        """From a row of `learned`."""
+        first, alarm, back = found.times()
+        counts = found.failures, found.successes, found.reporters
+        return cls(org, tool, found.worked, first, alarm, *counts, back)
+
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
         return json_fields(self)
 
 
-def broken(database: Database, window: Window, warm_up: int = 10_000) -> tuple[Break, ...]:
+def broken(database: Database, window: Window) -> tuple[Break, ...]:
     """Tools that broke within the window, the latest first.
 
-    The outcomes go through the change detector of `toolroll._core.Learned`, as those that selections read do.
-    So a tool without `back` is a tool that selections hide.
-
-    warm_up: how many rows of outcomes before the window are read. Selections know the older ones, too: with
-    more of them, an alarm may be a call or two earlier or later there.
+    The change detector of the fold found them, which selections read, too: a tool without `back` is a tool
+    that selections hide.
     """
-    breaks: list[Break] = []
-    with database.reading() as connection:
-        for org, begin in _beginnings(connection, window, warm_up):
-            log = BreakLog(org)
-            outcomes = (
-                outcome
-                for outcome in outcomes_of(connection, org, begin)
-                if window.until is None or outcome.exposure.at < window.until.timestamp()
-            )
-            learned = Learned(0, RATES)
-            while some := list(islice(outcomes, _CHUNK)):
-                learned = log.add(learned, some)
-            breaks += log.breaks
+    table = tables.learned
+    where = [table.c.kind == BREAK]
+    if window.org is not None:
+        where.append(table.c.org == window.org)
     if window.since is not None:
-        breaks = [each for each in breaks if each.alarm >= window.since]
+        where.append(table.c.at >= seconds(window.since))
+    if window.until is not None:
+        where.append(table.c.at < seconds(window.until))
+    query = sa.select(table.c.org, table.c.tool, table.c.state).where(*where)
+    with database.reading() as connection:
+        rows = connection.execute(query).all()
+    breaks = [Break.of(row.org, row.tool, FoundBreak.from_bytes(row.state)) for row in rows]
     return tuple(sorted(breaks, key=lambda each: (each.alarm, each.tool), reverse=True))
-
-
-def _beginnings(connection: sa.Connection, window: Window, warm_up: int) -> list[tuple[str, int]]:
-    """Each organisation with outcomes in the window, and the number of its last outcome that is not read."""
-    where = Window(window.org, window.since).of(_outcomes)
-    first = sa.select(_outcomes.c.org, sa.func.min(_outcomes.c.seq).label("first")).group_by(_outcomes.c.org)
-    rows = connection.execute(first.where(*where).order_by(_outcomes.c.org))
-    return [(row.org, max(0, row.first - 1 - warm_up)) for row in rows]
-
-
-class _Said(NamedTuple):
-    """One outcome of a tool."""
-
-    tool: str
-    worked: bool
-    reporter: str
-    at: datetime
-    believed: float
-
-
-class BreakLog:
-    """The breaks of one organisation's tools, in the order in which its outcomes count."""
-
-    def __init__(self, org: str) -> None:
-        self._org = org
-        self.breaks: list[Break] = []
-        self._hidden: dict[str, int] = {}  # tool → the place of its break
-        self._run: dict[str, list[_Said]] = {}  # tool → its outcomes since there is evidence of a break
-
-    def add(self, learned: Learned, outcomes: Sequence[OutcomeRow]) -> Learned:
-        """Adds outcomes to `learned`, and what its detector found in them to `breaks`."""
-        parts, said = [], list[tuple[str, OutcomeRow]]()
-        for outcome in outcomes:
-            part = deltas(outcome.exposure, outcome.changes)
-            names = {change.tool.key.arm: change.tool.name for change in outcome.changes}
-            parts.append(part)
-            said += [(names[int(arm)], outcome) for arm in part["arm"]]
-        rows = np.concatenate(parts)
-        learned, seen = learned.fold_observed(rows)
-        columns = (rows["verdict"].tolist(), seen["mean"].tolist(), seen["evidence"].tolist(),
-                   seen["change"].tolist())  # fmt: skip
-        for (tool, outcome), verdict, believed, evidence, change in zip(said, *columns, strict=True):
-            if verdict:
-                at = instant(outcome.exposure.at)
-                self._see(_Said(tool, verdict > 0, outcome.exposure.reporter, at, believed), evidence, change)
-        return learned
-
-    def _see(self, said: _Said, evidence: float, change: float) -> None:
-        tool = said.tool
-        if tool in self._hidden:
-            if change > 0:
-                place = self._hidden.pop(tool)
-                self.breaks[place] = replace(self.breaks[place], back=said.at)
-            return
-        run = self._run.setdefault(tool, [])
-        run.append(said)
-        if change < 0:
-            self._hidden[tool] = len(self.breaks)
-            self.breaks.append(self._break_of(run))
-        if not evidence or change:
-            run.clear()
-
-    def _break_of(self, run: Sequence[_Said]) -> Break:
-        successes = sum(said.worked for said in run)
-        return Break(
-            self._org,
-            run[0].tool,
-            run[0].believed,
-            next(said.at for said in run if not said.worked),
-            run[-1].at,
-            len(run) - successes,
-            successes,
-            len({said.reporter for said in run}),
-            None,
-        )

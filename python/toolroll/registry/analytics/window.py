@@ -41,7 +41,7 @@ class Window:
         if self.since is not None and self.until is not None and self.since >= self.until:
             raise InvalidInput(f"since {self.since:%Y-%m-%d %H:%M}: must be before until")
 
-    def of(self, table: sa.Table, instant: str = "at") -> list[sa.ColumnElement[bool]]:
+    def of(self, table: sa.FromClause, instant: str = "at") -> list[sa.ColumnElement[bool]]:
         """The conditions on a table with a column `org` and this column of times."""
         found: list[sa.ColumnElement[bool]] = []
         if self.org is not None:

@@ -1,19 +1,25 @@
-"""Folds rows of outcomes into the statistics that selection reads."""
+"""Reads the outcomes of an organisation, and folds them up to a time that is over.
+
+What selections read is folded where outcomes are written: see `learned_rows`.
+"""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from types import SimpleNamespace
-from typing import Protocol, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import sqlalchemy as sa
 
+from toolroll._core import Learned
 from toolroll._gil import GilYielder
+from toolroll.identity import key
 from toolroll.learning.effects import deltas
+from toolroll.learning.exposure import Exposure
 from toolroll.registry.events.details import EntryReader
 from toolroll.registry.events.rows import OutcomeRow, outcome_rows
 from toolroll.registry.store import tables
@@ -22,20 +28,30 @@ from toolroll.registry.store.row_reader import read_rows
 _SOME = 100  # rows in one query: more would hold up selections
 _CHUNK = 2_000  # outcomes in one fold
 
-Vectors = npt.NDArray[np.float32]
-L = TypeVar("L", bound="LearnedState")
+
+class Space(NamedTuple):
+    """The vectors of one embedder. Without an embedder: no name, and a width of 0."""
+
+    name: str
+    dim: int
+
+    @property
+    def scope(self) -> int:
+        """The scope of its rows in `learned`."""
+        return signed(key("space", self.name, str(self.dim)))
 
 
-class LearnedState(Protocol):
-    """The part of `toolroll._core.Learned` that a fold uses. It is immutable."""
+def signed(number: int) -> int:
+    """A key as a database has it: the same 64 bits, signed."""
+    return number - 2**64 if number >= 2**63 else number
 
-    def fold(self: L, deltas: npt.NDArray[np.void], vectors: Vectors | None) -> L:
-        """The state with the deltas added."""
-        ...
 
-    def to_bytes(self) -> bytes:
-        """The bytes for a checkpoint."""
-        ...
+def space_of(exposure: Exposure) -> Space:
+    """The space of an event's vector. One that is not finite moves nothing."""
+    vector = exposure.vector
+    if vector is None or not np.isfinite(vector).all():
+        return Space("", 0)
+    return Space(exposure.space, len(vector))
 
 
 def outcomes_of(
@@ -66,36 +82,54 @@ def outcomes_of(
         above = rows[-1]["seq"]
 
 
-def fold(learned: L, outcomes: Sequence[OutcomeRow], dim: int, space: str) -> L:
+@dataclass(frozen=True, slots=True, eq=False)
+class Added:
+    """What outcomes add to a state of the core.
+
+    Attributes:
+        rows: DELTA[n]. outcomes, spaces: of each row. vectors: space → the vectors of its rows.
+    """
+
+    rows: npt.NDArray[np.void]
+    outcomes: Sequence[OutcomeRow]
+    spaces: Sequence[Space]
+    vectors: Mapping[Space, Sequence[npt.NDArray[np.float16]]]
+
+    @classmethod
+    def by(cls, outcomes: Sequence[OutcomeRow]) -> Added:
+        """What these outcomes add, in their order. There is at least one."""
+        parts, said, spaces = [], list[OutcomeRow](), list[Space]()
+        vectors, yielder = dict[Space, list[npt.NDArray[np.float16]]](), GilYielder()
+        for outcome in outcomes:
+            yielder()
+            space, at = space_of(outcome.exposure), -1
+            if outcome.exposure.vector is not None and space.dim:
+                at = len(vectors.setdefault(space, []))
+                vectors[space].append(outcome.exposure.vector)
+            closes = outcome.closing_weight if outcome.closes else 0.0
+            parts.append(deltas(outcome.exposure, outcome.changes, closes, at))
+            said += [outcome] * len(parts[-1])
+            spaces += [space] * len(parts[-1])
+        return cls(np.concatenate(parts), said, spaces, vectors)
+
+    def to(self, space: Space) -> tuple[npt.NDArray[np.void], npt.NDArray[np.float32] | None]:
+        """The rows and vectors for a state of this space: messages of others move nothing there."""
+        rows, vectors = self.rows.copy(), self.vectors.get(space)
+        rows["vector"][np.array([each != space for each in self.spaces], bool)] = -1
+        return rows, None if vectors is None else np.stack(vectors).astype(np.float32)
+
+
+def fold(learned: Learned, outcomes: Sequence[OutcomeRow], dim: int, space: str) -> Learned:
     """The state with these outcomes added.
 
     dim, space: the width and the embedder that the messages' vectors must have; others are left out.
     """
-    parts, vectors = [], list[npt.NDArray[np.float16]]()
-    yielder = GilYielder()
-    for outcome in outcomes:
-        yielder()
-        exposure, at = outcome.exposure, -1
-        if exposure.vector is not None and exposure.space == space and len(exposure.vector) == dim:
-            at = len(vectors)
-            vectors.append(exposure.vector)
-        closes = outcome.closing_weight if outcome.closes else 0.0
-        part = deltas(exposure, outcome.changes, closes, at)
-        if len(part):
-            parts.append(part)
-    if not parts:
-        return learned
-    return learned.fold(np.concatenate(parts), np.stack(vectors).astype(np.float32) if vectors else None)
+    return learned.fold(*Added.by(outcomes).to(Space(space, dim))) if outcomes else learned
 
 
-def fold_all(learned: L, outcomes: Iterable[OutcomeRow], dim: int, space: str) -> L:
+def fold_all(learned: Learned, outcomes: Iterable[OutcomeRow], dim: int, space: str) -> Learned:
     """`fold` for any number of outcomes, in parts."""
     outcomes = iter(outcomes)
     while some := list(islice(outcomes, _CHUNK)):
         learned = fold(learned, some, dim, space)
     return learned
-
-
-def rates_key(*parts: object) -> str:
-    """A digest of everything beside the outcomes that a fold depends on."""
-    return hashlib.sha256("\n".join(map(repr, parts)).encode()).hexdigest()[:32]

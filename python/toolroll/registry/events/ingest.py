@@ -1,6 +1,6 @@
 """Writes events and outcomes to the store, each outcome exactly once.
 
-A batch is one transaction: events, outcomes, the statistics, the sums of events, and the summary in each
+A batch is one transaction: events, outcomes, what they teach, the sums of events, and the summary in each
 event's row. Writers of
 one organisation wait for each other (`lock`). So its outcomes have consecutive numbers
 that commit in order. What is new in a report is decided under that lock, against all earlier reports on its
@@ -28,7 +28,7 @@ from toolroll.learning.deduplication import EventState, closing_weight, deduplic
 from toolroll.learning.effects import EFFECTS
 from toolroll.learning.exposure import Exposure
 from toolroll.learning.outcomes import Report
-from toolroll.registry.events import rollups, statistics
+from toolroll.registry.events import learned_rows, rollups
 from toolroll.registry.events.details import EntryReader, event_vector, is_packed_with, packed_event, tools_of
 from toolroll.registry.events.logged_tools import LoggedTool, ToolNumbers
 from toolroll.registry.events.receipts import LIFETIME_S
@@ -86,11 +86,9 @@ class IngestCache:
     """Rows that this process wrote before, which the next batch need not read. Used by one thread.
 
     Attributes:
-        cells: of the statistics.
         tools: the numbers of tools.
     """
 
-    cells: statistics.CellCache = field(default_factory=statistics.CellCache)
     tools: ToolNumbers = field(default_factory=ToolNumbers)
 
 
@@ -125,8 +123,6 @@ def ingest(
     except BaseException:
         cache.tools.forget()
         raise
-    for org, (state, cells) in batch.cells.items():  # only once it is committed
-        cache.cells.keep(org, state, cells)
     return done
 
 
@@ -175,7 +171,6 @@ class _Batch:
 
     def __init__(self, connection: sa.Connection, window_s: float, cache: IngestCache) -> None:
         self._connection, self._window_s, self._cache = connection, window_s, cache
-        self.cells: dict[str, tuple[State, dict[statistics.Key, statistics.Cell]]] = {}
         self._result, self._yield_gil = IngestResult(), GilYielder()
         self._seqs: dict[str, State] = {}
         self._orgs: dict[str, str] = {}  # event → organisation
@@ -189,9 +184,8 @@ class _Batch:
         reports = list(map(self._normal, reports))
         orgs = {event["org"] for event in events} | {report.exposure.org for report in reports}
         began = time.monotonic()
-        first = lock(self._connection, orgs)
+        self._seqs = lock(self._connection, orgs)
         self._result.waited_s = time.monotonic() - began
-        self._seqs = dict(first)
         numbers = self._cache.tools.of(self._connection, _tools_in(events, reports, self._cache.tools))
         ids = {event["event_id"] for event in events} | {report.exposure.event_id for report in reports}
         times = [event["at"] for event in events] + [instant(report.exposure.at) for report in reports]
@@ -212,9 +206,7 @@ class _Batch:
             self._count(report, limits)
         for org, rows in sorted(self._added.items()):
             insert_in_batches(self._connection, tables.outcomes, (row.to_row(numbers) for row in rows))
-            cells = self._cache.cells.take(org, first[org])
-            statistics.add(self._connection, org, rows, cells)
-            self.cells[org] = self._seqs[org], cells
+            learned_rows.add(self._connection, org, rows)
         limits.write(self._connection)
         self._keep_open()
         changed = {row.exposure.event_id: row.received_at for rows in self._added.values() for row in rows}

@@ -12,7 +12,7 @@ from sqlalchemy.dialects.postgresql import REGCLASS
 
 from toolroll._gil import batches
 from toolroll.errors import InvalidInput, quoted
-from toolroll.registry.events import rollups, statistics
+from toolroll.registry.events import learned_rows, rollups
 from toolroll.registry.events.details import EntryReader
 from toolroll.registry.events.fold import outcomes_of
 from toolroll.registry.events.ingest import lock
@@ -68,8 +68,8 @@ def forget(
 ) -> int:
     """Voids outcomes, whole events at a time: they stay in the store and no longer count.
 
-    The same transaction rebuilds the organisation's statistics; processes that follow it fold its outcomes
-    from the start. New reports on these events have no weight.
+    The same transaction folds the organisation's other outcomes again; hosts then read all its rows. New
+    reports on these events have no weight.
 
     Returns:
         The number of events.
@@ -82,18 +82,14 @@ def forget(
     words(reason, "reason")
     table, now = tables.outcomes, datetime.now(timezone.utc)
     with database.recording() as connection:
-        _, epoch = lock(connection, [org])[org]
+        lock(connection, [org])
         events = _events(connection, org, matching)
         if not events:
             return 0
         for some in batches(events, 500):
             here = (table.c.org == org) & table.c.event_id.in_(some) & table.c.voided_at.is_(None)
             connection.execute(sa.update(table).where(here).values(voided_at=now))
-        statistics.rebuild(connection, org, outcomes_of(connection, org))
-        state = tables.learning_state
-        connection.execute(sa.update(state).where(state.c.org == org).values(epoch=epoch + 1))
-        checkpoints = tables.learned_checkpoints
-        connection.execute(sa.delete(checkpoints).where(checkpoints.c.org == org))
+        learned_rows.refold(connection, org, outcomes_of(connection, org))
         revision = revision_in(connection)
         details = {
             "events": len(events),
@@ -166,10 +162,7 @@ def rebuild(database: Database, orgs: Iterable[str] | None = None) -> dict[str, 
     for org in known if orgs is None else sorted(set(orgs) & set(known)):
         with database.recording() as connection:
             lock(connection, [org])
-            before = statistics.everything(connection, org)
-            outcomes = outcomes_of(connection, org)
-            after = statistics.rebuild(connection, org, outcomes)
-            wrong[org] = sum(before.get(key) != after.get(key) for key in before.keys() | after.keys())
+            wrong[org] = learned_rows.refold(connection, org, outcomes_of(connection, org))
             wrong[org] += rollups.rebuild(connection, org)
     return wrong
 

@@ -1,48 +1,89 @@
 """The statistics that a new organisation starts with, if organisations share theirs.
 
 The shared counts weigh as much as a few observations, so a dozen outcomes of the organisation's own outweigh
-them. Without a release (`toolroll events learning share`) there are none.
+them. A release (`toolroll events learning share`) is a line of the audit log, so older ones stay known: an
+organisation keeps the release that it began with.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
-from types import SimpleNamespace
+from datetime import datetime
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+import sqlalchemy as sa
 
-from toolroll._core import DELTA
-from toolroll.identity import NONE, scopes, tool_key
+from toolroll._core import DELTA, Learned
+from toolroll.identity import NONE, ToolKey, scopes
+from toolroll.registry.events.rows import seconds
 from toolroll.registry.store import tables
-from toolroll.registry.store.database import Database
-from toolroll.registry.store.row_reader import read_rows
-from toolroll.tools import Tool
 
+ACTION, SUBJECT = "learning.share", "shared priors"  # of the line
 MOST_CALLS, MOST_EXPECTED = 10.0, 5.0  # observations that the counts of one tool weigh at most
 
+_MOST = 8  # releases that a process keeps in memory
+_log, _changes = logging.getLogger("toolroll"), tables.changes
 
-def shared_priors(database: Database, tools: Mapping[str, Tool]) -> npt.NDArray[np.void]:
-    """DELTA[n]: the shared counts of the platform's tools.
 
-    tools: the platform's tools by name.
+def shared_tool(key: ToolKey, counts: Mapping[str, float]) -> dict[str, Any]:
+    """A tool of a release, for the details of its line. counts: successes, failures, calls, expected."""
+    return {"key": [*map(str, key)], **counts}
 
-    Raises:
-        StoreUnavailable: the store cannot be read.
+
+def latest_release(connection: sa.Connection, before: datetime | None = None) -> int:
+    """The number of the last release, or of the last one before a time; 0 if there is none."""
+    where = [_changes.c.org == "", _changes.c.subject == SUBJECT, _changes.c.action == ACTION]
+    if before is not None:
+        where.append(_changes.c.at <= before)
+    return connection.execute(sa.select(sa.func.max(_changes.c.seq)).where(*where)).scalar() or 0
+
+
+def beginning(connection: sa.Connection, release: int, dim: int) -> Learned:
+    """What an organisation knows before its first outcome: nothing, or the counts of a release.
+
+    dim: width of the messages' vectors.
     """
-    table = tables.shared_priors
-    with database.reading() as connection:
-        found_rows = read_rows(connection, list(table.c), order_by=(table.c.tool,))
-        rows = [SimpleNamespace(**row) for row in found_rows]
-    everywhere = scopes("", "", "").everywhere
-    found = []
-    for row in rows:
-        tool = tools.get(row.tool)
-        if tool is None:
-            continue
-        calls = min(1.0, MOST_CALLS / max(row.successes + row.failures, 1e-9))
-        expected = min(1.0, MOST_EXPECTED / max(row.expected, 1e-9))
-        counts = (calls * row.successes, calls * row.failures, expected * row.calls, expected * row.expected)
-        where = (row.at.timestamp(), everywhere, NONE, NONE, NONE)
-        found.append((*where, *tool_key(tool), *counts, -1, 0, 0.0, NONE))
-    return np.array(found, DELTA)
+    return _fold(_released(connection, release) if release else b"", dim)
+
+
+def _released(connection: sa.Connection, release: int) -> bytes:
+    """The counts of a release as DELTA[n]; none if its line is damaged."""
+    of = _changes.c.seq == release
+    at = connection.execute(sa.select(_changes.c.at).where(of)).scalar_one()
+    known = _known.get((release, at))
+    if known is None:
+        details = connection.execute(sa.select(_changes.c.details).where(of)).scalar_one()
+        try:
+            known = _deltas(seconds(at), details["tools"])
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            _log.warning("learning: release %d of shared statistics cannot be read: %s", release, error)
+            known = b""
+        if len(_known) >= _MOST:
+            _known.clear()
+        _known[release, at] = known
+    return known
+
+
+_known: dict[tuple[int, datetime], bytes] = {}  # (number, time) → the counts of a release, of any registry
+
+
+def _deltas(at: float, tools: Mapping[str, Any]) -> bytes:
+    """The counts as DELTA[n]. at: the time of the release."""
+    everywhere, found = scopes("", "", "").everywhere, []
+    for _, tool in sorted(tools.items()):
+        successes, failures = float(tool["successes"]), float(tool["failures"])
+        calls, expected = float(tool["calls"]), float(tool["expected"])
+        works = min(1.0, MOST_CALLS / max(successes + failures, 1e-9))
+        wanted = min(1.0, MOST_EXPECTED / max(expected, 1e-9))
+        counts = (works * successes, works * failures, wanted * calls, wanted * expected)
+        keys = ToolKey(*map(int, tool["key"]))
+        found.append((at, everywhere, NONE, NONE, NONE, *keys, *counts, -1, 0, 0.0, NONE))
+    return np.array(found, DELTA).tobytes()
+
+
+@lru_cache(maxsize=_MOST)
+def _fold(deltas: bytes, dim: int) -> Learned:
+    return Learned(dim).fold(np.frombuffer(deltas, DELTA)) if deltas else Learned(dim)

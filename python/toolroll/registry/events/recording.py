@@ -17,9 +17,11 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Generic
+from typing import Any
 
+from toolroll._core import Learned
 from toolroll._threads import CallPool, Full, Overdue, survive_forks
+from toolroll.embedder import Embedder
 from toolroll.errors import InvalidInput, NotFound, StoreUnavailable
 from toolroll.learning.effects import Change
 from toolroll.learning.exposure import Exposure, ShownTool
@@ -27,7 +29,7 @@ from toolroll.learning.outcomes import NOT_SHOWN, Entry, Report
 from toolroll.learning.record_result import RecordResult, pending_of
 from toolroll.learning.reporters import stored_reporter
 from toolroll.registry.events.event_row import SelectionOrigin
-from toolroll.registry.events.follower import Follower, L, LearnedFactory
+from toolroll.registry.events.follower import Follower
 from toolroll.registry.events.journal import Journal
 from toolroll.registry.events.receipts import Signer, is_receipt, message_secret, signer_of
 from toolroll.registry.events.rows import Messages
@@ -76,7 +78,7 @@ def check_journal(journal: Path) -> None:
         ) from error
 
 
-class Recorder(Generic[L]):
+class Recorder:
     """Events and outcomes of one process and one store. Safe to share between threads and forks."""
 
     def __init__(
@@ -84,7 +86,7 @@ class Recorder(Generic[L]):
         database: Database,
         url: str,
         options: Recording,
-        factory: LearnedFactory[L],
+        embedder: Embedder | None,
         *,
         exposure_of: Callable[[Selection, str], Exposure],
         found_in: Callable[[Exposure, Iterable[str]], tuple[ShownTool, ...]],
@@ -93,17 +95,18 @@ class Recorder(Generic[L]):
         poll_s: float = 0.5,
         organisations: int = 1_000,
     ) -> None:
-        """Reads and writes nothing yet.
+        """Writes nothing yet.
 
-        exposure_of: what a selection showed, given the reporter. found_in: the tools of these names in the
-            catalog of the exposure's organisation. origin_of: what the selection itself does not know about
-            its origin. waiting_in: the tools of these changes whose estimates wait for further reporters.
+        embedder: whose vectors count. exposure_of: what a selection showed, given the reporter. found_in: the
+            tools of these names in the catalog of the exposure's organisation. origin_of: what the selection
+            itself does not know about its origin. waiting_in: the tools of these changes whose estimates wait
+            for further reporters.
         """
         self._database, self._options = database, options
         self._full_exposure_of, self._found_in = exposure_of, found_in
         self._origin_of, self._waiting_in = origin_of, waiting_in
-        self.learned: dict[str, L] = {}
-        self.follower = Follower(database, factory, self.learned, poll_s=poll_s, most=organisations)
+        self.learned: dict[str, Learned] = {}
+        self.follower = Follower(database, embedder, self.learned, poll_s=poll_s, most=organisations)
         folder = usual_journal(url) if options.outbox is None else Path(options.outbox)
         self.writer = EventWriter(
             database,

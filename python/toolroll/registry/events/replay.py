@@ -14,19 +14,18 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import sqlalchemy as sa
 
-from toolroll._core import Learned, LearningRates, latin_share
+from toolroll._core import Learned, latin_share
 from toolroll.arrays import Part, Vector
 from toolroll.context import Context, Turn
 from toolroll.conversation import Conversation
 from toolroll.embedder import Embedder
 from toolroll.errors import EmbedderUnavailable, NotFound, ToolrollError
+from toolroll.registry.events import priors
 from toolroll.registry.events.details import read_event
 from toolroll.registry.events.event_row import SelectionOrigin, event_row, seed_of
 from toolroll.registry.events.fold import fold_all, outcomes_of
-from toolroll.registry.events.priors import shared_priors
 from toolroll.registry.events.rows import Messages, exposure_in, seconds
 from toolroll.registry.history import as_of, earlier
 from toolroll.registry.replica import Replica
@@ -109,16 +108,15 @@ def replay(
     database: Database,
     event_id: str,
     builder_of: Callable[[str], PipelineBuilder],
-    rates: LearningRates | None = None,
     *,
     org: str | None = None,
     profile: str = "",
 ) -> ReplayResult:
     """Repeats the decision of an event.
 
-    builder_of: returns the pipeline builder of a profile, given its name; may raise NotFound. rates: the
-        rates of learning; None for the defaults. org: the organisation that the event must belong to; None
-        for any. profile: decides under this profile instead of the event's own and its variant.
+    builder_of: returns the pipeline builder of a profile, given its name; may raise NotFound. org: the
+        organisation that the event must belong to; None for any. profile: decides under this profile instead
+        of the event's own and its variant.
 
     Raises:
         NotFound: there is no such event.
@@ -129,7 +127,7 @@ def replay(
     try:
         builder = _builder(event, builder_of, profile)
         own = _builder(event, builder_of, "") if profile else builder
-        selection = _decided(database, event, builder, own, rates or LearningRates(), missing)
+        selection = _decided(database, event, builder, own, missing)
     except NotReplayable as lost:
         return ReplayResult(event, None, (*missing, str(lost)), ())
     return ReplayResult(event, selection, tuple(missing), tuple(_differences(event, selection)))
@@ -163,7 +161,6 @@ def _decided(
     event: SimpleNamespace,
     builder: PipelineBuilder,
     own: PipelineBuilder,
-    rates: LearningRates,
     missing: list[str],
 ) -> Selection:
     form = event.message_form
@@ -175,7 +172,7 @@ def _decided(
         raise NotReplayable(f"its message was embedded by {space}; the embedder here is {here}")
     pipeline = _pipeline(database, event, builder, own)
     pipeline = pipeline.variants.get(event.variant, pipeline)
-    learned = _learned(database, event, embedder, rates, missing)
+    learned = _learned(database, event, embedder)
     return pipeline.decide(turn_of(event, pipeline, embedder, learned, missing), event.event_id)
 
 
@@ -355,46 +352,30 @@ def _message_vector(event: SimpleNamespace, now: Vector | None, missing: list[st
 # The learnt statistics.
 
 
-def _learned(
-    database: Database,
-    event: SimpleNamespace,
-    embedder: Embedder | None,
-    rates: LearningRates,
-    missing: list[str],
-) -> Learned | None:
+def _learned(database: Database, event: SimpleNamespace, embedder: Embedder | None) -> Learned | None:
     """The organisation's statistics at that time, with outcomes that were voided later."""
     org, revision = event.org, event.learned_revision
     if revision < 0:
         raise NotReplayable("which outcomes had counted was no longer known when it was written")
     dim, space = (0, "") if embedder is None else (embedder.dim, embedder.identity)
-    learned, priors = Learned(dim, rates), _priors(database, event, missing)
-    if len(priors):
-        learned = learned.fold(priors, None)
-    elif not revision:
-        return None
     table, state = tables.outcomes, tables.learning_state
     with database.reading() as connection:
-        known = connection.execute(sa.select(state.c.seq).where(state.c.org == org)).scalar() or 0
-        if known < revision:
-            raise NotReplayable(f"{revision} outcomes had counted, and the store has {known}")
+        query = sa.select(state.c.seq, state.c.priors).where(state.c.org == org)
+        known = connection.execute(query).first()
+        seq, release = (0, 0) if known is None else known
+        if seq < revision:
+            raise NotReplayable(f"{revision} outcomes had counted, and the store has {seq}")
+        if not revision:
+            release = priors.latest_release(connection, event.at)
+        learned = priors.beginning(connection, release, dim)
+        if not revision:
+            return learned if learned.revision else None
         voided = sa.select(table.c.seq).where(
             table.c.org == org, table.c.seq <= revision, table.c.voided_at <= event.at
         )
         gone = set(connection.execute(voided).scalars())
         rows = outcomes_of(connection, org, 0, revision, voided=True)
         return fold_all(learned, (row for row in rows if row.seq not in gone), dim, space)
-
-
-def _priors(database: Database, event: SimpleNamespace, missing: list[str]) -> npt.NDArray[np.void]:
-    """The shared priors, if the last release is older than the event; older releases are not kept."""
-    platform = as_of(database, event.registry_revision, ()).tools.get("", {})
-    priors = shared_priors(database, {tool.name: tool for tool in platform.values()})
-    if len(priors) and float(priors["at"].max()) > seconds(event.at):
-        missing.append(
-            "the shared priors were released again since and are left out; older ones are not kept"
-        )
-        return priors[:0]
-    return priors
 
 
 # The differences.

@@ -22,7 +22,7 @@ from toolroll._gil import GilYielder, batches
 from toolroll.learning.experiment_counts import ANSWERED
 from toolroll.learning.experiments import Unit
 from toolroll.learning.selection_figures import OUTCOMES
-from toolroll.registry.events.statistics import CALLED, SUCCEEDED
+from toolroll.registry.events.rows import CALLED, SUCCEEDED
 from toolroll.registry.store import tables
 from toolroll.registry.store.bulk_insert import accumulate
 from toolroll.registry.store.row_reader import Row, read_rows

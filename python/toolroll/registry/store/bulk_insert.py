@@ -7,7 +7,7 @@ as a statement with many parameter sets, and a prepared statement on SQLite. The
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any, TypeAlias, TypeVar
 
@@ -75,6 +75,36 @@ def accumulate(connection: sa.Connection, table: sa.Table, rows: Iterable[Row]) 
             sums.append(f"{name} = {chosen.get(column.name, f'{old} + {new}')}")
     keys = ", ".join(quote(column.name) for column in table.primary_key)
     _write(connection, table, rows, f" ON CONFLICT ({keys}) DO UPDATE SET {', '.join(sums)}", at_once=True)
+
+
+def merge(
+    connection: sa.Connection,
+    table: sa.Table,
+    rows: Iterable[Row],
+    *,
+    added: Collection[str],
+    later: Collection[str],
+) -> None:
+    """Inserts rows, and yields the GIL in between; a row changes the one with its key.
+
+    The columns `added` become sums, and those in `later` the greater value of the two. Of the others, NULL
+    leaves what is there.
+    """
+    quote, dialect = connection.dialect.identifier_preparer.quote, connection.dialect
+    into, most = quote(table.name), "GREATEST" if dialect.name == "postgresql" else "MAX"
+    sets = []
+    for column in table.c:
+        name = quote(column.name)
+        old, new = f"{into}.{name}", f"excluded.{name}"
+        known = f"COALESCE({new}, {old})"
+        if column.name in added:
+            known = f"{old} + {new}"
+        elif column.name in later:
+            known = f"{most}({known}, COALESCE({old}, {new}))"
+        if not column.primary_key:
+            sets.append(f"{name} = {known}")
+    keys = ", ".join(quote(column.name) for column in table.primary_key)
+    _write(connection, table, rows, f" ON CONFLICT ({keys}) DO UPDATE SET {', '.join(sets)}", at_once=True)
 
 
 def update(connection: sa.Connection, table: sa.Table, rows: Iterable[Row]) -> None:

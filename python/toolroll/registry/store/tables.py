@@ -607,39 +607,46 @@ learning_state = sa.Table(
     metadata,
     sa.Column("org", Words, primary_key=True),
     sa.Column("seq", Number, nullable=False),
-    sa.Column("epoch", Number, nullable=False),  # raised when outcomes are voided: followers then fold again
+    sa.Column("epoch", Number, nullable=False),  # raised when all is folded again: hosts then read all rows
+    sa.Column("deltas", Number, nullable=False, server_default="0"),  # how many the fold has added
+    sa.Column(
+        "priors", Number, nullable=False, server_default="0"
+    ),  # the release that it began with; 0: none
     sa.Column("events_since", Instant),  # the first day of which no event was deleted; NULL: all are there
 )
 
-# Results of the fold over the outcomes, so that a new process need not read all of them.
-learned_checkpoints = sa.Table(
-    "learned_checkpoints",
+# What outcomes have taught: the result of the one fold (`registry.events.learned_rows`). A host reads the
+# rows whose `revision`, the number of the outcome that changed them last, is above what it has.
+#   kind "tool": by its name. Successes and failures at the levels everywhere, page, context and seed, with
+#     whole numbers; at the level "state", who reported, and the change detector.
+#   kind "subject": by name and text, or by group. Calls and expected calls at the first three levels; at the
+#     level "state", who reported; at the level "vector", the messages of one embedder.
+#   kind "break": a time at which a tool broke; "run": the outcomes that may come to one.
+learned = sa.Table(
+    "learned",
     metadata,
     sa.Column("org", Words, nullable=False),
-    sa.Column("rates", Words, nullable=False),  # digest of the fold's other inputs
-    sa.Column("seq", Number, nullable=False),
-    sa.Column("epoch", Number, nullable=False),
-    sa.Column("learned", sa.LargeBinary, nullable=False),
-    sa.Column("at", Instant, nullable=False),
-    sa.PrimaryKeyConstraint("org", "rates", "seq"),
-)
-
-arm_statistics = sa.Table(
-    "arm_statistics",
-    metadata,
-    sa.Column("org", Words, nullable=False),
-    sa.Column("tool", Words, nullable=False),
-    sa.Column("level", Words, nullable=False),  # everywhere, page, context or seed
-    sa.Column("context_key", Words, nullable=False),  # "", page, or tier:page:category
-    sa.Column("successes", Real, nullable=False),  # these four decay; values at updated_at
-    sa.Column("failures", Real, nullable=False),
-    sa.Column("calls", Real, nullable=False),
-    sa.Column("expected", Real, nullable=False),
+    sa.Column("kind", Words, nullable=False),
+    sa.Column("key", Number, nullable=False, autoincrement=False),  # of `identity.ToolKey`, signed
+    sa.Column("scope", Number, nullable=False, autoincrement=False),  # of the context or embedder, signed
+    sa.Column("level", Words, nullable=False),
+    sa.Column("tool", Words, nullable=False),  # "" for a group
+    sa.Column("context_key", Words, nullable=False),  # "", page, tier:page:category, or the embedder
+    sa.Column("subject", Number),  # of a tool: the key under which its calls count now
+    sa.Column("successes", Real),  # these four decay; values at `at`
+    sa.Column("failures", Real),
+    sa.Column("calls", Real),
+    sa.Column("expected", Real),
+    sa.Column("at", Real),  # seconds since the epoch, to the last bit; NULL: no sums yet
     sa.Column("shown", Number, nullable=False),  # these three never decay
     sa.Column("called", Number, nullable=False),
     sa.Column("succeeded", Number, nullable=False),
-    sa.Column("updated_at", Instant, nullable=False),
-    sa.PrimaryKeyConstraint("org", "tool", "level", "context_key"),
+    sa.Column("state", sa.LargeBinary),
+    sa.Column("revision", Number, nullable=False),
+    sa.Column("updated_at", Instant),  # of whole numbers: the time of their newest event
+    sa.PrimaryKeyConstraint("org", "key", "scope", "kind"),
+    sa.Index(None, "org", "revision"),
+    sa.Index(None, "kind", "level"),
 )
 
 # How many outcomes of one reporter have counted for one tool on one day; the number is limited. An empty tool
@@ -654,20 +661,6 @@ reporter_counts = sa.Table(
     sa.Column("counted", sa.Integer, nullable=False),
     sa.PrimaryKeyConstraint("org", "tool", "reporter", "day"),
     sa.Index(None, "day"),
-)
-
-# Noisy statistics of the platform's tools over all organisations: a prior for new organisations.
-shared_priors = sa.Table(
-    "shared_priors",
-    metadata,
-    sa.Column("tool", Words, primary_key=True),
-    sa.Column("successes", Real, nullable=False),
-    sa.Column("failures", Real, nullable=False),
-    sa.Column("calls", Real, nullable=False),
-    sa.Column("expected", Real, nullable=False),
-    sa.Column("organisations", sa.Integer, nullable=False),
-    sa.Column("epsilon", Real, nullable=False),
-    sa.Column("at", Instant, nullable=False),
 )
 
 experiments = sa.Table(

@@ -10,22 +10,13 @@ from fastapi import APIRouter, Query, Request
 from toolroll.embedder import Embedder
 from toolroll.registry.analytics import drift, metrics, timeline, tool_calls, usage
 from toolroll.registry.analytics import tools as health
-from toolroll.registry.analytics.break_watch import BreakWatch
 from toolroll.server.problems import ProblemRoute
 from toolroll.server.tool_registry.access import RegistryAccess
 from toolroll.server.tool_registry.shared_tools import SharedTools
 
 
-def analytics_router(
-    access: RegistryAccess,
-    embedder: Embedder | None,
-    shared: SharedTools,
-    breaks: BreakWatch | None = None,
-) -> APIRouter:
-    """`/analytics/…`.
-
-    embedder: of the service. shared: of the platform, for organisations. breaks: knows what broke; without
-    it, outcomes are read.
+def analytics_router(access: RegistryAccess, embedder: Embedder | None, shared: SharedTools) -> APIRouter:
+    """`/analytics/…`. embedder: of the service. shared: of the platform, for organisations.
 
     Without `org`, a caller of any organisation gets the figures of all.
     """
@@ -64,8 +55,7 @@ def analytics_router(
         limit: int = Query(100, ge=1, le=1_000),
     ) -> dict[str, Any]:
         """The reliability of tools with its 95 % interval, those with the most calls first."""
-        window = access.window(request, org)
-        now = datetime.now(timezone.utc)
+        window, now = access.window(request, org), datetime.now(timezone.utc)
         found = health.arms(access.reports, window, now, level=level, tool=tool, limit=limit)
         return {"arms": [arm.to_dict() for arm in found]}
 
@@ -90,20 +80,9 @@ def analytics_router(
     def read_broken(
         request: Request, org: str | None = None, since: datetime | None = None, until: datetime | None = None
     ) -> dict[str, Any]:
-        """Tools that broke, the latest first. Selections hide one whose `back` is null.
-
-        `complete` is false while the service still reads outcomes: ask again.
-        """
-        window = access.window(request, org, since, until)
-        is_complete = True
-        if breaks is not None and breaks.covers(window):
-            found, is_complete = breaks.broken(window)
-        else:
-            found = health.broken(access.reports, window)
-        return {
-            "broken": [each.to_dict() for each in found],
-            "complete": is_complete,
-        }
+        """Tools that broke, the latest first. Selections hide one whose `back` is null."""
+        found = health.broken(access.reports, access.window(request, org, since, until))
+        return {"broken": [each.to_dict() for each in found]}
 
     @router.get("/tools")
     def read_tools(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from typing import Annotated, Any, Literal
 
@@ -12,9 +12,8 @@ from pydantic.alias_generators import to_camel
 
 from toolroll.errors import Denied
 from toolroll.formats.sources.dicts import read_tools_for_registry
-from toolroll.registry.analytics.break_watch import BreakWatch
+from toolroll.registry.analytics import tools as health
 from toolroll.registry.analytics.plugin_calls import plugin_calls
-from toolroll.registry.analytics.tools import Break
 from toolroll.registry.analytics.window import Window
 from toolroll.registry.content import route_to
 from toolroll.registry.plugins import plugins
@@ -114,8 +113,8 @@ class SyncBody(_PluginBody):
         )
 
 
-def plugin_router(access: RegistryAccess, breaks: BreakWatch | None = None) -> APIRouter:
-    """`/plugins` and `/plugins/sync`. breaks: knows which tools broke; without it, plugins do not say."""
+def plugin_router(access: RegistryAccess) -> APIRouter:
+    """`/plugins` and `/plugins/sync`."""
     router = APIRouter(tags=["plugins"], route_class=ProblemRoute, prefix="/plugins")
 
     @router.post("/sync")
@@ -147,21 +146,15 @@ def plugin_router(access: RegistryAccess, breaks: BreakWatch | None = None) -> A
 
         `synced_at` is the last sync that changed something: others write nothing. `last_day` counts calls of
         the last 24 hours; `last_call` and `last_failure` are the beginning of that hour, or of that day if it
-        is longer ago. `left_out` has the tools that stopped working and since when; null if nobody knows.
-        `complete` is false while the service still reads outcomes. Without `org`, a caller of any
-        organisation gets the plugins of all.
+        is longer ago. `left_out` has the tools that stopped working and since when.
+
+        Without `org`, a caller of any organisation gets the plugins of all.
         """
         month = access.window(request, org, datetime.now(timezone.utc) - timedelta(days=30))
-        is_complete = True
-        broken: Iterable[Break] | None = None
-        if breaks is not None:
-            every = Window(None, month.since) if month.org == "" else month  # all call the platform's tools
-            broken, is_complete = breaks.broken(every)
+        every = Window(None, month.since) if month.org == "" else month  # all call the platform's tools
+        broken = health.broken(access.reports, every)
         found = plugins(access.database, month.org, breaks=broken)
-        return {
-            "plugins": [record.to_dict() for record in found],
-            "complete": is_complete,
-        }
+        return {"plugins": [record.to_dict() for record in found]}
 
     @router.get("/calls")
     def list_plugin_calls(

@@ -6,7 +6,6 @@ from fastapi import APIRouter
 
 from toolroll import Registry, Toolroll
 from toolroll.embedder import Embedder
-from toolroll.registry.analytics.break_watch import BreakWatch
 from toolroll.server.callers import Identify, caller_of
 from toolroll.server.tool_registry.access import RegistryAccess
 from toolroll.server.tool_registry.analytics import analytics_router
@@ -30,12 +29,11 @@ def registry_router(
     roll: Toolroll,
     embedder: Embedder | None = None,
     identify: Identify = caller_of,
-    breaks: BreakWatch | None = None,
 ) -> APIRouter:
     """The registry's routes, without `PREFIX`.
 
     roll: selects from this registry, for `/test-selection`. embedder: of the roll, for its vectors; None for
-    one that stores none. identify: says who makes a request. breaks: knows which tools broke.
+    one that stores none. identify: says who makes a request.
     """
     shared = SharedTools(roll, registry)
     access, router = RegistryAccess(registry, identify, shared), APIRouter()
@@ -45,12 +43,12 @@ def registry_router(
         rule_router(access),
         what_if_router(roll, access),
         organisation_router(access),
-        analytics_router(access, embedder, shared, breaks),
+        analytics_router(access, embedder, shared),
         experiment_router(access),
         embedding_router(access, embedder),
         trial_router(roll, access),
         past_selection_router(access, embedder),
-        plugin_router(access, breaks),
+        plugin_router(access),
     ):
         router.include_router(part)
     return router

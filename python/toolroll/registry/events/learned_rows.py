@@ -1,0 +1,130 @@
+"""The one fold of the outcomes of an organisation, whose result is rows.
+
+Who writes outcomes folds them, in the same transaction (`add`): it reads the rows that they are about, and
+writes those that changed. Everybody else reads rows (`read`) and has the bits of a fold of all outcomes from
+the first, in their order (`refold`), however they came in batches.
+
+The sums, detectors and vectors are those of `toolroll._core.Learned`. The whole numbers never decay, and
+outcomes without weight count in them, too.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from itertools import islice
+
+import sqlalchemy as sa
+
+from toolroll._core import Learned
+from toolroll._gil import GilYielder
+from toolroll.registry.events import priors
+from toolroll.registry.events.fold import Space, outcomes_of
+from toolroll.registry.events.row_fold import FOR_CORE, LEVELS, SUBJECT, TOOL, VECTOR, RowFold, for_core
+from toolroll.registry.events.rows import OutcomeRow
+from toolroll.registry.store import tables
+
+_CHUNK = 2_000  # outcomes in one fold
+_READ = 500  # rows that are put in place at once
+_log = logging.getLogger("toolroll")
+_state = tables.learning_state
+
+
+def _statistics() -> sa.Subquery:
+    tool, wanted = tables.learned, tables.learned.alias("wanted")
+    is_theirs = sa.and_(
+        wanted.c.org == tool.c.org,
+        wanted.c.key == tool.c.subject,
+        wanted.c.kind == SUBJECT,
+        wanted.c.scope == tool.c.scope,
+    )
+    none = sa.literal(0.0)
+    return (
+        sa.select(
+            *(tool.c[name] for name in ("org", "tool", "level", "context_key")),
+            *(sa.func.coalesce(tool.c[name], none).label(name) for name in ("successes", "failures")),
+            *(sa.func.coalesce(wanted.c[name], none).label(name) for name in ("calls", "expected")),
+            *(tool.c[name] for name in ("shown", "called", "succeeded", "updated_at", "at")),
+            wanted.c.at.label("wanted_at"),
+        )
+        .select_from(tool.outerjoin(wanted, is_theirs))
+        .where(tool.c.kind == TOOL, tool.c.level.in_(LEVELS))
+        .subquery("arm_statistics")
+    )
+
+
+# A row for each tool in each context. Its sums have decayed to `at`, those of calls to `wanted_at`.
+arm_statistics = _statistics()
+
+
+# Reading.
+
+
+def read(connection: sa.Connection, org: str, above: int, space: Space, known: Learned) -> Learned:
+    """A state with the rows above this number put in place. Its revision is still the old one.
+
+    known: the state of all rows up to `above`, or what the organisation began with.
+
+    Raises:
+        ValueError: a row is damaged.
+    """
+    table, yielder = tables.learned, GilYielder()
+    query = (
+        sa.select(*FOR_CORE)
+        .where(
+            table.c.org == org,
+            table.c.revision > above,
+            table.c.kind.in_((TOOL, SUBJECT)),
+            sa.or_(table.c.level != VECTOR, table.c.scope == space.scope),
+        )
+        .order_by(table.c.key)
+    )
+    for some in connection.execute(query).partitions(_READ):
+        known = known.with_rows(*for_core(some), known.revision)
+        yielder()
+    return known
+
+
+# Folding.
+
+
+def add(connection: sa.Connection, org: str, outcomes: Sequence[OutcomeRow]) -> None:
+    """Folds outcomes that follow those that the rows contain. The organisation must be locked.
+
+    It reads and writes the rows of the tools in the outcomes, whatever the organisation has beside them. If
+    one is damaged, all are made again.
+    """
+    query = sa.select(_state.c.deltas, _state.c.priors).where(_state.c.org == org)
+    count, release = connection.execute(query).one()
+    if outcomes[0].seq == 1:
+        release = priors.latest_release(connection)
+    fold = RowFold(connection, org, release)
+    try:
+        fold.read(outcomes, count)
+    except (ValueError, TypeError, LookupError) as error:
+        _log.warning("learning: what %r has learnt is folded again: %s", org, error)
+        refold(connection, org, outcomes_of(connection, org))
+        return
+    fold.add(outcomes)
+    fold.write(outcomes[-1].seq)
+
+
+def refold(connection: sa.Connection, org: str, outcomes: Iterable[OutcomeRow]) -> int:
+    """Makes the rows of an organisation from all its outcomes, in their order. It must be locked.
+
+    Returns:
+        How many rows differed. If any did, the organisation's epoch rises, so that hosts read all rows.
+    """
+    seq, epoch, release = connection.execute(
+        sa.select(_state.c.seq, _state.c.epoch, _state.c.priors).where(_state.c.org == org)
+    ).one()
+    fold, rest = RowFold(connection, org, release), iter(outcomes)
+    while some := list(islice(rest, _CHUNK)):
+        fold.add(some)
+        seq = max(seq, some[-1].seq)
+    wrong = fold.differing()
+    if wrong:
+        connection.execute(sa.delete(tables.learned).where(tables.learned.c.org == org))
+        fold.write(seq)
+        connection.execute(sa.update(_state).where(_state.c.org == org).values(epoch=epoch + 1))
+    return wrong

@@ -269,7 +269,6 @@ export const t = {
     noCalls: 'No calls have been reported in this period.',
     broken: 'Tools that stopped working',
     brokenHint: 'Selections leave out a tool that broke, until a probe of it works',
-    stillReading: 'The service still reads outcomes since its start. This list is not complete yet.',
     noBroken: 'No tool broke in this period.',
     failed: (count: number, people: number) => `${number.format(count)} failures, ${number.format(people)} ${people === 1 ? 'user' : 'users'}`,
     workedBefore: (share: string) => `${share} of calls worked before`,

@@ -1,9 +1,8 @@
 /** How well tools do, which are used where, and what experiments say. */
 
 import { useState } from 'preact/hooks'
-import { type Accuracy, type Arm, ask, type Drift, type Experiment, type Heatmap, type PluginCalls, registryPath, type Unused } from '../api'
+import { type Accuracy, type Arm, ask, type Broken, type Drift, type Experiment, type Heatmap, type PluginCalls, registryPath, type Unused } from '../api'
 import type { ViewProperties } from '../app'
-import { useBroken } from '../broken'
 import { useLoaded } from '../loading'
 import { Failure } from '../parts/elements'
 import { daysAgo, firstWhole } from '../periods'
@@ -22,7 +21,7 @@ export function Analytics({ org }: ViewProperties) {
   const since = start.toISOString()
   const read = <T,>(path: string, parameters: Record<string, string | number>, key: unknown[]) =>
     useLoaded((signal) => ask<T>('GET', registryPath(path, { org, ...parameters }), { signal }), [org, ...key])
-  const broken = useBroken(org, since, days)
+  const broken = useLoaded((signal) => ask<{ broken: Broken[] }>('GET', registryPath('/analytics/broken', { org, since }), { signal }), [org, days])
   const accuracy = read<Accuracy>('/analytics/accuracy', { since: firstWhole(start, 'day').toISOString() }, [days])
   const arms = read<{ arms: Arm[] }>('/analytics/arms', { limit: MOST_ARMS }, [])
   const plugins = read<{ plugins: PluginCalls[] }>('/plugins/calls', { since }, [days])

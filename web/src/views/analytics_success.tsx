@@ -1,8 +1,7 @@
 /** How well tools do: hit rate and calls over time, tools that broke, reliability. */
 
 import { useState } from 'preact/hooks'
-import type { Accuracy, Arm } from '../api'
-import type { BrokenTools } from '../broken'
+import type { Accuracy, Arm, Broken } from '../api'
 import { Chart } from '../parts/chart'
 import { Badge, Empty, ToolLink } from '../parts/elements'
 import { Scroller } from '../parts/scroller'
@@ -41,13 +40,12 @@ function DayTable({ label, rows }: { label: string; rows: [string, string][] }) 
   )
 }
 
-export function BrokenCard({ broken, complete }: BrokenTools) {
+export function BrokenCard({ broken }: { broken: Broken[] }) {
   const texts = t.analytics
   return (
     <section class="card" aria-label={texts.broken}>
       <div><h2>{texts.broken}</h2><small>{texts.brokenHint}</small></div>
-      {!complete && <p role="status"><small>{texts.stillReading}</small></p>}
-      {broken.length === 0 ? complete && <p>{texts.noBroken}</p> : (
+      {broken.length === 0 ? <p>{texts.noBroken}</p> : (
         <table>
           <tbody>
             {broken.map((each) => (

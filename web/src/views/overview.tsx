@@ -1,9 +1,8 @@
 /** Whether it works, how much it is used, how well it does, and how fast it is. */
 
 import { useEffect, useMemo, useState } from 'preact/hooks'
-import { ask, type Health, type Metrics, readHealth, registryPath, type Timeline, type ToolPage } from '../api'
+import { ask, type Broken, type Health, type Metrics, readHealth, registryPath, type Timeline, type ToolPage } from '../api'
 import type { ViewProperties } from '../app'
-import { useBroken } from '../broken'
 import { type Loaded, useLoaded } from '../loading'
 import { Chart } from '../parts/chart'
 import { Empty, Failure } from '../parts/elements'
@@ -80,7 +79,7 @@ function ToDo({ org, since, days }: { org: string | undefined; since: string; da
     async (signal) => (await ask<ToolPage>('GET', registryPath('/tools', { org, limit: 1, ...parameters }), { signal })).value.total ?? 0, [org])
   const waiting = [count({ review: 'pending' }), count({ review: 'changed' })]
   const flagged = count({ flagged: true })
-  const broken = useBroken(org, since, days)
+  const broken = useLoaded((signal) => ask<{ broken: Broken[] }>('GET', registryPath('/analytics/broken', { org, since }), { signal }), [org, days])
   const numberOf = (lists: typeof waiting) => lists.reduce((sum, list) => sum + (list.value ?? 0), 0)
   const out = broken.value?.value.broken.filter((each) => each.back === null) ?? []
   const items: [number, (count: number) => string, string][] = [

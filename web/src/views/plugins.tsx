@@ -43,7 +43,7 @@ const ORDERS: Orders = {
 const UNTIMED: Duration = { mean: null, p95: null }
 
 export function Plugins({ org }: ViewProperties) {
-  const plugins = useLoaded((signal) => ask<{ plugins: Plugin[]; complete: boolean }>('GET', registryPath('/plugins', { org }), { signal }), [org])
+  const plugins = useLoaded((signal) => ask<{ plugins: Plugin[] }>('GET', registryPath('/plugins', { org }), { signal }), [org])
   const calls = useLoaded((signal) => ask<{ plugins: PluginCalls[] }>('GET', registryPath('/plugins/calls', { org, since: daysAgo(DAYS).toISOString() }), { signal }), [org])
   const [by, setBy] = useState('name')
   const texts = t.plugins
@@ -59,7 +59,6 @@ export function Plugins({ org }: ViewProperties) {
       </div>
       {plugins.problem && <Failure problem={plugins.problem} onRetry={plugins.reload} />}
       {!found && !plugins.problem && <p role="status">{t.loading}</p>}
-      {plugins.value && !plugins.value.value.complete && <p role="status"><small>{t.analytics.stillReading}</small></p>}
       {found?.length === 0 && <div class="card"><Empty title={texts.none}><p>{texts.noneHint}</p><pre tabIndex={0}>{texts.command}</pre></Empty></div>}
       {found && found.length > 0 && <div class="columns">{found.map((plugin) => <PluginCard key={`${plugin.org}/${plugin.name}`} plugin={plugin} took={tookOf(plugin)} />)}</div>}
     </>

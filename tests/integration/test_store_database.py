@@ -314,6 +314,7 @@ def tool_row(write: Write) -> dict[str, Any]:
         "Instant": write.at,
         "ListJson": [],
         "NameList": [],
+        "ObjectJson": {},
         "Integer": 1,
         "BigInteger": 1,
         "Flag": False,

@@ -61,6 +61,7 @@ if wanted outcomes; then
   TOOLROLL_OUTCOMES=100000 TOOLROLL_KILLS=400 \
     "$python" -m pytest -m "" -n 0 tests/integration/test_outcomes_survive.py
   TOOLROLL_FOLDS=100 "$python" -m pytest -m "" -n 0 tests/integration/test_learning_follows.py
+  TOOLROLL_HOURS_SEEDS=100 "$python" -m pytest -m "" -n 0 --timeout 3600 tests/integration/test_hours.py
 fi
 if wanted turns; then
   TOOLROLL_INTERLEAVINGS=10000 "$python" -m pytest -m "" -n 0 --timeout 7200 \

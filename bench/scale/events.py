@@ -1,4 +1,4 @@
-"""Figures and estimates over many events in Parquet: seconds by DuckDB, and on one and two workers of Ray.
+"""Estimates over many events in Parquet: seconds by DuckDB, and on one and two workers of Ray.
 
 ``python -m bench.scale.events write FOLDER [EVENTS]`` writes events as `toolroll events export --partitioned`
 does, 10,000,000 unless told otherwise; ``python -m bench.scale.events run FOLDER [here|ray]`` measures.
@@ -105,7 +105,6 @@ def _table(n: int, left: int, bucket: int, draw: Any, names: Any, begin: int, sc
 
 
 def measure(folder: Path, which: str) -> None:
-    from toolroll.offline import analytics
     from toolroll.offline.judging import Target, judge
     from toolroll.offline.lake import event_files
 
@@ -120,11 +119,7 @@ def measure(folder: Path, which: str) -> None:
         return result
 
     if which == "here":
-        told = timed("metrics", lambda: analytics.metrics(parts))
-        found["events"] = told["logged"]
-        timed("hits", lambda: analytics.hits(parts))
-        timed("tools by page", lambda: analytics.heatmap(parts))
-        timed("judge, 2 processes", lambda: judge(parts, Target(), jobs=2))
+        found["events"] = timed("judge, 2 processes", lambda: judge(parts, Target(), jobs=2)).events
     else:
         import ray
 

@@ -6,6 +6,7 @@ import uuid
 import zlib
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta, timezone
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,12 @@ import sqlalchemy as sa
 
 from toolroll.identity import ToolKey, pack_key
 from toolroll.learning.exposure import ShownTool
-from toolroll.registry.events import learned_rows, rollups
+from toolroll.registry.events import learned_rows
 from toolroll.registry.events.candidate_columns import CandidateColumns
 from toolroll.registry.events.details import OutcomeEntry, packed_entries, packed_event, tools_of
 from toolroll.registry.events.fold import outcomes_of
 from toolroll.registry.events.logged_tools import LoggedTool, ToolNumbers
+from toolroll.registry.keeper import hours
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
 
@@ -67,6 +69,7 @@ def event(days: float = 0.0, **changes: Any) -> dict[str, Any]:
         "profile": "default",
         "experiment": "",
         "variant": "",
+        "unit": "",
         "seed": -(2**63) + 1,
         "latency_us": 100.0,
         "timings": {},
@@ -199,16 +202,22 @@ def _packed_outcome(row: dict[str, Any], number_of: Mapping[LoggedTool, int]) ->
     return {**rest, "details": packed_entries(row["entries"], row["vector"], number_of)}
 
 
-def write_events(database: Database, *rows: dict[str, Any], is_added: bool = True) -> None:
-    """Writes events, and adds them to the sums unless told otherwise."""
+def unit_of(row: Mapping[str, Any], kinds: Mapping[str, str]) -> str:
+    """An event's unit, as `event_row` makes it. kinds: of the experiments."""
+    name = {"user": "reporter", "session": "session", "org": "org"}.get(kinds.get(row["experiment"], ""))
+    return blake2b(row[name].encode(), digest_size=16).hexdigest() if name else ""
+
+
+def write_events(database: Database, *rows: dict[str, Any]) -> None:
+    """Writes events, with the units of their experiments."""
     with database.recording() as connection:
+        trials = sa.select(tables.experiments.c.name, tables.experiments.c.unit)
+        kinds = {name: kind for name, kind in connection.execute(trials)}
+        rows = tuple({**row, "unit": unit_of(row, kinds)} for row in rows)
         number_of = ToolNumbers().of(connection, [tool for row in rows for tool in tools_of(row)])
         packed = [packed_event(row, number_of) for row in rows]
         connection.execute(sa.insert(tables.selection_events), packed)
-        added = rollups.Rollups(rollups.unit_kinds(connection))
-        for row in rows if is_added else ():
-            added.change(None, row)
-        added.write(connection)
+        hours.mark(connection, [(row["org"], row["at"]) for row in rows])
 
 
 def columns_of(candidates: CandidateColumns | Sequence[Sequence[Any]]) -> CandidateColumns:

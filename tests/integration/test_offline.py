@@ -9,7 +9,6 @@ import signal
 import threading
 import time
 from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
@@ -24,15 +23,11 @@ from toolroll._locations import Location
 from toolroll.cli import main
 from toolroll.errors import InvalidInput, NotFound
 from toolroll.learning import off_policy
-from toolroll.learning.experiments import Experiment
-from toolroll.offline import analytics, experiments, judging, work
+from toolroll.offline import judging, work
 from toolroll.offline.judging import Target, judge
 from toolroll.offline.lake import event_files
 from toolroll.offline.task import Task
 from toolroll.offline.work import run
-from toolroll.registry.analytics import experiments as trials
-from toolroll.registry.analytics import metrics as registry_metrics
-from toolroll.registry.analytics import usage
 from toolroll.registry.analytics.off_policy_log import evaluate_off_policy
 from toolroll.registry.analytics.parquet import export
 from toolroll.registry.analytics.parquet_stream import StreamOptions, export_stream
@@ -96,34 +91,6 @@ def lake(database, tmp_path: Path) -> Path:
     return tmp_path / "lake"
 
 
-def test_figures_are_those_of_the_registry(database, lake):
-    for window, parts in (
-        (Window(), event_files(lake)),
-        (Window("org1", at(2), at(9)), event_files(lake, org="org1", since=at(2), until=at(9))),
-        (Window("no'body"), event_files(lake, org="no'body")),
-    ):
-        ours, theirs = analytics.metrics(parts), registry_metrics.metrics(database, window)
-        ours_us, theirs_us = ours.pop("latency_us"), theirs.pop("latency_us")
-        assert _rounded(ours) == _rounded(theirs)
-        for name, value in theirs_us.items():  # the registry may keep them in buckets
-            assert ours_us[name] == (value if value is None else pytest.approx(value, rel=0.01))
-        days = [day.to_dict() for day in usage.hits(database, window)]
-        assert analytics.hits(parts) == days
-        for of in usage.OF:
-            table = usage.heatmap(database, window, of)
-            cells = {
-                (tool, page): count
-                for tool, row in zip(table.tools, table.counts, strict=True)
-                for page, count in zip(table.pages, row, strict=True)
-                if count
-            }
-            assert analytics.heatmap(parts, of) == cells
-
-
-def _rounded(found):
-    return json.loads(json.dumps(found), parse_float=lambda text: float(f"{float(text):.10g}"))
-
-
 @pytest.mark.parametrize("rule", judging.RULES)
 def test_a_rule_is_judged_as_the_registry_judges_it(database, lake, rule, monkeypatch):
     def decide(row):
@@ -155,30 +122,6 @@ def test_one_file_is_judged_as_its_partitions(database, lake, tmp_path):
     assert one.events == many.events and len(event_files(lake)) == 4
 
 
-@pytest.mark.parametrize("unit", ["user", "session", "org"])
-def test_an_experiment_is_counted_as_in_the_registry(database, tmp_path, unit):
-    trial = trials.start(database, Experiment("try", {"default": 0.5, "learned": 0.5}, unit), actor="ann")
-    begun = trial.begun_at.timestamp() - at(0).timestamp()
-    draw = random.Random(5)
-    write_events(
-        database,
-        *(
-            {
-                **row,
-                "at": at(0) + timedelta(seconds=begun + n),
-                "experiment": "try",
-                "reporter": f"user{draw.randint(0, 20)}",
-            }
-            | {"variant": draw.choice(["default", "learned", "other"])}
-            for n, row in enumerate(_rows(200))
-        ),
-    )
-    export(database, Window(), tmp_path / "e.parquet")
-    parts = event_files(tmp_path / "e.parquet")
-    assert experiments.counts(parts, trial.experiment, trial.begun_at) == trials.counts(database, trial)
-
-
-@pytest.mark.slow
 def test_processes_change_no_bit_of_the_result(lake):
     parts = event_files(lake)
     assert judge(parts, Target(), jobs=2).to_dict() == judge(parts, Target()).to_dict()
@@ -254,21 +197,20 @@ def test_what_is_wrong_is_said(tmp_path, capsys):
         event_files(tmp_path)
     (tmp_path / "bad.parquet").write_bytes(b"no parquet")
     with pytest.raises(InvalidInput, match="Parquet"):
-        analytics.metrics(event_files(tmp_path))
+        judge(event_files(tmp_path), Target())
     with pytest.raises(InvalidInput, match="rule"):
         Target("best")
     with pytest.raises(InvalidInput, match="on: is"):
         work.run([], on="moon")
-    assert main(["events", "parquet", "metrics", str(tmp_path / "none")]) == 1
+    assert main(["events", "parquet", "judge", str(tmp_path / "none")]) == 1
     assert "Traceback" not in capsys.readouterr().err
 
 
-def test_the_command_line_prints_them(lake, capsys):
-    for command in ("metrics", "hits", "tools", "judge"):
-        assert main(["events", "parquet", command, str(lake)]) == 0
-        assert capsys.readouterr().out
-        assert main(["events", "parquet", command, str(lake), "--json"]) == 0
-        assert json.loads(capsys.readouterr().out)
+def test_the_command_line_prints_it(lake, capsys):
+    assert main(["events", "parquet", "judge", str(lake)]) == 0
+    assert capsys.readouterr().out
+    assert main(["events", "parquet", "judge", str(lake), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)
 
 
 def test_sums_of_parts_are_the_sums_of_the_whole():

@@ -26,8 +26,7 @@ DATA = Path(__file__).parents[1] / "data"
 DISTRIBUTED = {
     *("selection_events", "outcomes", "open_events", "sessions", "learning_state", "learned"),
     "reporter_counts",
-    *("selection_rollups", "tool_rollups", "latency_rollups", "degraded_rollups", "duration_rollups"),
-    "experiment_units",
+    *("selection_sums", "latency_sums", "tool_sums", "unit_sums"),
 }
 # Tables that every node of a cluster has whole: the registry, which all organisations share and few write,
 # and what belongs to no organisation.

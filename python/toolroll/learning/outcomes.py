@@ -28,6 +28,9 @@ WANTED: Mapping[Kind, Kind] = {
     "called": "wanted",
 }
 NOT_SHOWN: frozenset[str] = frozenset({"wanted_succeeded", "wanted_failed", "wanted", "meant"})
+SUCCEEDED: frozenset[str] = frozenset({"succeeded", "wanted_succeeded"})
+FAILED: frozenset[str] = frozenset({"failed", "wanted_failed"})
+CALLED: frozenset[str] = KINDS - {"meant"}  # what the user meant was not called
 
 LONGEST_MS = 86_400_000.0  # a day: a call that takes longer is no call of a turn
 

@@ -12,7 +12,7 @@ from toolroll._core import Learned
 from toolroll.identity import scopes
 from toolroll.learning.effects import Change
 from toolroll.learning.exposure import Exposure
-from toolroll.learning.outcomes import Report
+from toolroll.learning.outcomes import FAILED, SUCCEEDED, Report
 
 Pending: TypeAlias = Literal["repeated", "quota", "reporters"]
 SENTENCES: Mapping[Pending, str] = {
@@ -20,8 +20,7 @@ SENTENCES: Mapping[Pending, str] = {
     "quota": "kept, but changes no estimate: this reporter has used up today's three for the tool",
     "reporters": "counted, waits for more reporters",
 }
-# Outcomes that say whether the tool works.
-_JUDGED = frozenset({"succeeded", "failed", "wanted_succeeded", "wanted_failed"})
+_JUDGED = SUCCEEDED | FAILED  # outcomes that say whether the tool works
 
 
 @dataclass(frozen=True, slots=True)

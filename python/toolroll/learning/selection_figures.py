@@ -1,4 +1,4 @@
-"""Figures of selections from sums over their events, wherever the events are kept."""
+"""Figures of selections from sums over their events."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any
 
 # The outcomes of an event, the most important one of its tools'; "unused" if no tool was called.
 OUTCOMES = ("succeeded", "failed", "corrected", "wanted", "called", "unused")
+# Those with a known reward: 1 if the called tool succeeded, else 0, also if nothing was called.
+ANSWERED = ("succeeded", "failed", "corrected", "wanted", "unused")
 SHARES = (0.5, 0.95, 0.99)  # quantiles of the latency
 QUANTILES = tuple(f"p{share * 100:g}" for share in SHARES)
 # What is summed for each method, in this order, beside the number of logged events. Each is of selections:

@@ -18,14 +18,14 @@ import numpy as np
 import numpy.typing as npt
 
 from toolroll.errors import InvalidInput, quoted
-from toolroll.learning.off_policy import CLIP, Judgement, Log, OutcomeModel, SessionSums, estimates
+from toolroll.learning.off_policy import CLIP, Log, OutcomeModel, SessionSums, estimates
 from toolroll.offline.lake import EventFiles
 from toolroll.offline.task import Task
 from toolroll.offline.work import On, Progress, run
+from toolroll.registry.analytics.off_policy_log import RAREST, OffPolicyResult
 
 Rule = Literal["mean", "score", "logged"]
 RULES = ("mean", "score", "logged")
-RAREST = 1e-6  # least propensity of a tool that was shown, as in `registry.analytics.off_policy_log`
 _ROWS = 2_000_000  # of candidates in memory at a time
 _THREADS = 1  # of DuckDB in a task: several would add up in another order each time; tasks run side by side
 
@@ -106,26 +106,6 @@ class Target:
         return f"list_transform({ranked}[1:{places}], lambda c: c.name)"
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """The estimated success of a rule.
-
-    Attributes:
-        judgement: the estimates; None if no event could be used.
-        events: how many there are.
-        skipped: reason → events that could not be used.
-    """
-
-    judgement: Judgement | None
-    events: int
-    skipped: dict[str, int]
-
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        judgement = None if self.judgement is None else self.judgement.to_dict()
-        return {"events": self.events, "skipped": self.skipped, "judgement": judgement}
-
-
 def judge(
     parts: Sequence[EventFiles],
     target: Target,
@@ -134,7 +114,7 @@ def judge(
     jobs: int = 1,
     kept: str | None = None,
     progress: Progress | None = None,
-) -> Judged:
+) -> OffPolicyResult:
     """Judges the events of all parts. on, jobs, kept: as for `work.run`.
 
     Raises:
@@ -158,7 +138,7 @@ def judge(
             skipped[reason] = skipped.get(reason, 0) + number
     results = of_all(_sum, len(parts), model.bins, model.mean)
     sums = SessionSums.joined([_read_sums(result) for result in results])
-    return Judged(
+    return OffPolicyResult(
         estimates(sums) if sums.events else None,
         sum(each.events for each in learnt),
         {reason: number for reason, number in skipped.items() if number},

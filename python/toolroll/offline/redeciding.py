@@ -19,11 +19,10 @@ import numpy as np
 from toolroll.embedders import named
 from toolroll.errors import Conflict, InvalidInput
 from toolroll.learning.off_policy import CLIP, Log, judge
-from toolroll.offline.judging import Judged
 from toolroll.offline.lake import EventFiles
 from toolroll.offline.task import Task
 from toolroll.offline.work import On, Progress, run
-from toolroll.registry.analytics.off_policy_log import LogColumns
+from toolroll.registry.analytics.off_policy_log import LogColumns, OffPolicyResult
 from toolroll.registry.analytics.redecide import Redecider
 from toolroll.registry.store.database import Database
 from toolroll.selection import profiles
@@ -62,7 +61,7 @@ def judge_profile(
     jobs: int = 1,
     kept: str | None = None,
     progress: Progress | None = None,
-) -> Judged:
+) -> OffPolicyResult:
     """Decides the events of all parts again. on, jobs, kept: as for `work.run`.
 
     Raises:
@@ -85,7 +84,7 @@ def judge_profile(
         for reason, number in said["skipped"].items():
             skipped[reason] = skipped.get(reason, 0) + number
     log = _joined(logs)
-    return Judged(judge(log, clip) if len(log.session) else None, events, skipped)
+    return OffPolicyResult(judge(log, clip) if len(log.session) else None, events, skipped)
 
 
 def _decide(part: EventFiles, decider: Decider, revision: int) -> bytes:

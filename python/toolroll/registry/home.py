@@ -433,4 +433,5 @@ class RegistryHome:
             profile=self._profile,
             experiment="" if experiment is None else experiment.name,
             variant=selection.turn.variant,
+            unit="user" if experiment is None else experiment.unit,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import Any
@@ -10,15 +10,15 @@ from typing import Any
 import sqlalchemy as sa
 
 from toolroll.registry import governed_rows
-from toolroll.registry.analytics.rollup_reader import total
 from toolroll.registry.analytics.tools import Break
-from toolroll.registry.events.rollups import DAY, HOUR, day_of, hour_of
+from toolroll.registry.analytics.window import Window
+from toolroll.registry.analytics.window_sums import WindowSums, total
+from toolroll.registry.keeper.hour_selects import day_of, hour_of
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database, words
 from toolroll.registry.store.row_reader import read_rows
 
 _PLUGINS, _TOOLS, _ARMS, _LOG = tables.plugins, tables.tools, tables.learned, tables.changes
-_SUMS = tables.tool_rollups
 _NONE = (0, 0, 0)
 _LONGEST = 31  # days in which the last call is looked for
 
@@ -98,7 +98,7 @@ def plugins(
                 row["synced_by"],
                 _last_change(connection, row["org"], row["name"]),
                 *calls.get((row["org"], row["name"]), _NONE),
-                *recent.get((row["org"], row["name"]), _NEVER).fields(),
+                *recent.get((row["org"], row["name"]), _NEVER),
                 None if left_out is None else tuple(left_out.get((row["org"], row["name"]), ())),
             )
             for row in found
@@ -152,55 +152,51 @@ def _calls(connection: sa.Connection, org: str | None) -> dict[tuple[str, str], 
     return {(org, name): (int(shown), int(called), int(done)) for org, name, shown, called, done in rows}
 
 
-@dataclass(slots=True)
-class _Recent:
-    """Calls of a plugin's tools."""
-
-    calls: float = 0.0
-    failed: float = 0.0
-    last_call: datetime | None = None
-    last_failure: datetime | None = None
-
-    def fields(self) -> tuple[dict[str, int], datetime | None, datetime | None]:
-        """As the last but one fields of a record."""
-        numbers = {"calls": round(self.calls), "failed": round(self.failed)}
-        return numbers, self.last_call, self.last_failure
+# Calls, failed ones, and when the last ones were made.
+_Calls = tuple[dict[str, int], "datetime | None", "datetime | None"]
+_NO_CALLS = {"calls": 0, "failed": 0}
+_NEVER: _Calls = (_NO_CALLS, None, None)
 
 
-_NEVER = _Recent()
-
-
-def _recent(connection: sa.Connection, org: str | None, now: datetime) -> dict[tuple[str, str], _Recent]:
+def _recent(connection: sa.Connection, org: str | None, now: datetime) -> dict[tuple[str, str], _Calls]:
     """(organisation, plugin) → its calls in the last hours, and when the last ones were made."""
+    whose = org or None  # a plugin of the platform is called in all organisations
+    month = Window(whose, day_of(now - timedelta(days=_LONGEST)))
+    last_day = Window(whose, hour_of(now - timedelta(days=1)))
+    found = {
+        plugin: (_NO_CALLS, call and day_of(call), failure and day_of(failure))
+        for plugin, (_, call, failure) in _counted(connection, org, WindowSums(connection, month))
+    }
+    for plugin, (counts, call, failure) in _counted(
+        connection, org, WindowSums(connection, last_day, by_hour=True)
+    ):
+        found[plugin] = (counts, call, failure or found.get(plugin, _NEVER)[2])
+    return found
+
+
+def _counted(
+    connection: sa.Connection, org: str | None, sums: WindowSums
+) -> Iterator[tuple[tuple[str, str], _Calls]]:
+    rows = sums.of(tables.tool_sums)
+    columns = rows.c
     is_theirs = sa.and_(
-        _SUMS.c.tool == _TOOLS.c.name, sa.or_(_TOOLS.c.org == "", _TOOLS.c.org == _SUMS.c.org)
+        columns.tool == _TOOLS.c.name, sa.or_(_TOOLS.c.org == "", _TOOLS.c.org == columns.org)
     )
-    hours = sa.and_(_SUMS.c.hours == HOUR, _SUMS.c.at >= hour_of(now - timedelta(days=1)))
-    days = sa.and_(_SUMS.c.hours == DAY, _SUMS.c.at >= day_of(now - timedelta(days=_LONGEST)))
-    has_failed = sa.case((_SUMS.c.failed > 0, _SUMS.c.at))
     query = (
         sa.select(
             _TOOLS.c.org,
             _TOOLS.c.plugin,
-            _SUMS.c.hours,
-            total(_SUMS.c.called),
-            total(_SUMS.c.failed),
-            sa.func.max(_SUMS.c.at, type_=_SUMS.c.at.type),
-            sa.func.max(has_failed, type_=_SUMS.c.at.type),
+            total(columns.called),
+            total(columns.failed),
+            sa.func.max(columns.at, type_=columns.at.type),
+            sa.func.max(sa.case((columns.failed > 0, columns.at)), type_=columns.at.type),
         )
-        .select_from(_TOOLS.join(_SUMS, is_theirs))
-        .where(_SUMS.c.called > 0, sa.or_(hours, days), *_of_plugins(org))
-        .group_by(_TOOLS.c.org, _TOOLS.c.plugin, _SUMS.c.hours)
-        .order_by(_SUMS.c.hours.desc())  # an hour says more than its day, so it comes last
+        .select_from(_TOOLS.join(rows, is_theirs))
+        .where(columns.called > 0, *_of_plugins(org))
+        .group_by(_TOOLS.c.org, _TOOLS.c.plugin)
     )
-    found: dict[tuple[str, str], _Recent] = {}
-    for owner, name, width, calls, failed, last_call, last_failure in connection.execute(query):
-        recent = found.setdefault((owner, name), _Recent())
-        if width == HOUR:
-            recent.calls, recent.failed = calls, failed
-        recent.last_call = last_call
-        recent.last_failure = last_failure or recent.last_failure
-    return found
+    for owner, name, calls, failed, last_call, last_failure in connection.execute(query):
+        yield (owner, name), ({"calls": round(calls), "failed": round(failed)}, last_call, last_failure)
 
 
 def _left_out(

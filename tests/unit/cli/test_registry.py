@@ -172,7 +172,7 @@ def test_without_the_extra_a_registry_says_how_to_get_it(words):
     ("words", "extra"),
     [
         (["events", "export", "lake", "--partitioned", "--catalog", "sqlite:///x.db"], "parquet"),
-        (["events", "parquet", "hits", "lake"], "offline"),
+        (["events", "parquet", "judge", "lake"], "offline"),
         (["events", "parquet", "judge", "lake", "--on", "ray"], "ray"),
         (["lab", "judge", "--events", "lake", "--on", "ray", "--catalog", "sqlite:///x.db"], "ray"),
         (["catalogs", "list", "--to", "lake"], "published"),

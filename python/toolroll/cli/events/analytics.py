@@ -29,12 +29,7 @@ def metrics(options: WindowOptions) -> None:
         from toolroll.registry.analytics import metrics
 
         found = metrics.metrics(database, options.window())
-    print_metrics({**found}, options.json)
-
-
-def print_metrics(found: dict[str, Any], as_json: bool) -> None:
-    """Prints figures of `registry.analytics.metrics`."""
-    if as_json:
+    if options.json:
         print_json(found)
         return
     latency, tokens = found["latency_us"], found["tokens"]
@@ -86,7 +81,7 @@ def heatmap(options: WindowOptions, of: Any, tools: int, pages: int, plot: str |
 
         draw_heatmap(found, plot)
     if options.json:
-        print_json({**found.to_dict()})
+        print_json(found.to_dict())
         return
     print_table(
         ("TOOL", "ALL", *(one_line(page or "(none)", 16) for page in found.pages)),
@@ -112,19 +107,14 @@ def hits(options: WindowOptions, plot: str | None) -> None:
         from toolroll.evaluation.pictures.usage import draw_hits
 
         draw_hits(found, plot)
-    print_hits([day.to_dict() for day in found], options.json)
-
-
-def print_hits(days: list[dict[str, Any]], as_json: bool, also: dict[str, Any] | None = None) -> None:
-    """Prints days of `registry.analytics.usage`."""
-    calls, hit = sum(day["calls"] for day in days), sum(day["hits"] for day in days)
-    rate = hit / calls if calls else None
-    if as_json:
-        print_json({"calls": calls, "hits": hit, "rate": rate, "days": days, **(also or {})})
+    calls, hit = sum(day.calls for day in found), sum(day.hits for day in found)
+    if options.json:
+        days = [day.to_dict() for day in found]
+        print_json({"calls": calls, "hits": hit, "rate": hit / calls if calls else None, "days": days})
         return
     print_table(
         ("DAY", "CALLS", "HITS", "RATE"),
-        ((day["day"], f"{day['calls']:,}", f"{day['hits']:,}", f"{day['rate']:.1%}") for day in days),
+        ((day.day, f"{day.calls:,}", f"{day.hits:,}", f"{day.rate:.1%}") for day in found),
     )
     if calls:
         note(f"{hit:,} of {calls:,} called tools had been selected: {hit / calls:.1%}")
@@ -238,10 +228,12 @@ def plugins(options: WindowOptions) -> None:
         from toolroll.registry.analytics.plugin_calls import plugin_calls
 
         found = plugin_calls(database, options.window())
-    _print_calls(options.json, "plugins", found, "ORG PLUGIN", {})
+    _print_calls(options.json, "plugins", found, "ORG PLUGIN")
 
 
-def _print_calls(as_json: bool, key: str, found: Iterable[Any], columns: str, also: dict[str, Any]) -> None:
+def _print_calls(
+    as_json: bool, key: str, found: Iterable[Any], columns: str, also: dict[str, Any] | None = None
+) -> None:
     print_list(
         as_json,
         key,

@@ -92,7 +92,7 @@ def _joined(value: Any) -> Any:
 @option("--older-than", "Events of this age: 90d.", type=duration, metavar="AGE", unset="none")
 @option(
     "--figures-older-than",
-    "Also figures of whole days of this age, which `events analytics` prints: 400d.",
+    "Also figures of hours of this age, which `events analytics` prints: 400d.",
     type=duration,
     metavar="AGE",
     unset="none",
@@ -108,7 +108,7 @@ def prune(options: WindowOptions, older_than: timedelta | None, figures_older_th
         deleted = maintenance.prune(
             database,
             events_s=None if older_than is None else older_than.total_seconds(),
-            rollups_s=None if figures_older_than is None else figures_older_than.total_seconds(),
+            hours_s=None if figures_older_than is None else figures_older_than.total_seconds(),
             org=options.org,
         )
     print_result(options.json, {"events": deleted}, f"{deleted:,} events were deleted")

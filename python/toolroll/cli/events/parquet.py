@@ -1,4 +1,4 @@
-"""`toolroll events parquet`: figures and estimates of exported events, without asking the registry."""
+"""`toolroll events parquet`: estimates from exported events, without asking the registry."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toolroll.cli.commands import Group
-from toolroll.cli.events.analytics import print_hits, print_metrics
 from toolroll.cli.lab.judge import print_judgement
 from toolroll.cli.options import (
     check_on,
@@ -22,7 +21,7 @@ from toolroll.cli.options import (
     option,
     storage_options_option,
 )
-from toolroll.cli.output import Progress, note, print_json, print_table
+from toolroll.cli.output import Progress, note, print_json
 from toolroll.cli.parameter_types import POSITIVE, timestamp
 
 if TYPE_CHECKING:
@@ -30,10 +29,9 @@ if TYPE_CHECKING:
 
 parquet = Group(
     "parquet",
-    help="Figures of events in Parquet.\n\nReads what `toolroll events export` has written, by DuckDB, on "
+    help="Judge events in Parquet.\n\nReads what `toolroll events export` has written, by DuckDB, on "
     'this machine or on a Ray cluster. Needs the extra: pip install "toolroll[offline]".',
-    example="toolroll events parquet metrics s3://bucket/events --since 30d\n"
-    "toolroll events parquet judge events/ --rule mean --on ray",
+    example="toolroll events parquet judge events/ --rule mean --on ray",
 )
 
 
@@ -74,43 +72,6 @@ def _source(function: Callable[..., Any]) -> Callable[..., Any]:
     ):
         declared = each(declared)
     return declared
-
-
-@parquet.command("metrics", example="toolroll events parquet metrics events/ --org acme")
-@_source
-def metrics(source: _Source, json: bool) -> None:
-    """Print totals, latency, profiles, outcomes and saved tokens."""
-    parts = source.parts()
-    from toolroll.offline import analytics
-
-    print_metrics(analytics.metrics(parts), json)
-
-
-@parquet.command("hits", example="toolroll events parquet hits events/")
-@_source
-def hits(source: _Source, json: bool) -> None:
-    """Print by day how often the called tool had been selected."""
-    parts = source.parts()
-    from toolroll.offline import analytics
-
-    print_hits(analytics.hits(parts), json)
-
-
-@parquet.command("tools", example="toolroll events parquet tools events/ --of selected")
-@option("--of", "What is counted.", choices=("called", "selected", "succeeded"), default="called")
-@option("--most", "Most lines.", type=POSITIVE, default=100)
-@_source
-def tools(source: _Source, of: str, most: int, json: bool) -> None:
-    """Print how many events each tool has, by page."""
-    parts = source.parts()
-    from toolroll.offline import analytics
-
-    cells = sorted(analytics.heatmap(parts, of).items(), key=lambda cell: (-cell[1], cell[0]))[:most]
-    rows = [{"tool": tool, "page": page, "events": number} for (tool, page), number in cells]
-    if json:
-        print_json({"of": of, "cells": rows})
-    else:
-        print_table(("EVENTS", "TOOL", "PAGE"), ((f"{r['events']:,}", r["tool"], r["page"]) for r in rows))
 
 
 @parquet.command("judge", example="toolroll events parquet judge events/ --rule score --on ray --jobs 2")

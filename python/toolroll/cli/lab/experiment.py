@@ -14,16 +14,14 @@ from toolroll.cli.options import (
     option,
     platform_write_options,
     report_options,
-    storage_options_option,
     write_options,
 )
 from toolroll.cli.output import note, one_line, print_json, print_list, print_result, print_table
 from toolroll.cli.parameter_types import SHARE, variant
 
 if TYPE_CHECKING:
-    from toolroll.learning.experiment_counts import ExperimentCounts
     from toolroll.learning.experiments import Verdict
-    from toolroll.registry.analytics.experiments import StoredExperiment
+    from toolroll.registry.analytics.experiments import ExperimentCounts, StoredExperiment
 
 _UNEQUAL = 0.05  # difference between variants in the share of events with a known outcome
 
@@ -92,22 +90,8 @@ def stop(options: WriteOptions, name: str) -> None:
 @click.argument("name", required=False)
 @option("--worth", "Least difference that matters to you.", type=SHARE, default=0.02, metavar="SHARE")
 @option("--error", "Chance of a false winner.", type=SHARE, default=0.05, metavar="SHARE")
-@option(
-    "--events",
-    "Count these exported events (Parquet) and not the registry's.",
-    metavar="LOCATION",
-    unset="the registry's",
-)
-@storage_options_option
 @report_options
-def show(
-    options: RegistryOptions,
-    name: str | None,
-    worth: float,
-    error: float,
-    events: str | None,
-    storage_options: dict[str, Any],
-) -> None:
+def show(options: RegistryOptions, name: str | None, worth: float, error: float) -> None:
     """Print whether there is a winner.
 
     Without NAME, list the experiments.
@@ -122,14 +106,7 @@ def show(
             _print_trials(trials, options.json)
             return
         trial = find(database, name)
-        if events is None:
-            found = counts(database, trial)
-        else:
-            from toolroll.offline import experiments
-            from toolroll.offline.lake import event_files
-
-            parts = event_files(events, storage_options, org=trial.org or None)
-            found = experiments.counts(parts, trial.experiment, trial.begun_at)
+        found = counts(database, trial)
     verdict = compare(trial.experiment, found.tallies, found.assigned, error=error, worth=worth)
     if options.json:
         print_json(

@@ -24,7 +24,6 @@ from toolroll.cli.parameter_types import POSITIVE
 
 if TYPE_CHECKING:
     from toolroll.learning.off_policy import Judgement
-    from toolroll.offline.judging import Judged
     from toolroll.offline.work import On
     from toolroll.registry.analytics.off_policy_log import OffPolicyResult
 
@@ -72,7 +71,7 @@ def command(
     """
     _check(events is not None)
     window = options.window()
-    found: OffPolicyResult | Judged
+    found: OffPolicyResult
     if events is not None:
         found = _judge_files(options, events, profile, embedder, clip, **of_files)
     else:
@@ -128,7 +127,7 @@ def _judge_files(
     jobs: int,
     keep: str | None,
     storage_options: dict[str, Any],
-) -> Judged:
+) -> OffPolicyResult:
     check_on(on)
     from toolroll.offline.lake import event_files
     from toolroll.offline.redeciding import Decider, judge_profile

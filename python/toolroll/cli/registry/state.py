@@ -170,16 +170,13 @@ def check(options: WriteOptions, accept: bool) -> None:
 def status(options: RegistryOptions) -> None:
     """Print what the registry holds and what waits in it."""
     with options.database() as database:
-        from toolroll.registry.events.maintenance import events_without_sums
         from toolroll.registry.status import status_of
 
-        found = {**status_of(database), "events_without_sums": events_without_sums(database)}
+        found = status_of(database)
     if options.json:
         print_json(found)
     else:
         print_fields({name: _lines(value) for name, value in found.items()})
-        if found["events_without_sums"]:
-            note("figures lack these events: run `toolroll events learning rebuild`")
 
 
 def _lines(value: Any) -> Any:

@@ -8,10 +8,11 @@ from typing import Any
 import sqlalchemy as sa
 
 from toolroll.errors import InvalidInput, NotFound
-from toolroll.registry.analytics.window import Window, events, json_value, pairs
+from toolroll.registry.analytics.window import Window, events, json_value
 from toolroll.registry.events.details import EntryReader, read_event
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database, words
+from toolroll.registry.store.json_rows import pairs
 from toolroll.registry.store.row_reader import Row, read_rows
 
 MOST = 1_000  # events in one answer

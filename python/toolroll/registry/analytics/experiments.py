@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -10,15 +10,14 @@ from typing import Any
 import sqlalchemy as sa
 
 from toolroll.errors import Conflict, InvalidInput, NotFound
-from toolroll.learning.experiment_counts import ExperimentCounts
 from toolroll.learning.experiments import Experiment, VariantSums
-from toolroll.registry.analytics.rollup_reader import total
-from toolroll.registry.analytics.window import json_value
+from toolroll.registry.analytics.window import Window, json_value
+from toolroll.registry.analytics.window_sums import WindowSums, total
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database, words
 from toolroll.registry.store.row_reader import Row, read_rows
 
-_TABLE, _units = tables.experiments, tables.experiment_units
+_TABLE = tables.experiments
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +53,24 @@ class StoredExperiment:
             "begun_at": self.begun_at,
             "ended_at": self.ended_at,
         }
+
+
+@dataclass(frozen=True, slots=True)
+class ExperimentCounts:
+    """The units and rewards of an experiment.
+
+    Attributes:
+        tallies: variant → the rewards of its units.
+        assigned: variant → the number of its units, with or without outcomes.
+        unknown: variant → events without a known outcome, with those that sampling left out. If their share
+            differs between variants, the rewards may be biased.
+        strays: units with events in several variants, which are left out.
+    """
+
+    tallies: Mapping[str, VariantSums]
+    assigned: Mapping[str, int]
+    unknown: Mapping[str, int]
+    strays: int
 
 
 def start(
@@ -129,45 +146,38 @@ def _trial(row: Row) -> StoredExperiment:
 def counts(database: Database, trial: StoredExperiment) -> ExperimentCounts:
     """The units and rewards of an experiment. An event's reward is 1 if the called tool succeeded.
 
-    They come from the sums by unit that `events.rollups` keeps, so events that were deleted since count, too.
+    They come from sums by unit and hour, so events that were deleted since count, too. A unit with events in
+    several variants is left out.
     """
     experiment = trial.experiment
-    where = [_units.c.experiment == experiment.name, _units.c.variant.in_(list(experiment.variants))]
-    if trial.org:  # for the index, and against wrong events
-        where.append(_units.c.org == trial.org)
     with database.reading() as connection:
-        return _counts(connection, experiment, where)
-
-
-def _counts(
-    connection: sa.Connection, experiment: Experiment, where: Sequence[sa.ColumnElement[bool]]
-) -> ExperimentCounts:
-    """Adds up the units in the database. A unit with events in several variants is left out."""
-    columns = _units.c
-    unit = (
-        sa.select(
-            sa.func.min(columns.variant).label("variant"),
-            (sa.func.count() > 1).label("is_stray"),
-            sa.cast(sa.func.sum(columns.answered), sa.Double).label("n"),
-            sa.cast(sa.func.sum(columns.succeeded), sa.Double).label("r"),
+        window = Window(trial.org or None, trial.begun_at)  # its organisation: against wrong events
+        columns = WindowSums(connection, window).of(tables.unit_sums).c
+        is_its = (columns.experiment == experiment.name, columns.variant.in_(list(experiment.variants)))
+        unit = (
+            sa.select(
+                sa.func.min(columns.variant).label("variant"),
+                (sa.func.min(columns.variant) != sa.func.max(columns.variant)).label("is_stray"),
+                sa.cast(sa.func.sum(columns.answered), sa.Double).label("n"),
+                sa.cast(sa.func.sum(columns.succeeded), sa.Double).label("r"),
+            )
+            .where(*is_its)
+            .group_by(columns.org, columns.unit)
+            .subquery()
         )
-        .where(*where, columns.answered + columns.unknown > 0)
-        .group_by(columns.org, columns.unit)
-        .subquery()
-    )
-    n, r, is_stray = unit.c.n, unit.c.r, unit.c.is_stray
-    sums = (sa.func.sum(sa.case((n > 0, 1), else_=0)), *map(sa.func.sum, (n, r, n * n, n * r, r * r)))
-    query = sa.select(is_stray, unit.c.variant, sa.func.count(), *sums).group_by(is_stray, unit.c.variant)
-    tallies = dict.fromkeys(experiment.variants, VariantSums())
-    assigned, strays = dict.fromkeys(experiment.variants, 0), 0
-    for stray, variant, number, *of_units in connection.execute(query):
-        if stray:
-            strays += number
-        else:
-            assigned[variant], tallies[variant] = number, VariantSums(*map(float, of_units))
-    unknown = dict.fromkeys(experiment.variants, 0)
-    counted = sa.select(columns.variant, total(columns.unknown)).where(*where).group_by(columns.variant)
-    unknown.update({variant: round(number) for variant, number in connection.execute(counted)})
+        n, r, is_stray = unit.c.n, unit.c.r, unit.c.is_stray
+        sums = (sa.func.sum(sa.case((n > 0, 1), else_=0)), *map(sa.func.sum, (n, r, n * n, n * r, r * r)))
+        query = sa.select(is_stray, unit.c.variant, sa.func.count(), *sums).group_by(is_stray, unit.c.variant)
+        tallies = dict.fromkeys(experiment.variants, VariantSums())
+        assigned, strays = dict.fromkeys(experiment.variants, 0), 0
+        for stray, variant, number, *of_units in connection.execute(query):
+            if stray:
+                strays += number
+            else:
+                assigned[variant], tallies[variant] = number, VariantSums(*map(float, of_units))
+        unknown = dict.fromkeys(experiment.variants, 0)
+        counted = sa.select(columns.variant, total(columns.unknown)).where(*is_its).group_by(columns.variant)
+        unknown.update({variant: round(number) for variant, number in connection.execute(counted)})
     return ExperimentCounts(tallies, assigned, unknown, strays)
 
 

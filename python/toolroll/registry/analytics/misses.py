@@ -9,12 +9,12 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from toolroll.learning.outcomes import NOT_SHOWN
 from toolroll.registry.analytics.redecide import Redecider
 from toolroll.registry.analytics.window import Window, events, json_fields
 from toolroll.registry.events.details import read_events
 from toolroll.registry.store.database import Database
 
-_NEEDED = frozenset({"wanted", "wanted_succeeded", "wanted_failed", "meant"})
 _OUTCOMES = ("wanted", "corrected")  # of events that have such a call
 
 
@@ -100,7 +100,7 @@ def misses(
 
 def _misses_of(row: Any, today: Redecider) -> list[Miss]:
     tools = [
-        name for name, kind in (row.called or {}).items() if kind in _NEEDED and name not in row.selected
+        name for name, kind in (row.called or {}).items() if kind in NOT_SHOWN and name not in row.selected
     ]
     if not tools:
         return []

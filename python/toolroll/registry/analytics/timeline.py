@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, Literal
 
 import sqlalchemy as sa
 
 from toolroll.learning.selection_figures import OUTCOMES
-from toolroll.registry.analytics.rollup_reader import Conditions, over_rollups, total, whole_hours
 from toolroll.registry.analytics.window import Window, day, hour
+from toolroll.registry.analytics.window_sums import WindowSums, degraded_parts, total, whole_hours
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
 
 Per = Literal["day", "hour"]
-
-_selections, _degraded = tables.selection_rollups, tables.degraded_rollups
 
 
 def timeline(database: Database, window: Window, per: Per = "day") -> dict[str, Any]:
@@ -24,21 +21,24 @@ def timeline(database: Database, window: Window, per: Per = "day") -> dict[str, 
     Times are in UTC; the window's first and last hour count as a whole.
     """
     with database.reading() as connection:
-        found = {
-            "points": over_rollups(
-                connection,
-                _selections,
-                window,
-                partial(_points, per),
-                by_hour=per == "hour",
-            ),
-            "degraded": over_rollups(connection, _degraded, window, _failures),
-        }
-    return {**whole_hours(window).to_dict(), "per": per, **found}
+        sums = WindowSums(connection, window)
+        points = _points(
+            per, connection, WindowSums(connection, window, by_hour=True) if per == "hour" else sums
+        )
+        degraded = [
+            {
+                "part": row.part,
+                "selections": round(row.selections),
+                "first": row.first.isoformat(),
+                "last": row.last.isoformat(),
+            }
+            for row in degraded_parts(connection, sums)
+        ]
+    return {**whole_hours(window).to_dict(), "per": per, "points": points, "degraded": degraded}
 
 
-def _points(per: Per, connection: sa.Connection, where: Conditions) -> list[dict[str, Any]]:
-    columns = _selections.c
+def _points(per: Per, connection: sa.Connection, sums: WindowSums) -> list[dict[str, Any]]:
+    columns = sums.of(tables.selection_sums).c
     at = (day if per == "day" else hour)(connection.dialect.name, columns.at).label("at")
     query = (
         sa.select(
@@ -49,7 +49,6 @@ def _points(per: Per, connection: sa.Connection, where: Conditions) -> list[dict
             total(columns.latency_us).label("latency_us"),
             total(columns.tokens_total - columns.tokens_selected).label("saved"),
         )
-        .where(*where)
         .group_by(at)
         .order_by(at)
     )
@@ -63,28 +62,4 @@ def _points(per: Per, connection: sa.Connection, where: Conditions) -> list[dict
         }
         for row in connection.execute(query)
         if row.selections
-    ]
-
-
-def _failures(connection: sa.Connection, where: Conditions) -> list[dict[str, Any]]:
-    columns = _degraded.c
-    query = (
-        sa.select(
-            columns.part,
-            total(columns.selections).label("selections"),
-            sa.func.min(columns.first_at).label("first"),
-            sa.func.max(columns.last_at).label("last"),
-        )
-        .where(*where)
-        .group_by(columns.part)
-        .order_by(sa.desc("selections"), columns.part)
-    )
-    return [
-        {
-            "part": row.part,
-            "selections": round(row.selections),
-            "first": row.first.isoformat(),
-            "last": row.last.isoformat(),
-        }
-        for row in connection.execute(query)
     ]

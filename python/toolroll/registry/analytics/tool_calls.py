@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import sqlalchemy as sa
 
 from toolroll.errors import InvalidInput
-from toolroll.registry.analytics.rollup_reader import Conditions, bucket_at, over_rollups, total
 from toolroll.registry.analytics.window import Window, json_fields
-from toolroll.registry.events.rollups import duration_of
+from toolroll.registry.analytics.window_sums import WindowSums, bucket_at, total
+from toolroll.registry.keeper.hour_selects import DURATION_STEPS, middle_of
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
 
 By = Literal["calls", "failed", "mean", "p95"]
 BY: tuple[By, ...] = ("calls", "failed", "mean", "p95")
-
-_calls, _durations = tables.tool_rollups, tables.duration_rollups
 
 
 @dataclass(slots=True)
@@ -31,7 +28,7 @@ class CallSums:
         calls, succeeded, failed: numbers of calls; of the others nobody said what came of them.
         timed: how many of them were measured.
         total_ms: how long these took together.
-        buckets: bucket of `rollups.duration_of` → calls.
+        buckets: bucket of how long they took → calls.
     """
 
     calls: float = 0.0
@@ -56,7 +53,7 @@ class CallSums:
         at = bucket_at(sorted(self.buckets.items()), 0.95)
         return {
             "mean": self.total_ms / self.timed if self.timed else None,
-            "p95": None if at is None else duration_of(at),
+            "p95": None if at is None else middle_of(at, DURATION_STEPS),
         }
 
 
@@ -113,29 +110,17 @@ def _value(calls: ToolCalls, by: By) -> float:
 
 def call_sums(database: Database, window: Window) -> dict[tuple[str, str], CallSums]:
     """(organisation, tool) → its calls in the window."""
-
-    def numbers(connection: sa.Connection, where: Conditions) -> Iterable[Any]:
-        # Several tools may be called in one event, and each call counts.
-        columns = _calls.c
-        names = ("called", "succeeded", "failed")
-        query = sa.select(columns.org, columns.tool, *(total(columns[name]).label(name) for name in names))
-        return connection.execute(
-            query.where(*where, columns.called > 0).group_by(columns.org, columns.tool)
-        ).all()
-
-    def durations(connection: sa.Connection, where: Conditions) -> Iterable[Any]:
-        columns = _durations.c
-        place = (columns.org, columns.tool, columns.bucket)
-        sums = (total(columns.calls).label("calls"), total(columns.duration_ms).label("total_ms"))
-        return connection.execute(sa.select(*place, *sums).where(*where).group_by(*place)).all()
-
     found: dict[tuple[str, str], CallSums] = {}
     with database.reading() as connection:
-        for row in over_rollups(connection, _calls, window, numbers):
-            found[row.org, row.tool] = CallSums(row.called, row.succeeded, row.failed)
-        for row in over_rollups(connection, _durations, window, durations):
-            sums = found.setdefault((row.org, row.tool), CallSums())
-            sums.timed += row.calls
-            sums.total_ms += row.total_ms
-            sums.buckets[row.bucket] += row.calls
+        columns = WindowSums(connection, window).of(tables.tool_sums).c
+        place = (columns.org, columns.tool, columns.bucket)
+        numbers = [total(columns[name]) for name in ("called", "succeeded", "failed", "timed", "duration_ms")]
+        query = sa.select(*place, *numbers).where(columns.called + columns.timed > 0).group_by(*place)
+        for org, tool, bucket, *sums in connection.execute(query):
+            # Several tools may be called in one event, and each call counts.
+            timed = Counter({bucket: sums[3]} if sums[3] else {})
+            called, succeeded, failed, number, total_ms = sums
+            found.setdefault((org, tool), CallSums()).add(
+                CallSums(called, succeeded, failed, number, total_ms, timed)
+            )
     return found

@@ -13,8 +13,8 @@ import sqlalchemy as sa
 from toolroll._core import LearningRates
 from toolroll.errors import InvalidInput
 from toolroll.learning.beta import interval
-from toolroll.registry.analytics.rollup_reader import Conditions, over_rollups, total, whole_hours
 from toolroll.registry.analytics.window import Window, json_fields
+from toolroll.registry.analytics.window_sums import WindowSums, total, whole_hours
 from toolroll.registry.events.breaks import Break as FoundBreak
 from toolroll.registry.events.learned_rows import arm_statistics as _arms
 from toolroll.registry.events.row_fold import BREAK, LEVELS, SEED
@@ -24,7 +24,6 @@ from toolroll.registry.store.database import Database
 
 RATES = LearningRates()
 _tools = tables.tools
-_calls, _selections = tables.tool_rollups, tables.selection_rollups
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +141,11 @@ def unused(
         there.append(_tools.c.org.in_({"", window.org}))
     of_tools = (_tools.c.org, _tools.c.name, _tools.c.toolkit, _tools.c.pinned, _tools.c.created_at)
     with database.reading() as connection:
-        shown, called = over_rollups(connection, _calls, window, _shown_and_called)
-        asked = over_rollups(connection, _selections, window, _asked)
+        sums = WindowSums(connection, window)
+        shown, called = _shown_and_called(connection, sums)
+        asked = (
+            connection.execute(sa.select(total(sums.of(tables.selection_sums).c.selections))).scalar() or 0
+        )
         order = (_tools.c.org, _tools.c.name)
         rows = connection.execute(sa.select(*of_tools).where(*there).order_by(*order)).all()
     known = [row for row in rows if row.org or platform is None or row.name in platform]
@@ -173,20 +175,16 @@ def unused(
 
 
 def _shown_and_called(
-    connection: sa.Connection, where: Conditions
+    connection: sa.Connection, sums: WindowSums
 ) -> tuple[dict[tuple[str, str], float], set[tuple[str, str]]]:
     """(organisation, tool) → in how many events it was shown; and those that were called."""
-    columns = _calls.c
-    query = (
-        sa.select(
-            columns.org,
-            columns.tool,
-            total(columns.selected).label("selected"),
-            sa.func.max(columns.reported).label("reported"),
-        )
-        .where(*where)
-        .group_by(columns.org, columns.tool)
-    )
+    columns = sums.of(tables.tool_sums).c
+    query = sa.select(
+        columns.org,
+        columns.tool,
+        total(columns.selected).label("selected"),
+        sa.func.max(columns.reported).label("reported"),
+    ).group_by(columns.org, columns.tool)
     shown: dict[tuple[str, str], float] = {}
     called: set[tuple[str, str]] = set()
     for row in connection.execute(query):
@@ -196,11 +194,6 @@ def _shown_and_called(
             if row.reported:
                 called.add(key)
     return shown, called
-
-
-def _asked(connection: sa.Connection, where: Conditions) -> float:
-    """The number of selections."""
-    return connection.execute(sa.select(total(_selections.c.selections)).where(*where)).scalar() or 0.0
 
 
 @dataclass(frozen=True, slots=True)

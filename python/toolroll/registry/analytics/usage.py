@@ -8,15 +8,13 @@ from typing import Any, Literal
 import sqlalchemy as sa
 
 from toolroll.errors import InvalidInput
-from toolroll.registry.analytics.rollup_reader import Conditions, over_rollups, total
 from toolroll.registry.analytics.window import Window, day
+from toolroll.registry.analytics.window_sums import WindowSums, total
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
 
 Of = Literal["selected", "called", "succeeded"]
 OF: tuple[Of, ...] = ("called", "selected", "succeeded")
-
-_tools = tables.tool_rollups
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,17 +58,11 @@ def heatmap(
     """
     if of not in OF:
         raise InvalidInput(f"of: is {of!r:.80}, must be one of {', '.join(OF)}")
-    number = total(_tools.c[of])
-    query = sa.select(_tools.c.tool, _tools.c.page, number.label("events")).group_by(
-        _tools.c.tool, _tools.c.page
-    )
-
-    def count(connection: sa.Connection, where: Conditions) -> dict[tuple[str, str], int]:
-        rows = connection.execute(query.where(*where, _tools.c[of] > 0))
-        return {(row.tool, row.page): round(row.events) for row in rows}
-
     with database.reading() as connection:
-        cells = over_rollups(connection, _tools, window, count)
+        columns = WindowSums(connection, window).of(tables.tool_sums).c
+        cell = (columns.tool, columns.page)
+        query = sa.select(*cell, total(columns[of]).label("events")).where(columns[of] > 0).group_by(*cell)
+        cells = {(row.tool, row.page): round(row.events) for row in connection.execute(query)}
     tools, pages = _most(cells, 0)[:most_tools], _most(cells, 1)[:most_pages]
     counts = tuple(tuple(cells.get((tool, page), 0) for page in pages) for tool in tools)
     return Heatmap(of, tools, pages, counts, sum(cells.values()) - sum(map(sum, counts)))
@@ -113,16 +105,13 @@ def hits(database: Database, window: Window) -> tuple[Hits, ...]:
     A call by mistake (corrected) was not needed and does not count. The window's first and last hour count
     as a whole.
     """
-    on = day(database.dialect, _tools.c.at).label("day")
-    query = (
-        sa.select(on, total(_tools.c.needed).label("calls"), total(_tools.c.hits).label("hits"))
-        .group_by(on)
-        .order_by(on)
-    )
-
-    def count(connection: sa.Connection, where: Conditions) -> tuple[Hits, ...]:
-        rows = connection.execute(query.where(*where, _tools.c.needed > 0))
-        return tuple(Hits(row.day, round(row.calls), round(row.hits)) for row in rows)
-
     with database.reading() as connection:
-        return over_rollups(connection, _tools, window, count)
+        columns = WindowSums(connection, window).of(tables.tool_sums).c
+        on = day(database.dialect, columns.at).label("day")
+        query = (
+            sa.select(on, total(columns.needed).label("calls"), total(columns.hits).label("hits"))
+            .where(columns.needed > 0)
+            .group_by(on)
+            .order_by(on)
+        )
+        return tuple(Hits(row.day, round(row.calls), round(row.hits)) for row in connection.execute(query))

@@ -69,14 +69,6 @@ def json_value(value: Any) -> Any:
     return value.isoformat() if isinstance(value, datetime) else value
 
 
-def pairs(dialect: str, column: sa.ColumnElement[Any], name: str = "pair") -> Any:
-    """A JSON object as rows with text columns `key` and `value`, joined to the row with the object."""
-    function = sa.func.json_each_text if dialect == "postgresql" else sa.func.json_each
-    return function(column).table_valued(
-        sa.column("key", sa.Text), sa.column("value", sa.Text), name=name, joins_implicitly=True
-    )
-
-
 def day(dialect: str, column: sa.ColumnElement[datetime]) -> sa.ColumnElement[str]:
     """The day of a time in UTC, such as "2026-03-01"."""
     if dialect == "postgresql":

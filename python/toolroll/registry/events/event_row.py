@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy.typing as npt
 from toolroll._core import inclusion, inclusion_sampled
 from toolroll.arrays import Rows
 from toolroll.identity import NONE, tool_key
+from toolroll.learning.experiments import Unit
 from toolroll.learning.exposure import Exposure
 from toolroll.registry.events.candidate_columns import CandidateColumns
 from toolroll.registry.events.rows import Messages, instant, vector_bytes, word
@@ -31,6 +33,7 @@ class SelectionOrigin(NamedTuple):
         registry_revision: of the registry that its catalog was built from.
         learned_revision: the number of the organisation's last outcome that counted for it.
         profile, experiment, variant: the rules that made it.
+        unit: what gets a variant in the experiment.
     """
 
     registry_revision: int = 0
@@ -38,6 +41,7 @@ class SelectionOrigin(NamedTuple):
     profile: str = ""
     experiment: str = ""
     variant: str = ""
+    unit: Unit = "user"
 
 
 def event_row(
@@ -100,6 +104,7 @@ def event_row(
         "profile": origin.profile,
         "experiment": origin.experiment,
         "variant": origin.variant,
+        "unit": unit_of(origin, exposure, context.session) if origin.experiment else "",
         "seed": turn.seed - 2 * _SIGN if turn.seed >= _SIGN else turn.seed,
         "latency_us": timings["total"],
         "timings": {stage: round(spent, 3) for stage, spent in timings.items()},
@@ -118,6 +123,12 @@ def event_row(
         "durations_ms": None,
         "recorded_at": None,
     }
+
+
+def unit_of(origin: SelectionOrigin, exposure: Exposure, session: str) -> str:
+    """A digest of the unit of an experiment: it stays when the event has been deleted."""
+    name = {"user": exposure.reporter, "session": session, "org": exposure.org}[origin.unit]
+    return blake2b(word(name).encode(), digest_size=16).hexdigest()
 
 
 def seed_of(signed: int) -> int:

@@ -1,7 +1,6 @@
 """Writes events and outcomes to the store, each outcome exactly once.
 
-A batch is one transaction: events, outcomes, what they teach, the sums of events, and the summary in each
-event's row. Writers of
+A batch is one transaction: events, outcomes, what they teach, and the summary in each event's row. Writers of
 one organisation wait for each other (`lock`). So its outcomes have consecutive numbers
 that commit in order. What is new in a report is decided under that lock, against all earlier reports on its
 event: writing a batch again, when nobody knows whether it was committed, adds nothing.
@@ -28,7 +27,7 @@ from toolroll.learning.deduplication import EventState, closing_weight, deduplic
 from toolroll.learning.effects import EFFECTS
 from toolroll.learning.exposure import Exposure
 from toolroll.learning.outcomes import Report
-from toolroll.registry.events import learned_rows, rollups
+from toolroll.registry.events import learned_rows
 from toolroll.registry.events.details import EntryReader, event_vector, is_packed_with, packed_event, tools_of
 from toolroll.registry.events.logged_tools import LoggedTool, ToolNumbers
 from toolroll.registry.events.receipts import LIFETIME_S
@@ -45,10 +44,11 @@ from toolroll.registry.events.rows import (
     settled_after,
     summary,
 )
+from toolroll.registry.keeper import hours
 from toolroll.registry.store import tables
 from toolroll.registry.store.bulk_insert import add_missing, insert_in_batches, update, upsert
 from toolroll.registry.store.database import Database
-from toolroll.registry.store.row_reader import Row, read_rows
+from toolroll.registry.store.row_reader import read_rows
 
 CLOSES_AFTER_S = 600.0  # an event that has only partial reports
 _MOST_DUE = 200
@@ -190,7 +190,6 @@ class _Batch:
         ids = {event["event_id"] for event in events} | {report.exposure.event_id for report in reports}
         times = [event["at"] for event in events] + [instant(report.exposure.at) for report in reports]
         self._within = orgs, min(times) - _MARGIN, max(times) + _MARGIN
-        stored = rollups.stored(self._connection, ids, self._here(tables.selection_events))
         packed = (packed_event(event, numbers) for event in events)
         add_missing(self._connection, tables.selection_events, packed)
         self._result.events = len(events)
@@ -213,10 +212,9 @@ class _Batch:
         for event in events:  # a report may come before its event
             if event["event_id"] in before:
                 changed.setdefault(event["event_id"], before[event["event_id"]][-1].received_at)
-        said = self._summarise(changed)
-        logged = {one.exposure.event_id for one in reports if one.is_logged}
-        self._mark_logged(logged)
-        self._roll_up(events, stored, said, logged)
+        self._summarise(changed)
+        self._mark_logged(one.exposure.event_id for one in reports if one.is_logged)
+        self._mark_hours(events, [one.exposure for one in reports if one.is_logged])
         self._advance()
         self._result.seqs = {org: seq for org, (seq, _) in self._seqs.items()}
         return self._result
@@ -331,41 +329,27 @@ class _Batch:
         ]
         add_missing(self._connection, table, rows)
 
-    def _summarise(self, changed: Mapping[str, float]) -> dict[str, dict[str, Any]]:
-        """Writes the summaries of events. Returns event → the columns of its summary."""
-        said = {event_id: summary(self._settled[event_id]) for event_id in changed}
+    def _summarise(self, changed: Mapping[str, float]) -> None:
+        """Writes the summaries of events."""
         rows = (
             {
                 "org": self._orgs[event_id],
                 "event_id": event_id,
-                **said[event_id],
+                **summary(self._settled[event_id]),
                 "recorded_at": instant(at),
             }
             for event_id, at in changed.items()
         )
         update(self._connection, tables.selection_events, rows)
-        return said
 
-    def _roll_up(
-        self,
-        events: Sequence[Mapping[str, Any]],
-        stored: Mapping[str, Row],
-        said: Mapping[str, Mapping[str, Any]],
-        logged: Collection[str],
-    ) -> None:
-        """Adds what this batch changed to the sums of events.
-
-        stored: the events of this batch that the store had. said: what `_summarise` wrote. logged: what
-        `_mark_logged` marked.
-        """
-        changed = {**{event["event_id"]: event for event in events}, **stored}
-        tried = {event["experiment"] for event in changed.values()} - {""}
-        added, yielder = rollups.Rollups(rollups.unit_kinds(self._connection, tried)), GilYielder()
-        for event_id, event in changed.items():
-            yielder()
-            share = {"share": 1.0} if event_id in logged else {}
-            added.change(stored.get(event_id), {**event, **said.get(event_id, {}), **share})
-        added.write(self._connection)
+    def _mark_hours(self, events: Sequence[Mapping[str, Any]], changed: Sequence[Exposure]) -> None:
+        """Has the hours of new events, and of those that changed, summed again."""
+        places = [(event["org"], event["at"]) for event in events]
+        said = (row.exposure for rows in self._added.values() for row in rows)
+        for exposure in (*changed, *said):
+            at = instant(exposure.at)
+            places += [(exposure.org, at - _MARGIN), (exposure.org, at + _MARGIN)]
+        hours.mark(self._connection, places)
 
     def _mark_logged(self, event_ids: Iterable[str]) -> None:
         """Notes that events like these are all logged, so that each counts once and stands for no other."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import Any
@@ -12,10 +12,12 @@ from sqlalchemy.dialects.postgresql import REGCLASS
 
 from toolroll._gil import batches
 from toolroll.errors import InvalidInput, quoted
-from toolroll.registry.events import learned_rows, rollups
+from toolroll.registry.events import learned_rows
 from toolroll.registry.events.details import EntryReader
 from toolroll.registry.events.fold import outcomes_of
 from toolroll.registry.events.ingest import lock
+from toolroll.registry.keeper import hours
+from toolroll.registry.keeper.hour_selects import hour_of
 from toolroll.registry.store import bulk_insert, partitions, tables
 from toolroll.registry.store.database import CHANNEL, OUTCOMES, Database, words
 from toolroll.registry.store.revision import revision_in
@@ -24,7 +26,8 @@ from toolroll.registry.store.row_reader import Row, read_rows
 _READ = 500  # outcomes that are decoded at once
 _SOME = 5_000  # events that one transaction deletes
 _LOGS = (tables.selection_events, tables.outcomes, tables.logged_tools)
-ROLLUPS_S = 400 * 86_400.0  # how long the sums of events are kept, if events are pruned at all
+HOURS_S = 400 * 86_400.0  # how long the sums of hours are kept, if events are pruned at all
+_INSTANT = timedelta(microseconds=1)
 _DAYS_COUNTED = 3  # how long the counts of reporters are kept
 
 
@@ -147,12 +150,10 @@ def _tools_of(reader: EntryReader, rows: Sequence[Row]) -> list[Row]:
 
 
 def rebuild(database: Database, orgs: Iterable[str] | None = None) -> dict[str, int]:
-    """Rebuilds the statistics from the outcomes and the sums from the events, organisation by organisation.
-
-    The sums of days of which events were deleted stay.
+    """Rebuilds the statistics from the outcomes, organisation by organisation.
 
     Returns:
-        Organisation → how many rows differed from the outcomes and events; only damage makes it more than 0.
+        Organisation → how many rows differed from the outcomes; only damage makes it more than 0.
     """
     state = tables.learning_state
     with database.reading() as connection:
@@ -163,7 +164,6 @@ def rebuild(database: Database, orgs: Iterable[str] | None = None) -> dict[str, 
         with database.recording() as connection:
             lock(connection, [org])
             wrong[org] = learned_rows.refold(connection, org, outcomes_of(connection, org))
-            wrong[org] += rollups.rebuild(connection, org)
     return wrong
 
 
@@ -171,13 +171,13 @@ def prune(
     database: Database,
     *,
     events_s: float | None = None,
-    rollups_s: float | None = None,
+    hours_s: float | None = None,
     org: str | None = None,
     now: datetime | None = None,
 ) -> int:
     """Deletes old events, old sums of events, and counts of reporters that no longer matter. Outcomes stay.
 
-    events_s, rollups_s: how old an event, and the day of a sum, may be, in seconds; None keeps all. org: only
+    events_s, hours_s: how old an event, and the hour of a sum, may be, in seconds; None keeps all. org: only
     those of this organisation.
 
     Returns:
@@ -186,54 +186,71 @@ def prune(
     Raises:
         StoreUnavailable: some of them may be deleted.
     """
-    for age in (events_s, rollups_s):
+    for age in (events_s, hours_s):
         if age is not None and not age >= 0:
             raise InvalidInput(f"prune: the age is {quoted(age)}, must be seconds of at least 0")
-    now = now or datetime.now(timezone.utc)
-    gone = 0
+    now, gone = now or datetime.now(timezone.utc), 0
     if events_s is not None and org is None and database.dialect == "postgresql":
         gone += drop_old_months(database, now - timedelta(seconds=events_s))
     while events_s is not None:
-        some = delete_old_events(database, now - timedelta(seconds=events_s), _SOME, org)
+        some = delete_old_events(database, now - timedelta(seconds=events_s), _SOME, org, now=now)
         gone += some
         if some < _SOME:
             break
-    if rollups_s is not None:
-        delete_old_rollups(database, now - timedelta(seconds=rollups_s), org)
+    if hours_s is not None:
+        delete_old_hours(database, now - timedelta(seconds=hours_s), org)
     delete_old_counts(database, now)
     return gone
 
 
-def events_without_sums(database: Database) -> int:
-    """How many events of the last week are not in the sums."""
-    with database.reading() as connection:
-        return rollups.missing(connection, datetime.now(timezone.utc))
-
-
-def delete_old_events(database: Database, before: datetime, most: int, org: str | None = None) -> int:
+def delete_old_events(
+    database: Database, before: datetime, most: int, org: str | None = None, *, now: datetime | None = None
+) -> int:
     """Deletes at most so many events that are older than this, the oldest first. Returns how many.
 
-    One short transaction, which waits for no other writer's rows: any number of processes may do it at once.
+    Their hours have been summed, but for the hour that runs `now` (None: the present). One short transaction,
+    which waits for no other writer's rows: any number of processes may do it at once.
     """
-    return _delete_old(database, tables.selection_events, before, most, org)
+    return _delete_old(database, tables.selection_events, before, most, org, now)
 
 
-def _delete_old(database: Database, table: Any, before: datetime, most: int, org: str | None = None) -> int:
+def _delete_old(
+    database: Database,
+    table: Any,
+    before: datetime,
+    most: int,
+    org: str | None = None,
+    now: datetime | None = None,
+) -> int:
     old = sa.select(table.c.org, table.c.event_id).where(table.c.at < before)
     if org is not None:
         old = old.where(table.c.org == org)
     with database.reading() as connection:  # most often there are none, and writers need not be held up
         if connection.execute(old.limit(1)).first() is None:
             return 0
-    with database.recording() as connection:
-        rollups.note_deletion(connection, before, org)
+    whole = min(hour_of(before - _INSTANT) + hours.AN_HOUR, hour_of(now or datetime.now(timezone.utc)))
+
+    def delete(connection: sa.Connection) -> int:
         # a locked event is being deleted by another process, or a late report changes it
         query = old.order_by(table.c.at).limit(most).with_for_update(skip_locked=True)
         keys = [tuple(row) for row in connection.execute(query)]
         for some in batches(keys, 500):
             place = sa.tuple_(table.c.org, table.c.event_id)
             connection.execute(sa.delete(table).where(place.in_(some), table.c.at < before))
-    return len(keys)
+        return len(keys)
+
+    return _once_summed(database, whole, org, delete)
+
+
+def _once_summed(
+    database: Database, before: datetime, org: str | None, delete: Callable[[sa.Connection], int]
+) -> int:
+    """Deletes events in a transaction in which all hours before this time have been summed for good."""
+    while True:
+        with database.recording() as connection:
+            if hours.freeze(connection, before, org):
+                return delete(connection)
+            hours.sum_before(connection, before, org)
 
 
 def drop_old_months(database: Database, before: datetime) -> int:
@@ -254,9 +271,11 @@ def drop_old_months(database: Database, before: datetime) -> int:
             partitions.make_ahead(connection, datetime.now(timezone.utc))
     if not is_old:
         return 0
-    with database.recording() as connection:
-        rollups.note_deletion(connection, before, None)
+
+    def drop(connection: sa.Connection) -> int:
         return partitions.drop_before(connection, table, before)
+
+    return _once_summed(database, partitions.month_of(before), None, drop)
 
 
 def delete_stray_events(database: Database, before: datetime, most: int) -> int:
@@ -264,13 +283,13 @@ def delete_stray_events(database: Database, before: datetime, most: int) -> int:
     return _delete_old(database, partitions.default_of(tables.selection_events), before, most)
 
 
-def delete_old_rollups(database: Database, before: datetime, org: str | None = None) -> None:
+def delete_old_hours(database: Database, before: datetime, org: str | None = None) -> None:
     """Deletes the sums of days that ended before this time."""
     with database.reading() as connection:
-        if not rollups.are_older(connection, before, org):
+        if not hours.are_older(connection, before, org):
             return
     with database.recording() as connection:
-        rollups.delete_old(connection, before, org)
+        hours.delete_old(connection, before, org)
 
 
 def delete_old_counts(database: Database, now: datetime) -> None:

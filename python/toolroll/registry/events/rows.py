@@ -18,7 +18,7 @@ from toolroll.errors import InvalidInput
 from toolroll.learning.deduplication import EventState, ReportedOutcome, Step
 from toolroll.learning.effects import EFFECTS, Change
 from toolroll.learning.exposure import Exposure, ShownTool, pack_tools, unpack_tools
-from toolroll.learning.outcomes import Kind, Report, durations_of
+from toolroll.learning.outcomes import Report, durations_of
 from toolroll.registry.events.details import (
     EntryReader,
     Numbers,
@@ -30,11 +30,6 @@ from toolroll.registry.store.database import Database
 
 MessageForm: TypeAlias = Literal["kept", "hashed", "dropped"]
 
-# Outcomes of a tool that was called, and that worked.
-CALLED: frozenset[Kind | None] = frozenset(
-    {"succeeded", "failed", "called", "corrected", "wanted_succeeded", "wanted_failed", "wanted"}
-)
-SUCCEEDED: frozenset[Kind | None] = frozenset({"succeeded", "wanted_succeeded"})
 LONGEST_WORD = 128  # characters of names in a context, which are in keys of indexes
 MOST_STEPS = 32  # rows of outcomes of one event, beside one for each tool that it showed
 _FORM = 1  # of a record in the journal

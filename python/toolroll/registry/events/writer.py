@@ -41,10 +41,10 @@ from toolroll.registry.events.event_row import SelectionOrigin, event_row
 from toolroll.registry.events.ingest import is_due
 from toolroll.registry.events.journal import SYNC_EVERY_S, Journal
 from toolroll.registry.events.maintenance import (
-    ROLLUPS_S,
+    HOURS_S,
     delete_old_counts,
     delete_old_events,
-    delete_old_rollups,
+    delete_old_hours,
     delete_stray_events,
     drop_old_months,
     stored_bytes,
@@ -52,6 +52,7 @@ from toolroll.registry.events.maintenance import (
 from toolroll.registry.events.receipts import LIFETIME_S
 from toolroll.registry.events.row_bytes import to_bytes
 from toolroll.registry.events.rows import Messages, ReceivedReport, check_steps, exposure_of_event, normal
+from toolroll.registry.keeper import hours
 from toolroll.registry.store.database import Database, words
 from toolroll.selection.recent_selections import RecentSelections
 from toolroll.selection.selection import Selection
@@ -76,6 +77,7 @@ _REMEMBERED = 4_096  # events whose exposure, and reports whose result, stay in 
 _LONG_S, _OTHERS_S = 0.05, 0.12  # after so long a batch, so long a pause for other writers of a SQLite file
 _ADOPT_EVERY_S, _CLOSE_EVERY_S = 5.0, 15.0
 _PRUNE_EVERY_S, _PRUNED, _PRUNE_PAUSE_S = 600.0, 200, 0.05  # how often, how many at a time, the pause between
+_SUM_EVERY_S = 60.0  # hours that are over
 _LOOK_UP_S = 5.0
 _MOST_REFUSED_BYTES = 16 * 2**20
 _LARGEST_LEFT_OUT = 1 << 20  # bytes of a request's tools with which a selection waits for a report
@@ -175,6 +177,7 @@ class EventWriter:
         self._pool = CallPool(2, "toolroll-lookup")
         self._adopted_at = self._closed_at = 0.0  # monotonic
         self._pruned_at = self._measured_at = -_PRUNE_EVERY_S
+        self._summed_at = -_SUM_EVERY_S
         # From its start on: the first batches have more to do.
         self._stored_bytes: int | None = None
 
@@ -509,15 +512,25 @@ class EventWriter:
         return 0.0 if is_full or self._pause_s < WRITE_EVERY_S else self._pause_s
 
     def _maintain(self) -> bool:
-        """Deletes old events and measures the rest, if it is time; whether there may be more to delete."""
+        """Sums hours, deletes old events and measures the rest, if it is time; whether there may be more."""
         try:
-            is_more = self._prune()
+            is_more = self._sum_hours() or self._prune()
             if not is_more:
                 self._measure()
         except StoreUnavailable as error:  # neither is worth a pause of the writer
             _log.info("events: old ones are deleted later: %s", error)
-            self._pruned_at = self._measured_at = time.monotonic()
+            self._summed_at = self._pruned_at = self._measured_at = time.monotonic()
             return False
+        return is_more
+
+    def _sum_hours(self) -> bool:
+        """Sums some hours that are over; whether there may be more."""
+        if time.monotonic() - self._summed_at < _SUM_EVERY_S:
+            return False
+        with self._database.recording() as connection:
+            is_more = hours.sum_changed(connection, datetime.now(timezone.utc))
+        if not is_more:
+            self._summed_at = time.monotonic()
         return is_more
 
     def _prune(self) -> bool:
@@ -535,7 +548,7 @@ class EventWriter:
         if gone == _PRUNED:
             return True
         delete_old_counts(self._database, now)
-        delete_old_rollups(self._database, now - timedelta(seconds=ROLLUPS_S))
+        delete_old_hours(self._database, now - timedelta(seconds=HOURS_S))
         self._pruned_at = time.monotonic()
         return False
 

@@ -58,25 +58,6 @@ def upsert(connection: sa.Connection, table: sa.Table, rows: Iterable[Row]) -> N
     _write(connection, table, rows, f" ON CONFLICT ({keys}) DO UPDATE SET ")
 
 
-def accumulate(connection: sa.Connection, table: sa.Table, rows: Iterable[Row]) -> None:
-    """Inserts rows, and yields the GIL in between; adds a row's numbers to those of the row with its key.
-
-    Of columns with these names, `first_at` becomes the earlier time, and `last_at` the later one.
-    """
-    quote, dialect = connection.dialect.identifier_preparer.quote, connection.dialect
-    into = quote(table.name)
-    least, most = ("LEAST", "GREATEST") if dialect.name == "postgresql" else ("MIN", "MAX")
-    sums = []
-    for column in table.c:
-        if not column.primary_key:
-            name = quote(column.name)
-            old, new = f"{into}.{name}", f"excluded.{name}"
-            chosen = {"first_at": f"{least}({old}, {new})", "last_at": f"{most}({old}, {new})"}
-            sums.append(f"{name} = {chosen.get(column.name, f'{old} + {new}')}")
-    keys = ", ".join(quote(column.name) for column in table.primary_key)
-    _write(connection, table, rows, f" ON CONFLICT ({keys}) DO UPDATE SET {', '.join(sums)}", at_once=True)
-
-
 def merge(
     connection: sa.Connection,
     table: sa.Table,

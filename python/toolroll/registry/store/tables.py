@@ -467,6 +467,9 @@ selection_events = sa.Table(
     sa.Column("profile", Words, nullable=False),
     sa.Column("experiment", Words, nullable=False),
     sa.Column("variant", Words, nullable=False),
+    sa.Column(
+        "unit", Words, nullable=False
+    ),  # of the experiment: a digest of the user, session or organisation
     sa.Column("seed", Number, nullable=False),  # the same 64 bits, signed
     sa.Column("latency_us", Real, nullable=False),
     sa.Column("tokens_selected", sa.Integer, nullable=False),
@@ -500,62 +503,70 @@ _also_run(
 )
 
 
-def _rollup(table: str, key: tuple[str, ...], numbers: tuple[str, ...], *, has_times: bool) -> sa.Table:
-    """Sums of events by hour and by day, as `events.rollups` makes them: thousandths, but `logged`.
+def _sums(table: str, key: tuple[sa.Column[Any], ...], numbers: tuple[str, ...]) -> sa.Table:
+    """Sums of an organisation's events by hour and by day, as `keeper.hours` makes them, in thousandths.
 
-    key: what an organisation's cells of one hour differ by. has_times: whether a cell has the times of its
-    first and its last event.
+    key: what the sums of one hour differ by.
     """
-    bucket = {"bucket": sa.Integer}
     return sa.Table(
         table,
         metadata,
         sa.Column("org", Words, nullable=False),
-        sa.Column("hours", sa.Integer, nullable=False, autoincrement=False),  # of the cell: 1 or 24
-        sa.Column("at", Instant, nullable=False),  # when it begins, in UTC
-        *(sa.Column(name, bucket.get(name, Words), nullable=False, autoincrement=False) for name in key),
+        sa.Column("hours", sa.Integer, nullable=False, autoincrement=False),  # 1 or 24
+        sa.Column("at", Instant, nullable=False),  # when they begin, in UTC
+        *key,
         *(sa.Column(name, Number, nullable=False) for name in numbers),
-        *(sa.Column(name, Instant, nullable=False) for name in ("first_at", "last_at") if has_times),
-        sa.PrimaryKeyConstraint("org", "hours", "at", *key),
+        sa.PrimaryKeyConstraint("org", "hours", "at", *(column.name for column in key)),
         sa.Index(None, "hours", "at"),
+        sqlite_with_rowid=False,  # in the order of the key, as reports read them
     )
 
 
-selection_rollups = _rollup(
-    "selection_rollups",
-    ("page", "profile", "experiment", "variant"),
+def _word(name: str) -> sa.Column[Any]:
+    return sa.Column(name, Words, nullable=False)
+
+
+def _bucket() -> sa.Column[Any]:
+    return sa.Column("bucket", sa.Integer, nullable=False, autoincrement=False)
+
+
+# A row without events (`logged` is 0) says that the hour's events have changed since they were summed.
+selection_sums = _sums(
+    "selection_sums",
+    (_word("profile"), _word("experiment"), _word("variant"), _word("degraded")),  # degraded: a JSON list
     (
         *("logged", "selections", "succeeded", "failed", "corrected", "wanted", "called", "unused"),
         *("latency_us", "tokens_selected", "tokens_total", "tools"),
     ),
-    has_times=True,
 )
-tool_rollups = _rollup(
-    "tool_rollups",
-    ("page", "tool"),
+for _name in ("first_at", "last_at"):  # of its events; of a row without events: up to when the hour is summed
+    selection_sums.append_column(sa.Column(_name, Instant, nullable=False))
+_CHANGED = sa.text("logged = 0")
+sa.Index(
+    "ix_selection_sums_changed",
+    selection_sums.c.at,
+    selection_sums.c.org,
+    sqlite_where=_CHANGED,
+    postgresql_where=_CHANGED,
+)
+latency_sums = _sums("latency_sums", (_bucket(),), ("selections",))
+tool_sums = _sums(
+    "tool_sums",
+    (_word("page"), _word("tool"), _bucket()),  # of how long calls took; a constant for all other numbers
     # Events that showed the tool, that have an outcome of it, with calls of it, with successful and failed
-    # calls, that needed it, and those of them that showed it.
-    ("selected", "reported", "called", "succeeded", "failed", "needed", "hits"),
-    has_times=False,
+    # calls, that needed it, those of them that showed it; calls that were measured, and how long they took.
+    (
+        *("selected", "reported", "called", "succeeded", "failed", "needed", "hits"),
+        *("timed", "duration_ms"),
+    ),
 )
-# How long calls took; `duration_ms` is their sum.
-duration_rollups = _rollup("duration_rollups", ("tool", "bucket"), ("calls", "duration_ms"), has_times=False)
-# The events of each unit of an experiment, in each variant that it had.
-experiment_units = sa.Table(
-    "experiment_units",
-    metadata,
-    sa.Column("org", Words, nullable=False),
-    sa.Column("experiment", Words, nullable=False),
-    sa.Column("unit", Id, nullable=False),  # digest of the user, session or organisation
-    sa.Column("variant", Words, nullable=False),
-    sa.Column("unknown", Number, nullable=False),  # selections without a known outcome, in thousandths
-    sa.Column("answered", Number, nullable=False),  # events with one
-    sa.Column("succeeded", Number, nullable=False),
-    sa.PrimaryKeyConstraint("org", "experiment", "unit", "variant"),
-    sa.Index(None, "experiment"),
+# Selections without a known outcome, events with one, and those of them that succeeded.
+unit_sums = _sums(
+    "unit_sums",
+    (_word("experiment"), _word("unit"), _word("variant")),
+    ("unknown", "answered", "succeeded"),
 )
-latency_rollups = _rollup("latency_rollups", ("bucket",), ("selections",), has_times=False)
-degraded_rollups = _rollup("degraded_rollups", ("part",), ("selections",), has_times=True)
+sa.Index("ix_unit_sums_experiment", unit_sums.c.experiment)
 
 # One row for each report that changed something, in the order in which reports count. Rows are only added; a
 # voided row no longer counts.
@@ -612,7 +623,7 @@ learning_state = sa.Table(
     sa.Column(
         "priors", Number, nullable=False, server_default="0"
     ),  # the release that it began with; 0: none
-    sa.Column("events_since", Instant),  # the first day of which no event was deleted; NULL: all are there
+    sa.Column("events_since", Instant),  # the first hour of which no event was deleted; NULL: all are there
 )
 
 # What outcomes have taught: the result of the one fold (`registry.events.learned_rows`). A host reads the

@@ -27,8 +27,7 @@ def analytics_router(access: RegistryAccess, embedder: Embedder | None, shared: 
         request: Request, org: str | None = None, since: datetime | None = None, until: datetime | None = None
     ) -> dict[str, Any]:
         """Selections: their number, latency, profiles, outcomes, and the tokens that they saved."""
-        window = access.window(request, org, since, until)
-        return {**metrics.metrics(access.reports, window)}
+        return metrics.metrics(access.reports, access.window(request, org, since, until))
 
     @router.get("/timeline")
     def read_timeline(
@@ -42,9 +41,7 @@ def analytics_router(access: RegistryAccess, embedder: Embedder | None, shared: 
 
         Days and hours without selections are left out. `first` and `last` say when a part failed.
         """
-        window = access.window(request, org, since, until)
-        found = timeline.timeline(access.reports, window, per)
-        return {**found}
+        return timeline.timeline(access.reports, access.window(request, org, since, until), per)
 
     @router.get("/arms")
     def read_arms(
@@ -114,8 +111,7 @@ def analytics_router(access: RegistryAccess, embedder: Embedder | None, shared: 
     ) -> dict[str, Any]:
         """How often each tool was called, selected or successful, by page. tools, pages: the most of each."""
         window = access.window(request, org, since, until)
-        found = usage.heatmap(access.reports, window, of, tools, pages)
-        return {**found.to_dict()}
+        return usage.heatmap(access.reports, window, of, tools, pages).to_dict()
 
     @router.get("/accuracy")
     def read_accuracy(

@@ -166,8 +166,7 @@ def plugin_router(access: RegistryAccess) -> APIRouter:
         tools of a plugin that failed most and that took longest. Without `org`, a caller of any organisation
         gets the calls of all.
         """
-        window = access.window(request, org, since, until)
-        found = plugin_calls(access.reports, window)
+        found = plugin_calls(access.reports, access.window(request, org, since, until))
         return {"plugins": [each.to_dict() for each in found]}
 
     return router

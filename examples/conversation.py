@@ -58,7 +58,7 @@ def main() -> None:
         history: list[dict[str, str]] = []
         for turns in (TURNS[:RESTART_AFTER], TURNS[RESTART_AFTER:]):
             # For the conversation, each opening is like a new process.
-            with Toolroll.open(url, recording=Recording(outbox=Path(folder) / "journal")) as roll:
+            with Toolroll.open(url, recording=Recording(outbox=Path(folder) / "outbox")) as roll:
                 session = roll.session("conversation-42", Context(user="ann"), learns=False)
                 if history:
                     print(f"\n(restarted: turn {session.turn}, loaded: {listed(session.loaded)})")

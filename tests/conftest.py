@@ -19,7 +19,7 @@ from tests import sentinel, server_of_run
 from toolroll import Toolroll, environment_names
 
 sentinel.install()
-# Vectors and journals of tests are no business of the user's. Workers and child processes share the folders.
+# Vectors and outboxes of tests are no business of the user's. Workers and child processes share the folders.
 for place in ("TOOLROLL_CACHE", "XDG_STATE_HOME"):
     if tempfile.gettempdir() not in os.environ.get(place, ""):
         os.environ[place] = tempfile.mkdtemp(prefix="toolroll-")

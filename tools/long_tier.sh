@@ -8,8 +8,8 @@ usage: tools/long_tier.sh [tests|kills|outcomes|turns|load|faults|decisions|dama
 
   tests     every property test with 5,000 examples, other ones on each run
   kills     200 kills each of a sync, a rollback, an embedding, an upgrade and a creation, on each database
-  outcomes  100,000 outcomes whose counts must be exact after processes were killed 400 times, on each database; and
-            100 random histories of which each host must have learnt the same bits
+  outcomes  100,000 outcomes whose counts must be exact after hosts, shippers and keepers were killed 400 times each, on
+            each database; and 100 random histories of which each host must have learnt the same bits
   turns     10,000 random interleavings of two replicas in one conversation, against dictionaries; turns whose steps
             other processes take, in every way of delivery on each database
   load      one, two and four times the load that one process can serve, and four times that of the service, a minute

@@ -24,7 +24,7 @@ from toolroll.registry.analytics.plugin_calls import plugin_calls
 from toolroll.registry.analytics.tool_calls import tool_calls
 from toolroll.registry.analytics.usage import heatmap, hits
 from toolroll.registry.analytics.window import Window
-from toolroll.registry.keeper import hours
+from toolroll.registry.events import hours
 from toolroll.registry.store import bulk_insert, tables
 from toolroll.registry.store.database import Database
 

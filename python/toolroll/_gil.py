@@ -13,6 +13,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+is_shared = True  # whether other threads of this process want the GIL
 _EVERY_S = 0.0003
 _PAUSE_S = 0.00005  # with 0, this thread would take the GIL again before another one wakes up
 
@@ -34,7 +35,7 @@ class GilYielder:
         """Yields the GIL if the last pause was more than 0.3 ms ago, or longer ago than it lasted."""
         now = time.perf_counter()
         if now - self._since > self._every_s:
-            if threading.active_count() == 1:  # nobody else wants it
+            if not is_shared or threading.active_count() == 1:  # nobody else wants it
                 self._since = now
                 return
             time.sleep(_PAUSE_S)

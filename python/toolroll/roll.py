@@ -900,7 +900,7 @@ class Toolroll:
             InvalidInput: a tool was not shown, or an argument is of the wrong type. Nothing was recorded.
             NotFound: no event of that id is known, or the selection is another Toolroll's.
             Denied: a receipt was not signed by this registry, has expired, or is another organisation's.
-            StoreUnavailable: the journal is full or cannot be written; or an event or key must be read from
+            StoreUnavailable: the outbox is full or cannot be written; or an event or key must be read from
                 the store, and it does not answer.
         """
         entries = read_called(called, wanted, corrected)
@@ -1134,7 +1134,7 @@ class Toolroll:
         was selected can still be read, and so can `catalog`, `health` and `counters`. A catalog in memory
         follows nobody and goes on serving.
 
-        Outcomes that the store does not take in time stay in the journal for the next process. A call that
+        Outcomes that the store does not take in time stay in the outbox for the next process. A call that
         waits for PostgreSQL in another thread fails. A build of a catalog, or a wait for a lock of SQLite,
         ends by itself, maybe later than this returns.
 

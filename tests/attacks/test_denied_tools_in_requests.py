@@ -114,10 +114,10 @@ def registry_url(database_url: str) -> str:  # noqa: F811
 @contextmanager
 def drop_in(registry_url: str, folder: Path, **settings: Any) -> Iterator[tuple[int, Upstream]]:
     """A drop-in over the registry, and the provider behind it. Acme's own tools are read when it first asks."""
-    journal = str(folder / "journal")
+    outbox = str(folder / "outbox")
     with (
         closed_at_the_end(Upstream()) as upstream,
-        served(upstream.url, catalog=registry_url, journal=journal, **settings) as port,
+        served(upstream.url, catalog=registry_url, outbox=outbox, **settings) as port,
     ):
         listed = [written(OPENAI, name) for name in (*HIDDEN, *SHOWN)]
         for at in range(100):
@@ -200,7 +200,7 @@ def hidden_in(form: RequestForm, name: str) -> list[Any]:
 @pytest.mark.slow
 def test_no_way_of_writing_brings_a_hidden_tool_past(registry_url: str, tmp_path: Path) -> None:
     """Before: 450 of 496 ways passed: `custom`, other cases, namespaces, remote servers, unknown members."""
-    with Toolroll.open(registry_url, recording=Recording(outbox=tmp_path / "journal")) as roll:
+    with Toolroll.open(registry_url, recording=Recording(outbox=tmp_path / "outbox")) as roll:
         roll.warm_up(["acme"])
         headers = RequestHeaders(context={"org": "acme", "tier": "free"})
         passed = []
@@ -239,7 +239,7 @@ def test_tools_beside_the_list_are_refused_and_no_reader_sees_another_list(
     registry_url: str, tmp_path: Path
 ) -> None:
     """Before: each of these passed on as it came, with the denied tool in it."""
-    with Toolroll.open(registry_url, recording=Recording(outbox=tmp_path / "journal")) as roll:
+    with Toolroll.open(registry_url, recording=Recording(outbox=tmp_path / "outbox")) as roll:
         roll.warm_up(["acme"])
         selector = RequestSelector(roll)
         headers = RequestHeaders(context={"org": "acme", "tier": "free"})

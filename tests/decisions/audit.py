@@ -385,9 +385,9 @@ def over_registry(audit: Audit, draw: Draw, where: str, folder: Path, run: Run) 
     follow = Follow(poll_s=60.0, settings_s=60.0, listens=False)
 
     def open_roll(number: int) -> Toolroll:
-        journal = folder / f"{where}.{number}"
+        outbox = folder / f"{where}.{number}"
         return Toolroll.open(
-            url, profile=case.profile, embedder=flaky, follow=follow, recording=Recording(outbox=journal)
+            url, profile=case.profile, embedder=flaky, follow=follow, recording=Recording(outbox=outbox)
         )
 
     with Registry.open(url, actor="ada") as registry:

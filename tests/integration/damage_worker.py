@@ -23,6 +23,7 @@ from pathlib import Path
 
 import numpy as np
 import sqlalchemy as sa
+from toolroll.registry.events.journal import Damage, frame, records_in
 
 from tests.integration.logged import event, write_events
 from tests.integration.outcomes import NOW, exposure
@@ -31,7 +32,6 @@ from toolroll._core import Learned
 from toolroll.embedders.cached import CachedEmbedder
 from toolroll.embedders.hashing import HashingEmbedder
 from toolroll.errors import ToolrollError
-from toolroll.registry.events.journal import Damage, frame, records_in
 from toolroll.registry.events.receipts import Signer
 from toolroll.registry.registry import Registry
 from toolroll.registry.store import tables

@@ -1,6 +1,6 @@
 """A process whose disk is full for a while; run as a script by test_full_disk.py.
 
-Its registry, journal and cache of vectors are in one folder. The disk is full either because a file takes all
+Its registry, outbox and cache of vectors are in one folder. The disk is full either because a file takes all
 room of a small file system, or because no file of this process may grow.
 """
 
@@ -59,7 +59,7 @@ def main(how: str, place: str, seconds: float) -> None:
         registry.import_(TOOLS)
     cache = CachedEmbedder(HashingEmbedder(32), folder / "cache")
     roll = Toolroll.open(
-        url, embedder=cache, follow=Follow(poll_s=0.1), recording=Recording(outbox=folder / "journal")
+        url, embedder=cache, follow=Follow(poll_s=0.1), recording=Recording(outbox=folder / "outbox")
     )
     registry = Registry.open(url, actor="ada")
     acknowledged: list[str] = []
@@ -79,7 +79,7 @@ def main(how: str, place: str, seconds: float) -> None:
             acknowledged.append(picked.event_id)
         except StoreUnavailable as error:
             refused.append(picked.event_id)
-            said["record: " + ("full" if "full" in str(error) else "journal")] += 1
+            said["record: " + ("full" if "full" in str(error) else "outbox")] += 1
         assert len(cache.embed([f"text {number} {at}" for at in range(20)])) == 20
         try:
             registry.create(Tool(f"new_{number}", "n" * 3_000))

@@ -14,12 +14,11 @@ import sqlalchemy as sa
 
 from toolroll.identity import ToolKey, pack_key
 from toolroll.learning.exposure import ShownTool
-from toolroll.registry.events import learned_rows
+from toolroll.registry.events import hours, learned_rows
 from toolroll.registry.events.candidate_columns import CandidateColumns
 from toolroll.registry.events.details import OutcomeEntry, packed_entries, packed_event, tools_of
 from toolroll.registry.events.fold import outcomes_of
 from toolroll.registry.events.logged_tools import LoggedTool, ToolNumbers
-from toolroll.registry.keeper import hours
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
 

@@ -60,9 +60,9 @@ def names_of(database: Database) -> set[str]:
 class Next:
     """A process of the next version."""
 
-    def __init__(self, url: str, folder: Path, journal: Path) -> None:
+    def __init__(self, url: str, folder: Path, outbox: Path) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.integration.next_schema", url, str(folder), str(journal)],
+            [sys.executable, "-m", "tests.integration.next_schema", url, str(folder), str(outbox)],
             cwd=ROOT,
             env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
             stdin=subprocess.PIPE,
@@ -87,7 +87,7 @@ class Next:
         self._process.stdout.close()
 
 
-def main(url: str, folder: str, journal: str) -> None:
+def main(url: str, folder: str, outbox: str) -> None:
     schema.MIGRATIONS, schema.REVISIONS = Path(folder), REVISIONS  # type: ignore[misc]
     roll: Toolroll | None = None
 
@@ -96,7 +96,7 @@ def main(url: str, folder: str, journal: str) -> None:
         name, _, text = rest.partition(" ")
         if command in ("open", "upgrade"):
             Database.open(url, create=False, migrate=command == "upgrade").close()
-            roll = roll or Toolroll.open(url, embedder="none", recording=Recording(outbox=journal))
+            roll = roll or Toolroll.open(url, embedder="none", recording=Recording(outbox=outbox))
             return roll.health()["revision"]
         if command == "select":
             assert roll is not None

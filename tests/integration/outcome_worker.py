@@ -1,7 +1,7 @@
-"""A process that reports outcomes until it is done or killed; run as a script by test_outcomes_survive.py.
+"""A process that is killed; run as a script by test_outcomes_survive.py.
 
-Reads from its standard input the numbers of the reports that are left, says on its standard output which were
-acknowledged.
+As a host it reads from its standard input the numbers of the reports that are left, and says on its standard
+output which were acknowledged. As a shipper or a keeper it works until it is killed.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ import os
 import sys
 import threading
 import time
-from functools import partial
 from pathlib import Path
+from typing import NoReturn
 
 from tests.integration.outcomes import exposure
+from tests.integration.recorder import Recorder
 from toolroll.learning.exposure import Exposure
 from toolroll.learning.outcomes import Entry, Report
-from toolroll.registry.events import writer as module
-from toolroll.registry.events.batch_writer_process import BatchWriterProcess
-from toolroll.registry.events.journal import Journal
+from toolroll.registry.events import lease
 from toolroll.registry.events.receipts import LIFETIME_S
-from toolroll.registry.events.writer import EventWriter
+from toolroll.registry.keeper.keeper import Keeper
 from toolroll.registry.store.database import Database
+from toolroll.selection.selection import Selection
 
 THREADS = 4
 ORGS = ("acme", "umbrella", "")
@@ -45,17 +45,29 @@ def event(number: int, begun: float) -> tuple[Exposure, Report]:
     return shown, Report(shown.event_id, entries)  # type: ignore[arg-type]
 
 
-def main(url: str, folder: str, begun: float, written_by: str) -> None:
-    numbers = [int(number) for number in sys.stdin.readline().split()]
-    module._ADOPT_EVERY_S = 0.5  # type: ignore[misc]
+def no_selection(_: Selection) -> NoReturn:
+    raise AssertionError("nothing is selected here")
+
+
+def main(role: str, url: str, outbox: str, begun: float) -> None:
+    lease.LEASE_S, lease.RENEW_S = 1.0, 0.3  # type: ignore[misc]
     database = Database.open(url, create=False, migrate=False)
-    recorder = EventWriter(
-        database,
-        Journal(Path(folder)),
-        lambda selection: 1 / 0,  # type: ignore[arg-type,return-value]
-        messages=None,
-        batches=partial(BatchWriterProcess, url, LIFETIME_S) if written_by == "process" else None,
-    )
+    if role == "keeper":
+        Keeper(database).start()
+    recorder = Recorder(database, Path(outbox), no_selection, messages=None, keeps=False, most_bytes=2**28)
+    if role == "host":
+        report_all(recorder, begun)
+        recorder.close(30)
+        database.close()
+        return
+    if role == "shipper":
+        recorder.shipper.start()
+    os.write(1, b"ready\n")
+    sys.stdin.read()
+
+
+def report_all(recorder: Recorder, begun: float) -> None:
+    numbers = [int(number) for number in sys.stdin.readline().split()]
 
     def work(part: list[int]) -> None:
         for number in part:
@@ -69,9 +81,7 @@ def main(url: str, folder: str, begun: float, written_by: str) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    recorder.close(30)
-    database.close()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], float(sys.argv[3]), sys.argv[4])
+    main(sys.argv[1], sys.argv[2], sys.argv[3], float(sys.argv[4]))

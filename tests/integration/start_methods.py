@@ -26,11 +26,11 @@ opened: Toolroll | None = None
 
 def open_roll() -> Toolroll:
     """A roll in memory, or over the registry that the environment names."""
-    url, journal = os.environ["ROLL_URL"], Path(os.environ["ROLL_JOURNAL"])
+    url, outbox = os.environ["ROLL_URL"], Path(os.environ["ROLL_OUTBOX"])
     return (
         Toolroll.from_tools(TOOLS)
         if url == "memory"
-        else Toolroll.open(url, follow=Follow(poll_s=0.1), recording=Recording(outbox=journal))
+        else Toolroll.open(url, follow=Follow(poll_s=0.1), recording=Recording(outbox=outbox))
     )
 
 

@@ -45,7 +45,7 @@ def test_after_a_jump_of_the_clock_a_roll_selects_follows_talks_learns_and_is_we
     with Registry.open(database_url, actor="ada") as registry:
         registry.import_(TOOLS)
     with Toolroll.open(
-        database_url, follow=Follow(poll_s=0.1), recording=Recording(outbox=tmp_path / "journal")
+        database_url, follow=Follow(poll_s=0.1), recording=Recording(outbox=tmp_path / "outbox")
     ) as roll:
         before = roll.select("number 7", ANN, k=5)
         roll.record(before, ["tool_7"])

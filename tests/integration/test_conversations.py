@@ -46,7 +46,7 @@ def url(database_url: str) -> str:
 
 def opened(url: str, tmp_path: Path, name: str = "") -> Toolroll:
     return Toolroll.open(
-        url, follow=Follow(poll_s=0.05), recording=Recording(outbox=tmp_path / f"journal{name}")
+        url, follow=Follow(poll_s=0.05), recording=Recording(outbox=tmp_path / f"outbox{name}")
     )
 
 

@@ -39,7 +39,7 @@ class Recorder(Observer):
 def test_observers_see_selections_and_whatever_way_they_are_reported(url, tmp_path):
     recorder = Recorder()
     with Toolroll.open(
-        url, embedder="none", observers=[recorder], recording=Recording(outbox=tmp_path / "journal")
+        url, embedder="none", observers=[recorder], recording=Recording(outbox=tmp_path / "outbox")
     ) as roll:
         picked = roll.select("weather", Context(org="acme", user="ann"))
         roll.record(picked, ["get_forecast"], final=False)
@@ -55,10 +55,10 @@ def test_observers_see_selections_and_whatever_way_they_are_reported(url, tmp_pa
     ]
 
 
-def test_counters_include_the_sessions_and_the_journal(url, tmp_path):
-    with Toolroll.open(url, embedder="none", recording=Recording(outbox=tmp_path / "journal")) as roll:
+def test_counters_include_the_sessions_and_the_outbox(url, tmp_path):
+    with Toolroll.open(url, embedder="none", recording=Recording(outbox=tmp_path / "outbox")) as roll:
         before = roll.counters()
-        assert (before.session_reads, before.session_timeouts, before.journal_bytes) == (0, 0, 0)
+        assert (before.session_reads, before.session_timeouts, before.outbox_bytes) == (0, 0, 0)
         roll.session("s").select("weather")
         roll.session("s")
         counters = roll.counters()
@@ -70,7 +70,7 @@ def test_a_report_of_an_event_loop_that_gets_no_thread_is_refused_and_counted(ur
 
     async def main() -> None:
         async with Toolroll.open(
-            url, embedder="none", recording=Recording(outbox=tmp_path / "journal")
+            url, embedder="none", recording=Recording(outbox=tmp_path / "outbox")
         ) as roll:
             roll._home._calls = CallPool(1, "toolroll-calls", patience_s=0.01)
             picked = await roll.aselect("weather")
@@ -88,17 +88,16 @@ def test_a_report_of_an_event_loop_that_gets_no_thread_is_refused_and_counted(ur
 
 
 def test_reports_that_wait_for_the_database_are_counted_in_bytes(url, tmp_path, monkeypatch):
-    monkeypatch.setattr("toolroll.registry.events.writer.WRITE_EVERY_S", 60)
-    monkeypatch.setattr("toolroll.registry.events.writer._ADOPT_EVERY_S", 60)
-    with Toolroll.open(url, embedder="none", recording=Recording(outbox=tmp_path / "journal")) as roll:
+    monkeypatch.setattr("toolroll.registry.events.shipper.SHIP_EVERY_S", 60)
+    with Toolroll.open(url, embedder="none", recording=Recording(outbox=tmp_path / "outbox")) as roll:
         roll.record(roll.select("weather"), ["get_forecast"])
-        assert (roll.counters().journal_bytes or 0) > 0
+        assert (roll.counters().outbox_bytes or 0) > 0
         assert roll.flush()
-        assert roll.counters().journal_bytes == 0
+        assert roll.counters().outbox_bytes == 0
 
 
 def test_a_refused_receipt_is_counted_once_as_denied(url, tmp_path):
-    with Toolroll.open(url, embedder="none", recording=Recording(outbox=tmp_path / "journal")) as roll:
+    with Toolroll.open(url, embedder="none", recording=Recording(outbox=tmp_path / "outbox")) as roll:
         receipt = roll.receipt(roll.select("weather", Context(org="acme")))
         for wrong, org in ((receipt[:-4] + "AAAA", "acme"), (receipt, "globex")):
             with pytest.raises(Denied):
@@ -109,7 +108,7 @@ def test_a_refused_receipt_is_counted_once_as_denied(url, tmp_path):
 
 
 def test_the_catalog_is_as_old_as_its_last_change(url, tmp_path):
-    with Toolroll.open(url, embedder="none", recording=Recording(outbox=tmp_path / "journal")) as roll:
+    with Toolroll.open(url, embedder="none", recording=Recording(outbox=tmp_path / "outbox")) as roll:
         before = roll.counters()
         roll.refresh()
         assert roll.counters().catalog_since == before.catalog_since

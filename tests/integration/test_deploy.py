@@ -84,7 +84,7 @@ def test_nothing_runs_as_root_or_writes_beside_its_volumes():
     service = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]["toolroll"]
     assert service["read_only"] and service["cap_drop"] == ["ALL"]
     mounts = {each["mountPath"] for each in container()["volumeMounts"]}
-    assert image_environment()["TOOLROLL_SERVER_JOURNAL"] in mounts
+    assert str(Path(image_environment()["TOOLROLL_SERVER_OUTBOX"]).parent) in mounts
 
 
 @pytest.mark.slow
@@ -102,13 +102,13 @@ def test_the_images_steps_give_a_service_that_another_user_runs_and_that_stops_i
     with Registry.open(url) as registry:
         registry.create(Tool("ping", "Asks whether a host is there"))
         key = registry.keys.add("test", roles=["select", "report"], org=None)[1]
-    journal = tmp_path / "journal"
-    journal.mkdir()
+    outbox = tmp_path / "outbox"
+    outbox.mkdir()
     other = {"user": USER, "group": USER, "extra_groups": []} if os.geteuid() == 0 else {}
     if other and not runs(folder / "bin" / "python", other):
         other = {}  # this machine's Python, which the environment links to, is in a folder of root's
     if other:
-        for path in (data, *data.iterdir(), journal):
+        for path in (data, *data.iterdir(), outbox):
             os.chown(path, USER, USER)
 
     port = free_port()
@@ -117,7 +117,7 @@ def test_the_images_steps_give_a_service_that_another_user_runs_and_that_stops_i
         "PATH": f"{folder}/bin:/usr/bin:/bin",
         "HOME": "/nonexistent",
         "TOOLROLL_SERVER_CATALOG": url,
-        "TOOLROLL_SERVER_JOURNAL": str(journal),
+        "TOOLROLL_SERVER_OUTBOX": str(outbox / "records"),
         "TOOLROLL_SERVER_PORT": str(port),
         "TOOLROLL_SERVER_HOSTS": '["127.0.0.1"]',
     }

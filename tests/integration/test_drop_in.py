@@ -736,7 +736,7 @@ def test_keys_are_in_no_log_and_no_file(upstream, tmp_path, caplog):
     url = f"sqlite:///{tmp_path}/tools.db"
     Registry.open(url).close()
     with served(
-        upstream.url, catalog=url, log_requests=True, messages="kept", journal=str(tmp_path / "journal")
+        upstream.url, catalog=url, log_requests=True, messages="kept", outbox=str(tmp_path / "outbox")
     ) as port:
         upstream.then(json_of({}), lambda handler: setattr(handler, "close_connection", True))
         for _ in range(3):

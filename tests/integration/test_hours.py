@@ -26,11 +26,11 @@ from toolroll.registry.analytics.tool_calls import tool_calls
 from toolroll.registry.analytics.tools import unused
 from toolroll.registry.analytics.usage import OF, heatmap, hits
 from toolroll.registry.analytics.window import Window
+from toolroll.registry.events import hours
+from toolroll.registry.events.hour_selects import SELECTS
 from toolroll.registry.events.ingest import ingest
 from toolroll.registry.events.maintenance import delete_old_hours, prune
 from toolroll.registry.events.rows import ReceivedReport
-from toolroll.registry.keeper import hours
-from toolroll.registry.keeper.hour_selects import SELECTS
 from toolroll.registry.registry import Registry
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
@@ -80,9 +80,7 @@ def some_batches(seed: int, count: int = 120) -> Iterator[tuple[list[dict[str, A
                 after=draws.choice([1.0, 50.0, 40 * 86_400.0]),
                 durations={name: draws.lognormvariate(4, 2) for name in kinds if draws.random() < 0.6},
             )
-            reports.append(
-                ReceivedReport(report.exposure, report.report, report.at, is_logged=draws.random() < 0.5)
-            )
+            reports.append(report)
     draws.shuffle(events)
     draws.shuffle(reports)
     while events or reports:

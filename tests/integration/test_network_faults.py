@@ -100,7 +100,7 @@ def test_selections_go_on_outcomes_are_kept_and_all_is_well_again_by_itself(
 
     waits_s: list[float] = []
     with Toolroll.open(
-        proxy.url, follow=Follow(poll_s=0.1), recording=Recording(outbox=tmp_path / "journal")
+        proxy.url, follow=Follow(poll_s=0.1), recording=Recording(outbox=tmp_path / "outbox")
     ) as roll:
         healthy = p99_ms(work(1.0))
         assert not degraded
@@ -135,7 +135,7 @@ def test_close_keeps_its_time_limit_whatever_the_network_does(
 ) -> None:
     caplog.set_level(logging.CRITICAL, "toolroll")
     roll = Toolroll.open(
-        proxy.url, follow=Follow(poll_s=0.1), recording=Recording(outbox=tmp_path / "journal")
+        proxy.url, follow=Follow(poll_s=0.1), recording=Recording(outbox=tmp_path / "outbox")
     )
     picked = roll.select("number 5", ANN, k=5)
     assert roll.flush(20)
@@ -151,6 +151,6 @@ def test_close_keeps_its_time_limit_whatever_the_network_does(
     assert left == []
     proxy.set("none")
     with Toolroll.open(
-        direct, recording=Recording(outbox=tmp_path / "journal")
-    ):  # finds the report in the journal, or in the store
+        direct, recording=Recording(outbox=tmp_path / "outbox")
+    ):  # finds the report in the outbox, or in the store
         eventually(lambda: counted(direct) == 1, 20)

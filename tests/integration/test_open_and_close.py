@@ -41,7 +41,7 @@ def url(database_url: str) -> str:
 @pytest.fixture
 def opened(url: str, tmp_path: Path) -> Iterator[Callable[[], Toolroll]]:
     yield lambda: Toolroll.open(
-        url, follow=Follow(poll_s=0.1), recording=Recording(outbox=tmp_path / "journal")
+        url, follow=Follow(poll_s=0.1), recording=Recording(outbox=tmp_path / "outbox")
     )
 
 
@@ -184,7 +184,7 @@ def test_close_keeps_its_time_limit_while_another_process_holds_the_lock_of_sqli
     url = new_database_url("sqlite")
     with Registry.open(url, actor="ada") as registry:
         registry.create(Tool("tool_0", "does a thing"))
-    roll = Toolroll.open(url, recording=Recording(outbox=tmp_path / "journal"))
+    roll = Toolroll.open(url, recording=Recording(outbox=tmp_path / "outbox"))
     picked = roll.select("a thing")
     with closing(lock_holder(url)):
         roll.record(picked, {"tool_0": True})
@@ -193,7 +193,7 @@ def test_close_keeps_its_time_limit_while_another_process_holds_the_lock_of_sqli
         roll.close(timeout_s=1)
         assert 0.4 < time.perf_counter() - began < 1.5  # it has tried to write
     eventually(lambda: toolroll_threads() == [])
-    with Toolroll.open(url, recording=Recording(outbox=tmp_path / "journal")) as later:
+    with Toolroll.open(url, recording=Recording(outbox=tmp_path / "outbox")) as later:
         assert later.flush(20)
         with closing(Database.open(url, create=False, migrate=False)) as database:
             eventually(lambda: len(rows_of(database, tables.outcomes)) == 1)
@@ -252,7 +252,7 @@ def test_of_cancelled_calls_the_report_counts_and_the_roll_goes_on(
             assert await asyncio.to_thread(ended.wait, 10)
             assert (await roll.arecord(picked, {picked.names[0]: True})).counted == 0  # it has counted
             assert await roll.aflush(20)
-            assert roll.health()["recording"]["outcomes"]["counted"] == 1
+            assert roll.health()["recording"]["keeper"]["counted"] == 1
 
     asyncio.run(main())
 
@@ -391,7 +391,7 @@ def test_an_empty_registry_is_made_if_asked_and_keeps_what_lists_of_requests_tea
     options = {
         "create": True,
         "follow": Follow(poll_s=0.1),
-        "recording": Recording(outbox=tmp_path / "journal"),
+        "recording": Recording(outbox=tmp_path / "outbox"),
     }
     with Toolroll.open(database_url, **options) as roll:
         session = roll.with_tools(tools).session("c")

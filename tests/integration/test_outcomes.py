@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import threading
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -16,7 +15,6 @@ from tests.integration.outcomes import (
     NOW,
     Oracle,
     dump,
-    eventually,
     exposure,
     raw_counts,
     rows_of,
@@ -26,7 +24,7 @@ from toolroll._core import Learned
 from toolroll.errors import InvalidInput
 from toolroll.learning.deduplication import MOST_SILENT
 from toolroll.registry.events.fold import fold, outcomes_of
-from toolroll.registry.events.ingest import CLOSES_AFTER_S, ingest, is_due, lock
+from toolroll.registry.events.ingest import CLOSES_AFTER_S, ingest, is_due
 from toolroll.registry.events.learned_rows import arm_statistics
 from toolroll.registry.events.maintenance import OutcomeFilter, forget, rebuild
 from toolroll.registry.events.receipts import LIFETIME_S
@@ -348,34 +346,3 @@ def test_what_is_taken_back_is_what_was_asked_for(
 def test_taking_everything_back_has_to_be_said() -> None:
     with pytest.raises(InvalidInput, match="say which outcomes"):
         OutcomeFilter()
-
-
-@pytest.mark.db
-def test_writers_of_an_organisation_take_turns_in_the_order_of_their_asking(
-    new_database_url: Callable[[str], str],
-) -> None:
-    database = Database.open(new_database_url("postgresql"), create=False, migrate=False)
-    turns = list[int]()
-    waiting = sa.text("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")
-
-    def take_turn(number: int) -> None:
-        with database.recording() as connection:
-            lock(connection, ["acme"])
-            turns.append(number)
-            state = tables.learning_state
-            connection.execute(sa.update(state).values(seq=state.c.seq + 1))  # another version of the row
-
-    def are_waiting(count: int) -> bool:
-        with database.reading() as connection:
-            return connection.scalar(waiting) == count
-
-    threads = [threading.Thread(target=take_turn, args=(number,)) for number in range(6)]
-    with database.recording() as connection:
-        assert lock(connection, ["acme"]) == {"acme": (0, 0)}
-        for count, thread in enumerate(threads, 1):
-            thread.start()
-            eventually(lambda count=count: are_waiting(count))
-    for thread in threads:
-        thread.join(20)
-    assert turns == [*range(6)]
-    database.close()

@@ -1,4 +1,4 @@
-"""Many threads and processes report at once, some twice, some late, and are killed: counts are exact.
+"""Hosts report at once, some twice, some late; they, shippers and keepers are killed: counts are exact.
 
 TOOLROLL_OUTCOMES and TOOLROLL_KILLS say how many; tools/long_tier.sh has a hundred times as many.
 """
@@ -12,22 +12,21 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 
-from tests.integration.outcome_worker import TOOLS, event
+from tests.integration.outcome_worker import TOOLS, event, no_selection
 from tests.integration.outcomes import Oracle, eventually, raw_counts, rows_of
+from tests.integration.recorder import Recorder
 from toolroll._core import LearningRates
 from toolroll.learning.effects import EFFECTS
-from toolroll.registry.events import writer as module
-from toolroll.registry.events.journal import Journal
 from toolroll.registry.events.learned_rows import arm_statistics
 from toolroll.registry.events.maintenance import rebuild
 from toolroll.registry.events.receipts import LIFETIME_S
 from toolroll.registry.events.rows import ReceivedReport
-from toolroll.registry.events.writer import EventWriter
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
 
@@ -43,22 +42,15 @@ ROOT = Path(__file__).parents[2]
 RATES = LearningRates()
 
 
-class Worker:
-    """One process and the reports that it still has to have acknowledged; killed, it is begun again."""
+class Process:
+    """One process; a host has reports that it still has to have acknowledged. Killed, it is begun again."""
 
-    def __init__(
-        self, url: str, folder: Path, begun: float, numbers: list[int], written_by: str = "thread"
-    ) -> None:
+    def __init__(self, role: str, url: str, outbox: Path, begun: float, numbers: Iterable[int] = ()) -> None:
         self._arguments = [
-            sys.executable,
-            "-m",
-            "tests.integration.outcome_worker",
-            url,
-            str(folder),
-            repr(begun),
-            written_by,
+            *(sys.executable, "-m", "tests.integration.outcome_worker"),
+            *(role, url, str(outbox), repr(begun)),
         ]
-        self.left = list(numbers)
+        self.role, self.left = role, list(numbers)
         self.begin()
 
     def begin(self) -> None:
@@ -71,15 +63,19 @@ class Worker:
             text=True,
         )
         assert self.process.stdin is not None
-        self.process.stdin.write(" ".join(map(str, self.left)) + "\n")
-        self.process.stdin.close()
+        if self.role == "host":
+            self.process.stdin.write(" ".join(map(str, self.left)) + "\n")
+            self.process.stdin.close()
         self.acknowledged: list[int] = []
+        self.is_ready = threading.Event()
         self._reader = threading.Thread(target=self._read, args=(self.process.stdout,))
         self._reader.start()
 
     def _read(self, answers) -> None:
         for line in answers:
-            if line.endswith("\n") and line != "ready\n":
+            if line == "ready\n":
+                self.is_ready.set()
+            elif line.endswith("\n"):
                 self.acknowledged.append(int(line))
         for number in self.acknowledged:
             self.left.remove(number)
@@ -87,6 +83,8 @@ class Worker:
 
     def kill(self) -> None:
         self.process.kill()
+        assert self.process.stdin is not None
+        self.process.stdin.close()
         self.wait()
 
     def wait(self) -> int:
@@ -127,10 +125,10 @@ def weighted(numbers: range, begun: float, table: Database) -> None:
 
 @pytest.mark.timeout(1_200 + OUTCOMES // 10 + 10 * KILLS)
 def test_counts_are_exact_whatever_is_doubled_late_or_killed(
-    database: Database, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    database: Database, database_url: str, tmp_path: Path
 ) -> None:
     draws, begun, oracle = random.Random(OUTCOMES), time.time(), Oracle()
-    folder = tmp_path / "journal"
+    outbox = tmp_path / "outbox"
     parts: list[list[int]] = [[] for _ in range(PROCESSES)]
     late: list[tuple[int, int]] = []
     for number in range(OUTCOMES):
@@ -145,39 +143,45 @@ def test_counts_are_exact_whatever_is_doubled_late_or_killed(
     for owner, number in late:
         parts[owner].append(number)
 
-    workers = [
-        Worker(database_url, folder, begun, part, written_by)
-        for part, written_by in zip(parts, ("thread", "process") * (PROCESSES // 2), strict=True)
-    ]
-    kills = in_the_middle = 0
-    while kills < KILLS:
-        alive = [worker for worker in workers if worker.process.poll() is None]
+    hosts = [Process("host", database_url, outbox, begun, part) for part in parts]
+    others = [Process(role, database_url, outbox, begun) for role in ("shipper", "keeper", "keeper")]
+    kills, in_the_middle = Counter[str](), 0
+    while kills["host"] < KILLS:
+        for other in others:  # a shipper and a keeper for each host, as far as they have begun
+            if other.is_ready.is_set() and kills[other.role] <= kills["host"]:
+                time.sleep(0.1 * draws.random())
+                other.kill()
+                kills[other.role] += 1
+                other.begin()
+        alive = [host for host in hosts if host.process.poll() is None]
         if not alive:
             break
-        worker = draws.choice(alive)
+        host = draws.choice(alive)
         # At most half of what it had to do, and little where many kills are left: then it is in the middle.
-        enough = 1 + draws.random() * len(worker.left) * min(0.5, 2 * PROCESSES / (KILLS - kills))
-        while len(worker.acknowledged) < enough and worker.process.poll() is None:
+        enough = 1 + draws.random() * len(host.left) * min(0.5, 2 * PROCESSES / (KILLS - kills["host"]))
+        while len(host.acknowledged) < enough and host.process.poll() is None:
             time.sleep(0.002)
-        before = len(worker.left)
-        worker.kill()
-        kills += 1
-        in_the_middle += 0 < len(worker.left) < before
-        if worker.left:
-            worker.begin()
-    for worker in workers:
-        assert worker.wait() in (0, -9)
-        while worker.left:
-            worker.begin()
-            assert worker.wait() == 0
-    assert in_the_middle >= KILLS / 2  # or this proves nothing
-    print(f"{kills} kills, {in_the_middle} of them in the middle")
+        before = len(host.left)
+        host.kill()
+        kills["host"] += 1
+        in_the_middle += 0 < len(host.left) < before
+        if host.left:
+            host.begin()
+    for host in hosts:
+        assert host.wait() in (0, -9)
+        while host.left:
+            host.begin()
+            assert host.wait() == 0
+    for other in others:
+        other.kill()
+    assert in_the_middle >= KILLS / 2 and kills["keeper"] and kills["shipper"]  # or this proves nothing
+    print(f"{dict(kills)} kills, {in_the_middle} of hosts in the middle")
 
-    monkeypatch.setattr(module, "_ADOPT_EVERY_S", 0.1)
-    last = EventWriter(database, Journal(folder), lambda selection: 1 / 0, messages=None)  # type: ignore
-    last.take_over()
-    eventually(lambda: not list(folder.iterdir()), 60 + OUTCOMES / 50)
-    assert last.health()["outcomes"]["refused"] == 0
+    last = Recorder(database, outbox, no_selection, messages=None)
+    last.shipper.start()
+    eventually(lambda: last.outbox.waiting() == (0, 0.0), 60 + OUTCOMES / 50)
+    eventually(lambda: not rows_of(database, tables.inbox), 60 + OUTCOMES / 50)
+    assert last.figures["refused"] == 0
     last.close()
 
     assert raw_counts(database) == oracle.counts()

@@ -101,7 +101,7 @@ def test_behind_a_pooler_changes_outcomes_and_conversations_arrive(
     direct: str, pooled: str, tmp_path: Path
 ) -> None:
     with Toolroll.open(
-        pooled, follow=Follow(listens=False, poll_s=0.1), recording=Recording(outbox=tmp_path / "journal")
+        pooled, follow=Follow(listens=False, poll_s=0.1), recording=Recording(outbox=tmp_path / "outbox")
     ) as roll:
         for _ in range(20):
             picked = roll.select("send a mail", ANN)
@@ -123,7 +123,7 @@ def test_notifications_that_a_pooler_loses_only_cost_the_wait_for_the_next_poll(
     direct: str, pooled: str, tmp_path: Path
 ) -> None:
     with Toolroll.open(
-        pooled, follow=Follow(poll_s=0.2), recording=Recording(outbox=tmp_path / "journal")
+        pooled, follow=Follow(poll_s=0.2), recording=Recording(outbox=tmp_path / "outbox")
     ) as roll:  # listens, and hears nothing
         roll.warm_up()
         with Registry.open(direct, actor="ada") as registry:
@@ -184,7 +184,7 @@ def quiet(direct: str) -> str:
 def test_a_process_has_no_more_connections_than_stated_whatever_its_threads_do(
     quiet: str, tmp_path: Path
 ) -> None:
-    with Toolroll.open(quiet, recording=Recording(outbox=tmp_path / "journal")) as roll:
+    with Toolroll.open(quiet, recording=Recording(outbox=tmp_path / "outbox")) as roll:
         database = roll._home._database  # type: ignore[attr-defined]
         assert 2 <= most_connections(quiet, roll, [database]) <= MOST_CONNECTIONS == 31
 
@@ -194,7 +194,7 @@ def test_a_worker_of_the_service_has_no_more_connections_than_stated(quiet: str,
     from toolroll.server.resources import close, open_registry
     from toolroll.server.settings import ServerSettings
 
-    roll, registry = open_registry(ServerSettings(catalog=quiet, journal=str(tmp_path / "journal")), None)
+    roll, registry = open_registry(ServerSettings(catalog=quiet, outbox=str(tmp_path / "outbox")), None)
     try:
         databases = [roll._home._database, registry.database]  # type: ignore[attr-defined]
         assert 4 <= most_connections(quiet, roll, databases) <= 46
@@ -206,7 +206,7 @@ def test_notifications_arrive_by_a_direct_connection_while_all_else_passes_the_p
     direct: str, pooled: str, tmp_path: Path
 ) -> None:
     with Toolroll.open(
-        pooled, follow=Follow(listen_url=direct, poll_s=60), recording=Recording(outbox=tmp_path / "journal")
+        pooled, follow=Follow(listen_url=direct, poll_s=60), recording=Recording(outbox=tmp_path / "outbox")
     ) as roll:
         assert roll.health()["degraded"] == []
         eventually(lambda: clients_of(direct) == {"LISTEN toolroll": 1})
@@ -243,7 +243,7 @@ def test_an_address_to_listen_at_that_does_not_work_is_said_and_changes_come_wit
         with Toolroll.open(
             pooled,
             follow=Follow(listen_url=url, poll_s=0.2),
-            recording=Recording(outbox=tmp_path / "journal"),
+            recording=Recording(outbox=tmp_path / "outbox"),
         ) as roll:
             eventually(lambda roll=roll: roll.health()["degraded"] == ["notifications"])
             assert said in " ".join(map(str, roll.health()["why"]))

@@ -25,7 +25,7 @@ def test_a_registry_adds_what_waits_and_what_was_written(database_url, tmp_path)
     Registry(database, actor="ann").import_(Definitions((Tool("get_forecast", "The weather"),)))
     database.close()
     with Toolroll.open(
-        database_url, embedder="none", recording=Recording(outbox=tmp_path / "journal")
+        database_url, embedder="none", recording=Recording(outbox=tmp_path / "outbox")
     ) as roll:
         registry = prometheus_client.CollectorRegistry(auto_describe=True)
         registry.register(ToolrollCollector(roll))
@@ -39,7 +39,7 @@ def test_a_registry_adds_what_waits_and_what_was_written(database_url, tmp_path)
         assert value("toolroll_session_timeouts_total") == 0
         assert (value("toolroll_session_writes_total", {"result": "written"}) or 0) >= 1
         assert value("toolroll_events_total", {"result": "written"}) == 1
-        assert value("toolroll_events_waiting") == value("toolroll_journal_bytes") == 0
+        assert value("toolroll_events_waiting") == value("toolroll_outbox_bytes") == 0
         assert value("toolroll_stored_reports_total", {"result": "counted"}) == 1
         assert value("toolroll_organisations", {"state": "ready"}) == 0
         assert value("toolroll_registry_revision") == roll.health()["revision"]

@@ -96,7 +96,7 @@ def test_a_registrys_replica_maps_the_catalog_of_exactly_its_tools(
     assert made["registry_revision"] > 0 and made["source"] == ""
     catalogs = PublishedCatalogs(tmp_path / "shared", trust=[public], cache=tmp_path / "cache")
     follow = Follow(published=catalogs, poll_s=0.1)
-    recording = Recording(outbox=tmp_path / "journal")
+    recording = Recording(outbox=tmp_path / "outbox")
     with Toolroll.open(database_url, embedder="none", follow=follow, recording=recording) as roll:
         health = roll.health()
         assert health["published"]["in_use"]["sha256"] == made["sha256"] and health["degraded"] == []
@@ -202,7 +202,7 @@ def test_a_service_maps_the_catalog_of_its_registry(
         catalog=url,
         published=str(tmp_path / "shared"),
         published_trust=(public,),
-        journal=str(tmp_path / "journal"),
+        outbox=str(tmp_path / "outbox"),
     )
     roll, registry = open_registry(settings, named.embedder("static"))
     try:
@@ -232,7 +232,7 @@ def test_a_location_that_hangs_delays_a_registrys_change_once(
         url,
         embedder="none",
         follow=Follow(published=catalogs, poll_s=0.1),
-        recording=Recording(outbox=tmp_path / "journal"),
+        recording=Recording(outbox=tmp_path / "outbox"),
     ) as roll:
         assert "no answer" in roll.health()["published"]["problem"] and len(roll) == 2
         for name in ("umbrella", "tent"):

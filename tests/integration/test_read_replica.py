@@ -49,9 +49,9 @@ class Pair:
         written = self.primary.ask("SELECT pg_current_wal_lsn()::text")
         eventually(lambda: self.standby.ask(f"SELECT pg_last_wal_replay_lsn() >= '{written}'::pg_lsn"))
 
-    def serve_turns(self, number: int, journal: Path) -> None:
+    def serve_turns(self, number: int, outbox: Path) -> None:
         """Logs so many selections."""
-        with Toolroll.open(self.url, follow=Follow(poll_s=0.1), recording=Recording(outbox=journal)) as roll:
+        with Toolroll.open(self.url, follow=Follow(poll_s=0.1), recording=Recording(outbox=outbox)) as roll:
             for _ in range(number):
                 roll.record(roll.select("send a mail", ANN), {"send_mail": True})
             assert roll.flush(20)
@@ -67,8 +67,8 @@ def service(pair: Pair, tmp_path: Path) -> Iterator[tuple[Served, str]]:
     """A service with the copy, and a key."""
     with Registry.open(pair.url, actor="ada") as registry:
         key = registry.keys.add("all", roles=["read", "select", "report"], org=None)[1]
-        journal = str(tmp_path / "service")
-        with served(registry, pair.url, read_replica=pair.copy_url, journal=journal) as service:
+        outbox = str(tmp_path / "service")
+        with served(registry, pair.url, read_replica=pair.copy_url, outbox=outbox) as service:
             yield service, key
 
 
@@ -91,7 +91,7 @@ def test_reports_read_the_copy_which_lags_goes_away_and_comes_back(
 ) -> None:
     command = Typed(pair.url, capsys)
     words = ("events", "analytics", "metrics", "--read-replica", pair.copy_url)
-    pair.serve_turns(3, tmp_path / "journal")
+    pair.serve_turns(3, tmp_path / "outbox")
     pair.catch_up()
     assert events_of(service) == 3 and degraded(service) == []
     assert command.json(*words)["total"] == 3
@@ -99,7 +99,7 @@ def test_reports_read_the_copy_which_lags_goes_away_and_comes_back(
     assert pair.standby.ask(used) != 0
 
     pair.standby.ask("SELECT pg_wal_replay_pause()")
-    pair.serve_turns(2, tmp_path / "journal")
+    pair.serve_turns(2, tmp_path / "outbox")
     eventually(lambda: pair.standby.ask("SELECT pg_last_wal_receive_lsn() > pg_last_wal_replay_lsn()"))
     assert events_of(service) == 3  # it lags
     assert command.json("events", "analytics", "metrics")["total"] == 5  # the primary does not
@@ -193,7 +193,7 @@ def test_exported_events_are_not_judged_by_a_copy_of_another_registry(
 ) -> None:
     pytest.importorskip("duckdb")
     other, command, file = Pair(*servers), Typed(pair.url, capsys), str(tmp_path / "e.parquet")
-    pair.serve_turns(2, tmp_path / "journal")
+    pair.serve_turns(2, tmp_path / "outbox")
     pair.catch_up()
     command("events", "export", file, "--messages")
     words = ("lab", "judge", "--events", file, "--embedder", "none", "--read-replica")

@@ -23,7 +23,7 @@ from toolroll import Context, Follow, Profile, Recording, Rule, Tool, Toolroll
 from toolroll._core import inclusion
 from toolroll.errors import Denied, InvalidInput, NotFound, StoreUnavailable
 from toolroll.registry.events import receipts
-from toolroll.registry.events.recording import usual_journal
+from toolroll.registry.outbox import usual_outbox
 from toolroll.registry.registry import Registry
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
@@ -56,29 +56,29 @@ def url(database_url: str) -> str:
 @pytest.fixture
 def roll(url: str, tmp_path: Path) -> Iterator[Toolroll]:
     with Toolroll.open(
-        url, follow=Follow(poll_s=0.1), recording=Recording(outbox=tmp_path / "journal")
+        url, follow=Follow(poll_s=0.1), recording=Recording(outbox=tmp_path / "outbox")
     ) as opened:
         yield opened
 
 
-def test_health_says_that_the_journal_is_gone_and_selections_go_on(roll: Toolroll, tmp_path: Path) -> None:
+def test_health_says_that_the_outbox_is_gone_and_selections_go_on(roll: Toolroll, tmp_path: Path) -> None:
     roll.record(roll.select(MESSAGE), {"send_mail": True})
-    assert roll.flush(20) and "journal" not in roll.health()["degraded"]
-    (tmp_path / "journal").rename(tmp_path / "elsewhere")
+    assert roll.flush(20) and "outbox" not in roll.health()["degraded"]
+    (tmp_path / "outbox").rename(tmp_path / "elsewhere")
     health = roll.health()
-    assert health["ready"] and "journal" in health["degraded"] and "is gone" in str(health["why"])
-    (tmp_path / "elsewhere").rename(tmp_path / "journal")
-    assert "journal" not in roll.health()["degraded"]
+    assert health["ready"] and "outbox" in health["degraded"] and "is gone" in str(health["why"])
+    (tmp_path / "elsewhere").rename(tmp_path / "outbox")
+    assert "outbox" not in roll.health()["degraded"]
 
 
 def test_warming_up_reads_the_outcomes_of_every_organisation_with_tools_of_its_own(url, tmp_path):
     with Registry.open(url, actor="ada") as registry:
         registry.create(Tool("own", "Sends a message to a customer"), org="acme")
-    with Toolroll.open(url, recording=Recording(outbox=tmp_path / "journal")) as roll:
+    with Toolroll.open(url, recording=Recording(outbox=tmp_path / "outbox")) as roll:
         roll.warm_up()
         roll.record(roll.select(MESSAGE, Context(org="acme")), called={"send_mail": True})
         assert roll.flush(20)
-    with Toolroll.open(url, recording=Recording(outbox=tmp_path / "other journal")) as roll:
+    with Toolroll.open(url, recording=Recording(outbox=tmp_path / "other outbox")) as roll:
         roll.warm_up()
         assert roll._home.learned("acme") is not None
 
@@ -105,7 +105,7 @@ def teach(roll: Toolroll, name: str, org: str = "", users: int = 8) -> None:
 
 def test_what_one_process_records_another_selects_by(roll: Toolroll, url: str, tmp_path: Path) -> None:
     with Toolroll.open(
-        url, follow=Follow(poll_s=0.1), recording=Recording(outbox=tmp_path / "journal")
+        url, follow=Follow(poll_s=0.1), recording=Recording(outbox=tmp_path / "outbox")
     ) as other:
         other.select(MESSAGE)
         teach(roll, "post_message")
@@ -139,7 +139,7 @@ def test_a_selection_its_receipt_and_its_id_are_one_event(roll: Toolroll, url: s
         assert other.record(receipt, {name: True}).event_id == picked.event_id
         assert other.record(picked.event_id, {name: True}).event_id == picked.event_id
         assert other.flush(20)
-        assert other.health()["recording"]["outcomes"]["repeated"] == 2
+        assert roll.health()["recording"]["keeper"]["repeated"] == 4  # one keeper for both
     with opened(url) as database:
         assert raw_counts(database)["acme", name] == (1, 1, 1)
         (row,) = rows_of(database, tables.outcomes)
@@ -217,7 +217,6 @@ def test_what_is_foreign_unknown_or_forged_is_refused_and_changes_nothing(
     assert roll.flush(20)
     with opened(url) as database:
         assert rows_of(database, tables.outcomes) == []
-    assert not (tmp_path / "journal").exists()
 
 
 def test_a_hundred_thousand_bad_receipts_change_nothing(
@@ -227,7 +226,7 @@ def test_a_hundred_thousand_bad_receipts_change_nothing(
     with Registry.open(url, actor="ada") as registry:
         for one in TOOLS:
             registry.create(one)
-    with Toolroll.open(url, recording=Recording(outbox=tmp_path / "journal")) as roll:
+    with Toolroll.open(url, recording=Recording(outbox=tmp_path / "outbox")) as roll:
         acme, theirs = (roll.select(MESSAGE, Context(org=org), k=3) for org in ("acme", "umbrella"))
         name, good, foreign = acme.names[0], roll.receipt(acme), roll.receipt(theirs)
         roll.record(good, {name: True}, org="acme")
@@ -297,7 +296,7 @@ def test_a_cut_that_came_after_the_draw_has_no_propensities(roll: Toolroll, url:
 
 def test_exploration_has_a_stated_error(url: str, tmp_path: Path) -> None:
     profile = Profile(explore=0.2)
-    with Toolroll.open(url, profile=profile, recording=Recording(outbox=tmp_path / "journal")) as roll:
+    with Toolroll.open(url, profile=profile, recording=Recording(outbox=tmp_path / "outbox")) as roll:
         teach(roll, "post_message")
         roll.select("inform the team of lunch", k=4)
         assert roll.flush(20)
@@ -371,7 +370,7 @@ def test_preparing_an_organisation_reads_what_it_has_learnt(roll: Toolroll, url:
 
 @pytest.mark.parametrize("messages", ["kept", "hashed", "dropped", "none"])
 def test_what_is_kept_of_messages_is_as_asked(url: str, tmp_path: Path, messages: str) -> None:
-    with Toolroll.open(url, recording=Recording(messages=messages, outbox=tmp_path / "journal")) as roll:  # type: ignore[arg-type]
+    with Toolroll.open(url, recording=Recording(messages=messages, outbox=tmp_path / "outbox")) as roll:  # type: ignore[arg-type]
         roll.record(picked := roll.select("my password is swordfish"), {picked.names[0]: True})
         assert roll.flush(20)
     with opened(url) as database:
@@ -384,17 +383,17 @@ def test_what_is_kept_of_messages_is_as_asked(url: str, tmp_path: Path, messages
         assert ("swordfish" in rows[0].message) == (messages == "kept")
 
 
-def test_a_journal_stands_beside_its_file_or_in_the_users_folder(
+def test_an_outbox_stands_beside_its_registry_or_in_the_users_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert usual_journal(f"sqlite:///{tmp_path / 'tools.db'}") == tmp_path / "tools.db.outcomes"
+    assert usual_outbox(f"sqlite:///{tmp_path / 'tools.db'}") == tmp_path / "tools.db.outbox"
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     if sys.platform != "win32":
-        one = usual_journal("postgresql://ann:secret@host/tools")
-        assert one.parent == tmp_path / "toolroll" and one == usual_journal(
+        one = usual_outbox("postgresql://ann:secret@host/tools")
+        assert one.parent == tmp_path / "toolroll" and one == usual_outbox(
             "postgresql://ann:other@host/tools"
         )
-        assert one != usual_journal("postgresql://ann@host/others")
+        assert one != usual_outbox("postgresql://ann@host/others")
 
 
 @pytest.mark.skipif(sys.platform == "win32" or os.geteuid() == 0, reason="root may write everywhere")
@@ -402,7 +401,7 @@ def test_where_nothing_may_be_written_selections_go_on(url: str, tmp_path: Path)
     folder = tmp_path / "mine"
     folder.mkdir()
     folder.chmod(stat.S_IRUSR | stat.S_IXUSR)
-    with Toolroll.open(url, recording=Recording(outbox=folder / "journal")) as roll:
+    with Toolroll.open(url, recording=Recording(outbox=folder / "outbox")) as roll:
         picked = roll.select(MESSAGE)
         with pytest.raises(StoreUnavailable, match="cannot be written"):
             roll.record(picked, {picked.names[0]: True})
@@ -424,9 +423,9 @@ for number in range(100_000):
 def test_what_a_killed_process_acknowledged_counts_once_another_opens_the_registry(
     url: str, tmp_path: Path
 ) -> None:
-    journal = tmp_path / "journal"
+    outbox = tmp_path / "outbox"
     with subprocess.Popen(
-        [sys.executable, "-c", KILLED, url, str(journal)],
+        [sys.executable, "-c", KILLED, url, str(outbox)],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         stdout=subprocess.PIPE,
         text=True,
@@ -436,7 +435,7 @@ def test_what_a_killed_process_acknowledged_counts_once_another_opens_the_regist
         process.send_signal(signal.SIGKILL)
         acknowledged += process.stdout.read().split("\n")[:-1]
     with (
-        Toolroll.open(url, recording=Recording(outbox=journal)),
+        Toolroll.open(url, recording=Recording(outbox=outbox)),
         opened(url) as database,
     ):  # it takes over by itself
 

@@ -23,7 +23,7 @@ def listed() -> list[dict[str, Any]]:
 def test_rules_of_the_registry_hold_for_the_tools_of_a_request(database_url: str, tmp_path: Path) -> None:
     with Registry.open(database_url, actor="ada") as registry:
         registry.create(Tool("create_refund", "Somebody else's tool of that name"))
-        with Toolroll.open(database_url, recording=Recording(outbox=tmp_path / "journal")) as roll:
+        with Toolroll.open(database_url, recording=Recording(outbox=tmp_path / "outbox")) as roll:
             acme, others = Context(org="acme"), Context(org="globex")
             refund = "give the customer the money back"
             assert roll.with_tools(listed()).select(refund, acme, k=1).names == ("create_refund",)
@@ -38,7 +38,7 @@ def test_outcomes_of_a_request_are_stored_and_learnt(database_url: str, tmp_path
     with (
         Registry.open(database_url, actor="ada"),
         Toolroll.open(
-            database_url, follow=Follow(poll_s=0.1), recording=Recording(outbox=tmp_path / "journal")
+            database_url, follow=Follow(poll_s=0.1), recording=Recording(outbox=tmp_path / "outbox")
         ) as roll,
     ):
         context = Context(org="acme", user="bob")

@@ -36,7 +36,7 @@ def roll(registry: Registry, database_url: str, tmp_path: Path) -> Iterator[Tool
         profile="learned",
         embedder="none",
         follow=Follow(poll_s=0.2),
-        recording=Recording(outbox=tmp_path / "journal"),
+        recording=Recording(outbox=tmp_path / "outbox"),
     ) as opened:
         yield opened
 

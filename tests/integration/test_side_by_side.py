@@ -214,7 +214,7 @@ def test_vectors_from_the_cache_give_the_same_lists(tmp_path):
     compare(make, "vectors cached and not")
 
 
-def registry_of(url: str, case: Case, journal: Path, stack: ExitStack) -> tuple[Case, Toolroll]:
+def registry_of(url: str, case: Case, outbox: Path, stack: ExitStack) -> tuple[Case, Toolroll]:
     """A registry with this world; the world as it took it."""
     with Registry.open(url, actor="ada") as registry:
         case = write(registry, case)
@@ -223,7 +223,7 @@ def registry_of(url: str, case: Case, journal: Path, stack: ExitStack) -> tuple[
             url,
             profile=case.profile,
             follow=Follow(poll_s=60, settings_s=60, listens=False),
-            recording=Recording(outbox=journal),
+            recording=Recording(outbox=outbox),
         )
     )
     roll.warm_up()
@@ -237,7 +237,7 @@ def test_a_registry_decides_as_the_same_tools_in_memory(new_database_url, tmp_pa
     def make(draw: Draw, stack: ExitStack) -> tuple[Case, Any, Any]:
         case = replace(draw.case(), routes=())
         url = new_database_url("sqlite")
-        case, roll = registry_of(url, case, tmp_path / f"journal {next(numbers)}", stack)
+        case, roll = registry_of(url, case, tmp_path / f"outbox {next(numbers)}", stack)
         return case, Silent(in_memory(case)), Silent(roll)
 
     compare(make, "memory and SQLite")
@@ -251,8 +251,8 @@ def test_both_databases_decide_alike(postgresql, new_database_url, tmp_path):
         case = draw.case(orgs=("acme", "globex"))
         rolls = []
         for dialect in ("sqlite", "postgresql"):
-            url, journal = new_database_url(dialect), tmp_path / f"journal {next(numbers)}"
-            taken, roll = registry_of(url, case, journal, stack)
+            url, outbox = new_database_url(dialect), tmp_path / f"outbox {next(numbers)}"
+            taken, roll = registry_of(url, case, outbox, stack)
             rolls.append((taken, Following(roll)))
         (first, one), (second, other) = rolls
         assert first == second

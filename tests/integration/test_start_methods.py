@@ -35,7 +35,7 @@ def test_a_roll_works_in_every_child_within_five_seconds_a_step(
     environment = {
         **os.environ,
         "ROLL_URL": url,
-        "ROLL_JOURNAL": str(tmp_path / "journal"),
+        "ROLL_OUTBOX": str(tmp_path / "outbox"),
         "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path]),
         "PYTHONWARNINGS": "ignore::DeprecationWarning",  # of forks in a process with threads
     }

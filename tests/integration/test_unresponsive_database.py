@@ -143,7 +143,7 @@ def test_no_call_of_an_event_loop_waits_for_a_database_that_hangs(
         assert other.flush(20)
 
     async def main() -> None:
-        async with Toolroll.open(url, recording=Recording(outbox=tmp_path / "journal")) as roll:
+        async with Toolroll.open(url, recording=Recording(outbox=tmp_path / "outbox")) as roll:
             roll.session("known").select("number 3", k=3)
             assert await roll.aflush(20)
             own = roll.select("number 5", ann, k=5)
@@ -196,10 +196,10 @@ def test_close_keeps_its_time_limit_while_the_database_hangs_and_leaves_no_threa
 ) -> None:
     caplog.set_level(logging.CRITICAL, "toolroll")  # a record keeps its error, and that a connection
     Toolroll.open(
-        url, recording=Recording(outbox=tmp_path / "journal")
+        url, recording=Recording(outbox=tmp_path / "outbox")
     ).close()  # what a process opens once and keeps
     threads, open_files = toolroll_threads(), descriptors()
-    roll = Toolroll.open(url, recording=Recording(outbox=tmp_path / "journal"))
+    roll = Toolroll.open(url, recording=Recording(outbox=tmp_path / "outbox"))
     picked = roll.select("number 5", Context(user="ann"), k=5)
     roll.session("talk").select("number 3", k=3)
     assert roll.flush(20)
@@ -236,6 +236,6 @@ def test_close_keeps_its_time_limit_while_the_database_hangs_and_leaves_no_threa
         assert answers == dict.fromkeys(calls, StoreUnavailable)  # a closed roll refuses sessions, too
     assert descriptors() <= open_files
     with Toolroll.open(
-        url, recording=Recording(outbox=tmp_path / "journal")
-    ) as later:  # which finds the report in the journal
-        eventually(lambda: later.health()["recording"]["outcomes"]["counted"] == 1, 20)
+        url, recording=Recording(outbox=tmp_path / "outbox")
+    ) as later:  # which finds the report in the outbox
+        eventually(lambda: later.health()["recording"]["keeper"]["counted"] == 1, 20)

@@ -174,7 +174,7 @@ def test_a_process_that_is_open_during_an_upgrade_goes_on_beside_the_next_versio
         assert old.record(picked, ["tool_7"]).counted == 1
         old.session("talk", ann).select("does 8", k=3)
         assert old.flush(20)
-        assert old.health()["recording"]["outcomes"]["counted"] == 1
+        assert old.health()["recording"]["keeper"]["counted"] == 1
         assert following("own", "tool_3", "ben") == "ben"
         writer.update("tool_3", {"description": "sings a song"}, version=1)
         writer.create(Tool("tool_new", "whistles"))

@@ -70,8 +70,8 @@ def _called(session: Any, name: str, arguments: Any) -> dict[str, Any]:
         return {"refused": type(error).__name__}
 
 
-def main(url: str, journal: str) -> None:
-    with Toolroll.open(url, profile=PROFILE, recording=Recording(outbox=journal)) as roll:
+def main(url: str, outbox: str) -> None:
+    with Toolroll.open(url, profile=PROFILE, recording=Recording(outbox=outbox)) as roll:
         for line in sys.stdin:
             sys.stdout.write(json.dumps(take(roll, json.loads(line))) + "\n")
             sys.stdout.flush()

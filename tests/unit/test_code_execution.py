@@ -11,10 +11,8 @@ SOURCES = Path(toolroll.__file__).parent
 ALLOWED = {
     # They read what the same process has written: a list in memory for a copy or for its digest, an event.
     ("selection/tool_lists.py", "marshal.loads"),
-    ("registry/events/row_bytes.py", "marshal.loads"),
     # It starts a function of its own in another process, and reads what that has written to their pipe.
-    ("registry/events/batch_writer_process.py", "subprocess"),
-    ("registry/events/batch_writer_process.py", "marshal.loads"),
+    ("registry/keeper/process.py", "subprocess"),
 }
 CALL = re.compile(
     r"(?<![\w.])(eval|exec|compile|__import__)\(|\bsubprocess\b|\bos\.(system|popen|exec\w+|spawn\w+|posix_spawn)\b"

@@ -138,7 +138,7 @@ class Replica:
         self._process.join()
 
     def start_again(self, **changed: Any) -> None:
-        """Starts a successor with the same journal."""
+        """Starts a successor with the same outbox."""
         self.role = replace(self.role, **changed)
         self._start()
 
@@ -181,7 +181,7 @@ class _Running:
         self._roll = Toolroll.open(
             role.url,
             embedder="none",
-            recording=Recording(messages="dropped", outbox=role.folder / f"{role.number}" / "journal"),
+            recording=Recording(messages="dropped", outbox=role.folder / f"{role.number}" / "outbox"),
         )
         if role.skew_s:
             self._roll._home.engine._clock = time.time  # type: ignore[attr-defined]
@@ -306,9 +306,9 @@ class _Running:
         return str(self._published.health()["catalog_revision"])
 
     def take_over(self, limit_s: float) -> bool:
-        """Whether nothing is left of the journals of earlier processes, within the limit."""
-        journal = self._role.folder / f"{self._role.number}" / "journal"
-        return self._when(lambda: not any(journal.glob("*.alive")), limit_s, every_s=0.1) is not None
+        """Whether nothing is left in the outbox of earlier processes, within the limit."""
+        outbox = self._roll._home._recording.shipper._outbox  # type: ignore[attr-defined]
+        return self._when(lambda: outbox.waiting() == (0, 0.0), limit_s, every_s=0.1) is not None
 
     def cost(self) -> tuple[float, int]:
         """Processor time of the process since it is open, in seconds, and its threads."""

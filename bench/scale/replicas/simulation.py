@@ -21,6 +21,8 @@ from toolroll import Tool, Toolroll
 from toolroll.errors import StoreUnavailable
 from toolroll.published.keys import SigningKey
 from toolroll.registry.events.maintenance import rebuild
+from toolroll.registry.keeper.keeper import Keeper
+from toolroll.registry.outbox import Outbox
 from toolroll.registry.registry import Registry
 from toolroll.registry.store import schema, tables
 from toolroll.registry.store.database import Database
@@ -33,7 +35,7 @@ MUST_BE_ZERO = (
     "outcomes counted twice",
     "outcomes that nobody reported",
     "sums that differ from the outcomes",
-    "journals not written",
+    "outboxes not written",
     "denied tools shown",
     "selections that waited",
     "calls that failed",
@@ -240,14 +242,12 @@ class Simulation:
         self._each("pace", 0.0)
         time.sleep(1.0)
         self._end(self.replicas)
-        for (
-            replica
-        ) in self.replicas:  # one that took over from a killed one may have ended before it was done
-            if any((self._folder / f"{replica.role.number}" / "journal").glob("*.alive")):
+        for replica in self.replicas:  # one that was killed may have left something
+            if Outbox(self._folder / f"{replica.role.number}" / "outbox").waiting()[0]:
                 replica.start_again(rate=0.0)
                 replica.wait_until_open()
                 replica.tell("take_over", _LIMIT_S)
-                self.found["journals not written"] += not replica.answer()
+                self.found["outboxes not written"] += not replica.answer()
                 self._end([replica])
         self._proxy.close()
         self._audit()
@@ -265,6 +265,13 @@ class Simulation:
                 (tried if what == "tried" else acknowledged).add(event_id)
         with self._of_the_version():
             database = Database.open(self._server.url, create=False, migrate=False)
+        keeper = Keeper(database)  # the last replica may have left something in the inbox
+        keeper.start()
+        inbox, deadline = sa.select(tables.inbox.c.id).limit(1), time.monotonic() + _LIMIT_S
+        while self._is_there(database, inbox) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        keeper.drain(_LIMIT_S)
+        keeper.close(_LIMIT_S)
         with database.reading() as connection:
             rows = Counter(connection.execute(sa.select(tables.outcomes.c.event_id)).scalars())
         wrong = rebuild(database)
@@ -276,6 +283,10 @@ class Simulation:
             "outcomes that nobody reported": len(rows.keys() - tried),
             "sums that differ from the outcomes": sum(wrong.values()),
         }
+
+    def _is_there(self, database: Database, query: sa.Select[Any]) -> bool:
+        with database.reading() as connection:
+            return connection.execute(query).first() is not None
 
     def _end(self, replicas: Sequence[Replica]) -> None:
         for replica in replicas:
@@ -290,7 +301,7 @@ class Simulation:
         found["denied tools shown"] += tally.denied
         found["selections that waited"] += tally.waited
         found["calls that failed"] += tally.failed
-        found["journals not written"] += not tally.is_written
+        found["outboxes not written"] += not tally.is_written
         took_s, waited_s = tally.slowest_s
         if took_s * 1e3 >= found.get("slowest selection, ms", 0.0):
             found["slowest selection, ms"] = round(took_s * 1e3, 1)

@@ -212,5 +212,5 @@ _TOTALS: tuple[tuple[str, str, str, _Read], ...] = (
 _VALUES: tuple[tuple[str, str, str, _Read], ...] = (
     ("toolroll.catalog.age", "s", "How long the shared catalog has served.", _one("catalog_age_s")),
     ("toolroll.catalog.build.duration", "s", "How long the shared catalog's build took.", _one("build_s")),
-    ("toolroll.journal.size", "By", "Bytes of reports that wait for the registry.", _one("journal_bytes")),
+    ("toolroll.outbox.size", "By", "Bytes of reports that wait for the registry.", _one("outbox_bytes")),
 )  # fmt: skip

@@ -85,7 +85,8 @@ def _of_catalog(counters: Counters, health: Mapping[str, Any]) -> Iterator[Metri
 
 def _of_registry(counters: Counters, health: Mapping[str, Any]) -> Iterator[Metric]:
     sessions, events = health["sessions"], health["recording"]["events"]
-    reports, organisations = health["recording"]["outcomes"], health["organisations"]
+    waiting, organisations = health["recording"]["outcomes"], health["organisations"]
+    kept = health["recording"]["keeper"]
     yield _gauge("registry_revision", "Revision of the registry that was read last.", health["revision"])
     yield _gauge(
         "registry_read_timestamp_seconds",
@@ -121,13 +122,13 @@ def _of_registry(counters: Counters, health: Mapping[str, Any]) -> Iterator[Metr
     yield _gauge("events_waiting", "Selections that wait for the event log.", events["waiting"])
     yield _counter(
         "stored_reports",
-        "Reports that reached the registry.",
+        "Reports since the registry's keeper took over.",
         "result",
-        _some(reports, "counted", "repeated", "refused"),
+        _some(kept, "counted", "repeated", "refused"),
     )
-    yield _gauge("journal_bytes", "Bytes of reports that wait for the registry.", counters.journal_bytes or 0)
+    yield _gauge("outbox_bytes", "Bytes of reports that wait for the registry.", counters.outbox_bytes or 0)
     yield _gauge(
-        "journal_wait_seconds", "How long the oldest waiting report has waited.", reports["waiting_s"]
+        "outbox_wait_seconds", "How long the oldest waiting report has waited.", waiting["waiting_s"]
     )
 
 

@@ -113,7 +113,7 @@ def build(
         built: dict[str, Any] = {"hnsw": hnsw or "auto", "progress": progress.counter("embedding")}
         if is_registry(source):
             follow = Follow(poll_s=POLL_S, listens=False, **built)
-            recording = Recording(messages="none")
+            recording = Recording(messages="none", keeper="none")
             roll = Toolroll.open(source, follow=follow, recording=recording, **settings)
         else:
             roll = Toolroll.from_folder(

@@ -95,7 +95,7 @@ class Check:
 @option("--catalog", "URL of the registry.", envvar=CATALOG, metavar="URL", unset="as configured")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(config: Path | None, catalog: str | None, as_json: bool) -> int:
-    """Check the installation, the service's settings, the registry and the journal.
+    """Check the installation, the service's settings, the registry and the outbox.
 
     Changes nothing. The exit status is 1 if something is wrong.
     """
@@ -142,7 +142,7 @@ def _checks(config: Path | None, catalog: str | None) -> Iterator[Check]:
         yield Check("registry", None, f"not checked: {reason}")
         return
     yield _tried("registry", lambda: _registry(url))
-    yield _tried("journal", lambda: _journal(url, settings.journal if settings else ""))
+    yield _tried("outbox", lambda: _outbox(url, settings.outbox if settings else ""))
 
 
 def _tried(what: str, check: Callable[[], str]) -> Check:
@@ -177,14 +177,14 @@ def _extras() -> str:
 
 
 def _settings(config: Path | None, catalog: str | None) -> tuple[ServerSettings, list[ToolrollError]]:
-    """The settings, and what is wrong with them. Others check the registry, the embedder and the journal."""
+    """The settings, and what is wrong with them. Others check the registry, the embedder and the outbox."""
     from toolroll.server.serving import problems_with
     from toolroll.server.setting_sources import SettingSources
 
     sources = SettingSources.read(config, catalog=catalog)
     settings = sources.settings()
     # The service itself may listen on the port.
-    return settings, [*problems_with(settings, sources, without=("catalog", "embedder", "journal", "port"))]
+    return settings, [*problems_with(settings, sources, without=("catalog", "embedder", "outbox", "port"))]
 
 
 def _select() -> str:
@@ -216,10 +216,10 @@ def _embedder(name: str) -> str:
     return f"{name}: {embedder.embed(['hello']).shape[1]} dimensions"
 
 
-def _journal(url: str, folder: str) -> str:
+def _outbox(url: str, file: str) -> str:
     """Whether outcomes can be written where the service would write them."""
-    from toolroll.registry.events.recording import check_journal, usual_journal
+    from toolroll.registry.outbox import check_outbox, usual_outbox
 
-    journal = Path(folder) if folder else usual_journal(url)
-    check_journal(journal)
-    return f"{journal}: can be written"
+    outbox = Path(file) if file else usual_outbox(url)
+    check_outbox(outbox)
+    return f"{outbox}: can be written"

@@ -243,5 +243,5 @@ def _open(
         embedder=embedder,
         profile=profile,
         follow=Follow(poll_s=POLL_S, listens=False, progress=shown),
-        recording=Recording(messages="none"),
+        recording=Recording(messages="none", keeper="none"),
     )

@@ -105,9 +105,7 @@ def _serve_demonstration(options: dict[str, Any]) -> int:
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
     with tempfile.TemporaryDirectory(prefix="toolroll-demo-", ignore_cleanup_errors=True) as folder:
         own = {"catalog": f"sqlite:///{folder}/tools.db", "upstream": "", "authentication": "none"}
-        settings = read_settings(
-            None, **{**options, **own, "messages": "kept", "journal": f"{folder}/journal"}
-        )
+        settings = read_settings(None, **{**options, **own, "messages": "kept", "outbox": f"{folder}/outbox"})
         check_address(settings)
         note(f"writing {DAYS} days of demonstration data…")
         write_demonstration(settings.catalog, embedder=settings.embedder)

@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import anyio
@@ -25,7 +25,7 @@ from starlette.middleware.authentication import AuthenticationMiddleware
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
-from toolroll import InvalidInput, Registry, Toolroll
+from toolroll import InvalidInput, Recording, Registry, Toolroll
 from toolroll.front.bodies import BodiesInFlight, BoundedBodies
 from toolroll.front.connections import Front
 from toolroll.front.limits import FrontLimits, fitted
@@ -55,11 +55,12 @@ async def open_gateway(
     *,
     caller_of: CallerOf | None = None,
     hooks: Iterable[CallHook] = (),
+    keeper: Literal["thread", "process"] = "thread",
 ) -> AsyncIterator[tuple[Gateway, McpServer]]:
     """A running gateway and the server in front of it.
 
     state: the folder for what it keeps. caller_of: finds out who calls; by default the configured caller.
-    hooks: run before and after each call.
+    hooks: run before and after each call. keeper: see `Recording`.
     """
     began = time.monotonic()  # opening a registry takes its part of what the first list may take
     private_folder(state)
@@ -67,7 +68,7 @@ async def open_gateway(
     url = registry_url(options, state)
     registry = await anyio.to_thread.run_sync(lambda: Registry.open(url, actor="gateway"))
     try:
-        roll = await anyio.to_thread.run_sync(lambda: Toolroll.open(url))
+        roll = await anyio.to_thread.run_sync(lambda: Toolroll.open(url, recording=Recording(keeper=keeper)))
         try:
             names = ToolNames(configuration.servers, options.separator)
             catalog = ToolCatalog(roll, registry, names, options.review, options.tags)
@@ -100,7 +101,7 @@ async def serve_http(configuration: Configuration, state: Path, host: str, port:
     if identity is None:
         check_loopback(host)
     caller_of = None if identity is None else identified_caller(secrets.token_hex(4))
-    async with open_gateway(configuration, state, caller_of=caller_of) as (gateway, server):
+    async with open_gateway(configuration, state, caller_of=caller_of, keeper="process") as (gateway, server):
         gateway.tasks.start_soon(spare_collections, gateway)
         identity = identity_of(configuration, gateway)
         base = f"http://{host}:{port}" if identity is None else identity.options.url.rstrip("/")

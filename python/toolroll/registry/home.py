@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+import itertools
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -12,7 +12,7 @@ from os import PathLike
 from typing import Any, NoReturn, TypeVar
 
 from toolroll._core import Learned
-from toolroll._threads import CallPool, Full, survive_forks
+from toolroll._threads import CallPool, Full
 from toolroll.context import Context
 from toolroll.embedder import Embedder
 from toolroll.errors import Failure, InvalidInput, StoreUnavailable, quoted
@@ -25,6 +25,8 @@ from toolroll.registry.events.event_row import SelectionOrigin
 from toolroll.registry.events.maintenance import OutcomeFilter, forget
 from toolroll.registry.events.recording import Recorder
 from toolroll.registry.follow.refresher import Refresher
+from toolroll.registry.keeper.keeper import Keeper
+from toolroll.registry.keeper.process import KeeperProcess
 from toolroll.registry.options import Follow, Recording, Sessions
 from toolroll.registry.sessions.conversations import StoredConversations
 from toolroll.registry.store.database import Database
@@ -46,6 +48,7 @@ _SILENCE_S = 60.0  # of a PostgreSQL, until a connection is given up; longer tha
 _CALLS = 16  # calls of event loops that may wait for the store at the same time
 _CALLS_PATIENCE_S = 1.0  # how long such a call waits for its thread
 _END_S = 0.5  # of a close's time: for threads to end once nothing more is written
+_OTHERS_S = 1.0  # of a close's time: for another keeper to count what this host has shipped
 _ABANDON_S = 5.0  # the same time where nobody has called it
 
 T = TypeVar("T")
@@ -86,7 +89,7 @@ class RegistryHome:
             StoreUnavailable: it cannot be read, or is of another version.
         """
         self._profile, self._clock, self._find_saved = profile, clock, builder.find_saved
-        self._closing, self._is_closed = threading.Lock(), False
+        self._closes, self._is_closed = itertools.count(), False
         # Readers and lookups have pools of their own, which give up a store that hangs after seconds.
         self._calls = CallPool(_CALLS, "toolroll-calls", patience_s=_CALLS_PATIENCE_S)
         self._database = Database.open(
@@ -99,8 +102,9 @@ class RegistryHome:
             self._database.close()
             raise
         self._refresher.start()
-        self._recording.writer.take_over()
-        survive_forks(self, lambda home: (), RegistryHome._reset)
+        self._recording.shipper.start()
+        if self._keeper is not None:
+            self._keeper.start()
 
     def _assemble(
         self,
@@ -117,6 +121,7 @@ class RegistryHome:
         expired = None if follow.max_policy_age_s is None else self._expired
         engine_over = partial(self._engine_over, expired=expired)
         self._refresher = Refresher(database, builder, follow, engine_over)
+        self._keeper = self._keeper_of(url, recording)
         self._recording = Recorder(
             database,
             url,
@@ -130,6 +135,7 @@ class RegistryHome:
                 exposure,
                 changes,
             ),
+            on_shipped=self._wake_keeper,
             poll_s=follow.poll_s,
             organisations=follow.organisations,
         )
@@ -141,8 +147,20 @@ class RegistryHome:
         self._refresher.other_failures = self._recording.follower.failures
         self._recording.renew_keys()  # so that no receipt waits for them
 
-    def _reset(self) -> None:
-        self._closing = threading.Lock()
+    def _keeper_of(self, url: str, options: Recording) -> Keeper | KeeperProcess | None:
+        if options.keeper == "process":
+            return KeeperProcess(url, options.events_s)
+        if options.keeper == "thread":
+            return Keeper(
+                self._database,
+                events_s=options.events_s,
+                on_counted=lambda: self._recording.follower.wake(),
+            )
+        return None
+
+    def _wake_keeper(self) -> None:
+        if self._keeper is not None:
+            self._keeper.hurry()
 
     @property
     def engine(self) -> Engine:
@@ -167,7 +185,7 @@ class RegistryHome:
         reporter: str | None,
         org: str | None,
     ) -> RecordResult:
-        """Writes the report to the journal; the errors are those of `Toolroll.record`."""
+        """Writes the report to the outbox; the errors are those of `Toolroll.record`."""
         found = None
         if isinstance(picked, Selection):
             found = not_shown(picked, [entry.name for entry in entries if entry.kind in NOT_SHOWN])
@@ -259,10 +277,11 @@ class RegistryHome:
         return count
 
     def flush(self, timeout_s: float) -> bool:
-        """Whether all events, outcomes and sessions so far are in the store; waits for it so long."""
+        """Whether all events, outcomes and sessions so far are in the store, and learnt; waits that long."""
         deadline = time.monotonic() + timeout_s
         is_written = self.conversations.flush(timeout_s)
-        return self._recording.flush(max(deadline - time.monotonic(), 0.0)) and is_written
+        left_s = max(deadline - time.monotonic(), 0.0)
+        return self._recording.flush(left_s, self._wake_keeper) and is_written
 
     @property
     def is_closed(self) -> bool:
@@ -274,6 +293,9 @@ class RegistryHome:
         snapshot, replica = self.engine.snapshot, self._refresher.replica
         catalog = snapshot.shared.catalog
         recording, sessions = self._recording.health(), self.conversations.health()
+        if isinstance(self._keeper, Keeper) and self._keeper.is_held:  # this process knows it better
+            own = {"holder": self._keeper.holder, "runs": True, **self._keeper.figures}
+            recording["keeper"] |= own
         failures = [*snapshot.failures(""), *snapshot.shared.lasting_failures]
         failures += [
             Failure(failure.where, StoreUnavailable(f"organisation {quoted(org)}: {failure.error}"))
@@ -284,7 +306,8 @@ class RegistryHome:
             Failure(where, StoreUnavailable(why))
             for where, why in (
                 ("recording", recording["failing"]),
-                ("journal", recording["journal"]),
+                ("outbox", recording["outbox"]),
+                ("keeper", recording["unkept"]),
                 ("learning", recording["learning"]["failing"]),
                 ("sessions", sessions["failing"]),
             )
@@ -327,26 +350,32 @@ class RegistryHome:
             },
             session_reads=sessions["reads"],
             session_timeouts=sessions["timeouts"],
-            journal_bytes=self._recording.writer.health()["outcomes"]["waiting_bytes"],
+            outbox_bytes=self._recording.shipper.health()["outcomes"]["waiting_bytes"],
         )
 
     def close(self, timeout_s: float) -> None:
         """Refuses further selections, writes what waits, and stops following the registry.
 
-        Outcomes that the store does not take in time stay in the journal for the next process.
+        Outcomes that the store does not take in time stay in the outbox for the next process.
         """
-        with self._closing:
-            if self._is_closed:
-                return
-            self._is_closed = True
-            self.engine.close()
+        if next(self._closes):  # another thread closes it, or has
+            return
+        self._is_closed = True
+        self.engine.close()
         deadline = time.monotonic() + timeout_s
         write_until = deadline - min(_END_S, timeout_s / 2)
         self.conversations.close(write_until - time.monotonic())
         self._recording.drain(write_until - time.monotonic())
+        if isinstance(self._keeper, Keeper):
+            if not self._keeper.is_held:  # the one that is may be closing, too
+                left_s = min(write_until - time.monotonic(), _OTHERS_S)
+                self._recording.shipper.flush(left_s, self._wake_keeper)
+            self._keeper.drain(write_until - time.monotonic())
         self._refresher.request_stop()
         self._database.close()  # also ends the calls of all these threads that wait for PostgreSQL
         self._recording.close(deadline - time.monotonic())
+        if self._keeper is not None:
+            self._keeper.close(deadline - time.monotonic())
         self._refresher.close(deadline - time.monotonic())
         self._calls.stop(deadline - time.monotonic())
         self.engine.stop_threads()

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 LoggedMessages: TypeAlias = Literal["kept", "hashed", "dropped", "none"]
 Durable: TypeAlias = Literal["process", "disk"]
+KeptBy: TypeAlias = Literal["thread", "process", "none"]
 
 LIFETIME_S = 86_400.0  # how long after a selection its outcomes count and its receipt is valid
 _YEAR_S = 365 * 86_400.0
@@ -83,8 +84,11 @@ class Recording:
         durable: a recorded outcome survives the end of the process ("process") or a power cut too ("disk").
         events_s: seconds after which the event of a selection is deleted, at least a day; None for never. Its
             outcomes stay, and so does what they taught.
-        outbox: where outcomes wait for the database; None for a place beside the file of SQLite, or in the
-            user's state folder.
+        outbox: the file where records wait for the database; None for one beside the file of SQLite, or in
+            the user's state folder.
+        keeper: what counts events and outcomes while no other process over this registry does: a "thread"; a
+            "process" that this one starts, which does not compete with selections for the interpreter and
+            takes some 100 MB; or "none", where something else keeps the registry (`docs/scale.md`).
 
     Raises:
         InvalidInput: a value is of the wrong type or out of range.
@@ -94,6 +98,7 @@ class Recording:
     durable: Durable = "process"
     events_s: float | None = 30 * 86_400.0
     outbox: str | PathLike[str] | None = None
+    keeper: KeptBy = "thread"
 
     def __post_init__(self) -> None:
         if not isinstance(self.messages, str) or self.messages not in ("kept", "hashed", "dropped", "none"):
@@ -107,9 +112,11 @@ class Recording:
                 f"events_s: is {quoted(self.events_s)}, must be seconds from {LIFETIME_S:.0f}, how long a "
                 "receipt is valid, to a hundred years, or None for never"
             )
+        if not isinstance(self.keeper, str) or self.keeper not in ("thread", "process", "none"):
+            raise InvalidInput(f"keeper: is {quoted(self.keeper)}, must be 'thread', 'process' or 'none'")
         if self.outbox is not None:
             if not isinstance(self.outbox, (str, PathLike)):
-                raise InvalidInput(f"outbox: is {quoted(self.outbox)}, must be a folder")
+                raise InvalidInput(f"outbox: is {quoted(self.outbox)}, must be a file")
             object.__setattr__(self, "outbox", Path(self.outbox).absolute())
 
 

@@ -13,7 +13,7 @@ from toolroll.registry import governed_rows
 from toolroll.registry.analytics.tools import Break
 from toolroll.registry.analytics.window import Window
 from toolroll.registry.analytics.window_sums import WindowSums, total
-from toolroll.registry.keeper.hour_selects import day_of, hour_of
+from toolroll.registry.events.hour_selects import day_of, hour_of
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database, words
 from toolroll.registry.store.row_reader import read_rows

@@ -76,7 +76,7 @@ class Counters:
             many waited for a thread (`docs/server.md`).
         session_reads: conversations read from the registry; None in memory.
         session_timeouts: calls for a conversation that the registry did not answer in time; None in memory.
-        journal_bytes: bytes of reports that wait for the registry; None in memory.
+        outbox_bytes: bytes of reports that wait for the registry; None in memory.
     """
 
     selections: int
@@ -93,7 +93,7 @@ class Counters:
     calls_refused: Mapping[str, int]
     session_reads: int | None = None
     session_timeouts: int | None = None
-    journal_bytes: int | None = None
+    outbox_bytes: int | None = None
 
 
 @dataclass(slots=True, eq=False)

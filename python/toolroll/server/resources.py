@@ -32,7 +32,12 @@ def open_registry(settings: ServerSettings, embedder: Embedder | None) -> tuple[
         embedder=embedder or "none",
         profile=settings.profile,
         follow=Follow(published=_published(settings), listen_url=settings.listen_url or None),
-        recording=Recording(messages=settings.messages, outbox=settings.journal or None),
+        recording=Recording(
+            messages=settings.messages,
+            outbox=settings.outbox or None,
+            # Where `serve` has started the process, it says "none".
+            keeper="thread" if settings.keeper == "process" else settings.keeper,
+        ),
     )
     try:
         return roll, Registry.open(settings.catalog, create=False, read_replica=settings.read_replica or None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import secrets
+import signal
 import socket
 import tempfile
 from collections.abc import Callable, Collection, Iterator
@@ -15,7 +16,8 @@ import uvicorn
 
 from toolroll.embedders import named
 from toolroll.errors import InvalidDefinition, InvalidInput, ToolrollError
-from toolroll.registry.events.recording import check_journal, usual_journal
+from toolroll.registry.keeper.process import KeeperProcess
+from toolroll.registry.outbox import check_outbox, usual_outbox
 from toolroll.registry.store.database import Database, listen_address
 from toolroll.registry.store.read_replica import ReadReplica
 from toolroll.registry.store.url import Address
@@ -54,8 +56,9 @@ def serve(settings: ServerSettings) -> None:
         "serving", extra={"url": f"http://{settings.host}:{settings.port}", "workers": settings.workers}
     )
     secret = settings.session_secret or secrets.token_urlsafe(32)  # all workers accept a session of one
-    with _metrics_folder(settings) as folder:
-        shared = settings.model_copy(update={"metrics_folder": folder, "session_secret": secret})
+    with _metrics_folder(settings) as folder, _kept(settings) as keeper:
+        own = {"metrics_folder": folder, "session_secret": secret, "keeper": keeper}
+        shared = settings.model_copy(update=own)
         os.environ.update(shared.variables())
         _run(settings)
 
@@ -148,6 +151,27 @@ def _metrics_folder(settings: ServerSettings) -> Iterator[str]:
         yield folder
 
 
+@contextmanager
+def _kept(settings: ServerSettings) -> Iterator[str]:
+    """Has one process keep the registry for all workers; what keeps it in a worker."""
+    if not settings.catalog or settings.keeper != "process":
+        yield settings.keeper
+        return
+    keeper, before = KeeperProcess(settings.catalog), signal.getsignal(signal.SIGTERM)
+
+    def end(number: int, _: object) -> None:
+        keeper.close(settings.grace_s * CLOSING_SHARE)
+        signal.signal(number, before)
+        signal.raise_signal(number)
+
+    signal.signal(signal.SIGTERM, end)  # which uvicorn raises again when it has stopped
+    keeper.start()
+    try:
+        yield "none"
+    finally:
+        keeper.close(settings.grace_s * CLOSING_SHARE)
+
+
 def _check_registry(settings: ServerSettings) -> None:
     if settings.catalog:
         Database.open(settings.catalog, create=False, migrate=False).close()
@@ -168,14 +192,14 @@ def _check_listen_url(settings: ServerSettings) -> None:
         listen_address(Address.of(settings.catalog), settings.listen_url)
 
 
-def _check_journal(settings: ServerSettings) -> None:
+def _check_outbox(settings: ServerSettings) -> None:
     if not settings.catalog:
         return
     try:
-        journal = Path(settings.journal) if settings.journal else usual_journal(settings.catalog)
+        outbox = Path(settings.outbox) if settings.outbox else usual_outbox(settings.catalog)
     except InvalidInput:  # the registry's own check says what is wrong with its URL
         return
-    check_journal(journal)
+    check_outbox(outbox)
 
 
 def _check_upstream(settings: ServerSettings) -> None:
@@ -216,7 +240,7 @@ _CHECKS: tuple[tuple[str, Callable[[ServerSettings], None]], ...] = (
     ("catalog", _check_registry),
     ("read_replica", _check_read_replica),
     ("listen_url", _check_listen_url),
-    ("journal", _check_journal),
+    ("outbox", _check_outbox),
     ("upstream", _check_upstream),
     ("embedder", _check_embedder),
     ("profile", _check_profile),

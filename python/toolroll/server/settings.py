@@ -55,7 +55,9 @@ class ServerSettings(BaseSettings):
         published: where `toolroll catalogs build` publishes the registry's catalog; empty to build it here.
         published_name: under which it is published.
         published_trust: public keys of publishers, or files of them.
-        journal: the folder where outcomes wait for the database; empty as in `Recording`.
+        keeper: what counts events and outcomes while nothing else does: a process that `toolroll serve`
+            starts, a thread in each worker, or nothing, where `toolroll registry keep` runs.
+        outbox: the file where outcomes wait for the database; empty as in `Recording`.
         authentication: whether callers need a service key; without keys, only this machine can call.
         hosts: names by which the service may be called; empty for those of this machine.
         key_rate: how many requests a key has in which time, in each worker.
@@ -107,7 +109,8 @@ class ServerSettings(BaseSettings):
     published: str = ""
     published_name: str = "main"
     published_trust: tuple[str, ...] = ()
-    journal: str = ""
+    outbox: str = ""
+    keeper: Literal["process", "thread", "none"] = "process"
     authentication: Literal["keys", "none"] = "keys"
     hosts: tuple[str, ...] = ()
     key_rate: str = "5000/second"

@@ -153,7 +153,7 @@ def test_metrics_are_the_counters_of_the_roll(roll, exported):
     assert metrics["toolroll.outcomes.counted"][1] == {(): 2}
     assert metrics["toolroll.catalog.build.duration"] == ("s", {(): roll.counters().build_s})
     assert 0 <= metrics["toolroll.catalog.age"][1][()] < 60
-    assert "toolroll.journal.size" not in metrics  # in memory there is none
+    assert "toolroll.outbox.size" not in metrics  # in memory there is none
 
 
 def test_durations_are_in_buckets_that_fit_selections(roll, exported):

@@ -98,7 +98,7 @@ def test_times_are_timestamps_and_durations_are_in_seconds(roll):
 
 
 def test_a_roll_in_memory_has_no_metrics_of_a_registry(roll):
-    assert not [name for name in scraped(registry_of(roll)) if re.search("registry|session_|journal", name)]
+    assert not [name for name in scraped(registry_of(roll)) if re.search("registry|session_|outbox", name)]
 
 
 def test_the_strict_format_takes_it_too(roll):

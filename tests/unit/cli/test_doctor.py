@@ -41,7 +41,7 @@ def test_a_sound_installation_is_right(capsys, url):
     status, verdicts, _ = doctor(capsys, "--catalog", url)
     assert status == 0
     assert [what for what, verdict in verdicts.items() if verdict is False] == []
-    assert {"selection", "registry", "embedder", "journal"} <= {
+    assert {"selection", "registry", "embedder", "outbox"} <= {
         what for what, verdict in verdicts.items() if verdict
     }
     assert main(["doctor", "--catalog", url]) == 0
@@ -60,7 +60,7 @@ def test_all_extras_are_told_there_or_missing(capsys):
 
 def test_without_a_registry_the_installation_alone_is_checked(capsys):
     status, verdicts, _ = doctor(capsys)
-    assert (status, verdicts["registry"], "journal" in verdicts) == (0, None, False)
+    assert (status, verdicts["registry"], "outbox" in verdicts) == (0, None, False)
 
 
 @pytest.mark.parametrize("missing", [True, False])
@@ -98,14 +98,14 @@ def test_wrong_settings_and_a_password_in_them(capsys, tmp_path, url):
     assert "prot" in printed and "hunter2" not in printed
 
 
-def test_an_unknown_embedder_and_a_journal_in_a_file_are_wrong(capsys, tmp_path, url, monkeypatch):
+def test_an_unknown_embedder_and_an_outbox_in_a_file_are_wrong(capsys, tmp_path, url, monkeypatch):
     pytest.importorskip("fastapi")
     (tmp_path / "file").write_text("")
     file = tmp_path / "server.toml"
-    file.write_text(f'catalog = "{url}"\nembedder = "minilmm"\njournal = "{tmp_path}/file/journal"\n')
+    file.write_text(f'catalog = "{url}"\nembedder = "minilmm"\noutbox = "{tmp_path}/file/outbox"\n')
     status, verdicts, _ = doctor(capsys, "--config", str(file))
     assert status == 1
-    assert {what for what, verdict in verdicts.items() if verdict is False} == {"embedder", "journal"}
+    assert {what for what, verdict in verdicts.items() if verdict is False} == {"embedder", "outbox"}
 
 
 def test_the_settings_of_the_environment_are_checked(capsys, url, monkeypatch):

@@ -171,16 +171,16 @@ def test_check_names_all_that_is_wrong_and_makes_nothing(tmp_path, capsys, monke
 
 
 @pytest.mark.parametrize("words", [["--check"], []])
-def test_a_journal_that_cannot_be_written_stops_the_start(tmp_path, capsys, words):
+def test_an_outbox_that_cannot_be_written_stops_the_start(tmp_path, capsys, words):
     url = f"sqlite:///{tmp_path}/tools.db"
     Registry.open(url).close()
     (tmp_path / "taken").write_text("")
-    file = write(tmp_path, f'catalog = "{url}"\njournal = "{tmp_path}/taken/journal"\nport = {free_port()}')
+    file = write(tmp_path, f'catalog = "{url}"\noutbox = "{tmp_path}/taken/outbox"\nport = {free_port()}')
     assert main(["serve", "--config", str(file), *words]) == 1
     printed = capsys.readouterr().err
-    assert f"{tmp_path}/taken/journal: {tmp_path}/taken: outcomes cannot be written there" in printed
-    assert "set `journal` to a folder" in printed
-    assert (f"{file}:2: journal" in printed) == bool(words)
+    assert f"{tmp_path}/taken/outbox: {tmp_path}/taken: outcomes cannot be written there" in printed
+    assert "set `outbox` to a file" in printed
+    assert (f"{file}:2: outbox" in printed) == bool(words)
 
 
 def test_a_wrong_url_of_the_registry_is_told_once(capsys):

@@ -6,6 +6,7 @@ from toolroll.cli.commands import Group
 from toolroll.cli.registry import (
     accounts,
     duplicates,
+    keep,
     keys,
     pins,
     review,
@@ -24,6 +25,19 @@ command = Group(
     "second.",
     example="toolroll registry list --catalog sqlite:///tools.db",
 )
-for _module in (tools, review, sync, toolkits, rules, pins, duplicates, settings, keys, accounts, state):
+for _module in (
+    tools,
+    review,
+    sync,
+    toolkits,
+    rules,
+    pins,
+    duplicates,
+    settings,
+    keys,
+    accounts,
+    state,
+    keep,
+):
     for _command in _module.COMMANDS:
         command.add_command(_command)

@@ -60,11 +60,12 @@ def why(options: RegistryOptions, name: str, **context: Any) -> None:
 
 
 def _verdict(options: RegistryOptions, name: str, context: Context) -> dict[str, Any]:
-    from toolroll.registry.options import Follow
+    from toolroll.registry.options import Follow, Recording
     from toolroll.roll import Toolroll
 
     # The answer needs no vectors, and without them the catalog is built at once.
-    with Toolroll.open(options.catalog, embedder="none", follow=Follow(poll_s=POLL_S, listens=False)) as roll:
+    follow, recording = Follow(poll_s=POLL_S, listens=False), Recording(keeper="none")
+    with Toolroll.open(options.catalog, embedder="none", follow=follow, recording=recording) as roll:
         roll.warm_up([context.org])
         unknown = list(roll.unknown_values(context))
         try:

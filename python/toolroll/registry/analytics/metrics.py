@@ -15,7 +15,7 @@ from toolroll.registry.analytics.window_sums import (
     total,
     whole_hours,
 )
-from toolroll.registry.keeper.hour_selects import LATENCY_STEPS, middle_of
+from toolroll.registry.events.hour_selects import LATENCY_STEPS, middle_of
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
 

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from toolroll.errors import InvalidInput
 from toolroll.registry.analytics.window import Window, json_fields
 from toolroll.registry.analytics.window_sums import WindowSums, bucket_at, total
-from toolroll.registry.keeper.hour_selects import DURATION_STEPS, middle_of
+from toolroll.registry.events.hour_selects import DURATION_STEPS, middle_of
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
 

@@ -13,7 +13,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from toolroll.registry.analytics.window import Window
-from toolroll.registry.keeper.hour_selects import (
+from toolroll.registry.events.hour_selects import (
     DAY,
     HOUR,
     SELECTS,
@@ -23,7 +23,7 @@ from toolroll.registry.keeper.hour_selects import (
     hour_in_sql,
     hour_of,
 )
-from toolroll.registry.keeper.hours import A_DAY, AN_HOUR, is_changed
+from toolroll.registry.events.hours import A_DAY, AN_HOUR, is_changed
 from toolroll.registry.store import tables
 from toolroll.registry.store.json_rows import items
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
+import numpy.typing as npt
 import sqlalchemy as sa
 
 from toolroll._gil import GilYielder
@@ -18,7 +18,7 @@ from toolroll.learning.exposure import ShownTool, unpack_keys
 from toolroll.learning.outcomes import Kind
 from toolroll.registry.events.candidate_columns import CandidateColumns
 from toolroll.registry.events.logged_tools import LoggedTool, LoggedToolReader
-from toolroll.registry.events.packing import Column, float_column, floats, pack, unpack
+from toolroll.registry.events.packing import float_column, floats, pack, unpack
 from toolroll.registry.store import tables
 from toolroll.registry.store.errors import DamagedRow
 from toolroll.registry.store.row_reader import Row, read_rows
@@ -28,14 +28,10 @@ Numbers = Mapping[LoggedTool, int]
 # The fields that are packed into an event's column `details`.
 PACKED = ("context", "limits", "timings", "candidates", "shown", "vector")
 _DRAWN = 5  # numbers of a candidate
-# Low bytes of scores and means are noise; the others repeat themselves.
-_NOISE = (2, 2, 0, 0, 0)
 _MICRO = 1e6  # `ShownTool.to_record` rounds shares to six digits
 # The numbers of kinds are stored: new kinds go to the end.
 _KINDS: tuple[Kind | None, ...] = (None, *get_args(Kind))
 _KIND_NUMBERS = {kind: number for number, kind in enumerate(_KINDS)}
-_EARLY = "packed"  # the field of an event with its details, if `pack_early` has packed them
-_UNPACKED = frozenset({*PACKED, _EARLY})  # fields of an event that its row has only packed
 _HEAD = struct.Struct("<cHH")  # width of tool numbers (a small letter if late), tools, shown ones among them
 _SHORT = 2**16 - 1  # the largest number of a tool in two bytes
 # As `LoggedTool(…)`, whose call in Python would take longer than the rest.
@@ -50,25 +46,8 @@ def packed_event(event: Mapping[str, Any], number_of: Numbers) -> dict[str, Any]
 
     number_of: of at least the event's tools.
     """
-    is_packed = is_packed_with(event, number_of)
-    details = event[_EARLY][1] if is_packed else _details_of(event, number_of)
-    row = {name: value for name, value in event.items() if name not in _UNPACKED}
-    return {**row, "details": details}
-
-
-def pack_early(event: dict[str, Any], number_of: Numbers) -> None:
-    """Packs an event's details, if all of its tools have numbers.
-
-    `packed_event` takes them if the same numbers still count, and else packs again.
-    """
-    with suppress(KeyError):
-        event[_EARLY] = number_of, _details_of(event, number_of)
-
-
-def is_packed_with(event: Mapping[str, Any], number_of: Numbers) -> bool:
-    """Whether `pack_early` has packed the event's details with these very numbers."""
-    early: tuple[Numbers, bytes] | None = event.get(_EARLY)
-    return early is not None and early[0] is number_of
+    row = {name: value for name, value in event.items() if name not in PACKED}
+    return {**row, "details": _details_of(event, number_of)}
 
 
 def tools_of(event: Mapping[str, Any]) -> list[LoggedTool]:
@@ -84,11 +63,11 @@ def _details_of(event: Mapping[str, Any], number_of: Numbers) -> bytes:
     timings, count = event["timings"], len(candidates.names)
     found = np.array([number_of[tool] for tool in tools_of(event)], "<u4")
     columns = [
-        Column(found[:count], 1),
-        *(float_column(values, noise) for values, noise in zip(candidates.numbers, _NOISE, strict=True)),
-        Column(found[count:], 1),
-        Column(np.array(list(map(_micro, event["shown"])), "<u4")),
-        float_column(np.array(list(timings.values()), np.float64), 2),
+        found[:count],
+        *map(float_column, candidates.numbers),
+        found[count:],
+        np.array(list(map(_micro, event["shown"])), "<u4"),
+        float_column(np.array(list(timings.values()), np.float64)),
         _vector_column(event["vector"]),
     ]
     text = _ENCODE([event["context"], event["limits"], list(timings)]).encode()
@@ -316,5 +295,5 @@ def _micro(tool: ShownTool) -> int:
     return round(round(tool.expected, 6) * _MICRO)
 
 
-def _vector_column(vector: bytes | None) -> Column:
-    return Column(np.frombuffer(vector or b"", "<f2"), 1)
+def _vector_column(vector: bytes | None) -> npt.NDArray[np.float16]:
+    return np.frombuffer(vector or b"", "<f2")

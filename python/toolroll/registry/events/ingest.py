@@ -1,16 +1,14 @@
 """Writes events and outcomes to the store, each outcome exactly once.
 
-A batch is one transaction: events, outcomes, what they teach, and the summary in each event's row. Writers of
-one organisation wait for each other (`lock`). So its outcomes have consecutive numbers
-that commit in order. What is new in a report is decided under that lock, against all earlier reports on its
-event: writing a batch again, when nobody knows whether it was committed, adds nothing.
+A batch is one transaction: events, outcomes, what they teach, and the summary in each event's row. One writer
+at a time does this (`lease`), so an organisation's outcomes have consecutive numbers that commit in order. What
+is new in a report is decided against all earlier reports on its event: writing a batch again, when nobody knows
+whether it was committed, adds nothing.
 """
 
 from __future__ import annotations
 
-import hashlib
 import logging
-import time
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,7 +17,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import ARRAY
 
 from toolroll._gil import GilYielder, batches
 from toolroll.errors import InvalidInput
@@ -27,8 +24,8 @@ from toolroll.learning.deduplication import EventState, closing_weight, deduplic
 from toolroll.learning.effects import EFFECTS
 from toolroll.learning.exposure import Exposure
 from toolroll.learning.outcomes import Report
-from toolroll.registry.events import learned_rows
-from toolroll.registry.events.details import EntryReader, event_vector, is_packed_with, packed_event, tools_of
+from toolroll.registry.events import hours, learned_rows, lease
+from toolroll.registry.events.details import EntryReader, event_vector, packed_event, tools_of
 from toolroll.registry.events.logged_tools import LoggedTool, ToolNumbers
 from toolroll.registry.events.receipts import LIFETIME_S
 from toolroll.registry.events.rows import (
@@ -44,7 +41,6 @@ from toolroll.registry.events.rows import (
     settled_after,
     summary,
 )
-from toolroll.registry.keeper import hours
 from toolroll.registry.store import tables
 from toolroll.registry.store.bulk_insert import add_missing, insert_in_batches, update, upsert
 from toolroll.registry.store.database import Database
@@ -70,7 +66,6 @@ class IngestResult:
         repeated: reports that said nothing new.
         refused: reports that cannot be counted, and why.
         seqs: organisation → the number of its last outcome, for the organisations in the batch.
-        waited_s: how long the batch waited for those of other processes.
     """
 
     events: int = 0
@@ -78,7 +73,6 @@ class IngestResult:
     repeated: int = 0
     refused: list[tuple[ReceivedReport, InvalidInput]] = field(default_factory=list)
     seqs: dict[str, int] = field(default_factory=dict)
-    waited_s: float = 0.0
 
 
 @dataclass(slots=True)
@@ -99,31 +93,38 @@ def ingest(
     *,
     window_s: float = LIFETIME_S,
     now: float | None = None,
+) -> IngestResult:
+    """Writes a batch in a transaction of its own, beside a keeper that may run; see `ingest_in`."""
+    with database.recording() as connection:
+        lease.lock(connection)
+        return ingest_in(connection, events, reports, window_s=window_s, now=now)
+
+
+def ingest_in(
+    connection: sa.Connection,
+    events: Sequence[Mapping[str, Any]],
+    reports: Sequence[ReceivedReport],
+    *,
+    window_s: float = LIFETIME_S,
+    now: float | None = None,
     cache: IngestCache | None = None,
 ) -> IngestResult:
-    """Writes a batch, whole or not at all.
+    """Writes a batch within a transaction that no other writer's can overlap.
 
     events: what `event_row` made. window_s: how long after an event its reports count; later ones are
     kept and weigh nothing. now: seconds since the epoch, to close events whose reports have been partial for
-    long enough; None leaves them open. cache: what this process wrote before.
+    long enough; None leaves them open. cache: what was written before; if the transaction is not committed,
+    it must not be used again.
 
     Raises:
-        StoreUnavailable: nothing was written, or nobody knows; write the batch again.
-        InvalidInput, Conflict: a value in it cannot be stored; nothing was written.
+        StoreUnavailable: roll the transaction back, and write the batch again.
+        InvalidInput, Conflict: a value in it cannot be stored; likewise, without the value.
     """
-    cache = cache or IngestCache()
-    try:
-        with database.recording() as connection:
-            if now is not None:
-                reports = [*reports, *_due(connection, now)]
-            if not events and not reports:
-                return IngestResult()
-            batch = _Batch(connection, window_s, cache)
-            done = batch.run(events, reports)
-    except BaseException:
-        cache.tools.forget()
-        raise
-    return done
+    if now is not None:
+        reports = [*reports, *_due(connection, now)]
+    if not events and not reports:
+        return IngestResult()
+    return _Batch(connection, window_s, cache or IngestCache()).run(events, reports)
 
 
 def is_due(database: Database, now: float) -> bool:
@@ -153,15 +154,12 @@ def _due(connection: sa.Connection, now: float) -> list[ReceivedReport]:
     return reports
 
 
-def _tools_in(
-    events: Iterable[Mapping[str, Any]], reports: Iterable[ReceivedReport], numbers: ToolNumbers
-) -> Iterator[LoggedTool]:
-    """The tools that need a number. numbers: know those of the events that were packed with them."""
+def _tools_in(events: Iterable[Mapping[str, Any]], reports: Iterable[ReceivedReport]) -> Iterator[LoggedTool]:
+    """The tools that need a number."""
     yielder = GilYielder()
     for event in events:
         yielder()
-        if not is_packed_with(event, numbers.known):
-            yield from tools_of(event)
+        yield from tools_of(event)
     for received in reports:
         yield from map(LoggedTool.of, (*received.exposure.shown, *received.report.found))
 
@@ -183,10 +181,8 @@ class _Batch:
     def run(self, events: Sequence[Mapping[str, Any]], reports: Sequence[ReceivedReport]) -> IngestResult:
         reports = list(map(self._normal, reports))
         orgs = {event["org"] for event in events} | {report.exposure.org for report in reports}
-        began = time.monotonic()
-        self._seqs = lock(self._connection, orgs)
-        self._result.waited_s = time.monotonic() - began
-        numbers = self._cache.tools.of(self._connection, _tools_in(events, reports, self._cache.tools))
+        self._seqs = states(self._connection, orgs)
+        numbers = self._cache.tools.of(self._connection, _tools_in(events, reports))
         ids = {event["event_id"] for event in events} | {report.exposure.event_id for report in reports}
         times = [event["at"] for event in events] + [instant(report.exposure.at) for report in reports]
         self._within = orgs, min(times) - _MARGIN, max(times) + _MARGIN
@@ -213,8 +209,7 @@ class _Batch:
             if event["event_id"] in before:
                 changed.setdefault(event["event_id"], before[event["event_id"]][-1].received_at)
         self._summarise(changed)
-        self._mark_logged(one.exposure.event_id for one in reports if one.is_logged)
-        self._mark_hours(events, [one.exposure for one in reports if one.is_logged])
+        self._mark_hours(events)
         self._advance()
         self._result.seqs = {org: seq for org, (seq, _) in self._seqs.items()}
         return self._result
@@ -342,21 +337,13 @@ class _Batch:
         )
         update(self._connection, tables.selection_events, rows)
 
-    def _mark_hours(self, events: Sequence[Mapping[str, Any]], changed: Sequence[Exposure]) -> None:
+    def _mark_hours(self, events: Sequence[Mapping[str, Any]]) -> None:
         """Has the hours of new events, and of those that changed, summed again."""
         places = [(event["org"], event["at"]) for event in events]
-        said = (row.exposure for rows in self._added.values() for row in rows)
-        for exposure in (*changed, *said):
+        for exposure in (row.exposure for rows in self._added.values() for row in rows):
             at = instant(exposure.at)
             places += [(exposure.org, at - _MARGIN), (exposure.org, at + _MARGIN)]
         hours.mark(self._connection, places)
-
-    def _mark_logged(self, event_ids: Iterable[str]) -> None:
-        """Notes that events like these are all logged, so that each counts once and stands for no other."""
-        table = tables.selection_events
-        for some in batches(sorted(event_ids), _KEYS):
-            sampled = [table.c.event_id.in_(some), table.c.share < 1, *self._here(table)]
-            self._connection.execute(sa.update(table).where(*sampled).values(share=1.0))
 
     def _advance(self) -> None:
         if not self._added:
@@ -367,34 +354,11 @@ class _Batch:
         self._connection.execute(update, rows)
 
 
-def lock(connection: sa.Connection, orgs: Iterable[str]) -> dict[str, State]:
-    """Locks the organisations' rows, in the same order in every process; returns the state of each.
-
-    Who waits for a row that is updated all the time may be overtaken without end: each update makes another
-    version of it, with a queue of its own. So writers queue for an advisory lock of PostgreSQL before.
-    """
-    table = tables.learning_state
-    wanted = sorted(set(orgs))
-    if connection.dialect.name == "postgresql":
-        keys = sa.func.unnest(sa.cast(sorted(map(_lock_key, wanted)), ARRAY(sa.BigInteger)))
-        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(keys.column_valued("key"))))
-    states = _locked(connection, wanted)
-    if missing := [org for org in wanted if org not in states]:
-        add_missing(connection, table, [{"org": org, "seq": 0, "epoch": 0} for org in missing])
-        states |= _locked(connection, missing)
-    return states
-
-
-def _lock_key(org: str) -> int:
-    """The advisory lock of an organisation: others only make it wait sometimes, so that it may be short."""
-    digest = hashlib.blake2b(f"outcomes {org}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
-    return int.from_bytes(digest, "little", signed=True)
-
-
-def _locked(connection: sa.Connection, orgs: Sequence[str]) -> dict[str, State]:
-    table = tables.learning_state
-    columns = (table.c.org, table.c.seq, table.c.epoch)
-    query = sa.select(*columns).where(table.c.org.in_(orgs)).order_by(table.c.org).with_for_update()
+def states(connection: sa.Connection, orgs: Iterable[str]) -> dict[str, State]:
+    """The state of each organisation; one that has none begins with nothing."""
+    table, wanted = tables.learning_state, sorted(set(orgs))
+    add_missing(connection, table, [{"org": org, "seq": 0, "epoch": 0} for org in wanted])
+    query = sa.select(table.c.org, table.c.seq, table.c.epoch).where(table.c.org.in_(wanted))
     return {row.org: (row.seq, row.epoch) for row in connection.execute(query)}
 
 

@@ -12,12 +12,10 @@ from sqlalchemy.dialects.postgresql import REGCLASS
 
 from toolroll._gil import batches
 from toolroll.errors import InvalidInput, quoted
-from toolroll.registry.events import learned_rows
+from toolroll.registry.events import hours, learned_rows, lease
 from toolroll.registry.events.details import EntryReader
 from toolroll.registry.events.fold import outcomes_of
-from toolroll.registry.events.ingest import lock
-from toolroll.registry.keeper import hours
-from toolroll.registry.keeper.hour_selects import hour_of
+from toolroll.registry.events.hour_selects import hour_of
 from toolroll.registry.store import bulk_insert, partitions, tables
 from toolroll.registry.store.database import CHANNEL, OUTCOMES, Database, words
 from toolroll.registry.store.revision import revision_in
@@ -85,7 +83,7 @@ def forget(
     words(reason, "reason")
     table, now = tables.outcomes, datetime.now(timezone.utc)
     with database.recording() as connection:
-        lock(connection, [org])
+        lease.lock(connection)
         events = _events(connection, org, matching)
         if not events:
             return 0
@@ -162,7 +160,7 @@ def rebuild(database: Database, orgs: Iterable[str] | None = None) -> dict[str, 
     wrong: dict[str, int] = {}
     for org in known if orgs is None else sorted(set(orgs) & set(known)):
         with database.recording() as connection:
-            lock(connection, [org])
+            lease.lock(connection)
             wrong[org] = learned_rows.refold(connection, org, outcomes_of(connection, org))
     return wrong
 

@@ -165,7 +165,7 @@ def signer_of(database: Database, lifetime_s: float = LIFETIME_S) -> Signer:
     Raises:
         StoreUnavailable: the store cannot be read, or the first key cannot be written.
     """
-    with database.reading() as connection:
+    with database.autocommit() as connection:  # a caller waits
         found = _signer(connection, lifetime_s)
     if found is None:
         with database.recording() as connection:
@@ -210,7 +210,7 @@ def message_secret(database: Database) -> bytes:
         StoreUnavailable: the key cannot be read or written.
     """
     query = sa.select(_keys.c.secret).where(_keys.c.key_id == _MESSAGES)
-    with database.reading() as connection:
+    with database.autocommit() as connection:
         secret = connection.execute(query).scalar()
     if secret is None:
         with database.recording() as connection:

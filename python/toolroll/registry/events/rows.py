@@ -32,7 +32,7 @@ MessageForm: TypeAlias = Literal["kept", "hashed", "dropped"]
 
 LONGEST_WORD = 128  # characters of names in a context, which are in keys of indexes
 MOST_STEPS = 32  # rows of outcomes of one event, beside one for each tool that it showed
-_FORM = 1  # of a record in the journal
+_FORM = 1  # of a record in the outbox
 _ENCODE = json.JSONEncoder(separators=(",", ":")).encode
 _NO_NUL = {0: "\u2400"} | dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
 
@@ -67,16 +67,14 @@ class ReceivedReport:
 
     Attributes:
         at: when it was received, in seconds since the epoch.
-        is_logged: whether the event is logged because of this report, if sampling had left it out.
     """
 
     exposure: Exposure
     report: Report
     at: float
-    is_logged: bool = False
 
     def to_bytes(self) -> bytes:
-        """For the journal: JSON with packed numbers, because the reporting thread waits for it."""
+        """For the outbox: JSON with packed numbers, because the reporting thread waits for it."""
         exposure, report, vector = self.exposure, self.report, self.exposure.vector
         packed = pack_tools((*exposure.shown, *report.found))
         return _ENCODE(
@@ -98,7 +96,6 @@ class ReceivedReport:
                 "said": [[entry.name, entry.kind] for entry in report.entries],
                 "durations_ms": durations_of(report.entries),
                 "final": report.is_final,
-                "logged": self.is_logged,
                 "tools": b64encode(packed).decode(),
                 "vector": None if vector is None else b64encode(vector.tobytes()).decode(),
             }
@@ -138,9 +135,7 @@ class ReceivedReport:
                 "is_final": record["final"],
             }
         )
-        return cls(
-            exposure, replace(report, found=tools[count:]), float(record["at"]), bool(record["logged"])
-        )
+        return cls(exposure, replace(report, found=tools[count:]), float(record["at"]))
 
 
 def check_steps(exposure: Exposure, steps: int) -> None:
@@ -395,8 +390,8 @@ def exposure_of_event(database: Database, event_id: str, org: str | None = None)
     """The exposure of an event; None if the store does not have it. org: its organisation, if known.
 
     Raises:
-        StoreUnavailable: the store cannot be read.
+        StoreUnavailable: the store cannot be read within seconds.
     """
-    with database.reading() as connection:
+    with database.autocommit() as connection:  # a caller waits
         event = read_event(connection, event_id, org)
         return None if event is None else exposure_in(event)

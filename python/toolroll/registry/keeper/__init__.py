@@ -1,1 +1,1 @@
-"""What one process of a registry does for all: it keeps what follows from events and outcomes."""
+"""The one writer of all that is derived from events and outcomes, in a thread of a host or in a process."""

@@ -248,6 +248,14 @@ class Database:
             limits["transaction_timeout"] = f"{longest_s * 1000:.0f}ms"
         return [f"SET LOCAL {name} = '{value}'" for name, value in limits.items()]
 
+    @contextmanager
+    def autocommit(self) -> Iterator[sa.Connection]:
+        """A connection for several statements, each of which is run as `at_once` does."""
+        with self._translated(writes=True):
+            self._connected()
+            with self._unsynced.connect() as connection:
+                yield connection
+
     def at_once(self, statement: sa.Executable, values: Mapping[str, Any]) -> tuple[sa.Row[Any] | None, int]:
         """The first row that one statement finds, and how many it has written; for what must be quick.
 

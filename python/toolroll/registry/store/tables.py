@@ -600,6 +600,28 @@ _also_run(
     "CREATE TABLE outcomes_default PARTITION OF outcomes DEFAULT", outcomes, "after_create", "postgresql"
 )
 
+# Records from the outboxes of hosts, until the keeper has counted them. The id makes each come once.
+inbox = sa.Table(
+    "inbox",
+    metadata,
+    sa.Column("id", Id, primary_key=True),
+    sa.Column("org", Words, nullable=False),
+    sa.Column("at", Real, nullable=False),  # of the event or the report; seconds since the epoch
+    sa.Column("record", sa.LargeBinary, nullable=False),
+    sa.Index(None, "at", "id"),  # the order in which they count
+)
+
+# One row: who writes what is derived from events and outcomes; see `events.lease`.
+keeper = sa.Table(
+    "keeper",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("holder", Words, nullable=False),
+    sa.Column("until", Real, nullable=False),  # seconds since the epoch, by the database's clock
+    sa.Column("figures", ObjectJson, nullable=False),  # what the keeper has done, for people
+    sa.CheckConstraint("id = 1", name="one_row"),
+)
+
 # Events that have partial reports and are not closed yet.
 open_events = sa.Table(
     "open_events",

@@ -74,7 +74,7 @@ def plain(exposure: Exposure) -> list[object]:
 
 
 @given(st.data())
-def test_what_is_put_into_the_journal_comes_out_as_it_was(data: st.DataObject) -> None:
+def test_what_is_put_into_the_outbox_comes_out_as_it_was(data: st.DataObject) -> None:
     exposure = normal(data.draw(exposures()))
     received = ReceivedReport(exposure, data.draw(reports(exposure)), data.draw(times))
     back = ReceivedReport.from_bytes(received.to_bytes())

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
-from toolroll.registry.keeper.hour_selects import DAY, HOUR, SELECTS, day_of, days_of, hour_of
+from toolroll.registry.events.hour_selects import DAY, HOUR, SELECTS, day_of, days_of, hour_of
 from toolroll.registry.store import tables
 from toolroll.registry.store.bulk_insert import upsert
 

@@ -1,0 +1,283 @@
+"""Counts what hosts record, closes what was left open and deletes what is old: one keeper for each registry.
+
+Any number of processes may have a keeper; the lease says which of them works. A batch is one transaction,
+which renews the lease, counts some records of the inbox and deletes them there: so each counts once, in the
+order of their times, whatever happens to a keeper.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import sqlalchemy as sa
+
+from toolroll._threads import Worker
+from toolroll.errors import StoreUnavailable
+from toolroll.registry.events import hours, lease
+from toolroll.registry.events.event_record import Event, from_bytes
+from toolroll.registry.events.ingest import IngestCache, IngestResult, ingest_in, is_due
+from toolroll.registry.events.maintenance import (
+    HOURS_S,
+    delete_old_counts,
+    delete_old_events,
+    delete_old_hours,
+    delete_stray_events,
+    drop_old_months,
+    stored_bytes,
+)
+from toolroll.registry.events.receipts import LIFETIME_S
+from toolroll.registry.events.rows import ReceivedReport
+from toolroll.registry.store import tables
+from toolroll.registry.store.database import CHANNEL, OUTCOMES, Database
+from toolroll.registry.store.errors import DamagedRow
+
+_log = logging.getLogger("toolroll")
+
+EVENTS_S = 30 * 86_400.0
+_RECORDS = 512  # in a batch
+_LOOK_S = 0.2  # between two looks at the inbox
+_LONG_S, _OTHERS_S = 0.05, 0.12  # after so long a batch, so long a pause for other writers of a SQLite file
+_CLOSE_EVERY_S, _SUM_EVERY_S = 15.0, 60.0
+_PRUNE_EVERY_S, _PRUNED, _PRUNE_PAUSE_S = 600.0, 200, 0.05  # how often, how many at a time, the pause between
+
+
+class Keeper:
+    """Keeps a registry in a thread, while no other keeper does.
+
+    Attributes:
+        holder: its name in the lease.
+        is_held: whether it has the lease, as far as it knows.
+        figures: what it has done since it took over.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        window_s: float = LIFETIME_S,
+        events_s: float | None = EVENTS_S,
+        on_counted: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Starts no thread yet.
+
+        window_s: how long after an event its outcomes count. events_s: the age at which events are deleted;
+            None for never. on_counted: called after outcomes were counted.
+        """
+        self._database, self._window_s, self._events_s = database, window_s, events_s
+        self._on_counted = on_counted
+        self._begin()
+        self._worker = Worker(self._step, "toolroll-keeper", subject="keeper")
+
+    def _begin(self) -> None:
+        self._pid, self.holder = os.getpid(), lease.new_holder()
+        self._lose()
+
+    def _lose(self) -> None:
+        """Forgets what only the one who has the lease knows."""
+        self.is_held = False
+        self._renewed_at = self._closed_at = self._pruned_at = self._summed_at = float("-inf")  # monotonic
+        self._cache, self._is_done = IngestCache(), False  # nothing is left for it
+        self.figures: dict[str, Any] = dict(lease.NO_FIGURES)
+
+    def start(self) -> None:
+        """Begins to keep the registry, or to wait until nobody else does."""
+        self._worker.wake()
+
+    def hurry(self) -> None:
+        """Has the inbox read now."""
+        self._worker.hurry()
+
+    @property
+    def failing(self) -> str | None:
+        """The last error; None if there was none."""
+        return self._worker.error
+
+    def drain(self, timeout_s: float) -> None:
+        """Counts what is in the inbox, unless another keeper does, in this time; then lets one take over."""
+        if self._worker.is_started:
+            self._is_done = False
+            self._worker.flush(lambda: self._is_done, timeout_s)
+        self._worker.request_stop()
+        if self.is_held and self._pid == os.getpid() and self._worker.error is None:
+            self._release()
+
+    def close(self, timeout_s: float) -> None:
+        """Ends after the present batch, and waits that long for it."""
+        self._worker.stop(timeout_s)
+
+    def _release(self) -> None:
+        if self._worker.lock.acquire(timeout=0.1):  # else the present batch goes on
+            try:
+                with suppress(StoreUnavailable):  # it ends by itself
+                    lease.release(self._database, self.holder)
+            finally:
+                self._worker.lock.release()
+
+    def _step(self) -> float:
+        """Counts a batch, if this keeper has the lease; returns the seconds until the next one."""
+        if self._pid != os.getpid():
+            self._begin()
+        began = time.monotonic()
+        if began - self._renewed_at >= lease.RENEW_S:
+            if not lease.take(self._database, self.holder, self.figures):
+                if self.is_held:
+                    self._lose()
+                self._is_done = True
+                return lease.RENEW_S
+            if not self.is_held:
+                self.figures["since"] = datetime.now(timezone.utc).isoformat(timespec="seconds")
+            self.is_held, self._renewed_at = True, began
+        try:
+            is_full = self._count_some()
+            is_more = self._clean_up()
+        except lease.LeaseLost as error:
+            _log.warning("keeper: %s", error)
+            self._lose()
+            return lease.RENEW_S
+        if self._database.dialect == "sqlite" and time.monotonic() - began > _LONG_S:
+            time.sleep(_OTHERS_S)  # a writer that waits for the file asks every 0.1 s
+        return 0.0 if is_full else _PRUNE_PAUSE_S if is_more else _LOOK_S
+
+    # Counting.
+
+    def _count_some(self) -> bool:
+        """Counts a batch of the inbox; whether there may be more."""
+        now = self._due()
+        table = tables.inbox
+        query = sa.select(table.c.id, table.c.record).order_by(table.c.at, table.c.id).limit(_RECORDS)
+        with self._database.reading(is_single=True) as connection:
+            records = [(row.id, bytes(row.record)) for row in connection.execute(query)]
+        if records or now is not None:
+            self._count(records, now)
+        self._is_done = not records
+        return len(records) == _RECORDS
+
+    def _due(self) -> float | None:
+        """The time, if events that were left open have to be closed."""
+        if time.monotonic() - self._closed_at < _CLOSE_EVERY_S:
+            return None
+        self._closed_at, now = time.monotonic(), time.time()
+        return now if is_due(self._database, now) else None
+
+    def _count(self, records: Sequence[tuple[str, bytes]], now: float | None = None) -> None:
+        """Counts these, or all but those that the store does not take."""
+        try:
+            done, refusals = self._count_together(records, now)
+        except Exception as error:
+            self._cache = IngestCache()
+            if isinstance(error, StoreUnavailable) and not isinstance(error, DamagedRow):
+                raise
+            # A value that cannot be stored, or a bug: the others must not wait for it.
+            if len(records) <= 1:
+                if not records:
+                    raise
+                self._discard(records[0], error)
+                return
+            half = len(records) // 2
+            self._count(records[:half])
+            self._count(records[half:], now)
+            return
+        figures = self.figures
+        figures["events"] += done.events
+        figures["counted"] += done.outcomes
+        figures["repeated"] += done.repeated
+        for refusal in refusals:
+            self._refuse(refusal)
+        if done.outcomes:
+            self._on_counted()
+
+    def _count_together(
+        self, records: Sequence[tuple[str, bytes]], now: float | None
+    ) -> tuple[IngestResult, list[str]]:
+        """Counts these in one transaction; returns also why some cannot be counted."""
+        events, reports, refusals = list[Event](), list[ReceivedReport](), list[str]()
+        for _, record in records:
+            try:
+                made = from_bytes(record)
+            except (KeyError, TypeError, ValueError) as error:  # such as one of another version
+                refusals.append(f"{error}: {record[:200]!r}")
+                continue
+            (reports if isinstance(made, ReceivedReport) else events).append(made)  # type: ignore[arg-type]
+        with self._database.recording() as connection:
+            lease.renew_in(connection, self.holder, self.figures)
+            done = ingest_in(connection, events, reports, window_s=self._window_s, now=now, cache=self._cache)
+            _delete(connection, [one for one, _ in records])
+            if done.outcomes and connection.dialect.name == "postgresql":
+                connection.execute(sa.select(sa.func.pg_notify(CHANNEL, OUTCOMES)))
+        self._renewed_at = time.monotonic()
+        return done, [*refusals, *(str(error) for _, error in done.refused)]
+
+    def _discard(self, record: tuple[str, bytes], error: Exception) -> None:
+        """Takes a record out of the inbox that the store does not take."""
+        with self._database.recording() as connection:
+            lease.renew_in(connection, self.holder, self.figures)
+            _delete(connection, [record[0]])
+        self._refuse(f"{error}: {record[1][:200]!r}")
+
+    def _refuse(self, why: str) -> None:
+        """Counts and logs a record that does not count; the registry's row of the keeper has the last one."""
+        self.figures["refused"] += 1
+        self.figures["last_refusal"] = why[:500]
+        _log.warning("keeper: a record does not count: %s", why)
+
+    # What is old.
+
+    def _clean_up(self) -> bool:
+        """Sums hours, deletes old events and measures the rest, if it is time; whether there may be more."""
+        try:
+            if self._sum_hours():
+                return True
+        except lease.LeaseLost:
+            raise
+        except StoreUnavailable as error:
+            _log.info("keeper: hours are summed later: %s", error)
+            self._summed_at = time.monotonic()
+        if time.monotonic() - self._pruned_at < _PRUNE_EVERY_S:
+            return False
+        try:
+            if self._delete_old_events():
+                return True
+            self.figures["stored_bytes"] = stored_bytes(self._database)
+        except StoreUnavailable as error:  # neither is worth a pause of the keeper
+            _log.info("keeper: old events are deleted later: %s", error)
+        self._pruned_at = time.monotonic()
+        return False
+
+    def _sum_hours(self) -> bool:
+        """Sums some hours that are over; whether there may be more."""
+        if time.monotonic() - self._summed_at < _SUM_EVERY_S:
+            return False
+        with self._database.recording() as connection:
+            lease.renew_in(connection, self.holder, self.figures)
+            is_more = hours.sum_changed(connection, datetime.now(timezone.utc))
+        if not is_more:
+            self._summed_at = time.monotonic()
+        return is_more
+
+    def _delete_old_events(self) -> bool:
+        """Deletes some old events; whether there may be more."""
+        if self._events_s is None:
+            return False
+        now = datetime.now(timezone.utc)
+        before = now - timedelta(seconds=self._events_s)
+        if self._database.dialect == "postgresql":  # a month at a time
+            self.figures["pruned"] += drop_old_months(self._database, before)
+            gone = delete_stray_events(self._database, before, _PRUNED)
+        else:
+            gone = delete_old_events(self._database, before, _PRUNED)
+        self.figures["pruned"] += gone
+        if gone == _PRUNED:
+            return True
+        delete_old_counts(self._database, now)
+        delete_old_hours(self._database, now - timedelta(seconds=HOURS_S))
+        return False
+
+
+def _delete(connection: sa.Connection, ids: Sequence[str]) -> None:
+    connection.execute(sa.delete(tables.inbox).where(tables.inbox.c.id.in_(ids)))

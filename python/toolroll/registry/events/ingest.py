@@ -1,9 +1,9 @@
 """Writes events and outcomes to the store, each outcome exactly once.
 
-A batch is one transaction: events, outcomes, what they teach, and the summary in each event's row. One writer
-at a time does this (`lease`), so an organisation's outcomes have consecutive numbers that commit in order. What
-is new in a report is decided against all earlier reports on its event: writing a batch again, when nobody knows
-whether it was committed, adds nothing.
+A batch is one transaction: events, outcomes, what they teach, and the summary in each event's row. One
+writer at a time does this (`lease`), so an organisation's outcomes have consecutive numbers that commit in
+order. What is new in a report is decided against all earlier reports on its event: writing a batch again,
+when nobody knows whether it was committed, adds nothing.
 """
 
 from __future__ import annotations

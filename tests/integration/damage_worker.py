@@ -23,7 +23,6 @@ from pathlib import Path
 
 import numpy as np
 import sqlalchemy as sa
-from toolroll.registry.events.journal import Damage, frame, records_in
 
 from tests.integration.logged import event, write_events
 from tests.integration.outcomes import NOW, exposure
@@ -31,8 +30,9 @@ from toolroll import Context, Follow, Recording, Tool, Toolkit, Toolroll
 from toolroll._core import Learned
 from toolroll.embedders.cached import CachedEmbedder
 from toolroll.embedders.hashing import HashingEmbedder
-from toolroll.errors import ToolrollError
+from toolroll.errors import StoreUnavailable, ToolrollError
 from toolroll.registry.events.receipts import Signer
+from toolroll.registry.outbox import Outbox
 from toolroll.registry.registry import Registry
 from toolroll.registry.store import tables
 from toolroll.rules import PageMapping, Rule
@@ -74,18 +74,26 @@ def damage_archive(draw: random.Random, folder: Path) -> str:
     return "same" if learned.to_bytes() == sound else "wrong"
 
 
-def damage_journal(draw: random.Random, folder: Path) -> str:
-    """Reports that wait for the registry: what is read back was written, in its order."""
-    sound = b"".join(map(frame, RECORDS))
-    counted = Damage()
-    found = [record for record, _ in records_in(spoil(sound, draw), counted)]
-    left = iter(RECORDS)
-    if not all(record in left for record in found):
-        return "wrong"
-    if len(found) == len(RECORDS):
-        return "same"
-    # A journal that ends at the end of a record is one whose last records were never written.
-    return "said" if counted.stretches or found == RECORDS[: len(found)] else "wrong"
+def damage_outbox(draw: random.Random, folder: Path) -> str:
+    """Records that wait for the registry: they are read or refused, and so is the next one."""
+    path, sound = folder / "damaged.outbox", folder / "sound.outbox"
+    remove(path), remove(sound)
+    outbox = Outbox(sound)
+    outbox.append(*(("acme", 1.0 + at, record) for at, record in enumerate(RECORDS)))
+    outbox.checkpoint()
+    outbox.close()
+    path.write_bytes(spoil(sound.read_bytes(), draw))
+    damaged = Outbox(path)
+    try:
+        damaged.append(("acme", 100.0, b"new"))
+        found = [record.record for record in damaged.oldest(100, 0.0)]
+        found = [record.record for record in damaged.oldest(100, 0.0)]  # those of others, seen before
+        damaged.waiting()
+    except StoreUnavailable:
+        return "refused"
+    finally:
+        damaged.close()
+    return "same" if found == [*RECORDS, b"new"] else "read"
 
 
 def damage_receipt(draw: random.Random, folder: Path) -> str:
@@ -162,7 +170,7 @@ def fill(url: str, tmp_path: Path) -> None:
                 connection.execute(sa.insert(tables.accounts), {**row, **dates})
             registry.sync([Tool(f"{org or 'plat'}_sync", "serves too")], plugin=f"{org}_plugin", org=org)
     with Toolroll.open(
-        url, follow=Follow(poll_s=0.05), recording=Recording(outbox=tmp_path / "journal")
+        url, follow=Follow(poll_s=0.05), recording=Recording(outbox=tmp_path / "outbox")
     ) as roll:
         roll.warm_up()
         for context in (ACME, GLOBEX, NOBODY):
@@ -208,10 +216,10 @@ def observe(roll: Toolroll) -> dict[str, object]:
     return found
 
 
-def ask(path: Path, journal: Path) -> tuple[dict[str, object], list[str]]:
+def ask(path: Path, outbox: Path) -> tuple[dict[str, object], list[str]]:
     """Opens the registry, asks and works with it; the answers, and what is said to be damaged."""
     with Toolroll.open(
-        f"sqlite:///{path}", follow=Follow(poll_s=60), recording=Recording(outbox=journal)
+        f"sqlite:///{path}", follow=Follow(poll_s=60), recording=Recording(outbox=outbox)
     ) as roll:
         said = []
         for call in (roll.warm_up, roll.refresh):
@@ -238,13 +246,11 @@ def ask(path: Path, journal: Path) -> tuple[dict[str, object], list[str]]:
 
 def compare(path: Path, folder: Path) -> str:
     """What became of the answers."""
-    journal = folder / "journal"
-    shutil.rmtree(journal, ignore_errors=True)
-    sound = folder / "sound"
-    shutil.rmtree(sound, ignore_errors=True)
+    outbox = folder / "outbox"
+    remove(outbox), remove(folder / "sound")
     expected, _ = ask_once(folder)
     try:
-        found, said = ask(path, journal)
+        found, said = ask(path, outbox)
     except ToolrollError:
         return "refused"
     if said:
@@ -280,7 +286,7 @@ def remove(path: Path) -> None:
 
 KINDS: dict[str, Callable[[random.Random, Path], str]] = {
     "archive": damage_archive,
-    "journal": damage_journal,
+    "outbox": damage_outbox,
     "receipt": damage_receipt,
     "cache": damage_cache,
     "toolkit": damage_toolkit,

@@ -16,14 +16,13 @@ import pytest
 from tests.integration import damage_worker
 from tests.integration.damage_worker import ACME, fill
 from toolroll import Recording, Toolroll
-from toolroll.registry.events import follower
 
 pytestmark = pytest.mark.slow
 
 DAMAGED = int(os.environ.get("TOOLROLL_DAMAGED", "200"))
 SHARES = {
     "archive": 0.2,
-    "journal": 0.2,
+    "outbox": 0.2,
     "receipt": 0.2,
     "cache": 0.1,
     "toolkit": 0.1,
@@ -33,20 +32,18 @@ HANGS_S = 120  # what a chunk of cases never takes
 PARAMETERS = {"type": "object", "properties": {"city": {"type": "string", "description": "Where"}}}
 CHUNK = {"database": 10}  # cases of one process; 200 of what is fast
 # Kinds in which a checksum, a signature or the inner embedder tells every damage.
-CHECKED = ("archive", "journal", "receipt", "cache")
+CHECKED = ("archive", "receipt", "cache")
 
 
 def prepare(folder: Path) -> None:
     """Sound files of each kind."""
     path = folder / "registry.db"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(follower, "CHECKPOINT_EVERY", 1)
-        fill(f"sqlite:///{path}", folder)
+    fill(f"sqlite:///{path}", folder)
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         connection.execute("PRAGMA journal_mode=DELETE")
         connection.commit()
-    with Toolroll.open(f"sqlite:///{path}", recording=Recording(outbox=folder / "journal")) as roll:
+    with Toolroll.open(f"sqlite:///{path}", recording=Recording(outbox=folder / "outbox.db")) as roll:
         roll.warm_up()
         learned = roll._home.learned(ACME.org)
         assert learned is not None

@@ -194,7 +194,7 @@ class RegistryHome:
         )
 
     def record_turn(self, exposure: Exposure, report: Report) -> RecordResult:
-        """Writes what a session reports of a turn to the journal."""
+        """Writes what a session reports of a turn to the outbox."""
         return self._recording.record(
             exposure,
             report.entries,

@@ -417,7 +417,7 @@ def test_a_further_step_of_a_turn_has_no_tool_that_is_denied_by_then(tmp_path):
     url = f"sqlite:///{tmp_path}/tools.db"
     with Registry.open(url, actor="ada") as registry:
         registry.create(Tool(FIRST, "Somebody else's tool of that name"))
-        with Toolroll.open(url, recording=Recording(outbox=tmp_path / "journal")) as roll:
+        with Toolroll.open(url, recording=Recording(outbox=tmp_path / "outbox")) as roll:
             selector = RequestSelector(roll, max_tools=5)
             assert FIRST in names_in(selector.select(chat(), OPENAI, ACME).body)
             registry.rules.add(Rule("no", "deny", "org", {"org": "acme"}, tool=FIRST))

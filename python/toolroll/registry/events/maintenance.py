@@ -207,7 +207,7 @@ def delete_old_events(
     """Deletes at most so many events that are older than this, the oldest first. Returns how many.
 
     Their hours have been summed, but for the hour that runs `now` (None: the present). One short transaction,
-    which waits for no other writer's rows: any number of processes may do it at once.
+    which waits for no other one's rows: the keeper and commands may do it at once.
     """
     return _delete_old(database, tables.selection_events, before, most, org, now)
 

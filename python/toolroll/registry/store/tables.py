@@ -634,7 +634,7 @@ open_events = sa.Table(
     sa.Index(None, "closes_at"),
 )
 
-# One row for each organisation. Writers of outcomes lock it; followers poll it.
+# One row for each organisation. It changes with the outcomes; hosts poll it.
 learning_state = sa.Table(
     "learning_state",
     metadata,

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
+from toolroll._gil import batches
 from toolroll.registry.analytics.metrics import metrics
 from toolroll.registry.analytics.plugin_calls import plugin_calls
 from toolroll.registry.analytics.tool_calls import tool_calls
@@ -35,7 +36,7 @@ _ROWS, _ROUNDS = 20_000, 3
 
 def fill(database: Database, organisations: int, events: int, days: int) -> None:
     """Writes events: five tools shown and one called, which was measured."""
-    for some in bulk_insert.batches(_events(organisations, events, days), _ROWS):
+    for some in batches(_events(organisations, events, days), _ROWS):
         with database.recording() as connection:
             bulk_insert.insert(connection, tables.selection_events, some)
             hours.mark(connection, [(row["org"], row["at"]) for row in some])

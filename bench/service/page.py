@@ -27,6 +27,7 @@ from bench import workloads
 from bench.latency.registry import databases
 from bench.service.servers import running
 from toolroll import Registry
+from toolroll._gil import batches
 from toolroll.formats.sources.dicts import read_tools
 from toolroll.registry.events import maintenance
 from toolroll.registry.store import bulk_insert, tables
@@ -141,7 +142,7 @@ def _multiply(database: Database, selections: int) -> None:
                     {**report, "event_id": event_id, "at": at, "received_at": received, "seq": next(numbers)}
                 )
         for table, all_rows in ((events, new_events), (outcomes, new_reports)):
-            for some in bulk_insert.batches(all_rows, _ROWS):
+            for some in batches(all_rows, _ROWS):
                 bulk_insert.insert(connection, table, some)
         state = tables.learning_state
         connection.execute(sa.update(state).values(seq=len(new_reports)))

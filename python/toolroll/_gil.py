@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -43,9 +44,9 @@ class GilYielder:
             self._every_s = max(_EVERY_S, self._since - now)
 
 
-def batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
-    """Slices of at most `size` items; lets another thread have the interpreter between two of them."""
-    yielder = GilYielder()
-    for start in range(0, len(items), size):
-        yield items[start : start + size]
+def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """The items in lists of at most so many; lets another thread have the interpreter between two of them."""
+    rest, yielder = iter(items), GilYielder()
+    while some := list(islice(rest, size)):
+        yield some
         yielder()

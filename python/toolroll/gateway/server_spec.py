@@ -8,11 +8,9 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 Transport = Literal["stdio", "http", "sse", "openapi"]
-TRANSPORTS: tuple[Transport, ...] = get_args(Transport)
 Role = Literal["", "guardian", "channel"]
 ROLES: tuple[Role, ...] = get_args(Role)
 Instance = Literal["user", "shared"]
-INSTANCES: tuple[Instance, ...] = get_args(Instance)
 Review = Literal["auto", "changed", "all"]
 LONGEST_NAME = 100
 

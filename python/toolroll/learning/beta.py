@@ -54,11 +54,6 @@ def quantile(share: float | Floats, alpha: npt.ArrayLike, beta: npt.ArrayLike) -
     return x
 
 
-def cdf(x: Floats, a: Floats, b: Floats) -> Floats:
-    """float64[n]: the regularised incomplete beta function I_x(a, b)."""
-    return _cdf(x, a, b, _log_beta(a, b))
-
-
 def _log_beta(a: Floats, b: Floats) -> Floats:
     pairs = zip(a.tolist(), b.tolist(), strict=True)
     return np.array([math.lgamma(u) + math.lgamma(v) - math.lgamma(u + v) for u, v in pairs])

@@ -183,21 +183,14 @@ def _shrunk(
     return usual + weight * (part / whole - usual), weight * blur
 
 
-def bounded(contribution: Mapping[str, Counts], names: Sequence[str], most: int) -> list[int]:
-    """An organisation's counts of these tools in grains, scaled down if their total is above `most`.
-
-    So one organisation changes the sums by at most `most * _GRAIN`.
-    """
-    found = [0] * (len(names) * len(Counts._fields))
-    for at, grains in _bounded(contribution, {name: at for at, name in enumerate(names)}, most):
-        found[at] = grains
-    return found
-
-
 def _bounded(
     contribution: Mapping[str, Counts], places: Mapping[str, int], most: int
 ) -> list[tuple[int, int]]:
-    """The same for the tools that it has, each with its place: most of ten thousand organisations use few."""
+    """An organisation's counts of the tools that it has, each with its place, in grains.
+
+    They are scaled down if their total is above `most`, so one organisation changes the sums by at most
+    `most * _GRAIN`.
+    """
     width = len(Counts._fields)
     counts = [
         (places[name] * width + at, count)

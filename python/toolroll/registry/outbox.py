@@ -19,9 +19,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from toolroll._gil import batches
 from toolroll.errors import InvalidInput, StoreUnavailable
 from toolroll.registry.options import Durable
-from toolroll.registry.store.bulk_insert import batches
 from toolroll.registry.store.engines import sqlite_module
 from toolroll.registry.store.url import Address
 

@@ -14,13 +14,13 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from toolroll._gil import batches
 from toolroll.errors import Conflict, InvalidDefinition
 from toolroll.registry.content import LONGEST_NAME, changed_fields, content_hash
 from toolroll.registry.field_owners import edited
 from toolroll.registry.reach import Reach, knows_tool
 from toolroll.registry.records import Record, Review, row_of
 from toolroll.registry.store import bulk_insert, tables
-from toolroll.registry.store.bulk_insert import batches
 from toolroll.registry.store.database import Write, words
 from toolroll.registry.versions import version_row
 from toolroll.tools import Tool

@@ -17,12 +17,12 @@ import numpy as np
 import numpy.typing as npt
 import sqlalchemy as sa
 
+from toolroll._gil import batches
 from toolroll.catalog.tool_text import embedded_texts
 from toolroll.embedder import SAMPLES, Embedder, as_embedder, vectors_of
 from toolroll.errors import EmbedderUnavailable, StoreUnavailable
 from toolroll.registry.records import read_records
 from toolroll.registry.store import bulk_insert, tables
-from toolroll.registry.store.bulk_insert import batches
 from toolroll.registry.store.database import Database
 from toolroll.tools import Tool
 

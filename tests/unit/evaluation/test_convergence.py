@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from scipy import stats
 
 from toolroll.evaluation.simulation.convergence import convergence, t_quantile
-from toolroll.learning.beta import cdf, quantile
+from toolroll.learning.beta import quantile
 
 pytestmark = pytest.mark.slow
 
@@ -21,14 +20,6 @@ def test_quantiles_of_a_beta_are_those_of_scipy(a: float, b: float) -> None:
         (x,) = quantile(share, a, b)
         assert 0 <= x <= 1
         assert x == pytest.approx(stats.beta.ppf(share, a, b), abs=1e-9)
-
-
-@pytest.mark.parametrize("x", [0.0, 1e-12, 0.1, 0.5, 0.9, 1 - 1e-12, 1.0])
-def test_the_distribution_function_of_a_beta_is_that_of_scipy(x: float) -> None:
-    for a, b in ((0.3, 7.0), (1.0, 1.0), (9.0, 3.0), (801.0, 201.0)):
-        assert cdf(np.array([x]), np.array([a]), np.array([b]))[0] == pytest.approx(
-            stats.beta.cdf(x, a, b), abs=1e-12
-        )
 
 
 @pytest.mark.parametrize("degrees", [1, 2, 5, 29, 300])

@@ -6,6 +6,7 @@ import inspect
 import math
 import random
 import secrets
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -18,7 +19,7 @@ from toolroll.errors import Denied, InvalidInput
 from toolroll.learning import privacy
 from toolroll.learning.privacy import (
     Counts,
-    bounded,
+    _bounded,
     denoised,
     discrete_laplace,
     noise_scale,
@@ -31,6 +32,14 @@ counts = st.builds(
     Counts, *[st.floats(0, 1e12, allow_nan=False) | st.integers(0, 1_000) for _ in Counts._fields]
 )
 contributions = st.dictionaries(st.sampled_from([*TOOLS, "not shared"]), counts)
+
+
+def bounded(contribution: Mapping[str, Counts], names: Sequence[str], most: int) -> list[int]:
+    """An organisation's counts of these tools in grains."""
+    found = [0] * (len(names) * len(Counts._fields))
+    for at, grains in _bounded(contribution, {name: at for at, name in enumerate(names)}, most):
+        found[at] = grains
+    return found
 
 
 @given(contributions, st.integers(1, 1_000))

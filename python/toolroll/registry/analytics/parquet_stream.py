@@ -24,7 +24,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta, timezone
 from hashlib import blake2b
 from types import SimpleNamespace
@@ -318,12 +318,6 @@ class _Export:
 
 
 _STAMP = "%Y%m%dT%H%M%S"
-
-
-def options_of(location: Location) -> StreamOptions | None:
-    """The options that a location was begun with; None for a new one."""
-    cursor = _json(location.below(_STATE), _CURSOR)
-    return None if cursor is None else replace(StreamOptions(), **cursor["options"])
 
 
 def _floor(at: datetime, slice_s: int) -> datetime:

@@ -199,12 +199,6 @@ class OutcomeEntry(NamedTuple):
         record = self.tool.to_record()
         return [*record, self.before, self.after, self.weight, self.was_shown, self.is_late]
 
-    @classmethod
-    def from_record(cls, record: Sequence[Any]) -> OutcomeEntry:
-        """From what `to_record` made."""
-        *tool, before, after, weight, was_shown, is_late = record
-        return cls(ShownTool.from_record(tool), before, after, weight, was_shown, is_late)
-
 
 def packed_entries(entries: Sequence[OutcomeEntry], vector: bytes | None, number_of: Numbers) -> bytes:
     """The column `details` of a row of `outcomes`.

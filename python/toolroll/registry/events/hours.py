@@ -19,7 +19,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from toolroll.registry.events.hour_selects import DAY, HOUR, SELECTS, day_of, days_of, hour_of
 from toolroll.registry.store import tables
-from toolroll.registry.store.bulk_insert import upsert
+from toolroll.registry.store.bulk_insert import merge
 
 AN_HOUR, A_DAY = timedelta(hours=1), timedelta(days=1)
 SETTLED_AFTER = timedelta(minutes=10)  # most outcomes of an hour's last events have arrived by then
@@ -39,7 +39,7 @@ def mark(connection: sa.Connection, events: Iterable[tuple[str, datetime]]) -> N
         {"org": org, "hours": HOUR, "at": at, **keys, **numbers, "first_at": at, "last_at": at}
         for org, at in places
     )
-    upsert(connection, _sums, rows)
+    merge(connection, _sums, rows)
 
 
 def is_changed(sums: Any = _sums) -> sa.ColumnElement[bool]:

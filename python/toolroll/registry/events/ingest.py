@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta, timezone
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
@@ -42,7 +42,7 @@ from toolroll.registry.events.rows import (
     summary,
 )
 from toolroll.registry.store import tables
-from toolroll.registry.store.bulk_insert import add_missing, insert_in_batches, update, upsert
+from toolroll.registry.store.bulk_insert import add_missing, insert_in_batches, merge, update
 from toolroll.registry.store.database import Database
 from toolroll.registry.store.row_reader import read_rows
 
@@ -52,8 +52,6 @@ _KEYS = 128  # keys in one query
 _MARGIN = timedelta(seconds=1)  # around the times of a batch
 
 _log = logging.getLogger("toolroll")
-
-State: TypeAlias = tuple[int, int]  # (number of the last outcome, epoch) of an organisation
 
 
 @dataclass(slots=True)
@@ -65,14 +63,12 @@ class IngestResult:
         outcomes: rows of outcomes that were written.
         repeated: reports that said nothing new.
         refused: reports that cannot be counted, and why.
-        seqs: organisation → the number of its last outcome, for the organisations in the batch.
     """
 
     events: int = 0
     outcomes: int = 0
     repeated: int = 0
     refused: list[tuple[ReceivedReport, InvalidInput]] = field(default_factory=list)
-    seqs: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -170,7 +166,7 @@ class _Batch:
     def __init__(self, connection: sa.Connection, window_s: float, cache: IngestCache) -> None:
         self._connection, self._window_s, self._cache = connection, window_s, cache
         self._result, self._yield_gil = IngestResult(), GilYielder()
-        self._seqs: dict[str, State] = {}
+        self._seqs: dict[str, int] = {}
         self._orgs: dict[str, str] = {}  # event → organisation
         self._settled: dict[str, EventState] = {}  # event → all that was reported on it
         self._steps: Counter[str] = Counter()  # event → rows of outcomes
@@ -181,7 +177,7 @@ class _Batch:
     def run(self, events: Sequence[Mapping[str, Any]], reports: Sequence[ReceivedReport]) -> IngestResult:
         reports = list(map(self._normal, reports))
         orgs = {event["org"] for event in events} | {report.exposure.org for report in reports}
-        self._seqs = states(self._connection, orgs)
+        self._seqs = _seqs(self._connection, orgs)
         numbers = self._cache.tools.of(self._connection, _tools_in(events, reports))
         ids = {event["event_id"] for event in events} | {report.exposure.event_id for report in reports}
         times = [event["at"] for event in events] + [instant(report.exposure.at) for report in reports]
@@ -211,7 +207,6 @@ class _Batch:
         self._summarise(changed)
         self._mark_hours(events)
         self._advance()
-        self._result.seqs = {org: seq for org, (seq, _) in self._seqs.items()}
         return self._result
 
     def _here(self, table: sa.Table) -> list[sa.ColumnElement[bool]]:
@@ -251,10 +246,9 @@ class _Batch:
             return
         closing = 0.0 if is_late else closing_weight(step, weight)
         limits.count(exposure, tools, received.at)
-        seq, epoch = self._seqs[org]
-        self._seqs[org] = seq + 1, epoch
+        self._seqs[org] += 1
         self._steps[event_id] += 1
-        row = outcome_row(seq + 1, self._steps[event_id], exposure, step, closing, received.at)
+        row = outcome_row(self._seqs[org], self._steps[event_id], exposure, step, closing, received.at)
         self._added[org].append(row)
         self._result.outcomes += 1
         self._open.setdefault(event_id, received)
@@ -349,17 +343,17 @@ class _Batch:
         if not self._added:
             return
         table = tables.learning_state
-        rows = [{"of": org, "seq": self._seqs[org][0]} for org in sorted(self._added)]
+        rows = [{"of": org, "seq": self._seqs[org]} for org in sorted(self._added)]
         update = sa.update(table).where(table.c.org == sa.bindparam("of"))
         self._connection.execute(update, rows)
 
 
-def states(connection: sa.Connection, orgs: Iterable[str]) -> dict[str, State]:
-    """The state of each organisation; one that has none begins with nothing."""
+def _seqs(connection: sa.Connection, orgs: Iterable[str]) -> dict[str, int]:
+    """The number of each organisation's last outcome; 0 for one that had none."""
     table, wanted = tables.learning_state, sorted(set(orgs))
     add_missing(connection, table, [{"org": org, "seq": 0, "epoch": 0} for org in wanted])
-    query = sa.select(table.c.org, table.c.seq, table.c.epoch).where(table.c.org.in_(wanted))
-    return {row.org: (row.seq, row.epoch) for row in connection.execute(query)}
+    query = sa.select(table.c.org, table.c.seq).where(table.c.org.in_(wanted))
+    return {org: seq for org, seq in connection.execute(query)}
 
 
 class _ReporterLimits:
@@ -403,7 +397,7 @@ class _ReporterLimits:
             for key in sorted(self._changed)
             for org, tool, reporter, day in (key,)
         ]
-        upsert(connection, tables.reporter_counts, rows)
+        merge(connection, tables.reporter_counts, rows)
 
 
 def _day(at: float) -> date:

@@ -8,25 +8,17 @@ as a statement with many parameter sets, and a prepared statement on SQLite. The
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import chain, islice
-from typing import Any, TypeAlias, TypeVar
+from itertools import chain
+from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 
-from toolroll._gil import GilYielder
+from toolroll._gil import GilYielder, batches
 
-_T = TypeVar("_T")
 Row = Mapping[str, Any]
 _Converter: TypeAlias = Callable[[Row], tuple[Any, ...]]
 
 _BATCH = 64  # rows in one call of the driver, for functions that yield the GIL
-
-
-def batches(items: Iterable[_T], size: int) -> Iterator[list[_T]]:
-    """The items in lists of this size; the last list may be shorter."""
-    rest = iter(items)
-    while batch := list(islice(rest, size)):
-        yield batch
 
 
 def insert(connection: sa.Connection, table: sa.Table, rows: Sequence[Row]) -> None:
@@ -51,20 +43,13 @@ def add_missing(connection: sa.Connection, table: sa.Table, rows: Iterable[Row])
     _write(connection, table, rows, " ON CONFLICT DO NOTHING")
 
 
-def upsert(connection: sa.Connection, table: sa.Table, rows: Iterable[Row]) -> None:
-    """Inserts rows, and yields the GIL in between; a row replaces the one with its key."""
-    quote = connection.dialect.identifier_preparer.quote
-    keys = ", ".join(quote(column.name) for column in table.primary_key)
-    _write(connection, table, rows, f" ON CONFLICT ({keys}) DO UPDATE SET ")
-
-
 def merge(
     connection: sa.Connection,
     table: sa.Table,
     rows: Iterable[Row],
     *,
-    added: Collection[str],
-    later: Collection[str],
+    added: Collection[str] = (),
+    later: Collection[str] = (),
 ) -> None:
     """Inserts rows, and yields the GIL in between; a row changes the one with its key.
 
@@ -125,10 +110,6 @@ def _write(
     if (first := next(rest, None)) is None:
         return
     into = _into(connection, table, first)
-    if on_conflict.endswith("SET "):
-        quote = connection.dialect.identifier_preparer.quote
-        names = [quote(name) for name in first if not table.c[name].primary_key]
-        on_conflict += ", ".join(f"{name} = excluded.{name}" for name in names)
     is_postgresql = connection.dialect.name == "postgresql"
     marks = ["%s" if is_postgresql else "?"] * len(first)
     for values in _converted(chain((first,), rest), _converter(connection, table, first)):

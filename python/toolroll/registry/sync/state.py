@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
+from toolroll._gil import batches
 from toolroll.registry.content import TOOLKIT_FIELDS
 from toolroll.registry.reach import Reach, knows_tool, knows_toolkit
 from toolroll.registry.records import Record, Review, read_records
 from toolroll.registry.rules import UNNAMED, known_rule
 from toolroll.registry.store import tables
-from toolroll.registry.store.bulk_insert import batches
 from toolroll.registry.sync.payload import Payload
 from toolroll.registry.tiers import tiers_in
 from toolroll.registry.versions import Version, version_of

@@ -15,11 +15,11 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from toolroll._gil import batches
 from toolroll.registry import governed_rows
 from toolroll.registry.reach import Reach
 from toolroll.registry.review import WhileWaiting
 from toolroll.registry.store import tables
-from toolroll.registry.store.bulk_insert import batches
 from toolroll.registry.store.database import Database, Write, words
 from toolroll.registry.store.revision import revision_in
 from toolroll.registry.store.row_reader import read_rows

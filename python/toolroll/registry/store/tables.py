@@ -201,6 +201,16 @@ def _one_of(name: str, words: Iterable[str]) -> sa.Column[Any]:
     return sa.Column(name, Words, sa.CheckConstraint(f"{name} IN ({known})", name=name), nullable=False)
 
 
+def _word(name: str) -> sa.Column[Any]:
+    """A column of text."""
+    return sa.Column(name, Words, nullable=False)
+
+
+def _words(*names: str) -> tuple[sa.Column[Any], ...]:
+    """Columns of text."""
+    return tuple(map(_word, names))
+
+
 def _counted(name: str, type_: TypeEngine[Any] = sa.Integer()) -> sa.Column[Any]:  # noqa: B008
     """A column that counts from 1."""
     return sa.Column(name, type_, sa.CheckConstraint(f"{name} > 0", name=name), nullable=False)
@@ -257,32 +267,24 @@ tools = sa.Table(
     "tools",
     metadata,
     sa.Column("tool_id", Id, primary_key=True),
-    sa.Column("org", Words, nullable=False),
-    sa.Column("name", Words, nullable=False),
-    sa.Column("plugin", Words, nullable=False),
-    sa.Column("toolkit", Words, nullable=False),
-    sa.Column("display_name", Words, nullable=False),
-    sa.Column("description", Words, nullable=False),
+    *_words("org", "name", "plugin", "toolkit", "display_name", "description"),
     sa.Column("parameters", ObjectJson(none_as_null=True)),
     sa.Column("returns", ObjectJson(none_as_null=True)),
     sa.Column("annotations", ObjectJson(none_as_null=True)),
     sa.Column("icons", ListJson, nullable=False),
     sa.Column("meta", ObjectJson(none_as_null=True)),
     sa.Column("execution", ObjectJson(none_as_null=True)),
-    sa.Column("summary", Words, nullable=False),
-    sa.Column("when_to_use", Words, nullable=False),
-    sa.Column("limitations", Words, nullable=False),
+    *_words("summary", "when_to_use", "limitations"),
     sa.Column("tags", NameList, nullable=False),
     sa.Column("examples", NameList, nullable=False),
-    sa.Column("execution_type", Words, nullable=False),
+    _word("execution_type"),
     sa.Column("execution_config", ObjectJson(none_as_null=True)),
-    sa.Column("semantic_version", Words, nullable=False),
+    _word("semantic_version"),
     _one_of("status", STATUSES),
     sa.Column("public", Flag, nullable=False),
     sa.Column("pinned", Flag, nullable=False),
     sa.Column("pin_weight", sa.Integer, nullable=False),
-    sa.Column("interchangeable", Words, nullable=False),
-    sa.Column("content_hash", Words, nullable=False),
+    *_words("interchangeable", "content_hash"),
     sa.Column("source_hash", Words),  # of the plugin's last payload; NULL if people wrote the tool
     sa.Column("source_values", ObjectJson, nullable=False, default=dict),  # see `field_owners`
     _one_of("review", ("approved", "pending", "changed")),
@@ -304,11 +306,9 @@ tool_versions = sa.Table(
     sa.Column("version", sa.Integer, nullable=False),
     sa.Column("snapshot", ObjectJson, nullable=False),
     sa.Column("changed", NameList, nullable=False),
-    sa.Column("reason", Words, nullable=False),
-    sa.Column("actor", Words, nullable=False),
+    *_words("reason", "actor"),
     sa.Column("at", Instant, nullable=False),
-    sa.Column("content_hash", Words, nullable=False),
-    sa.Column("semantic_version", Words, nullable=False),
+    *_words("content_hash", "semantic_version"),
     sa.Column("revision", Number, nullable=False),
     sa.PrimaryKeyConstraint("tool_id", "version"),
 )
@@ -318,10 +318,7 @@ toolkits = sa.Table(
     "toolkits",
     metadata,
     sa.Column("toolkit_id", Id, primary_key=True),
-    sa.Column("org", Words, nullable=False),
-    sa.Column("name", Words, nullable=False),
-    sa.Column("plugin", Words, nullable=False),
-    sa.Column("description", Words, nullable=False),
+    *_words("org", "name", "plugin", "description"),
     sa.Column("parent", Words),
     sa.Column("settings_keys", NameList, nullable=False),
     sa.Column("base", Flag, nullable=False),
@@ -338,11 +335,10 @@ page_mappings = sa.Table(
     "page_mappings",
     metadata,
     sa.Column("page_id", Id, primary_key=True),
-    sa.Column("org", Words, nullable=False),
-    sa.Column("pattern", Words, nullable=False),
+    *_words("org", "pattern"),
     sa.Column("toolkits", NameList, nullable=False),
     sa.Column("priority", sa.Integer, nullable=False),
-    sa.Column("plugin", Words, nullable=False),
+    _word("plugin"),
     *_governed(),
     sa.Index(None, "org", "revision"),
 )
@@ -351,13 +347,11 @@ visibility_rules = sa.Table(
     "visibility_rules",
     metadata,
     sa.Column("rule_id", Id, primary_key=True),
-    sa.Column("org", Words, nullable=False),
-    sa.Column("name", Words, nullable=False),
+    *_words("org", "name"),
     _one_of("effect", EFFECTS),
     _one_of("kind", KINDS),
     sa.Column("condition", ObjectJson, nullable=False),
-    sa.Column("tool", Words, nullable=False),
-    sa.Column("toolkit", Words, nullable=False),
+    *_words("tool", "toolkit"),
     sa.Column("priority", sa.Integer, nullable=False),
     sa.Column("active", Flag, nullable=False),
     *_governed(),
@@ -371,7 +365,7 @@ pins = sa.Table(
     "pins",
     metadata,
     sa.Column("pin_id", Id, primary_key=True),
-    sa.Column("org", Words, nullable=False),
+    _word("org"),
     sa.Column("tool_id", Id, sa.ForeignKey("tools.tool_id", name="fk_pins_tool_id"), nullable=False),
     sa.Column("pinned", Flag, nullable=False),
     sa.Column("pin_weight", sa.Integer, nullable=False),
@@ -390,15 +384,12 @@ pins = sa.Table(
 plugins = sa.Table(
     "plugins",
     metadata,
-    sa.Column("org", Words, nullable=False),
-    sa.Column("name", Words, nullable=False),
-    sa.Column("version", Words, nullable=False),
-    sa.Column("payload_hash", Words, nullable=False),
+    *_words("org", "name", "version", "payload_hash"),
     _one_of("review", ("auto", "changed", "all")),
     _one_of("while_waiting", ("hidden", "approved")),  # what serves of a tool whose change waits
     sa.Column("tools", sa.Integer, nullable=False),
     sa.Column("synced_at", Instant, nullable=False),
-    sa.Column("synced_by", Words, nullable=False),
+    _word("synced_by"),
     sa.Column("revision", Number, nullable=False),
     sa.PrimaryKeyConstraint("org", "name"),
 )
@@ -407,11 +398,10 @@ plugins = sa.Table(
 settings = sa.Table(
     "settings",
     metadata,
-    sa.Column("org", Words, nullable=False),
-    sa.Column("key", Words, nullable=False),
+    *_words("org", "key"),
     sa.Column("is_set", Flag, nullable=False),
     sa.Column("updated_at", Instant, nullable=False),
-    sa.Column("updated_by", Words, nullable=False),
+    _word("updated_by"),
     sa.Column("revision", Number, nullable=False),
     sa.PrimaryKeyConstraint("org", "key"),
 )
@@ -427,8 +417,7 @@ policy_digests = sa.Table(
 embeddings = sa.Table(
     "embeddings",
     metadata,
-    sa.Column("identity", Words, nullable=False),
-    sa.Column("content_hash", Words, nullable=False),
+    *_words("identity", "content_hash"),
     sa.Column("vector", Vector, nullable=False),
     sa.Column("created_at", Instant, nullable=False),
     sa.PrimaryKeyConstraint("identity", "content_hash"),
@@ -440,7 +429,7 @@ logged_tools = sa.Table(
     "logged_tools",
     metadata,
     sa.Column("number", Number, primary_key=True, autoincrement=True),
-    sa.Column("name", Words, nullable=False),
+    _word("name"),
     sa.Column("arm", Number, nullable=False),
     sa.Column("intent", Number, nullable=False),
     sa.Column("tool_group", Number, nullable=False),
@@ -452,21 +441,15 @@ logged_tools = sa.Table(
 selection_events = sa.Table(
     "selection_events",
     metadata,
-    sa.Column("org", Words, nullable=False),
+    _word("org"),
     sa.Column("event_id", Id, nullable=False),
     sa.Column("at", Instant, nullable=False),
-    sa.Column("reporter", Words, nullable=False),
-    sa.Column("session", Words, nullable=False),
-    sa.Column("message", Words, nullable=False),
+    *_words("reporter", "session", "message"),
     sa.Column("message_form", Words, nullable=False),  # kept, hashed or dropped
-    sa.Column("page", Words, nullable=False),
-    sa.Column("tier", Words, nullable=False),
-    sa.Column("category", Words, nullable=False),
+    *_words("page", "tier", "category"),
     sa.Column("propensity_error", Real),  # 0 is exact; NULL without propensities
     sa.Column("selected", NameList, nullable=False),  # in the order in which the model saw them
-    sa.Column("profile", Words, nullable=False),
-    sa.Column("experiment", Words, nullable=False),
-    sa.Column("variant", Words, nullable=False),
+    *_words("profile", "experiment", "variant"),
     sa.Column(
         "unit", Words, nullable=False
     ),  # of the experiment: a digest of the user, session or organisation
@@ -475,7 +458,7 @@ selection_events = sa.Table(
     sa.Column("tokens_selected", sa.Integer, nullable=False),
     sa.Column("tokens_total", sa.Integer, nullable=False),
     sa.Column("confidence", Real),
-    sa.Column("catalog_revision", Words, nullable=False),
+    _word("catalog_revision"),
     sa.Column("registry_revision", Number, nullable=False),
     sa.Column(
         "learned_revision", Number, nullable=False
@@ -522,10 +505,6 @@ def _sums(table: str, key: tuple[sa.Column[Any], ...], numbers: tuple[str, ...])
     )
 
 
-def _word(name: str) -> sa.Column[Any]:
-    return sa.Column(name, Words, nullable=False)
-
-
 def _bucket() -> sa.Column[Any]:
     return sa.Column("bucket", sa.Integer, nullable=False, autoincrement=False)
 
@@ -533,7 +512,7 @@ def _bucket() -> sa.Column[Any]:
 # A row without events (`logged` is 0) says that the hour's events have changed since they were summed.
 selection_sums = _sums(
     "selection_sums",
-    (_word("profile"), _word("experiment"), _word("variant"), _word("degraded")),  # degraded: a JSON list
+    _words("profile", "experiment", "variant", "degraded"),  # degraded: a JSON list
     (
         *("logged", "selections", "succeeded", "failed", "corrected", "wanted", "called", "unused"),
         *("latency_us", "tokens_selected", "tokens_total", "tools"),
@@ -563,7 +542,7 @@ tool_sums = _sums(
 # Selections without a known outcome, events with one, and those of them that succeeded.
 unit_sums = _sums(
     "unit_sums",
-    (_word("experiment"), _word("unit"), _word("variant")),
+    _words("experiment", "unit", "variant"),
     ("unknown", "answered", "succeeded"),
 )
 sa.Index("ix_unit_sums_experiment", unit_sums.c.experiment)
@@ -573,22 +552,19 @@ sa.Index("ix_unit_sums_experiment", unit_sums.c.experiment)
 outcomes = sa.Table(
     "outcomes",
     metadata,
-    sa.Column("org", Words, nullable=False),
+    _word("org"),
     sa.Column("seq", Number, nullable=False),  # per organisation, without gaps, in commit order
     sa.Column("event_id", Id, nullable=False),
     sa.Column("step", sa.Integer, nullable=False),  # within the event: its first report is 1
     sa.Column("at", Instant, nullable=False),  # of the event
     sa.Column("received_at", Instant, nullable=False),  # of the report
-    sa.Column("reporter", Words, nullable=False),
-    sa.Column("page", Words, nullable=False),
-    sa.Column("tier", Words, nullable=False),
-    sa.Column("category", Words, nullable=False),
+    *_words("reporter", "page", "tier", "category"),
     # the tools with what was said of them, every shown tool if the row closes its event; and the message's
     # vector, if it counts; as `events.details` packs them
     sa.Column("details", sa.LargeBinary, nullable=False),
     sa.Column("closes", Flag, nullable=False),  # the event's first final row
     sa.Column("closing_weight", Real, nullable=False),  # the weight of the whole event
-    sa.Column("space", Words, nullable=False),
+    _word("space"),
     sa.Column("voided_at", Instant),
     sa.Column("durations_ms", DurationMap(none_as_null=True)),  # of the tools that changed, as in events
     sa.PrimaryKeyConstraint("org", "seq", "at"),
@@ -605,7 +581,7 @@ inbox = sa.Table(
     "inbox",
     metadata,
     sa.Column("id", Id, primary_key=True),
-    sa.Column("org", Words, nullable=False),
+    _word("org"),
     sa.Column("at", Real, nullable=False),  # of the event or the report; seconds since the epoch
     sa.Column("record", sa.LargeBinary, nullable=False),
     sa.Index(None, "at", "id"),  # the order in which they count
@@ -616,7 +592,7 @@ keeper = sa.Table(
     "keeper",
     metadata,
     sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
-    sa.Column("holder", Words, nullable=False),
+    _word("holder"),
     sa.Column("until", Real, nullable=False),  # seconds since the epoch, by the database's clock
     sa.Column("figures", ObjectJson, nullable=False),  # what the keeper has done, for people
     sa.CheckConstraint("id = 1", name="one_row"),
@@ -626,7 +602,7 @@ keeper = sa.Table(
 open_events = sa.Table(
     "open_events",
     metadata,
-    sa.Column("org", Words, nullable=False),
+    _word("org"),
     sa.Column("event_id", Id, nullable=False),
     sa.Column("closes_at", Instant, nullable=False),
     sa.Column("exposure", Json, nullable=False),
@@ -658,11 +634,10 @@ learning_state = sa.Table(
 learned = sa.Table(
     "learned",
     metadata,
-    sa.Column("org", Words, nullable=False),
-    sa.Column("kind", Words, nullable=False),
+    *_words("org", "kind"),
     sa.Column("key", Number, nullable=False, autoincrement=False),  # of `identity.ToolKey`, signed
     sa.Column("scope", Number, nullable=False, autoincrement=False),  # of the context or embedder, signed
-    sa.Column("level", Words, nullable=False),
+    _word("level"),
     sa.Column("tool", Words, nullable=False),  # "" for a group
     sa.Column("context_key", Words, nullable=False),  # "", page, tier:page:category, or the embedder
     sa.Column("subject", Number),  # of a tool: the key under which its calls count now
@@ -687,9 +662,7 @@ learned = sa.Table(
 reporter_counts = sa.Table(
     "reporter_counts",
     metadata,
-    sa.Column("org", Words, nullable=False),
-    sa.Column("tool", Words, nullable=False),
-    sa.Column("reporter", Words, nullable=False),
+    *_words("org", "tool", "reporter"),
     sa.Column("day", Day, nullable=False),
     sa.Column("counted", sa.Integer, nullable=False),
     sa.PrimaryKeyConstraint("org", "tool", "reporter", "day"),
@@ -700,10 +673,10 @@ experiments = sa.Table(
     "experiments",
     metadata,
     sa.Column("name", Words, primary_key=True),
-    sa.Column("org", Words, nullable=False),
+    _word("org"),
     sa.Column("variants", ObjectJson, nullable=False),  # {name: share}
     _one_of("unit", ("user", "session", "org")),
-    sa.Column("salt", Words, nullable=False),
+    _word("salt"),
     sa.Column("active", Flag, nullable=False),
     sa.Column("begun_at", Instant, nullable=False),
     sa.Column("ended_at", Instant),
@@ -724,13 +697,13 @@ service_keys = sa.Table(
     "service_keys",
     metadata,
     sa.Column("key_id", Id, primary_key=True),
-    sa.Column("name", Words, nullable=False),
+    _word("name"),
     sa.Column("org", Words),  # NULL: any
     sa.Column("roles", NameList, nullable=False),
-    sa.Column("plugin", Words, nullable=False),
+    _word("plugin"),
     sa.Column("digest", sa.LargeBinary, nullable=False),
     sa.Column("created_at", Instant, nullable=False),
-    sa.Column("created_by", Words, nullable=False),
+    _word("created_by"),
     sa.Column("expires_at", Instant),  # NULL: never
 )
 
@@ -743,7 +716,7 @@ accounts = sa.Table(
     sa.Column("roles", NameList, nullable=False),
     sa.Column("password", Words, nullable=False),  # Argon2id, as a PHC string
     sa.Column("created_at", Instant, nullable=False),
-    sa.Column("created_by", Words, nullable=False),
+    _word("created_by"),
     sa.Column("changed_at", Instant, nullable=False),  # the password
 )
 
@@ -751,8 +724,7 @@ accounts = sa.Table(
 sessions = sa.Table(
     "sessions",
     metadata,
-    sa.Column("org", Words, nullable=False),
-    sa.Column("session", Words, nullable=False),
+    *_words("org", "session"),
     sa.Column("turn", sa.Integer, nullable=False),
     sa.Column("record", ObjectJson, nullable=False),
     # Changes with each write and never repeats, so a process notices if another one deleted the session and
@@ -782,12 +754,9 @@ changes = sa.Table(
     metadata,
     sa.Column("seq", Number, primary_key=True, autoincrement=True),
     sa.Column("revision", Number, nullable=False),
-    sa.Column("org", Words, nullable=False),
+    _word("org"),
     sa.Column("at", Instant, nullable=False),
-    sa.Column("actor", Words, nullable=False),
-    sa.Column("action", Words, nullable=False),
-    sa.Column("subject", Words, nullable=False),
-    sa.Column("reason", Words, nullable=False),
+    *_words("actor", "action", "subject", "reason"),
     sa.Column("details", ObjectJson, nullable=False),
     sa.Index(None, "revision"),
     sa.Index(None, "org", "subject"),

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
+from tests.integration.ingesting import ingest
 from tests.integration.outcomes import DIM, NOW, Width, eventually, exposure, said, tool
 from toolroll import Context, Follow, Recording, Tool, Toolroll
 from toolroll._core import Learned, ToolKeys, Weights
@@ -16,7 +17,6 @@ from toolroll.registry.analytics.tools import Break, broken
 from toolroll.registry.analytics.window import Window
 from toolroll.registry.events.fold import fold, outcomes_of
 from toolroll.registry.events.follower import Follower
-from toolroll.registry.events.ingest import ingest
 from toolroll.registry.events.learned_rows import arm_statistics
 from toolroll.registry.events.maintenance import OutcomeFilter, forget, rebuild
 from toolroll.registry.events.receipts import LIFETIME_S

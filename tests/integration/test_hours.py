@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
+from tests.integration.ingesting import ingest
 from tests.integration.logged import event, unit_of, write_events
 from tests.integration.outcomes import exposure, said
 from toolroll.learning.experiments import VariantSums
@@ -28,7 +29,6 @@ from toolroll.registry.analytics.usage import OF, heatmap, hits
 from toolroll.registry.analytics.window import Window
 from toolroll.registry.events import hours
 from toolroll.registry.events.hour_selects import SELECTS
-from toolroll.registry.events.ingest import ingest
 from toolroll.registry.events.maintenance import delete_old_hours, prune
 from toolroll.registry.events.rows import ReceivedReport
 from toolroll.registry.registry import Registry

@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
+from tests.integration.ingesting import ingest
 from tests.integration.outcome_worker import event, no_selection
 from tests.integration.outcomes import Oracle, dump, eventually, raw_counts, rows_of
 from tests.integration.recorder import Recorder
 from toolroll import Recording, Toolroll
 from toolroll.registry.events import lease, shipper
-from toolroll.registry.events.ingest import ingest
 from toolroll.registry.events.rows import ReceivedReport
 from toolroll.registry.keeper.keeper import Keeper
 from toolroll.registry.keeper.process import KeeperProcess

@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
+from tests.integration.ingesting import ingest
 from tests.integration.outcomes import DIM, NOW, Width, eventually, exposure, said, tool
 from toolroll._core import Learned
 from toolroll.errors import StoreUnavailable
@@ -26,7 +27,6 @@ from toolroll.learning.exposure import Exposure
 from toolroll.registry.events import row_fold
 from toolroll.registry.events.fold import fold, outcomes_of, signed
 from toolroll.registry.events.follower import Follower
-from toolroll.registry.events.ingest import ingest
 from toolroll.registry.events.maintenance import OutcomeFilter, forget, rebuild
 from toolroll.registry.events.rows import ReceivedReport
 from toolroll.registry.store import tables

@@ -10,6 +10,7 @@ from datetime import datetime, timezone
 import pytest
 import sqlalchemy as sa
 
+from tests.integration.ingesting import ingest
 from tests.integration.outcomes import (
     DIM,
     NOW,
@@ -24,7 +25,7 @@ from toolroll._core import Learned
 from toolroll.errors import InvalidInput
 from toolroll.learning.deduplication import MOST_SILENT
 from toolroll.registry.events.fold import fold, outcomes_of
-from toolroll.registry.events.ingest import CLOSES_AFTER_S, ingest, is_due
+from toolroll.registry.events.ingest import CLOSES_AFTER_S, is_due
 from toolroll.registry.events.learned_rows import arm_statistics
 from toolroll.registry.events.maintenance import OutcomeFilter, forget, rebuild
 from toolroll.registry.events.receipts import LIFETIME_S

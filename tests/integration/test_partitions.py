@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
+from tests.integration.ingesting import ingest
 from tests.integration.logged import event
 from toolroll import Context, Follow, Recording, Toolroll
 from toolroll.registry.analytics.metrics import metrics
 from toolroll.registry.analytics.window import Window
-from toolroll.registry.events.ingest import ingest
 from toolroll.registry.events.maintenance import drop_old_months, rebuild
 from toolroll.registry.registry import Registry
 from toolroll.registry.store import partitions, tables

@@ -15,9 +15,9 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
+from tests.integration.ingesting import ingest
 from tests.integration.outcomes import NOW, exposure
 from toolroll.learning.outcomes import Report
-from toolroll.registry.events.ingest import ingest
 from toolroll.registry.events.maintenance import OutcomeFilter, forget
 from toolroll.registry.events.rows import ReceivedReport
 from toolroll.registry.store.database import Database

@@ -23,7 +23,7 @@ from toolroll.identity import canonical_json
 from toolroll.registry import governed_rows
 from toolroll.registry.service_keys import ROLES, VOUCH, roles_among
 from toolroll.registry.store import tables
-from toolroll.registry.store.database import Database, is_storable, words
+from toolroll.registry.store.database import is_storable, words
 from toolroll.registry.store.row_reader import Row, read_rows
 
 # A plugin has a key: the role "sync" belongs to one plugin, and no person is a plugin.
@@ -94,16 +94,8 @@ class AccountBook:
         return self._accounts[name][0] if version and self.version_of(name) == version else None
 
 
-class Accounts:
-    """The accounts of a registry. Running services follow a change within seconds.
-
-    Attributes:
-        actor: the author of changes in the audit log.
-    """
-
-    def __init__(self, database: Database, actor: str = "") -> None:
-        self.actor = actor
-        self._database = database
+class Accounts(governed_rows.Author):
+    """The accounts of a registry. Running services follow a change within seconds."""
 
     def add(
         self,

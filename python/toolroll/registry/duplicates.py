@@ -8,24 +8,17 @@ from dataclasses import replace
 from toolroll.catalog.duplicates import LEAST, Duplicate, near_duplicates
 from toolroll.embedder import Embedder, as_embedder
 from toolroll.errors import Conflict, InvalidInput
+from toolroll.registry.governed_rows import Author
 from toolroll.registry.queries import find_tool
 from toolroll.registry.records import Record, read_records
 from toolroll.registry.store import tables
-from toolroll.registry.store.database import Database, words
+from toolroll.registry.store.database import words
 from toolroll.registry.tool_edits import ToolEdits
 from toolroll.registry.vectors import StoredEmbedder
 
 
-class Duplicates:
-    """The near-duplicates of a registry.
-
-    Attributes:
-        actor: the author of changes in the audit log.
-    """
-
-    def __init__(self, database: Database, actor: str = "") -> None:
-        self.actor = actor
-        self._database = database
+class Duplicates(Author):
+    """The near-duplicates of a registry."""
 
     def list(self, embedder: Embedder, *, org: str = "", least: float = LEAST) -> tuple[Duplicate, ...]:
         """Pairs of active tools of different plugins that seem to do the same, the best first.

@@ -65,19 +65,30 @@ def shared_fields(row: Mapping[str, Any]) -> Row:
 RecordT = TypeVar("RecordT", bound=GovernedRow)
 
 
-class Editor(Generic[RecordT]):
-    """Reads and edits one table on behalf of one person. Safe to use from any thread.
+class Author:
+    """Somebody who changes a registry. Safe to use from any thread.
 
     Attributes:
         actor: the author of changes in the audit log.
+    """
+
+    def __init__(self, database: Database, actor: str = "") -> None:
+        self.actor = actor
+        self._database = database
+
+
+class Editor(Author, Generic[RecordT]):
+    """Reads and edits one table on behalf of one person.
+
+    Attributes:
         reach: what the author may know of the platform's; None for everything.
     """
 
     _table: sa.Table
 
     def __init__(self, database: Database, actor: str = "", reach: Reach | None = None) -> None:
-        self.actor, self.reach = actor, reach
-        self._database = database
+        super().__init__(database, actor)
+        self.reach = reach
 
     @staticmethod
     def _record(row: Mapping[str, Any]) -> RecordT:

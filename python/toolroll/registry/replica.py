@@ -126,12 +126,8 @@ class Replica:
         Toolkits are sorted by name: a catalog's revision depends on the order of its routes, and all
         processes must give equal catalogs the same revision.
         """
-        toolkits = sorted(self.toolkits.get(org, _NOTHING).values(), key=lambda pair: pair[0].name)
-        return Definitions(
-            tuple(self.tools.get(org, _NOTHING).values()),
-            tuple(toolkit for toolkit, _ in toolkits),
-            tuple(route for _, routes in toolkits for route in routes),
-        )
+        tools = tuple(self.tools.get(org, _NOTHING).values())
+        return replace(self.toolkits_and_routes(org), tools=tools)
 
     def names_held(self, org: str) -> frozenset[str]:
         """Names of tools of the organisation that are in no catalog."""

@@ -21,7 +21,7 @@ from toolroll.errors import Conflict, InvalidInput, NotFound
 from toolroll.identity import canonical_json
 from toolroll.registry import governed_rows
 from toolroll.registry.store import tables
-from toolroll.registry.store.database import Database, Write, words
+from toolroll.registry.store.database import Write, words
 from toolroll.registry.store.row_reader import Row, read_rows
 
 VOUCH = "vouch"
@@ -111,16 +111,8 @@ class KeyRing:
         return found[0] if found is not None and found[0].is_valid(at) else None
 
 
-class ServiceKeys:
-    """The service keys of a registry. Running services follow a change within seconds.
-
-    Attributes:
-        actor: the author of changes in the audit log.
-    """
-
-    def __init__(self, database: Database, actor: str = "") -> None:
-        self.actor = actor
-        self._database = database
+class ServiceKeys(governed_rows.Author):
+    """The service keys of a registry. Running services follow a change within seconds."""
 
     def add(
         self,

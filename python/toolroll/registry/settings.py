@@ -16,7 +16,7 @@ from toolroll.context import has_value
 from toolroll.errors import NotFound
 from toolroll.registry import governed_rows
 from toolroll.registry.store import tables
-from toolroll.registry.store.database import Database, Write, words
+from toolroll.registry.store.database import Write, words
 
 _TABLE = tables.settings
 
@@ -44,16 +44,8 @@ class Setting:
         return governed_rows.fields_as_json(self)
 
 
-class Settings:
-    """The settings of a registry.
-
-    Attributes:
-        actor: the author of changes in the audit log.
-    """
-
-    def __init__(self, database: Database, actor: str = "") -> None:
-        self.actor = actor
-        self._database = database
+class Settings(governed_rows.Author):
+    """The settings of a registry."""
 
     def set(self, key: str, value: object, *, org: str = "", reason: str = "") -> Setting:
         """Stores whether `value` counts as a value (`toolroll.context.has_value`), and drops it.

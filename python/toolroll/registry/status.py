@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from toolroll.registry.governed_rows import as_json
 from toolroll.registry.store import schema, tables
 from toolroll.registry.store.database import Database
-from toolroll.registry.store.revision import damaged
+from toolroll.registry.store.revision import missing
 from toolroll.registry.store.row_reader import read_rows
 from toolroll.registry.store.url import Address
 
@@ -34,7 +34,7 @@ def status_of(database: Database) -> dict[str, Any]:
 
         state = connection.execute(sa.select(tables.registry_state)).mappings().one_or_none()
         if state is None:
-            raise damaged("is missing")
+            raise missing()
         last = connection.execute(sa.select(changes.c.at).order_by(changes.c.seq.desc()).limit(1)).scalar()
         reviews = count_by(tools.c.review, alive)
         return {

@@ -28,12 +28,10 @@ class Convergence:
     width_90: float
 
 
-def convergence(
-    rate: float = 0.8, calls: tuple[int, ...] = (0, 10, 50, 100, 500, 1_000)
-) -> list[Convergence]:
-    """One row for each number of calls."""
+def convergence(rate: float = 0.8) -> list[Convergence]:
+    """One row for each of some numbers of calls."""
     rows = []
-    for n in calls:
+    for n in (0, 10, 50, 100, 500, 1_000):
         alpha, beta = 1 + rate * n, 1 + (n - rate * n)
         total = alpha + beta
         rows.append(

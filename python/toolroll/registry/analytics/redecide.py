@@ -19,7 +19,7 @@ from toolroll.registry.store.database import Database
 from toolroll.registry.vectors import StoredEmbedder
 from toolroll.selection.effective_policy import EffectivePolicy
 from toolroll.selection.pipeline import Pipeline
-from toolroll.selection.pipeline_builder import PipelineBuilder, Progress
+from toolroll.selection.pipeline_builder import PipelineBuilder
 from toolroll.selection.selection import Selection
 
 _CHUNK = 1_000  # outcomes in one read
@@ -50,8 +50,6 @@ class Redecider:
         self,
         database: Database,
         builder: PipelineBuilder,
-        rates: LearningRates | None = None,
-        progress: Progress | None = None,
         at: datetime | None = None,
     ) -> None:
         """Reads the registry and builds the shared catalog under the builder's profile.
@@ -66,12 +64,11 @@ class Redecider:
         if embedder is not None and not embedder.is_instant:
             builder = replace(builder, embedder=StoredEmbedder(embedder, database))
         self._database, self._builder = database, builder
-        self._rates = rates or LearningRates()
         self._at = None if at is None else seconds(at)
         self._replica = catch_up(database, Replica())
         on_error = builder.parameters.on_policy_error
         self._in_force = EffectivePolicy.of(self._replica.policy_source, on_error, None)
-        self._shared = builder.pipeline(self._replica.definitions(""), self._in_force, progress)
+        self._shared = builder.pipeline(self._replica.definitions(""), self._in_force)
         self._own: dict[str, Pipeline] = {}
         self._states: dict[str, _OrgState] = {}
 
@@ -132,7 +129,7 @@ class Redecider:
         """The fold of the outcomes that were reported before this event, or before the time of all."""
         embedder = self._builder.embedder
         dim, space = (0, "") if embedder is None else (embedder.dim, embedder.identity)
-        state = self._states.setdefault(row.org, _OrgState(Learned(dim, self._rates)))
+        state = self._states.setdefault(row.org, _OrgState(Learned(dim, LearningRates())))
         now, before = seconds(row.at) if self._at is None else self._at, list[OutcomeRow]()
         while True:
             if not state.pending and not state.is_last:

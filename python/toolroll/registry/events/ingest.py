@@ -24,7 +24,7 @@ from toolroll.learning.deduplication import EventState, closing_weight, deduplic
 from toolroll.learning.effects import EFFECTS
 from toolroll.learning.exposure import Exposure
 from toolroll.learning.outcomes import Report
-from toolroll.registry.events import hours, learned_rows, lease
+from toolroll.registry.events import hours, learned_rows
 from toolroll.registry.events.details import EntryReader, event_vector, packed_event, tools_of
 from toolroll.registry.events.logged_tools import LoggedTool, ToolNumbers
 from toolroll.registry.events.receipts import LIFETIME_S
@@ -80,20 +80,6 @@ class IngestCache:
     """
 
     tools: ToolNumbers = field(default_factory=ToolNumbers)
-
-
-def ingest(
-    database: Database,
-    events: Sequence[Mapping[str, Any]],
-    reports: Sequence[ReceivedReport],
-    *,
-    window_s: float = LIFETIME_S,
-    now: float | None = None,
-) -> IngestResult:
-    """Writes a batch in a transaction of its own, beside a keeper that may run; see `ingest_in`."""
-    with database.recording() as connection:
-        lease.lock(connection)
-        return ingest_in(connection, events, reports, window_s=window_s, now=now)
 
 
 def ingest_in(

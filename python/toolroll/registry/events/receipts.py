@@ -159,26 +159,26 @@ _keys = tables.receipt_keys
 _MESSAGES = "messages"  # the id of the key that messages are hashed with
 
 
-def signer_of(database: Database, lifetime_s: float = LIFETIME_S) -> Signer:
+def signer_of(database: Database) -> Signer:
     """The signer of a store; creates the first key if there is none.
 
     Raises:
         StoreUnavailable: the store cannot be read, or the first key cannot be written.
     """
     with database.autocommit() as connection:  # a caller waits
-        found = _signer(connection, lifetime_s)
+        found = _signer(connection)
     if found is None:
         with database.recording() as connection:
             _lock(connection)
-            found = _signer(connection, lifetime_s)  # another process may have created it
+            found = _signer(connection)  # another process may have created it
             if found is None:
                 _add(connection)
-                found = _signer(connection, lifetime_s)
+                found = _signer(connection)
     assert found is not None
     return found
 
 
-def rotate(database: Database, lifetime_s: float = LIFETIME_S) -> Signer:
+def rotate(database: Database) -> Signer:
     """Creates a new key to sign with. Receipts of older keys stay valid until they expire.
 
     Keys that were retired for longer than a receipt's lifetime are deleted.
@@ -190,10 +190,10 @@ def rotate(database: Database, lifetime_s: float = LIFETIME_S) -> Signer:
         for key_id, retired_at in connection.execute(query).all():
             if retired_at is None:
                 connection.execute(sa.update(_keys).where(_keys.c.key_id == key_id).values(retired_at=now))
-            elif (now - retired_at).total_seconds() > lifetime_s:
+            elif (now - retired_at).total_seconds() > LIFETIME_S:
                 connection.execute(sa.delete(_keys).where(_keys.c.key_id == key_id))
         _add(connection)
-        found = _signer(connection, lifetime_s)
+        found = _signer(connection)
     assert found is not None
     return found
 
@@ -243,11 +243,11 @@ def _is_sound(row: Row) -> bool:
     return True
 
 
-def _signer(connection: sa.Connection, lifetime_s: float) -> Signer | None:
+def _signer(connection: sa.Connection) -> Signer | None:
     order = (_keys.c.created_at, _keys.c.key_id)
     found = read_rows(connection, list(_keys.c), _keys.c.key_id != _MESSAGES, order_by=order)
     rows = [row for row in found if _is_sound(row)]  # others refuse
     current = [row["key_id"] for row in rows if row["retired_at"] is None]
     if not current:
         return None
-    return Signer({row["key_id"]: row["secret"] for row in rows}, current[-1], lifetime_s)
+    return Signer({row["key_id"]: row["secret"] for row in rows}, current[-1])

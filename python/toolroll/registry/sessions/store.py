@@ -199,17 +199,17 @@ class SessionStore:
         org: str | None = None,
         *,
         limit: int = 50,
-        before: SessionSummary | datetime | None = None,
+        before: datetime | None = None,
     ) -> tuple[SessionSummary, ...]:
         """Sessions, the latest first, with expired ones that are not deleted yet.
 
         Args:
             org: only this organisation's sessions; None for all.
             limit: the greatest number to return.
-            before: the last session of the previous page; or a time, for sessions last written before it.
+            before: only sessions last written before this time; None for all.
 
         Raises:
-            InvalidInput: `limit` is below 1, or `before` is neither.
+            InvalidInput: `limit` is below 1, or `before` has no time zone.
             StoreUnavailable: the store cannot be read.
         """
         if not isinstance(limit, int) or limit < 1:
@@ -217,16 +217,10 @@ class SessionStore:
         order, where = (_C.updated_at, _C.org, _C.session), []
         if org is not None:
             where.append(_C.org == org_of(org))
-        if isinstance(before, SessionSummary):
-            last = (before.updated_at, before.org, before.session)
-            literals = map(sa.literal, last, (column.type for column in order))
-            where.append(sa.tuple_(*order) < sa.tuple_(*literals))
-        elif isinstance(before, datetime) and before.tzinfo is not None:
+        if before is not None:
+            if not isinstance(before, datetime) or before.tzinfo is None:
+                raise InvalidInput(f"sessions: before is {quoted(before)}, must be a datetime with its zone")
             where.append(_C.updated_at < before)
-        elif before is not None:
-            raise InvalidInput(
-                f"sessions: before is {quoted(before)}, must be from the list, or a datetime with its zone"
-            )
         columns = [_C[name] for name in SessionSummary.__slots__]
         latest = [column.desc() for column in order]
         with self._database.reading() as connection:

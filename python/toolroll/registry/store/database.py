@@ -24,7 +24,7 @@ from toolroll.registry.store import bulk_insert, engines, schema, sqlite_file, t
 from toolroll.registry.store.engines import BEGIN
 from toolroll.registry.store.errors import translated
 from toolroll.registry.store.policy_digests import DigestChanges, parsed
-from toolroll.registry.store.revision import damaged, revision_in
+from toolroll.registry.store.revision import missing, revision_in
 from toolroll.registry.store.url import Address, Dialect
 
 logger = logging.getLogger(__name__)
@@ -198,7 +198,7 @@ class Database:
             )
             state = connection.execute(advance).one_or_none()
             if state is None:
-                raise damaged("is missing")
+                raise missing()
             digests = DigestChanges(parsed(state.policy_digest))
             write = Write(connection, state.revision, actor, org, datetime.now(timezone.utc), digests)
             yield write

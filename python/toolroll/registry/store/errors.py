@@ -110,21 +110,9 @@ def translated(address: Address, wait_s: float, *, writes: bool = True) -> Itera
         raise of(error, address, wait_s, writes=writes) from error
     except (OverflowError, UnicodeEncodeError) as error:  # drivers raise these as they are
         raise InvalidInput(f"{address.text}: a value cannot be stored: {error}") from error
-    except (ValueError, TypeError, RecursionError) as error:  # so do the types of columns
-        if isinstance(error, TypeError) and not _is_of_sqlalchemy(error):
-            raise  # a mistake in our code
+    except (ValueError, RecursionError) as error:  # so do the types of columns
         undone = _UNDONE if writes else ""
         raise DamagedRow(f"{address.text}: a row is damaged: {str(error)[:300]}{undone}") from error
-
-
-def _is_of_sqlalchemy(error: Exception) -> bool:
-    """Whether it was raised while SQLAlchemy converted a value."""
-    trace = error.__traceback__
-    while trace is not None:
-        if trace.tb_frame.f_globals.get("__name__", "").startswith("sqlalchemy."):
-            return True
-        trace = trace.tb_next
-    return False
 
 
 def of(error: exc.SQLAlchemyError, address: Address, wait_s: float, *, writes: bool = True) -> ToolrollError:

@@ -18,7 +18,7 @@ def revision_in(connection: sa.Connection) -> int:
     """
     revision: int | None = connection.execute(sa.select(tables.registry_state.c.revision)).scalar()
     if revision is None:
-        raise damaged("is missing")
+        raise missing()
     return revision
 
 
@@ -27,6 +27,6 @@ def created_at(connection: sa.Connection) -> datetime | None:
     return connection.execute(sa.select(tables.registry_state.c.created_at)).scalar()
 
 
-def damaged(found: str) -> StoreUnavailable:
-    """The error for such a revision. found: "is missing"."""
-    return StoreUnavailable(f"registry: is damaged: its revision {found}; restore a backup")
+def missing() -> StoreUnavailable:
+    """The error for a registry without a revision."""
+    return StoreUnavailable("registry: is damaged: its revision is missing; restore a backup")

@@ -16,7 +16,7 @@ import click
 
 from toolroll import __version__
 from toolroll.cli.commands import command as declare
-from toolroll.cli.options import CATALOG, option
+from toolroll.cli.options import CATALOG, option, path_option
 from toolroll.cli.output import print_json, print_table, redacted
 from toolroll.errors import ToolrollError
 
@@ -85,13 +85,7 @@ class Check:
     "doctor",
     example="toolroll doctor --catalog sqlite:///tools.db\ntoolroll doctor --config server.toml",
 )
-@option(
-    "--config",
-    "The service's settings, as TOML.",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    unset="none",
-)
+@path_option("--config", "The service's settings, as TOML.")
 @option("--catalog", "URL of the registry.", envvar=CATALOG, metavar="URL", unset="as configured")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(config: Path | None, catalog: str | None, as_json: bool) -> int:

@@ -12,6 +12,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, fields
 from datetime import datetime
 from functools import wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -146,6 +147,12 @@ def option(
     if attributes.get("default") in (None, "") and not attributes.get("required"):
         attributes["show_default"] = unset
     return click.option(*names.split(), help=help, **attributes)
+
+
+def path_option(names: str, help: str, unset: str = "none", *, is_folder: bool = False) -> Decorator:
+    """Declares an option with the path of a file, or of a folder."""
+    kind: Any = click.Path(path_type=Path, dir_okay=is_folder, file_okay=not is_folder)
+    return option(names, help, type=kind, metavar="FOLDER" if is_folder else "FILE", unset=unset)
 
 
 def flag(names: str, help: str, **attributes: Any) -> Decorator:

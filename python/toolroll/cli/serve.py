@@ -12,7 +12,7 @@ import click
 from click.core import ParameterSource
 
 from toolroll.cli.commands import command as declare
-from toolroll.cli.options import CATALOG, flag, option
+from toolroll.cli.options import CATALOG, flag, option, path_option
 from toolroll.cli.output import note, redacted
 
 
@@ -24,13 +24,7 @@ from toolroll.cli.output import note, redacted
     "toolroll serve --upstream https://api.openai.com/v1 --authentication none\n"
     "toolroll serve --demo",
 )
-@option(
-    "--config",
-    "Settings, as TOML.",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    unset="none",
-)
+@path_option("--config", "Settings, as TOML.")
 @option("--catalog", "URL of the registry.", envvar=CATALOG, metavar="URL", unset="as configured")
 @option(
     "--upstream",

@@ -91,7 +91,7 @@ def publish_file(shelf: Shelf, key: SigningKey, path: str, made: Manifest) -> tu
         and replace(made, sequence=newest.sequence, published_at=newest.published_at) == newest
         and shelf.catalogs.size(newest.blob) == newest.size
     ):
-        _point(shelf, key)
+        _point(shelf)
         return newest, False
     # Always uploaded: an old one of the same content may be pruned in this moment.
     shelf.catalogs.upload(path, made.blob)
@@ -105,11 +105,11 @@ def publish_file(shelf: Shelf, key: SigningKey, path: str, made: Manifest) -> tu
         published_at=now.isoformat(timespec="seconds"),
     )
     shelf.manifests.write(made.object_name, made.signed(key))
-    _point(shelf, key)
+    _point(shelf)
     return made, True
 
 
-def _point(shelf: Shelf, key: SigningKey) -> None:
+def _point(shelf: Shelf) -> None:
     """Has `newest.json` say which manifest is the newest.
 
     Another publisher may write it meanwhile. Whoever writes last has looked at the list after its own

@@ -12,7 +12,7 @@ import click
 
 from toolroll.cli.commands import command
 from toolroll.cli.mcp.serve import servers_told
-from toolroll.cli.options import flag, option
+from toolroll.cli.options import flag, path_option
 from toolroll.cli.output import note
 from toolroll.errors import NotFound
 
@@ -24,19 +24,9 @@ _CLIENTS = ("claude-desktop", "claude-code", "cursor", "vscode")
 
 def _client_options(function: Callable[..., Any]) -> Callable[..., Any]:
     client = click.argument("client", metavar="CLIENT", type=click.Choice(_CLIENTS))
-    file = option(
-        "--file",
-        "The client's configuration file.",
-        type=click.Path(path_type=Path, dir_okay=False),
-        metavar="FILE",
-        unset="where the client has it",
-    )
-    config = option(
-        "--config",
-        "The gateway's configuration file.",
-        type=click.Path(path_type=Path, dir_okay=False),
-        metavar="FILE",
-        unset="the one in your configuration folder",
+    file = path_option("--file", "The client's configuration file.", "where the client has it")
+    config = path_option(
+        "--config", "The gateway's configuration file.", "the one in your configuration folder"
     )
     return client(file(config(function)))
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toolroll.cli.commands import command
-from toolroll.cli.options import CATALOG, flag, option
+from toolroll.cli.options import CATALOG, flag, option, path_option
 from toolroll.cli.output import note, one_line
 from toolroll.errors import InvalidInput, NotFound
 
@@ -32,19 +32,13 @@ def _on_one_line(record: logging.LogRecord) -> bool:
 
 def config_option(function: Callable[..., Any]) -> Callable[..., Any]:
     """Declares `--config` and `--manifests`."""
-    config = option(
+    config = path_option(
         "--config",
         "Configuration file of an MCP client, or one like it.",
-        type=click.Path(path_type=Path, dir_okay=False),
-        metavar="FILE",
-        unset="the one that `toolroll mcp import` writes",
+        "the one that `toolroll mcp import` writes",
     )
-    manifests = option(
-        "--manifests",
-        "Folder whose sub-folders hold servers with a manifest.json.",
-        type=click.Path(path_type=Path, file_okay=False),
-        metavar="FOLDER",
-        unset="none",
+    manifests = path_option(
+        "--manifests", "Folder whose sub-folders hold servers with a manifest.json.", is_folder=True
     )
     return config(manifests(function))
 

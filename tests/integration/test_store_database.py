@@ -244,8 +244,8 @@ def test_vectors_come_back_bit_by_bit(database: Database) -> None:
 def test_an_update_of_many_rows_sets_what_it_names_in_the_rows_that_are_there(database: Database) -> None:
     table, first, later = tables.open_events, datetime.now(timezone.utc), timedelta(days=1, microseconds=7)
     ids = [f"{at:032}" for at in range(150)]
-    rows = [{"event_id": one, "org": "acme", "closes_at": first, "exposure": {}} for one in ids]
-    changes = [{"event_id": one, "closes_at": first + later, "exposure": {"ü%s": one}} for one in ids[10:]]
+    rows = [{"event_id": one, "org": "acme", "closes_at": first, "record": b""} for one in ids]
+    changes = [{"event_id": one, "closes_at": first + later, "record": one.encode()} for one in ids[10:]]
     with database.recording() as connection:
         insert(connection, table, rows)
         update(connection, table, [*changes, {**changes[0], "event_id": "f" * 32}])

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import base64
 import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -35,11 +34,10 @@ class ShownTool(NamedTuple):
         """A list for JSON; keys as text, since JSON's readers round large numbers."""
         return [self.name, *map(str, self.key), round(self.expected, 6)]
 
-    @classmethod
-    def from_record(cls, record: list[Any]) -> ShownTool:
-        """From what `to_record` made."""
-        name, arm, intent, group, expected = record
-        return cls(name, ToolKey(int(arm), int(intent), int(group)), float(expected))
+    @property
+    def as_stored(self) -> ShownTool:
+        """The tool with the calls that stores keep: they round them."""
+        return self._replace(expected=round(self.expected, 6))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,38 +65,6 @@ class Exposure:
     shown: tuple[ShownTool, ...]
     vector: npt.NDArray[np.float16] | None = None
     space: str = ""
-
-    def to_record(self) -> dict[str, Any]:
-        """A mapping for JSON."""
-        return {
-            "event_id": self.event_id,
-            "org": self.org,
-            "at": self.at,
-            "reporter": self.reporter,
-            "page": self.page,
-            "tier": self.tier,
-            "category": self.category,
-            "shown": [tool.to_record() for tool in self.shown],
-            "vector": None if self.vector is None else base64.b64encode(self.vector.tobytes()).decode(),
-            "space": self.space,
-        }
-
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> Exposure:
-        """From what `to_record` made. Raises KeyError, TypeError or ValueError for anything else."""
-        vector = record["vector"]
-        return cls(
-            record["event_id"],
-            record["org"],
-            float(record["at"]),
-            record["reporter"],
-            record["page"],
-            record["tier"],
-            record["category"],
-            tuple(ShownTool.from_record(tool) for tool in record["shown"]),
-            None if vector is None else np.frombuffer(base64.b64decode(vector, validate=True), np.float16),
-            record["space"],
-        )
 
 
 def pack_tools(tools: Iterable[ShownTool]) -> bytes:

@@ -85,25 +85,17 @@ class Report:
     found: tuple[ShownTool, ...] = ()
     is_final: bool = True
 
-    def to_record(self) -> dict[str, Any]:
-        """A mapping for JSON."""
-        return {
-            "event_id": self.event_id,
-            "entries": [[entry.name, entry.kind] for entry in self.entries],
-            "durations_ms": durations_of(self.entries),
-            "found": [tool.to_record() for tool in self.found],
-            "is_final": self.is_final,
-        }
 
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> Report:
-        """From what `to_record` made. Raises KeyError, TypeError or ValueError for anything else."""
-        durations = read_durations(record.get("durations_ms"))
-        entries = tuple(Entry(name, kind, durations.get(name)) for name, kind in record["entries"])
-        if not KINDS.issuperset(entry.kind for entry in entries):
-            raise ValueError(f"outcome of an unknown kind in {quoted(record['entries'])}")
-        found = tuple(ShownTool.from_record(tool) for tool in record["found"])
-        return cls(record["event_id"], entries, found, bool(record["is_final"]))
+def read_entries(said: Iterable[Any], durations_ms: Any) -> tuple[Entry, ...]:
+    """The entries of a report from pairs of name and kind, and from what `durations_of` made.
+
+    Raises TypeError or ValueError for anything else.
+    """
+    durations = read_durations(durations_ms)
+    entries = tuple(Entry(name, kind, durations.get(name)) for name, kind in said)
+    if not KINDS.issuperset(entry.kind for entry in entries):
+        raise ValueError(f"outcome of an unknown kind in {quoted(said)}")
+    return entries
 
 
 def durations_of(entries: Iterable[Entry]) -> dict[str, float]:
@@ -112,12 +104,10 @@ def durations_of(entries: Iterable[Entry]) -> dict[str, float]:
 
 
 def read_durations(record: Any) -> dict[str, float]:
-    """Tool → how long its call took, from what `durations_of` made; None is an older record.
+    """Tool → how long its call took, from what `durations_of` made.
 
     Raises TypeError or ValueError for anything else.
     """
-    if record is None:
-        return {}
     if not isinstance(record, Mapping):
         raise TypeError(f"durations are {quoted(record)}, must map names of tools to milliseconds")
     for name, duration_ms in record.items():

@@ -168,13 +168,5 @@ def test_what_weighed_nothing_when_it_was_said_weighs_nothing_when_it_is_revised
     assert deltas(EVENT, then.changes).tolist() == []
 
 
-def test_an_exposure_survives_its_record():
-    event = Exposure("e", "o", 1.5, "u", "p", "t", "c", (A,), np.array([0.5, -1], np.float16), "static")
-    again = Exposure.from_record(event.to_record())
-    assert again.shown == event.shown
-    assert again.vector.tolist() == [0.5, -1]
-    assert (again.event_id, again.at, again.space) == ("e", 1.5, "static")
-
-
 def test_kinds_that_need_no_showing_are_kinds():
     assert NOT_SHOWN < KINDS

@@ -129,9 +129,8 @@ def _due(connection: sa.Connection, now: float) -> list[ReceivedReport]:
         connection, list(table.c), table.c.closes_at <= instant(now), order_by=order, limit=_MOST_DUE
     ):
         try:
-            exposure = Exposure.from_record(row["exposure"])
-            reports.append(ReceivedReport(exposure, Report(row["event_id"], ()), seconds(row["closes_at"])))
-        except (ValueError, TypeError, LookupError, AttributeError) as error:
+            reports.append(ReceivedReport.from_bytes(row["record"]))
+        except (KeyError, TypeError, ValueError) as error:
             _log.warning("outcomes: an open event is damaged and stays open: %s", error)
     return reports
 
@@ -292,16 +291,13 @@ class _Batch:
             self._connection.execute(
                 sa.delete(table).where(table.c.org.in_(sorted(self._within[0])), table.c.event_id.in_(some))
             )
-        rows = [
-            {
-                "event_id": event_id,
-                "org": one.exposure.org,
-                "closes_at": instant(one.at + CLOSES_AFTER_S),
-                "exposure": one.exposure.to_record(),
-            }
-            for event_id, one in self._open.items()
-            if not self._settled[event_id].closed
-        ]
+        rows = []
+        for event_id, one in self._open.items():
+            if not self._settled[event_id].closed:
+                closes_at = instant(one.at + CLOSES_AFTER_S)
+                due = ReceivedReport(one.exposure, Report(event_id, ()), seconds(closes_at)).to_bytes()
+                place = {"event_id": event_id, "org": one.exposure.org}
+                rows.append({**place, "closes_at": closes_at, "record": due})
         add_missing(self._connection, table, rows)
 
     def _summarise(self, changed: Mapping[str, float]) -> None:

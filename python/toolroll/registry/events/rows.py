@@ -18,7 +18,7 @@ from toolroll.errors import InvalidInput
 from toolroll.learning.deduplication import EventState, ReportedOutcome, Step
 from toolroll.learning.effects import EFFECTS, Change
 from toolroll.learning.exposure import Exposure, ShownTool, pack_tools, unpack_tools
-from toolroll.learning.outcomes import Report, durations_of
+from toolroll.learning.outcomes import Report, durations_of, read_entries
 from toolroll.registry.events.details import (
     EntryReader,
     Numbers,
@@ -126,16 +126,9 @@ class ReceivedReport:
             None if vector is None else np.frombuffer(b64decode(vector, validate=True), "<f2"),
             space,
         )
-        report = Report.from_record(
-            {
-                "event_id": event_id,
-                "entries": record["said"],
-                "durations_ms": record.get("durations_ms"),  # older records have none
-                "found": [],
-                "is_final": record["final"],
-            }
-        )
-        return cls(exposure, replace(report, found=tools[count:]), float(record["at"]))
+        entries = read_entries(record["said"], record["durations_ms"])
+        report = Report(event_id, entries, tools[count:], bool(record["final"]))
+        return cls(exposure, report, float(record["at"]))
 
 
 def check_steps(exposure: Exposure, steps: int) -> None:
@@ -350,10 +343,9 @@ def outcome_row(
     seq: int, step: int, exposure: Exposure, report: Step, closing_weight: float, received_at: float
 ) -> OutcomeRow:
     """The row of a report, with the tools' expected calls as they are stored."""
-    kept = {tool.name: ShownTool.from_record(tool.to_record()) for tool in exposure.shown}
+    kept = {tool.name: tool.as_stored for tool in exposure.shown}
     changes = tuple(
-        change._replace(tool=kept.get(change.tool.name) or ShownTool.from_record(change.tool.to_record()))
-        for change in report.changes
+        change._replace(tool=kept.get(change.tool.name) or change.tool.as_stored) for change in report.changes
     )
     changed = {change.tool.name for change in changes}
     shown = tuple(tool for name, tool in kept.items() if report.closes or name in changed)

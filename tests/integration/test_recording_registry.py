@@ -449,17 +449,10 @@ def test_what_a_killed_process_acknowledged_counts_once_another_opens_the_regist
         assert called == len(counted())
 
 
-def test_a_damaged_key_of_receipts_stops_nobody(new_database_url, tmp_path):
-    url = new_database_url("sqlite")
-    with Registry.open(url, actor="ada") as registry:
-        registry.create(Tool("weather", "Forecast of the weather"))
-    with Toolroll.open(url, recording=Recording(outbox=tmp_path / "one")) as roll:
-        receipt = roll.receipt(roll.select("weather"))
-    database = Database.open(url, create=False, migrate=False)
-    with database.recording() as connection:
-        connection.exec_driver_sql("UPDATE receipt_keys SET secret = x'00' WHERE retired_at IS NULL")
-    database.close()
-    with Toolroll.open(url, recording=Recording(outbox=tmp_path / "two")) as roll:
-        assert roll.record(roll.receipt(roll.select("weather")), {"weather": True}).counted == 1
-        with pytest.raises(Denied):
-            roll.record(receipt, {"weather": True})
+def test_the_database_refuses_a_key_of_receipts_that_is_none(database):
+    receipts.signer_of(database)
+    with (
+        pytest.raises(InvalidInput, match="none that its column may hold"),
+        database.recording() as connection,
+    ):
+        connection.execute(sa.update(tables.receipt_keys).values(secret=b"short"))

@@ -25,7 +25,7 @@ from toolroll.learning.exposure import Exposure, pack_tools, unpack_tools
 from toolroll.registry.options import LIFETIME_S as LIFETIME_S
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
-from toolroll.registry.store.row_reader import Row, read_rows
+from toolroll.registry.store.row_reader import read_rows
 
 LONGEST = 64 * 2**10  # characters
 SECRET_BYTES = 32
@@ -234,20 +234,8 @@ def _add(connection: sa.Connection, key_id: str | None = None) -> None:
     )
 
 
-def _is_sound(row: Row) -> bool:
-    """Whether the row is a key. If it is damaged, its receipts are refused."""
-    try:
-        Signer({row["key_id"]: row["secret"]}, row["key_id"])
-    except (InvalidInput, AttributeError, TypeError):
-        return False
-    return True
-
-
 def _signer(connection: sa.Connection) -> Signer | None:
     order = (_keys.c.created_at, _keys.c.key_id)
-    found = read_rows(connection, list(_keys.c), _keys.c.key_id != _MESSAGES, order_by=order)
-    rows = [row for row in found if _is_sound(row)]  # others refuse
+    rows = list(read_rows(connection, list(_keys.c), _keys.c.key_id != _MESSAGES, order_by=order))
     current = [row["key_id"] for row in rows if row["retired_at"] is None]
-    if not current:
-        return None
-    return Signer({row["key_id"]: row["secret"] for row in rows}, current[-1])
+    return Signer({row["key_id"]: row["secret"] for row in rows}, current[-1]) if current else None

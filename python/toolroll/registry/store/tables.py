@@ -686,7 +686,9 @@ receipt_keys = sa.Table(
     "receipt_keys",
     metadata,
     sa.Column("key_id", Words, primary_key=True),
-    sa.Column("secret", sa.LargeBinary, nullable=False),
+    sa.Column(
+        "secret", sa.LargeBinary, sa.CheckConstraint("length(secret) >= 32", name="secret"), nullable=False
+    ),
     sa.Column("created_at", Instant, nullable=False),
     sa.Column("retired_at", Instant),
 )

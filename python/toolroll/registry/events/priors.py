@@ -7,7 +7,6 @@ organisation keeps the release that it began with.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from datetime import datetime
 from functools import lru_cache
@@ -25,7 +24,7 @@ ACTION, SUBJECT = "learning.share", "shared priors"  # of the line
 MOST_CALLS, MOST_EXPECTED = 10.0, 5.0  # observations that the counts of one tool weigh at most
 
 _MOST = 8  # releases that a process keeps in memory
-_log, _changes = logging.getLogger("toolroll"), tables.changes
+_changes = tables.changes
 
 
 def shared_tool(key: ToolKey, counts: Mapping[str, float]) -> dict[str, Any]:
@@ -50,21 +49,15 @@ def beginning(connection: sa.Connection, release: int, dim: int) -> Learned:
 
 
 def _released(connection: sa.Connection, release: int) -> bytes:
-    """The counts of a release as DELTA[n]; none if its line is damaged."""
+    """The counts of a release as DELTA[n]."""
     of = _changes.c.seq == release
     at = connection.execute(sa.select(_changes.c.at).where(of)).scalar_one()
-    known = _known.get((release, at))
-    if known is None:
+    if (release, at) not in _known:
         details = connection.execute(sa.select(_changes.c.details).where(of)).scalar_one()
-        try:
-            known = _deltas(seconds(at), details["tools"])
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            _log.warning("learning: release %d of shared statistics cannot be read: %s", release, error)
-            known = b""
         if len(_known) >= _MOST:
             _known.clear()
-        _known[release, at] = known
-    return known
+        _known[release, at] = _deltas(seconds(at), details["tools"])
+    return _known[release, at]
 
 
 _known: dict[tuple[int, datetime], bytes] = {}  # (number, time) → the counts of a release, of any registry

@@ -449,9 +449,7 @@ selection_events = sa.Table(
     sa.Column("propensity_error", Real),  # 0 is exact; NULL without propensities
     sa.Column("selected", NameList, nullable=False),  # in the order in which the model saw them
     *_words("profile", "experiment", "variant"),
-    sa.Column(
-        "unit", Words, nullable=False
-    ),  # of the experiment: a digest of the user, session or organisation
+    _word("unit"),  # of the experiment: a digest of the user, session or organisation
     sa.Column("seed", Number, nullable=False),  # the same 64 bits, signed
     sa.Column("latency_us", Real, nullable=False),
     sa.Column("tokens_selected", sa.Integer, nullable=False),
@@ -459,9 +457,7 @@ selection_events = sa.Table(
     sa.Column("confidence", Real),
     _word("catalog_revision"),
     sa.Column("registry_revision", Number, nullable=False),
-    sa.Column(
-        "learned_revision", Number, nullable=False
-    ),  # the organisation's last outcome that had been counted
+    sa.Column("learned_revision", Number, nullable=False),  # the organisation's last counted outcome
     sa.Column("degraded", NameList, nullable=False),
     sa.Column("space", Words, nullable=False),  # identity of the embedder
     sa.Column("share", Share, nullable=False),  # the probability with which such an event is logged
@@ -617,9 +613,7 @@ learning_state = sa.Table(
     sa.Column("seq", Number, nullable=False),
     sa.Column("epoch", Number, nullable=False),  # raised when all is folded again: hosts then read all rows
     sa.Column("deltas", Number, nullable=False, server_default="0"),  # how many the fold has added
-    sa.Column(
-        "priors", Number, nullable=False, server_default="0"
-    ),  # the release that it began with; 0: none
+    sa.Column("priors", Number, nullable=False, server_default="0"),  # the release it began with; 0: none
     sa.Column("events_since", Instant),  # the first hour of which no event was deleted; NULL: all are there
 )
 

@@ -1,12 +1,30 @@
-"""Commands that change one rule, toolkit or setting and need only its name: `rules delete NAME`."""
+"""Commands that several kinds of rows have alike: `rules list`, `rules delete NAME`."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import click
 
 from toolroll.cli.commands import ListGroup
-from toolroll.cli.options import WriteOptions, write_options
-from toolroll.cli.output import print_result
+from toolroll.cli.options import WindowOptions, WriteOptions, any_org_options, write_options
+from toolroll.cli.output import print_list, print_result
+
+
+def add_list(group: ListGroup, help: str, columns: str, **shown: Any) -> None:
+    """Adds a command that lists the rows of the registry's attribute of the group's name.
+
+    columns, shown: as `print_list` takes them.
+    """
+    assert group.name is not None
+    area = group.name
+
+    @group.command("list", help=help, example=f"toolroll registry {area} list --org acme")
+    @any_org_options
+    def run(options: WindowOptions) -> None:
+        with options.registry() as registry:
+            found = [row.to_dict() for row in getattr(registry, area).list(org=options.org)]
+        print_list(options.json, area, found, columns, **shown)
 
 
 def add_by_name(group: ListGroup, command: str, help: str, done: str, example: str = "") -> None:

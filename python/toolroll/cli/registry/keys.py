@@ -9,16 +9,15 @@ import click
 
 from toolroll.cli.commands import ListGroup
 from toolroll.cli.options import (
-    WindowOptions,
     WriteOptions,
-    any_org_options,
     flag,
     option,
     platform_write_options,
     write_options,
 )
-from toolroll.cli.output import note, print_json, print_list, print_result
+from toolroll.cli.output import note, print_json, print_result
 from toolroll.cli.parameter_types import duration
+from toolroll.cli.registry.by_name import add_list
 
 if TYPE_CHECKING:
     from toolroll.registry.service_keys import ServiceKey
@@ -41,15 +40,11 @@ keys = ListGroup(
 )
 
 
-@keys.command("list", example="toolroll registry keys list --org acme")
-@any_org_options
-def list_keys(options: WindowOptions) -> None:
-    """List the keys, expired ones too. A key of any organisation has none in the column ORG."""
-    with options.registry() as registry:
-        found = [item.to_dict() for item in registry.keys.list(options.org)]
-    print_list(
-        options.json, "keys", found, "KEY=key_id NAME ORG ROLES PLUGIN EXPIRES=expires_at BY=created_by"
-    )
+add_list(
+    keys,
+    "List the keys, expired ones too. A key of any organisation has none in the column ORG.",
+    "KEY=key_id NAME ORG ROLES PLUGIN EXPIRES=expires_at BY=created_by",
+)
 
 
 @keys.command(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import click
 
 from toolroll.cli.commands import ListGroup
-from toolroll.cli.options import WindowOptions, WriteOptions, any_org_options, flag, option, write_options
-from toolroll.cli.output import print_list, print_result
-from toolroll.cli.registry.by_name import add_by_name
+from toolroll.cli.options import WriteOptions, flag, option, write_options
+from toolroll.cli.output import print_result
+from toolroll.cli.registry.by_name import add_by_name, add_list
 
 pins = ListGroup(
     "pins",
@@ -18,15 +18,11 @@ pins = ListGroup(
 )
 
 
-@pins.command("list", example="toolroll registry pins list --org acme")
-@any_org_options
-def list_pins(options: WindowOptions) -> None:
-    """List the pins of organisations."""
-    with options.registry() as registry:
-        found = [item.to_dict() for item in registry.pins.list(org=options.org)]
-    print_list(
-        options.json, "pins", found, "TOOL ORG PINNED WEIGHT=pin_weight SINCE=updated_at BY=updated_by"
-    )
+add_list(
+    pins,
+    "List the pins of organisations.",
+    "TOOL ORG PINNED WEIGHT=pin_weight SINCE=updated_at BY=updated_by",
+)
 
 
 @pins.command(

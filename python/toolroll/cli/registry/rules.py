@@ -10,9 +10,7 @@ import click
 from toolroll.cli.commands import ListGroup
 from toolroll.cli.options import (
     OrgOptions,
-    WindowOptions,
     WriteOptions,
-    any_org_options,
     expected_version_option,
     flag,
     option,
@@ -22,7 +20,7 @@ from toolroll.cli.options import (
 )
 from toolroll.cli.output import note, print_json, print_list, print_result
 from toolroll.cli.parameter_types import condition
-from toolroll.cli.registry.by_name import add_by_name
+from toolroll.cli.registry.by_name import add_by_name, add_list
 
 _PRIORITY = "Higher priorities win; may be negative."
 _WHEN = (
@@ -40,19 +38,12 @@ rules = ListGroup(
 )
 
 
-@rules.command("list", example="toolroll registry rules list --org acme")
-@any_org_options
-def list_rules(options: WindowOptions) -> None:
-    """List the rules."""
-    with options.registry() as registry:
-        found = [item.to_dict() for item in registry.rules.list(org=options.org)]
-    print_list(
-        options.json,
-        "rules",
-        found,
-        "NAME ORG EFFECT ON PRIORITY ACTIVE WHEN=condition",
-        on=lambda rule: f"tool {rule['tool']}" if rule["tool"] else f"toolkit {rule['toolkit']}",
-    )
+add_list(
+    rules,
+    "List the rules.",
+    "NAME ORG EFFECT ON PRIORITY ACTIVE WHEN=condition",
+    on=lambda rule: f"tool {rule['tool']}" if rule["tool"] else f"toolkit {rule['toolkit']}",
+)
 
 
 @rules.command(
@@ -173,13 +164,7 @@ pages = ListGroup(
 )
 
 
-@pages.command("list", example="toolroll registry pages list --org acme")
-@any_org_options
-def list_pages(options: WindowOptions) -> None:
-    """List the page mappings."""
-    with options.registry() as registry:
-        found = [item.to_dict() for item in registry.pages.list(org=options.org)]
-    print_list(options.json, "pages", found, "ID=page_id ORG PATTERN PRIORITY TOOLKITS")
+add_list(pages, "List the page mappings.", "ID=page_id ORG PATTERN PRIORITY TOOLKITS")
 
 
 @pages.command("add", example="toolroll registry pages add 'contacts*' crm calendar")

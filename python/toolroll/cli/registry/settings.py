@@ -8,15 +8,13 @@ import click
 
 from toolroll.cli.commands import ListGroup, command
 from toolroll.cli.options import (
-    WindowOptions,
     WriteOptions,
-    any_org_options,
     flag,
     platform_write_options,
     write_options,
 )
-from toolroll.cli.output import note, print_json, print_list, print_result, printable
-from toolroll.cli.registry.by_name import add_by_name
+from toolroll.cli.output import note, print_json, print_result, printable
+from toolroll.cli.registry.by_name import add_by_name, add_list
 from toolroll.errors import InvalidInput
 
 settings = ListGroup(
@@ -27,13 +25,11 @@ settings = ListGroup(
 )
 
 
-@settings.command("list", example="toolroll registry settings list --org acme")
-@any_org_options
-def list_settings(options: WindowOptions) -> None:
-    """List the settings that have a value."""
-    with options.registry() as registry:
-        found = [item.to_dict() for item in registry.settings.list(org=options.org)]
-    print_list(options.json, "settings", found, "KEY ORG HAS_A_VALUE=is_set SINCE=updated_at BY=updated_by")
+add_list(
+    settings,
+    "List the settings that have a value.",
+    "KEY ORG HAS_A_VALUE=is_set SINCE=updated_at BY=updated_by",
+)
 
 
 @settings.command("set", example="toolroll registry settings set crm_key < crm.key")

@@ -21,6 +21,7 @@ from argon2.exceptions import InvalidHashError, VerificationError
 from toolroll.errors import Conflict, InvalidInput, NotFound
 from toolroll.identity import canonical_json
 from toolroll.registry import governed_rows
+from toolroll.registry.json_values import JsonRecord
 from toolroll.registry.service_keys import ROLES, VOUCH, roles_among
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import is_storable, words
@@ -37,7 +38,7 @@ _OF_NOBODY = _HASHER.hash("nobody")
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class Account(JsonRecord):
     """What an account allows. The password is not part of it.
 
     Attributes:
@@ -54,10 +55,6 @@ class Account:
     created_at: datetime
     created_by: str
     changed_at: datetime
-
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return governed_rows.fields_as_json(self)
 
 
 _FIELDS = tuple(Account.__slots__)

@@ -11,7 +11,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from toolroll.errors import InvalidInput
-from toolroll.registry.governed_rows import fields_as_json, printable
+from toolroll.registry.governed_rows import printable
+from toolroll.registry.json_values import JsonRecord
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database, words
 from toolroll.registry.store.row_reader import read_rows
@@ -23,7 +24,7 @@ _TABLE = tables.changes
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class Change(JsonRecord):
     """One line of the audit log.
 
     Attributes:
@@ -47,10 +48,6 @@ class Change:
     subject: str
     reason: str
     details: Mapping[str, Any] = field(hash=False)
-
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return fields_as_json(self)
 
     def __str__(self) -> str:
         """One line, with control characters escaped."""

@@ -19,6 +19,7 @@ import sqlalchemy as sa
 from toolroll.errors import Conflict, InvalidDefinition, InvalidInput, NotFound
 from toolroll.identity import canonical_json
 from toolroll.registry.content import LONGEST_NAME, storable
+from toolroll.registry.json_values import as_json
 from toolroll.registry.reach import Reach
 from toolroll.registry.store.database import Database, Write, words
 from toolroll.registry.store.row_reader import read_rows
@@ -258,20 +259,6 @@ def check_priority(priority: int, what: str) -> None:
 def is_priority(priority: int) -> bool:
     """Whether a priority fits into its column."""
     return -_PRIORITIES <= priority < _PRIORITIES
-
-
-def as_json(value: Any) -> Any:
-    """The value as JSON returns it: dicts and lists instead of other mappings and tuples, dates as text."""
-    if isinstance(value, Mapping):
-        return {key: as_json(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [as_json(item) for item in value]
-    return value.isoformat() if isinstance(value, datetime) else value
-
-
-def fields_as_json(record: Any) -> Row:
-    """The fields of a dataclass, for JSON."""
-    return {field.name: as_json(getattr(record, field.name)) for field in fields(record)}
 
 
 def printable(text: str) -> str:

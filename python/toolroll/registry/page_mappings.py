@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from toolroll.errors import Conflict, InvalidDefinition, NotFound
 from toolroll.registry import governed_rows
 from toolroll.registry.governed_rows import Editor, GovernedRow, Row
+from toolroll.registry.json_values import as_json
 from toolroll.registry.reach import Reach, knows_toolkit
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Write, words
@@ -191,7 +192,7 @@ def _row(connection: sa.Connection, page_id: str, org: str | None) -> Row:
 
 
 def _content(mapping: PageMapping) -> Row:
-    return {field: governed_rows.as_json(getattr(mapping, field)) for field in _FIELDS}
+    return {field: as_json(getattr(mapping, field)) for field in _FIELDS}
 
 
 def mapping_in(row: Mapping[str, Any]) -> PageMapping:

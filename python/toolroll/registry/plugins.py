@@ -9,11 +9,11 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from toolroll.registry import governed_rows
 from toolroll.registry.analytics.tools import Break
 from toolroll.registry.analytics.window import Window
 from toolroll.registry.analytics.window_sums import WindowSums, total
 from toolroll.registry.events.hour_selects import day_of, hour_of
+from toolroll.registry.json_values import JsonRecord
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database, words
 from toolroll.registry.store.row_reader import read_rows
@@ -24,7 +24,7 @@ _LONGEST = 31  # days in which the last call is looked for
 
 
 @dataclass(frozen=True, slots=True)
-class PluginRecord:
+class PluginRecord(JsonRecord):
     """A plugin, such as an MCP server, that registers tools.
 
     Attributes:
@@ -60,10 +60,6 @@ class PluginRecord:
     last_call: datetime | None
     last_failure: datetime | None
     left_out: tuple[dict[str, Any], ...] | None
-
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return governed_rows.fields_as_json(self)
 
 
 def plugins(

@@ -9,7 +9,8 @@ from typing import Any, Literal, get_args
 import sqlalchemy as sa
 
 from toolroll.registry.content import COLUMNS, GOVERNED, content_of
-from toolroll.registry.governed_rows import GovernedRow, as_json
+from toolroll.registry.governed_rows import GovernedRow
+from toolroll.registry.json_values import as_json
 from toolroll.registry.store import tables
 from toolroll.registry.store.row_reader import read_rows
 from toolroll.tools import Tool

@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from toolroll.errors import Conflict
 from toolroll.registry import governed_rows
 from toolroll.registry.governed_rows import Editor, GovernedRow, Row
+from toolroll.registry.json_values import as_json
 from toolroll.registry.reach import Reach, knows_tool
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Write, words
@@ -251,7 +252,7 @@ def _check_target(connection: sa.Connection, rule: Rule, reach: Reach | None) ->
 
 
 def _content(rule: Rule) -> Row:
-    return {field: governed_rows.as_json(getattr(rule, field)) for field in _FIELDS}
+    return {field: as_json(getattr(rule, field)) for field in _FIELDS}
 
 
 def _content_in(row: Mapping[str, Any]) -> Row:

@@ -20,6 +20,7 @@ import sqlalchemy as sa
 from toolroll.errors import Conflict, InvalidInput, NotFound
 from toolroll.identity import canonical_json
 from toolroll.registry import governed_rows
+from toolroll.registry.json_values import JsonRecord
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Write, words
 from toolroll.registry.store.row_reader import Row, read_rows
@@ -50,7 +51,7 @@ def roles_among(known: Collection[str], roles: Collection[str]) -> tuple[str, ..
 
 
 @dataclass(frozen=True, slots=True)
-class ServiceKey:
+class ServiceKey(JsonRecord):
     """What a key allows. The secret is not part of it.
 
     Attributes:
@@ -75,10 +76,6 @@ class ServiceKey:
     def is_valid(self, at: datetime) -> bool:
         """Whether the key has not expired."""
         return self.expires_at is None or at < self.expires_at
-
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return governed_rows.fields_as_json(self)
 
 
 _FIELDS = tuple(ServiceKey.__slots__)

@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from toolroll.context import has_value
 from toolroll.errors import NotFound
 from toolroll.registry import governed_rows
+from toolroll.registry.json_values import JsonRecord
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Write, words
 
@@ -22,7 +23,7 @@ _TABLE = tables.settings
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(JsonRecord):
     """Whether a setting of an organisation has a value.
 
     Attributes:
@@ -38,10 +39,6 @@ class Setting:
     is_set: bool
     updated_at: datetime
     updated_by: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return governed_rows.fields_as_json(self)
 
 
 class Settings(governed_rows.Author):

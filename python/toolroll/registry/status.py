@@ -7,7 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from toolroll.registry.governed_rows import as_json
+from toolroll.registry.json_values import as_json
 from toolroll.registry.store import schema, tables
 from toolroll.registry.store.database import Database
 from toolroll.registry.store.revision import missing

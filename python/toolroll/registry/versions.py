@@ -12,7 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from toolroll.registry.content import COLUMNS, content_of, differences, tool_of
-from toolroll.registry.governed_rows import fields_as_json
+from toolroll.registry.json_values import JsonRecord
 from toolroll.registry.records import Record, Review
 from toolroll.registry.store import tables
 from toolroll.registry.store.row_reader import Row, read_rows
@@ -22,7 +22,7 @@ SHORT = 80  # characters of a value that `difference` shows on one line, as befo
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
+class Version(JsonRecord):
     """One version of a tool. The change that makes a version writes it; nothing changes it later.
 
     Attributes:
@@ -53,7 +53,7 @@ class Version:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        fields = fields_as_json(self)
+        fields = JsonRecord.to_dict(self)
         del fields["flags"]
         ids = {"tool_id": self.tool.tool_id, "semantic_version": self.tool.version}
         content = content_of(self.tool)
@@ -122,7 +122,7 @@ def find_versions(
 
 
 @dataclass(frozen=True, slots=True)
-class FieldDifference:
+class FieldDifference(JsonRecord):
     """One field in which two versions of a tool differ.
 
     Attributes:
@@ -132,10 +132,6 @@ class FieldDifference:
     field: str
     before: Any
     after: Any
-
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return fields_as_json(self)
 
 
 def field_differences(before: Version, after: Version) -> tuple[FieldDifference, ...]:

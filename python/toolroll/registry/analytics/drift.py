@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Literal
 
 import sqlalchemy as sa
 
 from toolroll.catalog.tool_text import embedded_texts
-from toolroll.registry.analytics.window import Window, json_fields
+from toolroll.registry.analytics.window import Window
+from toolroll.registry.json_values import JsonRecord
 from toolroll.registry.records import read_records
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
@@ -29,7 +30,7 @@ STATES: dict[State, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Drift:
+class Drift(JsonRecord):
     """A tool with missing or old vectors.
 
     Attributes:
@@ -45,10 +46,6 @@ class Drift:
     texts: int
     embedded: int
     oldest: datetime | None
-
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return json_fields(self)
 
 
 def drift(

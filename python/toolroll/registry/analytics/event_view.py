@@ -8,8 +8,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from toolroll.errors import InvalidInput, NotFound
-from toolroll.registry.analytics.window import Window, events, json_value
+from toolroll.registry.analytics.window import Window, events
 from toolroll.registry.events.details import EntryReader, read_event
+from toolroll.registry.json_values import as_json
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database, words
 from toolroll.registry.store.json_rows import pairs
@@ -88,4 +89,5 @@ def _outcomes(reader: EntryReader, rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 def _plain(row: Any) -> dict[str, Any]:
     """For JSON."""
-    return {name: json_value(value) for name, value in row.items()}
+    plain: dict[str, Any] = as_json(row)
+    return plain

@@ -11,8 +11,9 @@ import sqlalchemy as sa
 
 from toolroll.errors import Conflict, InvalidInput, NotFound
 from toolroll.learning.experiments import Experiment, VariantSums
-from toolroll.registry.analytics.window import Window, json_value
+from toolroll.registry.analytics.window import Window
 from toolroll.registry.analytics.window_sums import WindowSums, total
+from toolroll.registry.json_values import as_json
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database, words
 from toolroll.registry.store.row_reader import Row, read_rows
@@ -39,7 +40,7 @@ class StoredExperiment:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        return {name: json_value(value) for name, value in self._row().items()}
+        return {name: as_json(value) for name, value in self._row().items()}
 
     def _row(self) -> dict[str, Any]:
         experiment = self.experiment

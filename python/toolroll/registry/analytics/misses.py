@@ -11,15 +11,16 @@ import sqlalchemy as sa
 
 from toolroll.learning.outcomes import NOT_SHOWN
 from toolroll.registry.analytics.redecide import Redecider
-from toolroll.registry.analytics.window import Window, events, json_fields
+from toolroll.registry.analytics.window import Window, events
 from toolroll.registry.events.details import read_events
+from toolroll.registry.json_values import JsonRecord
 from toolroll.registry.store.database import Database
 
 _OUTCOMES = ("wanted", "corrected")  # of events that have such a call
 
 
 @dataclass(frozen=True, slots=True)
-class Miss:
+class Miss(JsonRecord):
     """A tool that a conversation needed and its selection did not have.
 
     Attributes:
@@ -37,10 +38,6 @@ class Miss:
     tool: str
     place: int | None
     shown: int | None
-
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return json_fields(self)
 
 
 @dataclass(frozen=True, slots=True)

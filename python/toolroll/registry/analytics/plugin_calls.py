@@ -8,7 +8,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from toolroll.registry.analytics.tool_calls import CallSums, call_sums
-from toolroll.registry.analytics.window import Window, json_fields
+from toolroll.registry.analytics.window import Window
+from toolroll.registry.json_values import JsonRecord
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
 
@@ -18,7 +19,7 @@ _tools = tables.tools
 
 
 @dataclass(frozen=True, slots=True)
-class PluginCalls:
+class PluginCalls(JsonRecord):
     """The calls of one plugin's tools.
 
     Attributes:
@@ -39,10 +40,6 @@ class PluginCalls:
     duration_ms: dict[str, float | None]
     failing: tuple[dict[str, Any], ...]
     slow: tuple[dict[str, Any], ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return {**json_fields(self), "failing": list(self.failing), "slow": list(self.slow)}
 
 
 def plugin_calls(database: Database, window: Window) -> tuple[PluginCalls, ...]:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import sqlalchemy as sa
 
 from toolroll.errors import InvalidInput
-from toolroll.registry.analytics.window import Window, json_fields
+from toolroll.registry.analytics.window import Window
 from toolroll.registry.analytics.window_sums import WindowSums, bucket_at, total
 from toolroll.registry.events.hour_selects import DURATION_STEPS, middle_of
+from toolroll.registry.json_values import JsonRecord
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
 
@@ -58,7 +59,7 @@ class CallSums:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolCalls:
+class ToolCalls(JsonRecord):
     """The calls of one tool in one organisation.
 
     Attributes:
@@ -75,10 +76,6 @@ class ToolCalls:
     failed: int
     timed: int
     duration_ms: dict[str, float | None]
-
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return json_fields(self)
 
 
 def tool_calls(

@@ -13,12 +13,13 @@ import sqlalchemy as sa
 from toolroll._core import LearningRates
 from toolroll.errors import InvalidInput
 from toolroll.learning.beta import interval
-from toolroll.registry.analytics.window import Window, json_fields
+from toolroll.registry.analytics.window import Window
 from toolroll.registry.analytics.window_sums import WindowSums, total, whole_hours
 from toolroll.registry.events.breaks import Break as FoundBreak
 from toolroll.registry.events.learned_rows import arm_statistics as _arms
 from toolroll.registry.events.row_fold import BREAK, LEVELS, SEED
 from toolroll.registry.events.rows import seconds
+from toolroll.registry.json_values import JsonRecord
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
 
@@ -27,7 +28,7 @@ _tools = tables.tools
 
 
 @dataclass(frozen=True, slots=True)
-class Arm:
+class Arm(JsonRecord):
     """A tool's reliability in a context.
 
     Attributes:
@@ -57,10 +58,6 @@ class Arm:
     called: int
     succeeded: int
     updated_at: datetime
-
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return json_fields(self)
 
 
 def arms(
@@ -197,7 +194,7 @@ def _shown_and_called(
 
 
 @dataclass(frozen=True, slots=True)
-class Break:
+class Break(JsonRecord):
     """A tool that stopped working, or never worked.
 
     Attributes:
@@ -225,10 +222,6 @@ class Break:
         first, alarm, back = found.times()
         counts = found.failures, found.successes, found.reporters
         return cls(org, tool, found.worked, first, alarm, *counts, back)
-
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return json_fields(self)
 
 
 def broken(database: Database, window: Window) -> tuple[Break, ...]:

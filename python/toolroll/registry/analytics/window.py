@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import base64
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import sqlalchemy as sa
 
 from toolroll.errors import InvalidInput
+from toolroll.registry.json_values import JsonRecord
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import words
 
@@ -19,7 +19,7 @@ events = tables.selection_events
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class Window(JsonRecord):
     """An organisation and a time.
 
     Attributes:
@@ -51,22 +51,6 @@ class Window:
         if self.until is not None:
             found.append(table.c[instant] < self.until)
         return found
-
-    def to_dict(self) -> dict[str, str | None]:
-        """For JSON."""
-        return json_fields(self)
-
-
-def json_fields(value: Any) -> dict[str, Any]:
-    """The fields of a dataclass with slots, as JSON values."""
-    return {name: json_value(getattr(value, name)) for name in value.__slots__}
-
-
-def json_value(value: Any) -> Any:
-    """A value of a row as JSON has it: bytes as base64, times in ISO 8601."""
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
-    return value.isoformat() if isinstance(value, datetime) else value
 
 
 def day(dialect: str, column: sa.ColumnElement[datetime]) -> sa.ColumnElement[str]:

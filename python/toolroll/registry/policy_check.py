@@ -13,6 +13,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from toolroll.errors import quoted
+from toolroll.registry.json_values import JsonRecord
 from toolroll.registry.policy_rows import NAMES, differing
 from toolroll.registry.records import read_records
 from toolroll.registry.store import policy_digests, tables
@@ -34,7 +35,7 @@ _SUBJECTS: Mapping[
 
 
 @dataclass(frozen=True, slots=True)
-class Mismatch:
+class Mismatch(JsonRecord):
     """What of an organisation does not fit its digests.
 
     Attributes:
@@ -46,10 +47,6 @@ class Mismatch:
     org: str
     parts: tuple[str, ...]
     differences: tuple[str, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return {"org": self.org, "parts": list(self.parts), "differences": list(self.differences)}
 
 
 def check(database: Database) -> tuple[Mismatch, ...]:

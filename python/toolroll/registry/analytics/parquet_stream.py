@@ -38,6 +38,7 @@ from toolroll.errors import Conflict, InvalidInput, NotFound, quoted
 from toolroll.registry.analytics.parquet import GROUP, event_schema, tables_of
 from toolroll.registry.analytics.window import events
 from toolroll.registry.events.details import read_events
+from toolroll.registry.json_values import JsonRecord
 from toolroll.registry.store.database import Database
 
 with needs_extra("events", "parquet"):
@@ -88,7 +89,7 @@ class StreamOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class StreamResult:
+class StreamResult(JsonRecord):
     """What a run has done.
 
     Attributes:
@@ -102,10 +103,6 @@ class StreamResult:
     late: int
     files: int
     until: datetime
-
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return {**asdict(self), "until": self.until.isoformat()}
 
 
 def export_stream(

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from toolroll.errors import InvalidInput
 from toolroll.registry.analytics.window import Window, day
 from toolroll.registry.analytics.window_sums import WindowSums, total
+from toolroll.registry.json_values import JsonRecord
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
 
@@ -18,7 +19,7 @@ OF: tuple[Of, ...] = ("called", "selected", "succeeded")
 
 
 @dataclass(frozen=True, slots=True)
-class Heatmap:
+class Heatmap(JsonRecord):
     """Counts of tools by page.
 
     Attributes:
@@ -33,16 +34,6 @@ class Heatmap:
     pages: tuple[str, ...]
     counts: tuple[tuple[int, ...], ...]
     left_out: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return {
-            "of": self.of,
-            "tools": list(self.tools),
-            "pages": list(self.pages),
-            "counts": [list(row) for row in self.counts],
-            "left_out": self.left_out,
-        }
 
 
 def heatmap(

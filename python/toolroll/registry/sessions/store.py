@@ -18,6 +18,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
 from toolroll.errors import InvalidInput, quoted
+from toolroll.registry.json_values import JsonRecord
 from toolroll.registry.sessions.keys import Key, org_of
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
@@ -57,7 +58,7 @@ class StoredSession:
 
 
 @dataclass(frozen=True, slots=True)
-class SessionSummary:
+class SessionSummary(JsonRecord):
     """A session in a list, without its record.
 
     Attributes:
@@ -76,13 +77,6 @@ class SessionSummary:
     created_at: datetime
     updated_at: datetime
     expires_at: datetime | None
-
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        found = {name: getattr(self, name) for name in self.__slots__}
-        return {
-            name: value.isoformat() if isinstance(value, datetime) else value for name, value in found.items()
-        }
 
 
 class SessionStore:

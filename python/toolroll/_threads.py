@@ -9,13 +9,14 @@ import atexit
 import contextvars
 import itertools
 import logging
+import math
 import os
 import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Condition, Event, Thread
@@ -326,21 +327,33 @@ class Full(Exception):
 
 
 class _Current(threading.local):
-    """The task of a thread of a pool."""
+    """The task of a thread of a pool, and when what the thread does is given up."""
 
     task: _Task[Any] | None = None
+    give_up_at = math.inf  # monotonic
 
 
 _current = _Current()
 
 
 def is_given_up() -> bool:
-    """Whether this thread runs a call of a pool whose caller waited until its deadline.
+    """Whether what this thread does has taken too long, so that a wait for a database should end.
 
-    Nobody reads its result, so what can end early should: until then the thread counts as lost.
+    It runs a call of a pool whose caller waited until its deadline, or is in a `give_up_after`.
     """
     task = _current.task
-    return task is not None and task.is_lost
+    return (task is not None and task.is_lost) or time.monotonic() >= _current.give_up_at
+
+
+@contextmanager
+def give_up_after(timeout_s: float) -> Iterator[None]:
+    """Has this thread give up a wait for PostgreSQL after so long in all, with the driver's error."""
+    before = _current.give_up_at
+    _current.give_up_at = min(before, time.monotonic() + timeout_s)
+    try:
+        yield
+    finally:
+        _current.give_up_at = before
 
 
 class CallPool:

@@ -142,7 +142,7 @@ class RegistryHome:
         beginning = self._recording.follower.beginning
         self._prior = beginning if beginning.revision else None  # what an organisation begins with
         self.conversations = StoredConversations(database, self._calls, MOST_CONVERSATIONS, sessions.expire_s)
-        self._refresher.on_outcomes = self._recording.follower.wake
+        self._refresher.on_outcomes = self._recording.learn_soon
         self._refresher.on_read = self._after_read
         self._refresher.other_failures = self._recording.follower.failures
         self._recording.renew_keys()  # so that no receipt waits for them
@@ -154,7 +154,7 @@ class RegistryHome:
             return Keeper(
                 self._database,
                 events_s=options.events_s,
-                on_counted=lambda: self._recording.follower.wake(),
+                on_counted=lambda: self._recording.learn_soon(),
             )
         return None
 
@@ -273,7 +273,7 @@ class RegistryHome:
             actor=actor,
             reason=reason,
         )
-        self._recording.follower.wake()
+        self._recording.learn_soon()
         return count
 
     def flush(self, timeout_s: float) -> bool:

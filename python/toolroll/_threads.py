@@ -395,12 +395,11 @@ class CallPool:
 
     def __init__(self, count: int, name: str, *, patience_s: float | None = None) -> None:
         """name: the threads' name. patience_s: None lets calls wait for a thread until their own deadline."""
-        self._count, self._name, self._patience_s = count, name, patience_s
-        self._reset()
-        survive_forks(self, lambda pool: (), CallPool._reset)
+        self._of_process = PerProcess(lambda: _Threads(count, name, patience_s))
 
-    def _reset(self) -> None:
-        self._threads = _Threads(self._count, self._name, self._patience_s)
+    @property
+    def _threads(self) -> _Threads:
+        return self._of_process.own
 
     @property
     def refused(self) -> int:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from os import PathLike
+from threading import Lock
 from typing import Any, NoReturn, TypeVar
 
 from toolroll._core import Learned
@@ -396,6 +397,16 @@ class RegistryHome:
             return await self._calls.arun(call)
         except Full as error:
             raise StoreUnavailable(f"{self._database.url}: {error}", retry_after_s=1.0) from error
+
+    def fork_locks(self) -> Iterable[Lock]:
+        """What must be held while the process forks: calls of SQLite, and changes of conversations."""
+        return (*self._refresher.locks(), *self.conversations.locks)
+
+    def after_fork(self) -> None:
+        """Has the child follow by itself, without conversations: its parent writes what waits."""
+        self.conversations.begin()
+        self._refresher.restart()
+        self.engine.graph.health()  # begins its build
 
     def __repr__(self) -> str:
         return f"Toolroll.open({self._database.url!r})"

@@ -17,7 +17,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import TypeVar
 
-from toolroll._threads import Worker, give_up_after, survive_forks
+from toolroll._threads import Worker, give_up_after
 from toolroll.errors import Failure, StoreUnavailable, ToolrollError
 from toolroll.registry.follow.reconciler import EngineOver, Reconciler
 from toolroll.registry.options import Follow
@@ -84,7 +84,6 @@ class Refresher:
             retry_s=(options.poll_s, options.poll_s),
             holds_forks=False,
         )
-        survive_forks(self, Refresher._locks, Refresher._reset)
 
     def start(self) -> None:
         """Starts to follow the registry. The child of a fork starts by itself."""
@@ -334,12 +333,14 @@ class Refresher:
 
     # A fork.
 
-    def _locks(self) -> Iterable[threading.Lock]:
+    def locks(self) -> Iterable[threading.Lock]:
+        """What must be held during a fork."""
         if self._worker.is_stopped or not self._is_following:
             return ()
         return (self._reading, self._signals.hearing)
 
-    def _reset(self) -> None:
+    def restart(self) -> None:
+        """Follows in the child of a fork, too."""
         if self._is_following and not self._worker.is_stopped:
             self._reconciler.reset_lock()
             self._reading = threading.Lock()

@@ -155,10 +155,6 @@ def _end_all() -> None:
 atexit.register(_end_all)
 
 
-def _ignore() -> object:
-    return None
-
-
 class Worker:
     """Repeats a step in a daemon thread: when it is woken, and after the pause that the step asks for.
 
@@ -169,7 +165,6 @@ class Worker:
 
     Attributes:
         batch_s: the pause between `wake` and the step, so that one step serves many calls. May be changed.
-        on_stop: called when the worker is asked to stop, to end a wait of the step; must not wait itself.
         lock: held during each step, and during a fork; replaced in the child.
         error: the message of the last step's error; None if it succeeded. The error itself would keep the
             step's object alive.
@@ -201,7 +196,6 @@ class Worker:
         )
         self._name, self._subject, self.batch_s, self._retry_s = name, subject, batch_s, retry_s
         self.is_stopped = False
-        self.on_stop: Callable[[], object] = _ignore
         self._last: Callable[[], object] | None = None
         self._reset()
         survive_forks(self, lambda one: (one.lock,) if holds_forks and one.is_started else (), Worker._reset)
@@ -214,17 +208,11 @@ class Worker:
         self._signals: SimpleQueue[None] = SimpleQueue()
         self._is_woken = self._is_hurried = False
         self.error: str | None = None
-        self._succeeded_at: float | None = None  # monotonic
 
     @property
     def is_started(self) -> bool:
         """Whether it has a thread in this process."""
         return self._thread is not None
-
-    @property
-    def age_s(self) -> float | None:
-        """Seconds since the last step that succeeded; None before the first."""
-        return None if self._succeeded_at is None else time.monotonic() - self._succeeded_at
 
     def wake(self) -> None:
         """Has the step run soon, and returns at once. Starts the thread, if the system has one to give."""
@@ -264,7 +252,6 @@ class Worker:
         """Ends the thread after its present step, without waiting for that."""
         self.is_stopped = True
         self._signals.put(None)
-        self.on_stop()
 
     def end_with(self, last: Callable[[], object]) -> None:
         """Ends the thread after its present step, and calls `last` in it if it has been started.
@@ -338,8 +325,6 @@ class Worker:
         if self._subject and is_new:
             is_known = isinstance(error, ToolrollError)
             _log.warning("%s: failed, will try again: %s", self._subject, error, exc_info=not is_known)
-        if error is None:
-            self._succeeded_at = time.monotonic()
         self.error = None if error is None else str(error) or type(error).__name__
 
 

@@ -7,6 +7,7 @@ share could lose one of two additions at the same time, and a lock would make se
 
 from __future__ import annotations
 
+import os
 import threading
 from abc import ABC, abstractmethod
 from collections import Counter, deque
@@ -14,25 +15,32 @@ from collections.abc import Hashable, Sequence
 from typing import Generic, TypeVar
 
 import numpy as np
-
-from toolroll._threads import survive_forks
+from numpy.typing import NDArray
 
 LONGEST_QUEUE = 1_024  # adding that many up takes 0.1 ms
 
 T = TypeVar("T")
 
 
-class ConcurrentTotal(ABC, Generic[T]):
+C = TypeVar("C")  # what a process has counted
+
+
+class _Count(Generic[T, C]):
+    """What one process has counted, and what it has not added up yet."""
+
+    __slots__ = ("adding_up", "queue", "total")
+
+    def __init__(self, total: C) -> None:
+        self.queue: deque[T] = deque()
+        self.adding_up = threading.Lock()  # held to take from the queue, and to read the total
+        self.total = total
+
+
+class ConcurrentTotal(ABC, Generic[T, C]):
     """The queue. Any thread may call the methods. The child of a fork begins at zero."""
 
     def __init__(self) -> None:
-        self._begin()
-        survive_forks(self, lambda total: (), ConcurrentTotal._begin)
-
-    def _begin(self) -> None:
-        self._queue: deque[T] = deque()
-        self._adding_up = threading.Lock()  # held to take from the queue, and to read what was added up
-        self._clear()
+        self._counts: dict[int, _Count[T, C]] = {}  # by process
 
     def add(self, item: T) -> None:
         """Adds an item, without waiting."""
@@ -40,47 +48,51 @@ class ConcurrentTotal(ABC, Generic[T]):
 
     def add_all(self, items: Sequence[T]) -> None:
         """Adds items, without waiting."""
-        queue = self._queue
-        queue.extend(items)
-        if len(queue) >= LONGEST_QUEUE and self._adding_up.acquire(blocking=False):
+        count = self._counts.get(os.getpid()) or self._begin()
+        count.queue.extend(items)
+        if len(count.queue) >= LONGEST_QUEUE and count.adding_up.acquire(blocking=False):
             try:
-                self._add_up()
+                self._add_up(count)
             finally:
-                self._adding_up.release()
+                count.adding_up.release()
 
-    def _add_up(self) -> None:
+    def _begin(self) -> _Count[T, C]:
+        return self._counts.setdefault(os.getpid(), _Count(self._zero()))
+
+    def _add_up(self, count: _Count[T, C]) -> None:
         """Empties the queue; the caller holds the lock."""
-        take = self._queue.popleft
-        items = [take() for _ in range(len(self._queue))]
+        take = count.queue.popleft
+        items = [take() for _ in range(len(count.queue))]
         if items:
-            self._include(items)
+            self._include(count.total, items)
 
     @abstractmethod
-    def _clear(self) -> None:
-        """Sets the totals to zero."""
+    def _zero(self) -> C:
+        """A total of nothing."""
 
     @abstractmethod
-    def _include(self, items: list[T]) -> None:
-        """Adds the items to the totals."""
+    def _include(self, total: C, items: list[T]) -> None:
+        """Adds the items to the total."""
 
 
-class ConcurrentCounter(ConcurrentTotal[Hashable]):
+class ConcurrentCounter(ConcurrentTotal[Hashable, Counter[Hashable]]):
     """How often each key was added."""
 
-    def _clear(self) -> None:
-        self._counts: Counter[Hashable] = Counter()
+    def _zero(self) -> Counter[Hashable]:
+        return Counter()
 
-    def _include(self, items: list[Hashable]) -> None:
-        self._counts.update(items)
+    def _include(self, total: Counter[Hashable], items: list[Hashable]) -> None:
+        total.update(items)
 
     def totals(self) -> Counter[Hashable]:
         """Key → how often it was added so far."""
-        with self._adding_up:
-            self._add_up()
-            return self._counts.copy()
+        count = self._counts.get(os.getpid()) or self._begin()
+        with count.adding_up:
+            self._add_up(count)
+            return count.total.copy()
 
 
-class ConcurrentHistogram(ConcurrentTotal[int]):
+class ConcurrentHistogram(ConcurrentTotal[int, "NDArray[np.int64]"]):
     """How many of the numbers are in each bucket, and their sum."""
 
     def __init__(self, bounds: Sequence[int]) -> None:
@@ -88,16 +100,17 @@ class ConcurrentHistogram(ConcurrentTotal[int]):
         self._bounds = np.asarray(bounds, np.int64)
         super().__init__()
 
-    def _clear(self) -> None:
-        self._counts = np.zeros(len(self._bounds) + 1, np.int64)
-        self._sum = 0
+    def _zero(self) -> NDArray[np.int64]:
+        return np.zeros(len(self._bounds) + 2, np.int64)  # the last one is the sum
 
-    def _include(self, items: list[int]) -> None:
-        self._counts += np.bincount(np.searchsorted(self._bounds, items), minlength=len(self._counts))
-        self._sum += sum(items)
+    def _include(self, total: NDArray[np.int64], items: list[int]) -> None:
+        total[:-1] += np.bincount(np.searchsorted(self._bounds, items), minlength=len(total) - 1)
+        total[-1] += sum(items)
 
     def totals(self) -> tuple[tuple[int, ...], int]:
         """The number of items in each bucket so far, and their sum."""
-        with self._adding_up:
-            self._add_up()
-            return tuple(self._counts.tolist()), self._sum
+        count = self._counts.get(os.getpid()) or self._begin()
+        with count.adding_up:
+            self._add_up(count)
+            *buckets, in_all = count.total.tolist()
+        return tuple(buckets), in_all

@@ -12,7 +12,6 @@ from os import PathLike
 from typing import Any, NoReturn, Protocol, TypeVar
 
 from toolroll._core import Learned
-from toolroll._threads import survive_forks
 from toolroll.errors import EmbedderUnavailable, InvalidInput, NotFound, quoted
 from toolroll.learning.experiments import Experiment
 from toolroll.learning.exposure import Exposure
@@ -142,6 +141,12 @@ class Home(Protocol):
     async def arun(self, call: Callable[[], T]) -> T:
         """What a call of this home returns that may wait for the store: an event loop does not wait."""
 
+    def fork_locks(self) -> Iterable[threading.Lock]:
+        """What must be held while the process forks."""
+
+    def after_fork(self) -> None:
+        """Begins anew in the child of a fork, which has none of its parent's threads."""
+
 
 class MemoryHome:
     """A catalog in this process: outcomes and conversations end with it."""
@@ -180,7 +185,6 @@ class MemoryHome:
         self._memory = Memory(pipeline.catalog.dim)
         self.record_turn = partial(self._memory.record, explains=False)
         self.conversations = ConversationsInMemory(MOST_CONVERSATIONS)
-        survive_forks(self, lambda home: (), MemoryHome._reset)  # a fork does not wait for a build
         hooks: dict[str, Any] = {"clock": clock, "draw": draw}
         self._engine = Engine(
             self._snapshot(pipeline, definitions),
@@ -350,8 +354,14 @@ class MemoryHome:
         """What the call returns: nothing waits in memory."""
         return call()
 
-    def _reset(self) -> None:
+    def fork_locks(self) -> Iterable[threading.Lock]:
+        """What must be held while the process forks; not that of a build, which may take long."""
+        return (self._memory.recording, *self.conversations.locks)
+
+    def after_fork(self) -> None:
+        """Has the child build for itself."""
         self._building = threading.RLock()
+        self._engine.graph.health()  # begins its build
 
     def _first(self, definitions: Definitions | SavedSource, progress: Progress | None) -> Pipeline:
         """A pipeline in any case: without vectors, and saying so, where the embedder fails now."""

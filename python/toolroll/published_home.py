@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from toolroll._threads import Worker, survive_forks
+from toolroll._threads import Worker
 from toolroll.catalog.catalog import revision_of_definitions
 from toolroll.catalog.saved import SavedCatalog
 from toolroll.errors import Failure, InvalidInput, ToolrollError, Unavailable, quoted
@@ -107,6 +107,13 @@ class PublishedHome(MemoryHome):
         self._origin = Origin(published)
         self._wanted = self._wants()
         self._taking = threading.Lock()
+        self._worker = Worker(
+            self._poll,
+            "toolroll-published",
+            subject="published catalogs",
+            retry_s=(published.poll_s, published.poll_s),
+            holds_forks=False,
+        )
         options: dict[str, Any] = {"read": self._reread, "experiment": experiment, "progress": progress}
         try:
             copy = published.fetch(self._wanted)
@@ -115,14 +122,6 @@ class PublishedHome(MemoryHome):
             self._origin.takes(copy.manifest)
         except ToolrollError as error:
             super().__init__(self._built(error), builder, **options)
-        self._worker = Worker(
-            self._poll,
-            "toolroll-published",
-            subject="published catalogs",
-            retry_s=(published.poll_s, published.poll_s),
-            holds_forks=False,
-        )
-        survive_forks(self, lambda home: (), PublishedHome._restart)
         self._worker.wake()
 
     def health(self) -> dict[str, Any]:
@@ -203,8 +202,9 @@ class PublishedHome(MemoryHome):
         except ToolrollError:
             return False
 
-    def _restart(self) -> None:
-        """In the child of a fork: looks for newer catalogs by itself."""
+    def after_fork(self) -> None:
+        """Has the child look for newer catalogs by itself."""
+        super().after_fork()
         self._taking = threading.Lock()
         if not self.is_closed:
             self._worker.wake()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypedDict
 import numpy.typing as npt
 
 from toolroll._extras import needs_extra
-from toolroll._threads import CallPool
+from toolroll._threads import CallPool, survive_forks
 from toolroll.argument_checks import check_callable, check_flag, check_hnsw, check_registry_url, items_of
 from toolroll.catalog.catalog import Catalog
 from toolroll.context import Context
@@ -107,6 +107,7 @@ class Toolroll:
         """home: what selects, learns and keeps conversations; the class methods make one."""
         warn_of_unknown()
         self._home, self._engine = home, home.engine
+        survive_forks(home, lambda one: one.fork_locks(), lambda one: one.after_fork())
         self._base: Toolroll | None = None  # where this one is of `with_tools`: it must not be closed
         self._tasks = CallPool(_TASKS, "toolroll-tasks")  # that event loops wait for, maybe for minutes
         for observer in items_of(observers, "observers"):

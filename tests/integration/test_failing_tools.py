@@ -136,8 +136,6 @@ def test_the_analytics_list_the_tools_that_every_process_hides(database: Databas
     second = Follower(database, Width(), {})
     second.follow(["acme"])
     assert second.learned["acme"].to_bytes() == learned.to_bytes() == learnt(database).to_bytes()
-    first.close()
-    second.close()
 
 
 def test_a_tool_that_the_analytics_call_broken_is_out_of_the_selections_of_all_processes(

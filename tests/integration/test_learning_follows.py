@@ -22,6 +22,7 @@ import sqlalchemy as sa
 from tests.integration.ingesting import ingest
 from tests.integration.outcomes import DIM, NOW, Width, eventually, exposure, said, tool
 from toolroll._core import Learned
+from toolroll._threads import Worker
 from toolroll.errors import StoreUnavailable
 from toolroll.learning.exposure import Exposure
 from toolroll.registry.events import row_fold
@@ -52,9 +53,12 @@ def whole(database: Database, org: str = "acme", embedder: Width | None = EMBEDD
 
 @pytest.fixture
 def follower(database: Database) -> Iterator[Follower]:
+    """Whose steps a thread takes."""
     made = Follower(database, EMBEDDER, {}, poll_s=0.05)
+    worker = Worker(made.step, "follower", subject="")
+    made.ask = lambda org, at: (Follower.ask(made, org, at), worker.wake())[0]  # type: ignore[method-assign]
     yield made
-    made.close()
+    worker.stop()
 
 
 def test_what_is_reported_is_learnt_once_and_in_its_order(database: Database, follower: Follower) -> None:
@@ -100,7 +104,6 @@ def test_beyond_the_limit_the_one_that_asked_longest_ago_is_let_go(database: Dat
     follower.asked |= {"a": 5.0, "c": 6.0}
     follower.follow()
     assert follower.learned.keys() == {"a", "c"}
-    follower.close()
 
 
 def random_reports(draw: random.Random, part: int, count: int = 25) -> list[ReceivedReport]:
@@ -160,8 +163,6 @@ def test_every_host_has_the_bits_of_one_fold_whatever_the_batches_and_voids(
                 for org in ("acme", "globex"):
                     assert host.learned[org].to_bytes() == whole(database, org, embedder)
     assert rebuild(database) == {"acme": 0, "globex": 0}
-    for host in hosts:
-        host.close()
 
 
 def test_a_batch_reads_and_writes_the_rows_of_its_tools_alone(
@@ -280,7 +281,6 @@ def test_the_vector_of_one_message_is_the_same_in_no_other_space(database: Datab
     assert other.learned["acme"].to_bytes() == whole(database, embedder=Width("other@2")) != whole(database)
     intent = tool("mail").key.intent
     assert other.learned["acme"].vector(intent) is None
-    other.close()
 
 
 FOLLOWS = """

@@ -359,6 +359,7 @@ def test_what_waits_for_a_store_that_is_away_is_said_and_does_not_unready_the_pr
             broken.setattr(database, "reading", away)
             broken.setattr(database, "autocommit", away)
             broken.setattr(database, "recording", away)
+            broken.setattr(database, "at_once", away)
             picked = roll.select("number 5", ANN, k=3)
             roll.record(picked, {picked.names[0]: True})
             roll.session("talk").load("tool_5")

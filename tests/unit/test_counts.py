@@ -62,12 +62,12 @@ def test_a_queue_does_not_grow_although_nobody_reads():
     counts = ConcurrentCounter()
     for _ in range(3 * LONGEST_QUEUE):
         counts.add("all")
-        assert len(counts._queue) < LONGEST_QUEUE
+        assert len(counts._begin().queue) < LONGEST_QUEUE
 
 
 def test_adding_does_not_wait_for_a_reader():
     counts = ConcurrentCounter()
-    with counts._adding_up:  # as a reader that lost its turn
+    with counts._begin().adding_up:  # as a reader that lost its turn
         for _ in range(3 * LONGEST_QUEUE):
             counts.add("all")
     assert counts.totals()["all"] == 3 * LONGEST_QUEUE
@@ -79,7 +79,7 @@ def test_the_child_of_a_fork_counts_from_zero_and_the_parent_goes_on():
     counts = ConcurrentCounter()
     for _ in range(5):
         counts.add("all")
-    with counts._adding_up:  # as another thread that reads during the fork
+    with counts._begin().adding_up:  # as another thread that reads during the fork
         child = os.fork()
         if child == 0:
             counts.add("all")

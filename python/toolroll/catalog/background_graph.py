@@ -6,11 +6,11 @@ which pipelines, variants and organisations share, so nothing else is replaced.
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from typing import Literal, TypeAlias, TypedDict
 
 from toolroll._core import GraphBuild, VectorIndex
-from toolroll._threads import survive_forks
 from toolroll.catalog.catalog import Catalog
 
 GraphState: TypeAlias = Literal["none", "building", "ready"]
@@ -39,7 +39,7 @@ class BackgroundGraph:
         self._index: VectorIndex | None = None
         self._build: GraphBuild | None = None
         self._is_stopped = False
-        survive_forks(self, lambda graph: (), BackgroundGraph._restart)
+        self._pid = os.getpid()
 
     def follow(self, catalog: Catalog) -> None:
         """Builds the graph of this catalog, if it wants one, and no other."""
@@ -52,12 +52,14 @@ class BackgroundGraph:
 
     def stop(self) -> None:
         """Ends the build without a graph."""
-        if self._build is not None:
+        if self._build is not None and self._pid == os.getpid():
             self._build.stop()
         self._build, self._is_stopped = None, True
 
     def health(self) -> GraphHealth:
-        """What the graph is doing."""
+        """What the graph is doing. In the child of a fork, the first call begins its build."""
+        if self._pid != os.getpid():
+            self._restart()
         index, build = self._index, self._build
         if index is not None and index.has_graph:
             return {"state": "ready", "rows": index.size}
@@ -66,7 +68,7 @@ class BackgroundGraph:
         return {"state": "none", "rows": 0}
 
     def _restart(self) -> None:
-        self._build = None
+        self._build, self._pid = None, os.getpid()
         if self._index is not None and not self._is_stopped and not self._index.has_graph:
             with suppress(RuntimeError):  # the system has no more threads
                 self._build = GraphBuild(self._index)

@@ -8,7 +8,6 @@ from collections import Counter
 import numpy as np
 
 from toolroll._core import Learned, LearningRates
-from toolroll._threads import survive_forks
 from toolroll.errors import NotFound
 from toolroll.learning.deduplication import (
     MOST_A_DAY,
@@ -34,12 +33,11 @@ class Memory:
     def __init__(self, dim: int, rates: LearningRates | None = None) -> None:
         """dim: width of the messages' vectors; 0 without an embedder."""
         self._dim, self._rates = dim, rates or LearningRates()
-        self._recording = threading.Lock()
+        self.recording = threading.Lock()  # to be held during a fork, too
         self._states: dict[str, tuple[float, EventState]] = {}  # event → when shown, its state; oldest first
         self._forgotten_until = float("-inf")  # events up to then may have been forgotten
         self._counted: dict[int, Counter[tuple[str, str, str]]] = {}  # day → (org, tool, reporter) → outcomes
         self.learned: dict[str, Learned] = {}
-        survive_forks(self, lambda memory: (memory._recording,), lambda memory: None)
 
     def record(self, exposure: Exposure, report: Report, *, explains: bool = True) -> RecordResult:
         """Counts what is new in the report.
@@ -50,7 +48,7 @@ class Memory:
             InvalidInput: it names a tool that was not shown.
             NotFound: the event is too old: its earlier reports are no longer remembered.
         """
-        with self._recording:
+        with self.recording:
             _, before = self._states.get(exposure.event_id, (0.0, None))
             if before is None and exposure.at <= self._forgotten_until:
                 raise NotFound(

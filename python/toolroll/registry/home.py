@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from os import PathLike
+from threading import Lock
 from typing import Any, NoReturn, TypeVar
 
 from toolroll._core import Learned
@@ -142,7 +143,7 @@ class RegistryHome:
         beginning = self._recording.follower.beginning
         self._prior = beginning if beginning.revision else None  # what an organisation begins with
         self.conversations = StoredConversations(database, self._calls, MOST_CONVERSATIONS, sessions.expire_s)
-        self._refresher.on_outcomes = self._recording.follower.wake
+        self._refresher.on_outcomes = self._recording.learn_soon
         self._refresher.on_read = self._after_read
         self._refresher.other_failures = self._recording.follower.failures
         self._recording.renew_keys()  # so that no receipt waits for them
@@ -154,7 +155,7 @@ class RegistryHome:
             return Keeper(
                 self._database,
                 events_s=options.events_s,
-                on_counted=lambda: self._recording.follower.wake(),
+                on_counted=lambda: self._recording.learn_soon(),
             )
         return None
 
@@ -273,7 +274,7 @@ class RegistryHome:
             actor=actor,
             reason=reason,
         )
-        self._recording.follower.wake()
+        self._recording.learn_soon()
         return count
 
     def flush(self, timeout_s: float) -> bool:
@@ -396,6 +397,16 @@ class RegistryHome:
             return await self._calls.arun(call)
         except Full as error:
             raise StoreUnavailable(f"{self._database.url}: {error}", retry_after_s=1.0) from error
+
+    def fork_locks(self) -> Iterable[Lock]:
+        """What must be held while the process forks: calls of SQLite, and changes of conversations."""
+        return (*self._refresher.locks(), *self.conversations.locks)
+
+    def after_fork(self) -> None:
+        """Has the child follow by itself, without conversations: its parent writes what waits."""
+        self.conversations.begin()
+        self._refresher.restart()
+        self.engine.graph.health()  # begins its build
 
     def __repr__(self) -> str:
         return f"Toolroll.open({self._database.url!r})"

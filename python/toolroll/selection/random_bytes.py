@@ -11,20 +11,18 @@ import os
 SIZE = 16
 _AT_ONCE = 256
 
-_waiting: list[bytes] = []  # `pop` and `extend` of a list are atomic: each piece is handed out once
+# By process: a child must not hand out what its parent will. `pop` and `extend` of a list are atomic, so each
+# piece is handed out once.
+_waiting: dict[int, list[bytes]] = {}
 
 
 def random_bytes() -> bytes:
     """16 bytes that nobody else gets. Safe to call from many threads, and after a fork."""
     try:
-        return _waiting.pop()
-    except IndexError:
+        return _waiting[os.getpid()].pop()
+    except (KeyError, IndexError):
         fetched = os.urandom(SIZE * _AT_ONCE)
         pieces = [fetched[at : at + SIZE] for at in range(0, len(fetched), SIZE)]
         piece = pieces.pop()
-        _waiting.extend(pieces)
+        _waiting.setdefault(os.getpid(), []).extend(pieces)
         return piece
-
-
-if hasattr(os, "register_at_fork"):  # a child must not hand out what its parent will
-    os.register_at_fork(after_in_child=_waiting.clear)

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import inspect
 import logging
-import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate
 
 from toolroll._counts import ConcurrentCounter, ConcurrentHistogram
-from toolroll._threads import survive_forks
 from toolroll.errors import Failure, InvalidInput, quoted
 from toolroll.selection.calls import Denial
 from toolroll.selection.observer import Observer, OutcomeReport
@@ -110,9 +109,7 @@ class Telemetry:
     def __init__(self) -> None:
         self._durations = ConcurrentHistogram(_BOUNDS_NS)
         self._counts = ConcurrentCounter()
-        self._observers: tuple[_Observing, ...] = ()
-        self._changing = threading.Lock()  # held to replace the observers
-        survive_forks(self, lambda telemetry: (telemetry._changing,), lambda telemetry: None)
+        self._observers: list[_Observing] = []  # `append` and `remove` are atomic; read as a copy
 
     def observe(self, observer: Observer) -> Callable[[], None]:
         """Calls the observer from now on. Returns a function that ends this.
@@ -130,11 +127,10 @@ class Telemetry:
         added = _Observing(observer)
 
         def remove() -> None:
-            with self._changing:
-                self._observers = tuple([one for one in self._observers if one is not added])
+            with suppress(ValueError):  # it has ended before
+                self._observers.remove(added)
 
-        with self._changing:
-            self._observers = (*self._observers, added)
+        self._observers.append(added)
         return remove
 
     def selected(self, selection: Selection, nanoseconds: int) -> None:
@@ -142,7 +138,7 @@ class Telemetry:
         self._durations.add(nanoseconds)
         if selection.failures:
             self.failed(selection.failures)
-        for one in self._observers:
+        for one in self._observers.copy():
             try:
                 one.observer.on_selection(selection)
             except Exception as error:
@@ -163,7 +159,7 @@ class Telemetry:
         """Takes a report that was recorded."""
         kinds = [("kind", kind) for kind in report.outcomes.values()]
         self._counts.add_all([_REPORTS, *([_COUNTED] * report.counted), *kinds])
-        for one in self._observers:
+        for one in self._observers.copy():
             try:
                 one.observer.on_report(report)
             except Exception as error:

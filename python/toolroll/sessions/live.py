@@ -7,7 +7,6 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
-from toolroll._threads import survive_forks
 from toolroll.conversation import Retention
 from toolroll.sessions.state import NEW, LiveConversation
 
@@ -66,7 +65,6 @@ class ConversationCache(Generic[L]):
         self._most, self._make = most, make
         self._looking, self._changing = threading.Lock(), threading.Lock()
         self._live: OrderedDict[Key, L] = OrderedDict()
-        survive_forks(self, lambda own: (own._looking, own._changing), lambda own: None)
 
     def get(self, key: Key, retention: Retention) -> L:
         """The conversation, a new one if it is not held here."""
@@ -89,6 +87,11 @@ class ConversationCache(Generic[L]):
         """Lets go of all of them."""
         with self._looking:
             self._live.clear()
+
+    @property
+    def locks(self) -> tuple[threading.Lock, ...]:
+        """What must be held during a fork."""
+        return (self._looking, self._changing)
 
     def __len__(self) -> int:
         return len(self._live)
@@ -122,6 +125,11 @@ class ConversationsInMemory:
 
     def release(self, key: Key) -> None:
         """Does nothing: no store has the conversation."""
+
+    @property
+    def locks(self) -> tuple[threading.Lock, ...]:
+        """What must be held during a fork."""
+        return self._live.locks
 
     def __len__(self) -> int:
         return len(self._live)

@@ -7,9 +7,12 @@ When outcomes are voided, the organisation's epoch rises, and hosts read all its
 
 from __future__ import annotations
 
+import logging
+import time
 from collections import deque
 from collections.abc import Iterable, MutableMapping
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any
 from weakref import ref
 
@@ -17,9 +20,9 @@ import sqlalchemy as sa
 
 from toolroll._core import Learned
 from toolroll._gil import batches
-from toolroll._threads import Worker
+from toolroll._threads import PerProcess
 from toolroll.embedder import Embedder
-from toolroll.errors import Failure
+from toolroll.errors import Failure, ToolrollError
 from toolroll.registry.events import learned_rows, priors
 from toolroll.registry.events.fold import Space
 from toolroll.registry.store import tables
@@ -28,8 +31,8 @@ from toolroll.registry.store.errors import DamagedRow
 
 _REMEMBERED = 64  # states of an organisation whose number is still known
 _SOME = 1_000  # organisations in a query
-TOGETHER_S = 0.2  # changes of so long a time are read together, where they come all the time
 
+_log = logging.getLogger("toolroll")
 _state = tables.learning_state
 
 
@@ -44,7 +47,7 @@ class OrgState:
 
 
 class Follower:
-    """Follows the organisations that select in this process, in a thread of its own."""
+    """Follows the organisations that select in this process. Somebody's thread calls `step`."""
 
     def __init__(
         self,
@@ -58,8 +61,8 @@ class Follower:
         """Reads what an organisation without outcomes begins with.
 
         embedder: whose vectors count. learned: organisation → its state, kept up to date; organisations
-            without outcomes are not in it. poll_s: seconds between two looks at the store if nobody calls
-            `wake`. most: how many organisations are followed; beyond, the one whose last selection is the
+            without outcomes are not in it. poll_s: seconds between two looks at the store, unless something
+            is `due`. most: how many organisations are followed; beyond, the one whose last selection is the
             oldest is dropped.
 
         Raises:
@@ -76,25 +79,40 @@ class Follower:
         with database.reading() as connection:
             release = priors.latest_release(connection)
             self.beginning = priors.beginning(connection, release, self._space.dim)
-        self._worker = Worker(
-            self._poll,
-            "toolroll-learning",
-            subject="learning",
-            batch_s=min(poll_s, TOGETHER_S),
-            retry_s=(poll_s, poll_s),
-        )
+        self._locks = PerProcess(Lock)  # held while the store is read
+        self._next_at = 0.0  # monotonic; when to read it again
+        self._read_at: float | None = None  # when that succeeded last
+        self._failing: str | None = None
+        self._is_stopped = False
 
     def ask(self, org: str, at: float) -> None:
-        """Notes that an organisation selects, and follows it from then on. Returns at once."""
-        is_new = org not in self.asked
+        """Notes that an organisation selects, and follows it from the next step on. Returns at once."""
+        if org not in self.asked:
+            self.due()
         self.asked[org] = at
-        if is_new or not self._worker.is_started:
-            self._worker.hurry()
 
-    def wake(self) -> None:
-        """Has the store read soon, if any organisation is followed."""
-        if self._worker.is_started:
-            self._worker.wake()
+    def due(self) -> None:
+        """Has the next step read the store."""
+        self._next_at = 0.0
+
+    def step(self) -> float:
+        """Reads what is new, if it is time to; returns the seconds until then. `health` has its errors."""
+        left_s = self._next_at - time.monotonic()
+        if left_s > 0:
+            return left_s
+        self._next_at = time.monotonic() + self._poll_s
+        try:
+            self.follow()
+        except Exception as error:  # whatever it is, the thread has other work, too
+            if self._failing is None and not self._is_stopped:
+                is_known = isinstance(error, ToolrollError)
+                _log.warning("learning: failed, will try again: %s", error, exc_info=not is_known)
+            self._failing = str(error) or type(error).__name__
+        else:
+            if self._failing is not None:
+                _log.warning("learning: succeeded again")
+            self._failing, self._read_at = None, time.monotonic()
+        return self._poll_s
 
     def follow(self, orgs: Iterable[str] | None = None) -> None:
         """Reads what is new now; from then on also of these organisations.
@@ -104,7 +122,7 @@ class Follower:
         """
         for org in orgs or ():
             self.asked.setdefault(org, 0.0)
-        with self._worker.lock:
+        with self._locks.own:
             self._catch_up()
 
     def seq_of(self, org: str, learned: object) -> int:
@@ -118,12 +136,12 @@ class Follower:
 
     def health(self) -> dict[str, Any]:
         """How many organisations and outcomes are followed, how old that is, and the last error."""
-        age_s = self._worker.age_s
+        read_at = self._read_at
         return {
             "organisations": len(self._states),
             "outcomes": sum(state.seq for state in list(self._states.values())),
-            "age_s": None if age_s is None else round(age_s, 3),
-            "failing": self._worker.error,
+            "age_s": None if read_at is None else round(time.monotonic() - read_at, 3),
+            "failing": self._failing,
         }
 
     def failures(self) -> dict[str, Failure]:
@@ -131,16 +149,8 @@ class Follower:
         return {org: Failure("learning", DamagedRow(why)) for org, why in dict(self._damage).items()}
 
     def request_stop(self) -> None:
-        """Stops following soon."""
-        self._worker.request_stop()
-
-    def close(self, timeout_s: float = 5.0) -> None:
-        """Stops following and waits that long for the thread; what was learnt stays."""
-        self._worker.stop(timeout_s)
-
-    def _poll(self) -> float:
-        self._catch_up()
-        return self._poll_s
+        """Ends a step after the organisation that is being read; what was learnt stays."""
+        self._is_stopped = True
 
     def _catch_up(self) -> None:
         while len(self.asked) > self._most:
@@ -154,11 +164,11 @@ class Follower:
                 self._damage[org] = str(error)
                 continue
             self._damage.pop(org, None)
-            self._states[org] = state
             past = self._past.setdefault(org, deque(maxlen=_REMEMBERED))
             past.append((ref(state.learned), state.seq))
             self.learned[org] = state.learned
-            if self._worker.is_stopped:
+            self._states[org] = state  # last: the child of a fork that comes between reads it again
+            if self._is_stopped:
                 return
 
     def _changed(self, orgs: list[str]) -> list[str]:

@@ -1,7 +1,8 @@
 """Everything that a `Toolroll` over a store does with events and outcomes.
 
 Selections and reports are recorded, and what the keeper has learnt of them is followed. The parts are
-`Shipper`, `Follower` and `Signer`.
+`Shipper`, `Follower` and `Signer`. One thread ships and follows: not that of the catalog, so that what was
+learnt waits for no build.
 """
 
 from __future__ import annotations
@@ -75,6 +76,7 @@ class Recorder:
             messages=None if options.messages == "none" else self._messages,
             origin_of=self._origin,
             on_shipped=on_shipped,
+            also=self.follower.step,
             is_synced=options.durable == "disk",
         )
         self._signer: Signer | None = None
@@ -88,6 +90,11 @@ class Recorder:
         if is_storable(org):  # else it has no outcomes, and a query for them would fail for all others
             self.follower.ask(org, time.monotonic())
         self.shipper.note(selection)
+
+    def learn_soon(self) -> None:
+        """Has what was learnt read soon. Returns at once."""
+        self.follower.due()
+        self.shipper.wake()
 
     # Reports.
 
@@ -211,10 +218,8 @@ class Recorder:
         self.follower.request_stop()
 
     def close(self, timeout_s: float = 5.0) -> None:
-        """Ends the threads within this time; what was not shipped stays in the outbox."""
-        deadline = time.monotonic() + timeout_s
+        """Ends the thread within this time; what was not shipped stays in the outbox."""
         self.shipper.close(timeout_s)
-        self.follower.close(deadline - time.monotonic())
 
     def _exposure_of(self, selection: Selection, reporter: str) -> Exposure:
         exposure = self._full_exposure_of(selection, reporter)

@@ -121,18 +121,20 @@ class Shipper:
         messages: Callable[[], Messages] | None,
         origin_of: Callable[[Selection], SelectionOrigin] = lambda selection: SelectionOrigin(),
         on_shipped: Callable[[], None] = lambda: None,
+        also: Callable[[], float] = lambda: math.inf,
         is_synced: bool = False,
     ) -> None:
         """Starts its thread with `start`, or with the first selection or report.
 
         exposure_of: what a selection showed, with the user in its context as the reporter. messages: returns
             how to store messages; None writes no events at all. origin_of: what the selection itself does not
-            know about its origin. on_shipped: called after records have come into the inbox. is_synced:
-            whether the inbox must have them on its disk before the outbox lets go of them.
+            know about its origin. on_shipped: called after records have come into the inbox. also: what the
+            thread does in each step, too; returns the seconds until it is wanted again, and must not raise.
+            is_synced: whether the inbox must have records on its disk before the outbox lets go of them.
         """
         self._database, self._outbox, self._is_synced = database, outbox, is_synced
         self._exposure_of, self._origin_of, self._on_shipped = exposure_of, origin_of, on_shipped
-        self._messages_of, self._is_closed = messages, False
+        self._also, self._messages_of, self._is_closed = also, messages, False
         self._messages: Messages | None = None  # until the key for hashes has been read
         self._begin()
         self._worker = Worker(self._step, "toolroll-ship", subject="outbox", batch_s=SHIP_EVERY_S)
@@ -149,6 +151,11 @@ class Shipper:
     def start(self) -> None:
         """Starts to ship what is in the outbox."""
         self._worker.wake()
+
+    def wake(self) -> None:
+        """Has the thread take a step soon, if there is one."""
+        if self._worker.is_started:
+            self._worker.wake()
 
     # Callers wait for these.
 
@@ -324,7 +331,8 @@ class Shipper:
         """Makes events and ships a batch; returns the seconds until the next step."""
         if self._pid != os.getpid():
             self._begin()
-        wait_s = self._make_events()
+        also_s = self._also()  # first: what follows may fail
+        wait_s = min(self._make_events(), also_s)
         self._outbox.checkpoint()
         self._look()
         is_full = self._ship()

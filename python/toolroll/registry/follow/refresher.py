@@ -1,9 +1,9 @@
 """Keeps an engine on the newest catalog of a registry, in the background.
 
-One thread waits for notifications, another reads and builds, so there is never a second build. New catalogs
-replace old ones as a whole (see reconciler.py). An organisation's own tools are read and built for when it
-first selects, in the order of asking; the tools of those that never select are not read. If anything fails,
-the last good catalog stays in use and selections say how old it is.
+One thread hears of changes, reads and builds, so there is never a second build. New catalogs replace old ones
+as a whole (see reconciler.py). An organisation's own tools are read and built for when it first selects, in
+the order of asking; the tools of those that never select are not read. If anything fails, the last good
+catalog stays in use and selections say how old it is.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from dataclasses import replace
 from itertools import islice
 from typing import TypeVar
 
-from toolroll._threads import CallPool, Full, Overdue, Worker, survive_forks
+from toolroll._threads import Worker, give_up_after
 from toolroll.errors import Failure, StoreUnavailable, ToolrollError
 from toolroll.registry.follow.reconciler import EngineOver, Reconciler
 from toolroll.registry.options import Follow
 from toolroll.registry.replica import Replica, catch_up, read_settings, stamp_of
 from toolroll.registry.store.database import Database
-from toolroll.registry.store.notifications import Heard, Signals
+from toolroll.registry.store.notifications import POLL_EVERY_S, Heard, Signals
 from toolroll.selection.pipeline_builder import PipelineBuilder, Progress
 from toolroll.selection.snapshot import Snapshot
 from toolroll.tools import Tool
@@ -31,7 +31,7 @@ from toolroll.tools import Tool
 _log = logging.getLogger("toolroll")
 T = TypeVar("T")
 
-_QUICK_S = 10.0  # for reading the revision or the settings: drivers' own limits are not reliable
+_QUICK_S = 10.0  # for reading the revision or the settings
 _WHOLE_S = 600.0  # for reading what changed
 # While the registry changes all the time, reading takes this share of a core. Changes of the pause are read
 # together.
@@ -57,12 +57,14 @@ class Refresher:
             InvalidDefinition: its tools make no catalog.
         """
         self._database, self._options = database, options
-        self._begin()
+        self._signals = Signals(database, listens=options.listens)
+        self._reading = threading.Lock()  # held during a database call
         self._wanted: deque[str] = deque()  # that select and have no catalog of their own, each once
         self._is_wanted: set[str] = set()
-        self._read_after = 0.0  # monotonic; when to read changes again
-        self._pause_until = 0.0  # monotonic; before, there is nothing to do but for organisations that ask
-        self._signals: Signals | None = None
+        self._look_at = 0.0  # monotonic; when to look for changes even if none was heard
+        self._read_after = 0.0  # monotonic; before, nothing is read but for organisations that ask
+        self._work_at = 0.0  # monotonic; before, there is nothing to do but to hear, and for them
+        self._is_following = False
         self._settings_at = time.monotonic()
         self._is_told = False  # that the registry has changed
         first = catch_up(database, Replica(followed=frozenset()))
@@ -75,47 +77,34 @@ class Refresher:
         # Organisation → what else its selections name as failed. Asked after each read; must not wait.
         self.other_failures: Callable[[], Mapping[str, Failure]] = dict
         # A fork waits for a database call, but not for a build: the builder's lock is replaced in the child.
-        self._listener = Worker(self._listen, "toolroll-listen", subject="registry", holds_forks=False)
-        self._builder = Worker(
+        self._worker = Worker(
             self._follow,
-            "toolroll-refresh",
+            "toolroll-follow",
             subject="",  # `_set_failure` logs
             retry_s=(options.poll_s, options.poll_s),
             holds_forks=False,
         )
-        survive_forks(self, Refresher._locks, Refresher._reset)
-
-    def _begin(self) -> None:
-        self._reading = threading.Lock()  # held during a database call
-        self._reading_since: float | None = None
-        self._pool = CallPool(4, "toolroll-store")
 
     def start(self) -> None:
         """Starts to follow the registry. The child of a fork starts by itself."""
-        self._signals = Signals(self._database, listens=self._options.listens)
-        self._listener.on_stop = self._signals.request_stop
-        self._listener.wake()
-        self._builder.wake()
+        self._is_following = True
+        self._worker.wake()
 
     def request_stop(self) -> None:
         """Stops following soon. The catalog stays in use; selections say that it is not kept up to date."""
-        self._listener.request_stop()
-        self._builder.request_stop()
+        self._worker.request_stop()
         self._set_failure(StoreUnavailable("this Toolroll is closed and no longer follows its registry"))
 
     def close(self, timeout_s: float) -> None:
-        """Stops following and waits that long for the threads: a build that takes longer ends by itself."""
+        """Stops following and waits that long for the thread: a build that takes longer ends by itself."""
         deadline = time.monotonic() + timeout_s
         self.request_stop()
-        if self._signals is not None:
-            self._signals.close(deadline - time.monotonic())
-        for worker in (self._listener, self._builder):
-            worker.stop(deadline - time.monotonic())
-        self._pool.stop(deadline - time.monotonic())
+        self._worker.stop(timeout_s)
+        self._signals.close(deadline - time.monotonic())
 
     def end_with(self, last: Callable[[], object]) -> None:
         """Ends the thread that builds, which then calls `last`. Garbage collection may call this."""
-        self._builder.end_with(last)
+        self._worker.end_with(last)
 
     def refresh(self, progress: Progress | None = None) -> None:
         """Reads and builds what changed, and waits for it. Organisations' catalogs follow in the background.
@@ -124,13 +113,14 @@ class Refresher:
             StoreUnavailable: the registry cannot be read; the last good catalog stays in use.
             InvalidDefinition: its tools make no catalog; likewise.
         """
-        if self._builder.is_stopped:
+        if self._worker.is_stopped:
             raise StoreUnavailable("this Toolroll is closed; open the registry again")
-        with self._builder.lock:
+        with self._worker.lock:
             self._reconciler.try_again()
             self._catch_up(progress)
         if not self._reconciler.is_measured:
-            self._builder.wake()
+            self._work_at = 0.0
+            self._worker.wake()
 
     def prepare(self, orgs: frozenset[str] | None, progress: Progress | None) -> None:
         """Builds the catalogs of these organisations, or of all. progress: (organisations done, in all).
@@ -140,7 +130,7 @@ class Refresher:
             ToolrollError: an organisation's tools make no catalog; the others are built.
         """
         self.refresh()
-        with self._builder.lock:
+        with self._worker.lock:
             self._reconciler.measure()
         awaited = self.engine.snapshot.awaited
         wanted = sorted(awaited if orgs is None else orgs & awaited)
@@ -149,7 +139,7 @@ class Refresher:
         failed: list[Exception] = []
         for start in range(0, len(wanted), _TOGETHER):
             some = wanted[start : start + _TOGETHER]
-            with self._builder.lock:
+            with self._worker.lock:
                 self._catch_up(None, some)
                 for org in some:
                     if org in self.replica.orgs and not self._reconciler.build(org):
@@ -169,7 +159,7 @@ class Refresher:
         Raises:
             StoreUnavailable: the registry cannot be read.
         """
-        with self._builder.lock:
+        with self._worker.lock:
             self._check_again()
 
     @property
@@ -191,7 +181,7 @@ class Refresher:
     @property
     def listening_failure(self) -> Failure | None:
         """That `listen_url` does not work, so that changes arrive with polls; None if it does."""
-        if self._signals is None or self._signals.failing is None or self._options.listen_url is None:
+        if self._signals.failing is None or self._options.listen_url is None:
             return None
         return Failure("notifications", StoreUnavailable(self._signals.failing))
 
@@ -223,33 +213,22 @@ class Refresher:
         if self._reconciler.may_build(org):
             self._is_wanted.add(org)
             self._wanted.append(org)
-            self._builder.wake()
+            self._worker.wake()
 
-    # The threads.
-
-    def _listen(self) -> float:
-        assert self._signals is not None
-        heard = self._signals.wait(self._options.poll_s)
-        if Heard.REGISTRY in heard:
-            self._is_told = self._database.dialect == "postgresql"  # SQLite's signal is of any commit
-            self._builder.wake()
-        if Heard.OUTCOMES in heard:
-            self.on_outcomes()
-        since = self._reading_since
-        if since is not None and time.monotonic() - since > _QUICK_S and not self._builder.is_stopped:
-            self._set_failure(StoreUnavailable("registry: has not answered yet"))
-        return 0.0
+    # The thread.
 
     def _follow(self) -> float:
-        """Builds the shared catalog, then one organisation's: changes must not wait for a thousand builds."""
-        if not self._wanted and (left_s := self._pause_until - time.monotonic()) > 0:
-            return left_s  # somebody changes something all the time
+        """Hears, then builds the shared catalog, then one organisation's, not all: changes must not wait."""
+        self._hear()
+        if not self._wanted and time.monotonic() < self._work_at:
+            return self._pause_s()
+        self._work_at = 0.0
         try:
             org = self._next()
             unread = [] if org is None else self._unread(org)
-            pause_s = self._read_after - time.monotonic()
-            if unread or pause_s <= 0:
+            if unread or max(self._look_at, self._read_after) <= time.monotonic():
                 self._catch_up(None, unread)
+                self._look_at = self.replica.read_at + self._options.poll_s
                 self.on_read()
             if time.monotonic() - self._settings_at >= self._options.settings_s:
                 self._check_again()
@@ -265,11 +244,24 @@ class Refresher:
         if self._wanted:
             return 0.0
         due, wait_s = self._reconciler.due()
-        waits = [self._options.poll_s, *([wait_s] if due is not None else [])]
-        if (pause_s := self._read_after - time.monotonic()) > 0:
-            waits.append(pause_s)
-            self._pause_until = time.monotonic() + min(waits)
-        return min(waits)
+        now = time.monotonic()
+        self._work_at = max(self._look_at, self._read_after)
+        if due is not None:
+            self._work_at = min(self._work_at, now + wait_s)
+        return self._pause_s()
+
+    def _hear(self) -> None:
+        heard = self._signals.hear()
+        if Heard.REGISTRY in heard:
+            self._is_told = self._database.dialect == "postgresql"  # SQLite's signal is of any commit
+            self._look_at, self._work_at = 0.0, min(self._work_at, self._read_after)
+        if Heard.OUTCOMES in heard:
+            self.on_outcomes()
+
+    def _pause_s(self) -> float:
+        """Seconds until the next step."""
+        left_s = max(0.0, self._work_at - time.monotonic())
+        return min(left_s, POLL_EVERY_S) if self._options.listens else left_s
 
     # Reading.
 
@@ -288,7 +280,7 @@ class Refresher:
         if replica.settings is not seen.settings:
             self._settings_at = time.monotonic()
         self._reconciler.reconcile(replica, progress, self.other_failures())
-        if self.engine.snapshot.lasting_failures and not self._builder.is_stopped:  # a close stays one
+        if self.engine.snapshot.lasting_failures and not self._worker.is_stopped:  # a close stays one
             _log.warning("registry: answers again, the catalog is up to date")
             self._reconciler.change(lasting_failures=())
         if replica.revision != seen.revision:
@@ -309,21 +301,15 @@ class Refresher:
             self._reconciler.reconcile(replace(found, read_at=read_at), None, self.other_failures())
 
     def _in_time(self, call: Callable[[], T], timeout_s: float) -> T:
-        with self._reading:
-            self._reading_since = time.monotonic()
-            try:
-                return self._pool.run(call, timeout_s)
-            except (Overdue, Full) as error:
-                raise StoreUnavailable(f"registry: {error}") from error
-            finally:
-                self._reading_since = None
+        with self._reading, give_up_after(timeout_s):
+            return call()
 
     def _set_failure(self, error: Exception) -> None:
         """Has every selection say that the catalog may be old, and why."""
         failure = Failure(
             "registry", StoreUnavailable(f"{error}; the catalog was up to date {self.age_s:.0f} s ago")
         )
-        if not self.engine.snapshot.lasting_failures and not self._builder.is_stopped:
+        if not self.engine.snapshot.lasting_failures and not self._worker.is_stopped:
             is_known = isinstance(error, ToolrollError)
             _log.warning("%s", failure, exc_info=None if is_known else error)
         self._reconciler.change(lasting_failures=(failure,))
@@ -347,15 +333,17 @@ class Refresher:
 
     # A fork.
 
-    def _locks(self) -> Iterable[threading.Lock]:
-        if self._builder.is_stopped or self._signals is None:
+    def locks(self) -> Iterable[threading.Lock]:
+        """What must be held during a fork."""
+        if self._worker.is_stopped or not self._is_following:
             return ()
-        return (self._reading, self._signals.polling)
+        return (self._reading, self._signals.hearing)
 
-    def _reset(self) -> None:
-        if self._signals is not None and not self._builder.is_stopped:
+    def restart(self) -> None:
+        """Follows in the child of a fork, too."""
+        if self._is_following and not self._worker.is_stopped:
             self._reconciler.reset_lock()
-            self._begin()
+            self._reading = threading.Lock()
             self.start()
 
 

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias, TypeVar
 
-from toolroll._threads import CallPool, Full, Overdue, survive_forks
+from toolroll._threads import CallPool, Full, Overdue
 from toolroll.conversation import Retention
 from toolroll.errors import Failure, InvalidInput, Overloaded, StoreUnavailable
 from toolroll.registry.sessions.keys import Key, whole_key_of
@@ -125,10 +125,15 @@ class StoredConversations:
         self._live = ConversationCache(most, StoredConversation)
         self._pruned_at = time.monotonic()
         self.store = self
-        self._begin()
-        survive_forks(self, lambda own: (), StoredConversations._begin)
+        self.begin()
 
-    def _begin(self) -> None:
+    @property
+    def locks(self) -> tuple[threading.Lock, ...]:
+        """What must be held during a fork."""
+        return self._live.locks
+
+    def begin(self) -> None:
+        """Forgets everything; for the child of a fork."""
         self._live.clear()
         self._waiting: dict[Key, StoredConversation] = {}  # in the order in which they began to wait
         self._counts, self._counting = Counts(), threading.Lock()

@@ -1,9 +1,9 @@
 """A connection to PostgreSQL whose waits end with their purpose.
 
-They end when the database is closed, when the call is given up, or when nothing has come for a time. A thread
-that waits for a server which has stopped answering would otherwise wait for the operating system to find the
-connection dead, and so outlive the `close` of its database by many seconds. Where something between the two
-still confirms packets, such as a proxy, it would wait for good.
+They end when the database is closed, when the call is given up (`is_given_up`), or when nothing has come for
+a time. A thread that waits for a server which has stopped answering would otherwise wait for the operating
+system to find the connection dead, and so outlive the `close` of its database by many seconds. Where
+something between the two still confirms packets, such as a proxy, it would wait for good.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from toolroll._threads import is_given_up
 def connection_class(is_closing: Event, silence_s: float | None = None) -> type[psycopg.Connection[Any]]:
     """A class of connections: a call or an attempt to connect fails within 0.1 s after `is_closing` is set.
 
-    It also fails when the `CallPool` that runs it has given it up.
+    It also fails when it is given up: by its `CallPool`, or after the time of `give_up_after`.
 
     silence_s: and when nothing has come from the server for so long; None for no limit.
 

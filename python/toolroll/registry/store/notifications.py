@@ -1,7 +1,7 @@
-"""Notifies a waiting thread that a registry has changed, faster than frequent polling.
+"""Says that a registry has changed, for less than a query costs.
 
 Notifications are hints: they may be duplicated, spurious or lost, with their connection or in a pooler. So
-callers must still poll `Database.revision`, and set a timeout that they can accept as a delay.
+callers must still poll `Database.revision`.
 """
 
 from __future__ import annotations
@@ -14,15 +14,17 @@ from contextlib import suppress
 from enum import Flag
 from typing import Any
 
+from toolroll._threads import give_up_after
 from toolroll.errors import InvalidInput
 from toolroll.registry.store.database import CHANNEL, OUTCOMES, Database
 from toolroll.registry.store.revision import created_at
 
 logger = logging.getLogger(__name__)
 
-POLL_EVERY_S = 0.05  # of SQLite's counter; a poll takes microseconds
-LISTEN_FOR_S = 1.0  # between two checks whether it was closed
-RECONNECT_AFTER_S = 1.0
+POLL_EVERY_S = 0.05  # how often a caller asks; an answer takes microseconds
+# After a failed attempt to connect, the next one waits so long, and so many times as long as it took.
+RECONNECT_AFTER_S, _RECONNECT_SHARE = 1.0, 5.0
+_CONNECT_S = 5.0  # the longest wait for a connection
 
 
 class Heard(Flag):
@@ -39,100 +41,95 @@ _open: list[Any] = []
 
 
 class Signals:
-    """Hears that one database has changed, in the thread that waits. One thread may wait at a time.
+    """Hears that one database has changed. One thread may ask at a time; no answer waits.
 
-    It listens for notifications on PostgreSQL. On SQLite it polls a counter that every commit of another
+    It listens for notifications on PostgreSQL. On SQLite it reads a counter that every commit of another
     connection changes.
 
     Attributes:
         failing: why it hears nothing at the moment; None if it does, or has not tried.
-        polling: a lock that is held while SQLite is used. A process takes it to fork, because SQLite's own
-            locks would stay locked in the child.
+        hearing: a lock that is held while the database is asked. A process takes it to fork, because SQLite's
+            own locks would stay locked in the child.
     """
 
     def __init__(self, database: Database, *, listens: bool = True) -> None:
-        """Connects with the first `wait`; without `listens` never, and `wait` only times out."""
-        self._database, self._listens = database, listens
+        """Connects with the first `hear`; without `listens` never, and nothing is heard."""
+        self._database, self.listens = database, listens
         self.failing: str | None = None
         self._begin()
 
     def _begin(self) -> None:
-        self._pid, self._closed = os.getpid(), threading.Event()
-        self.polling, self._waiting = threading.Lock(), threading.Lock()
+        self._pid, self._is_closed = os.getpid(), False
+        self.hearing = threading.Lock()
         self._connection: Any = None
+        self._connect_at = 0.0  # monotonic
         self._seen: tuple[Any, int] | None = None  # SQLite's file, and its counter
 
-    def wait(self, timeout_s: float) -> Heard:
-        """Waits for a change since the last call. Returns NOTHING after `timeout_s`, or once closed.
+    def hear(self) -> Heard:
+        """What has changed since the last call, as far as is known. Never fails.
 
-        Returns ANYTHING after a lost connection was opened again. To connect may take longer than that.
+        Returns ANYTHING after a lost connection was opened again. To connect may take seconds.
         """
         if os.getpid() != self._pid:
             self._begin()
-        with self._waiting:
-            return self._wait(time.monotonic() + timeout_s)
-
-    def _wait(self, deadline: float) -> Heard:
-        while not self._closed.is_set() and (left_s := deadline - time.monotonic()) > 0:
-            if not self._listens:
-                self._closed.wait(left_s)
-                continue
-            try:
-                if heard := self._hear(min(left_s, LISTEN_FOR_S)):
-                    return heard
-            except Exception as error:  # of drivers or the network: the next round tries again
-                self._lose(error)
-                self._closed.wait(min(left_s, RECONNECT_AFTER_S))
-        return Heard.NOTHING
-
-    def request_stop(self) -> None:
-        """Has `wait` end soon."""
-        self._closed.set()
-
-    def close(self, timeout_s: float = 2 * LISTEN_FOR_S) -> None:
-        """Ends `wait`, waits that long for its end and closes the connection."""
-        self.request_stop()
-        if os.getpid() == self._pid and self._waiting.acquire(timeout=max(0.0, timeout_s)):
-            self._disconnect()
-            self._waiting.release()
-
-    def _hear(self, timeout_s: float) -> Heard:
-        if self._connection is None:
-            self._connection = self._database.own_connection()
-            _open.append(self._connection)
-            if self._database.dialect == "postgresql":
-                self._connection.autocommit = True
-                if self._database.listen_url != self._database.url:
-                    self._check(self._connection)
-                self._connection.execute(f"LISTEN {CHANNEL}")
-                self.failing = None
-                return Heard.ANYTHING  # changes before LISTEN
-            self._seen = None
-        if self._database.dialect == "sqlite":
-            return self._poll(timeout_s)
-        for notice in self._connection.notifies(timeout=timeout_s, stop_after=1):
-            return Heard.OUTCOMES if notice.payload == OUTCOMES else Heard.REGISTRY
-        return Heard.NOTHING
-
-    def _poll(self, timeout_s: float) -> Heard:
-        deadline = time.monotonic() + timeout_s
-        while True:
-            with self.polling:
-                (count,) = self._connection.execute("PRAGMA data_version").fetchone()
-            file = self._database.identity()
-            if self._seen is not None and self._seen[0] != file:
-                self._disconnect()  # it is to a replaced file
-                return Heard.ANYTHING
-            if self._seen != (file, count):
-                self._seen = file, count
-                return Heard.ANYTHING
-            left_s = deadline - time.monotonic()
-            if left_s <= 0 or self._closed.wait(min(left_s, POLL_EVERY_S)):
+        if not self.listens:
+            return Heard.NOTHING
+        with self.hearing:
+            began = time.monotonic()
+            if self._is_closed or (self._connection is None and began < self._connect_at):
                 return Heard.NOTHING
+            try:
+                return self._hear()
+            except Exception as error:  # of drivers or the network: a later call tries again
+                self._lose(error)
+                now = time.monotonic()
+                self._connect_at = now + max(RECONNECT_AFTER_S, _RECONNECT_SHARE * (now - began))
+        return Heard.NOTHING
+
+    def close(self, timeout_s: float = 1.0) -> None:
+        """Closes the connection, once nobody asks; waits that long for it."""
+        self._is_closed = True
+        if os.getpid() == self._pid and self.hearing.acquire(timeout=max(0.0, timeout_s)):
+            self._disconnect()
+            self.hearing.release()
+
+    def _hear(self) -> Heard:
+        if self._connection is None:
+            with give_up_after(_CONNECT_S):
+                self._connect()
+            if self._database.dialect == "postgresql":
+                return Heard.ANYTHING  # changes before LISTEN
+        if self._database.dialect == "sqlite":
+            return self._counter()
+        heard = Heard.NOTHING
+        for notice in self._connection.notifies(timeout=0):
+            heard |= Heard.OUTCOMES if notice.payload == OUTCOMES else Heard.REGISTRY
+        return heard
+
+    def _connect(self) -> None:
+        self._connection, self._seen = self._database.own_connection(), None
+        _open.append(self._connection)
+        if self._database.dialect == "postgresql":
+            self._connection.autocommit = True
+            if self._database.listen_url != self._database.url:
+                self._check(self._connection)
+            self._connection.execute(f"LISTEN {CHANNEL}")
+            self.failing = None
+
+    def _counter(self) -> Heard:
+        (count,) = self._connection.execute("PRAGMA data_version").fetchone()
+        file = self._database.identity()
+        if self._seen is not None and self._seen[0] != file:
+            self._disconnect()  # it is to a replaced file
+            return Heard.ANYTHING
+        if self._seen != (file, count):
+            self._seen = file, count
+            return Heard.ANYTHING
+        return Heard.NOTHING
 
     def _lose(self, error: Exception) -> None:
         self._disconnect()
-        if not self._closed.is_set():
+        if not self._is_closed:
             self.failing = str(error)[:500]
             logger.info(
                 "%s: not listening at the moment: %s", self._database.listen_url, type(error).__name__

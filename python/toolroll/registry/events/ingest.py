@@ -148,8 +148,9 @@ def _due(connection: sa.Connection, now: float) -> list[ReceivedReport]:
     ):
         try:
             exposure = Exposure.from_record(row["exposure"])
+            instant(exposure.at)
             reports.append(ReceivedReport(exposure, Report(row["event_id"], ()), seconds(row["closes_at"])))
-        except (ValueError, TypeError, LookupError, AttributeError) as error:
+        except (ValueError, TypeError, LookupError, AttributeError, OverflowError) as error:
             _log.warning("outcomes: an open event is damaged and stays open: %s", error)
     return reports
 

@@ -130,7 +130,8 @@ class Shipper:
         exposure_of: what a selection showed, with the user in its context as the reporter. messages: returns
             how to store messages; None writes no events at all. origin_of: what the selection itself does not
             know about its origin. on_shipped: called after records have come into the inbox. is_synced:
-            whether the inbox must have them on its disk before the outbox lets go of them.
+            whether a SQLite registry must have them on its disk before the outbox lets go of them; a server
+            always has.
         """
         self._database, self._outbox, self._is_synced = database, outbox, is_synced
         self._exposure_of, self._origin_of, self._on_shipped = exposure_of, origin_of, on_shipped
@@ -404,9 +405,10 @@ class Shipper:
             return False
         self._check_inbox()
         rows = [_inbox_row(one) for one in records]
-        # A commit that does not wait for the disk survives the end of a process, as the outbox does.
-        writing = self._database.recording if self._is_synced else self._database.autocommit
-        with writing() as connection:
+        # A commit to a SQLite file that does not wait for the disk survives the end of a process, as the outbox
+        # does. One to a server does not survive the server's, and the outbox then has no copy any more.
+        is_synced = self._is_synced or self._database.dialect == "postgresql"
+        with self._database.recording() if is_synced else self._database.autocommit() as connection:
             add_missing(connection, tables.inbox, rows)
         self._outbox.delete(records)
         self._on_shipped()

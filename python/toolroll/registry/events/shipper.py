@@ -405,8 +405,8 @@ class Shipper:
             return False
         self._check_inbox()
         rows = [_inbox_row(one) for one in records]
-        # A commit to a SQLite file that does not wait for the disk survives the end of a process, as the outbox
-        # does. One to a server does not survive the server's, and the outbox then has no copy any more.
+        # A commit to a SQLite file that does not wait for the disk survives the end of a process, as the
+        # outbox does. One to a server does not survive the server's, and the outbox has no copy any more.
         is_synced = self._is_synced or self._database.dialect == "postgresql"
         with self._database.recording() if is_synced else self._database.autocommit() as connection:
             add_missing(connection, tables.inbox, rows)

@@ -58,7 +58,7 @@ if wanted faults; then
   TOOLROLL_FAULT_S=60 "$python" -m pytest -m "" -n 0 tests/integration/test_{network_faults,full_disk}.py
 fi
 if wanted outcomes; then
-  TOOLROLL_OUTCOMES=100000 TOOLROLL_KILLS=400 \
+  TOOLROLL_OUTCOMES=100000 TOOLROLL_KILLS=400 TOOLROLL_PAUSE_S=0.05 \
     "$python" -m pytest -m "" -n 0 tests/integration/test_outcomes_survive.py
   TOOLROLL_FOLDS=100 "$python" -m pytest -m "" -n 0 tests/integration/test_learning_follows.py
   TOOLROLL_HOURS_SEEDS=100 "$python" -m pytest -m "" -n 0 --timeout 3600 tests/integration/test_hours.py

@@ -1,7 +1,8 @@
 """A process that is killed; run as a script by test_outcomes_survive.py.
 
 As a host it reads from its standard input the numbers of the reports that are left, and says on its standard
-output which were acknowledged. As a shipper or a keeper it works until it is killed.
+output which were acknowledged; as a keeping host it has a keeper in a thread, too. As a shipper or a keeper it
+works until it is killed.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from toolroll.registry.store.database import Database
 from toolroll.selection.selection import Selection
 
 THREADS = 4
+PAUSE_S = float(os.environ.get("TOOLROLL_PAUSE_S", "0.01"))
 ORGS = ("acme", "umbrella", "")
 TOOLS = 40
 KINDS = ("succeeded", "succeeded", "failed", "called", "corrected")
@@ -54,8 +56,9 @@ def main(role: str, url: str, outbox: str, begun: float) -> None:
     database = Database.open(url, create=False, migrate=False)
     if role == "keeper":
         Keeper(database).start()
-    recorder = Recorder(database, Path(outbox), no_selection, messages=None, keeps=False, most_bytes=2**28)
-    if role == "host":
+    keeps, is_host = role == "keeping host", role.endswith("host")
+    recorder = Recorder(database, Path(outbox), no_selection, messages=None, keeps=keeps, most_bytes=2**28)
+    if is_host:
         report_all(recorder, begun)
         recorder.close(30)
         database.close()
@@ -73,7 +76,8 @@ def report_all(recorder: Recorder, begun: float) -> None:
         for number in part:
             recorder.record(*event(number, begun))
             os.write(1, b"%d\n" % number)
-            time.sleep(0.01)  # long enough to be killed in the middle
+            if number % 16 < 4:  # bursts leave much in the outbox; the pauses let it be killed in the middle
+                time.sleep(4 * PAUSE_S)
 
     threads = [threading.Thread(target=work, args=(numbers[at::THREADS],)) for at in range(THREADS)]
     os.write(1, b"ready\n")

@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from tests.integration.outcome_worker import TOOLS, event, no_selection
-from tests.integration.outcomes import Oracle, eventually, raw_counts, rows_of
+from tests.integration.outcome_worker import ORGS, TOOLS, event, no_selection
+from tests.integration.outcomes import Oracle, dump, eventually, raw_counts, rows_of
 from tests.integration.recorder import Recorder
 from toolroll._core import LearningRates
 from toolroll.learning.effects import EFFECTS
@@ -63,7 +63,7 @@ class Process:
             text=True,
         )
         assert self.process.stdin is not None
-        if self.role == "host":
+        if self.role.endswith("host"):
             self.process.stdin.write(" ".join(map(str, self.left)) + "\n")
             self.process.stdin.close()
         self.acknowledged: list[int] = []
@@ -143,7 +143,10 @@ def test_counts_are_exact_whatever_is_doubled_late_or_killed(
     for owner, number in late:
         parts[owner].append(number)
 
-    hosts = [Process("host", database_url, outbox, begun, part) for part in parts]
+    roles = ("host", "keeping host", "host", "keeping host")
+    hosts = [
+        Process(role, database_url, outbox, begun, part) for role, part in zip(roles, parts, strict=True)
+    ]
     others = [Process(role, database_url, outbox, begun) for role in ("shipper", "keeper", "keeper")]
     kills, in_the_middle = Counter[str](), 0
     while kills["host"] < KILLS:
@@ -187,9 +190,14 @@ def test_counts_are_exact_whatever_is_doubled_late_or_killed(
     assert raw_counts(database) == oracle.counts()
     rows = rows_of(database, tables.outcomes, tables.outcomes.c.org, tables.outcomes.c.seq)
     assert len(rows) == OUTCOMES == len({row.event_id for row in rows})
-    for org in ("acme", "umbrella", ""):
+    for org in ORGS:
         seqs = [row.seq for row in rows if row.org == org]
         assert seqs == list(range(1, len(seqs) + 1))
     weighted(range(OUTCOMES), begun, database)
     assert rebuild(database) == {"": 0, "acme": 0, "umbrella": 0}
+    learned = {org: dump(database, org) for org in ORGS}
+    with database.recording() as connection:
+        connection.execute(sa.delete(tables.learned))
+    assert all(rebuild(database).values())  # from nothing
+    assert {org: dump(database, org) for org in ORGS} == learned and all(learned.values())
     assert len(raw_counts(database)) == 3 * TOOLS

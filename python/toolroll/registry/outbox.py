@@ -101,6 +101,10 @@ def check_outbox(file: Path) -> None:
         ) from error
 
 
+def _text(data: bytes) -> str:
+    return data.decode(errors="replace")
+
+
 class _Own:
     """What one process has of the file. A forked child has another one, and never touches its parent's."""
 
@@ -317,6 +321,7 @@ class Outbox:
         connection = _sqlite.connect(
             str(self.file), timeout=_WAIT_S, isolation_level=None, check_same_thread=False
         )
+        connection.text_factory = _text  # one damaged text must not keep the others from being read
         for pragma in (
             "journal_mode=WAL",
             f"synchronous={synchronous}",

@@ -8,15 +8,25 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
+import sqlalchemy as sa
 
 from toolroll.learning.exposure import pack_tools, unpack_tools
 from toolroll.registry.events.candidate_columns import CandidateColumns, FloatColumn
 from toolroll.registry.events.rows import ReceivedReport, instant, seconds
+from toolroll.registry.store import tables
+from toolroll.registry.store.database import words
 
 Event: TypeAlias = dict[str, Any]  # as `event_row` makes it
 
 _EVENT = b"E"  # the first byte of an event; a report begins with a brace
 _ENCODE = json.JSONEncoder(separators=(",", ":")).encode
+_LONGEST = 512  # characters of a name or a word: the sums of hours have some of them in one key
+_MOST = 10**12  # of a number: the sums of many must fit into 64 bits
+_PLAIN = tuple(
+    (column.name, column.type.python_type, column.nullable)
+    for column in tables.selection_events.c
+    if isinstance(column.type, (sa.String, sa.Integer, sa.Float))
+)
 
 
 def event_to_bytes(row: Mapping[str, Any]) -> bytes:
@@ -42,20 +52,48 @@ def event_to_bytes(row: Mapping[str, Any]) -> bytes:
 def from_bytes(data: bytes) -> ReceivedReport | Event:
     """What `event_to_bytes` or `ReceivedReport.to_bytes` made bytes of.
 
-    Raises KeyError, TypeError or ValueError for any other bytes.
+    Any process that may write to the inbox chooses these bytes: they are read as JSON and numbers alone.
+    Raises KeyError, TypeError, ValueError, OverflowError or RecursionError for any other bytes.
     """
     if data[:1] != _EVENT:
-        return ReceivedReport.from_bytes(data)
+        received = ReceivedReport.from_bytes(data)
+        words(received.exposure.org, "org")
+        for tool in (*received.exposure.shown, *received.report.found):
+            words(tool.name, "a tool", _LONGEST)
+        return received
     row: Event = json.loads(data[1:])
+    _check(row)
     names, keys, *numbers = row["candidates"]
     shown, packed = row["shown"]
     return {
         **row,
+        **dict.fromkeys(("called", "outcome", "durations_ms", "recorded_at")),  # which reports fill
         "at": instant(row["at"]),
         "candidates": CandidateColumns(names, _bytes(keys), *map(_column, numbers)),
         "shown": list(unpack_tools(shown, _bytes(packed))),
         "vector": None if row["vector"] is None else _bytes(row["vector"]),
     }
+
+
+def _check(row: Event) -> None:
+    """Raises TypeError or ValueError if a value is none that its column may hold."""
+    words(row["org"], "org")
+    for name in row["selected"]:
+        words(name, "a tool", _LONGEST)
+    for name, kind, may_lack in _PLAIN:
+        value = row.get(name)
+        if value is None:
+            if not may_lack:
+                raise ValueError(f"has no {name}")
+        elif kind is str:
+            if name not in ("org", "message", "space"):
+                words(value, name, _LONGEST)
+            elif type(value) is not str:
+                raise TypeError(f"{name} is {value!r:.80}, must be text")
+        elif type(value) is not int and (kind is int or type(value) is not float):
+            raise TypeError(f"{name} is {value!r:.80}, must be a number")
+        elif name != "seed" and not abs(value) <= _MOST:
+            raise ValueError(f"{name} is {value!r:.80}, must be at most {_MOST:,}")
 
 
 def _text(data: bytes) -> str:

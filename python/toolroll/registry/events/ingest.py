@@ -129,8 +129,10 @@ def _due(connection: sa.Connection, now: float) -> list[ReceivedReport]:
         connection, list(table.c), table.c.closes_at <= instant(now), order_by=order, limit=_MOST_DUE
     ):
         try:
-            reports.append(ReceivedReport.from_bytes(row["record"]))
-        except (KeyError, TypeError, ValueError) as error:
+            report = ReceivedReport.from_bytes(row["record"])
+            instant(report.exposure.at)
+            reports.append(report)
+        except (LookupError, TypeError, ValueError, OverflowError) as error:
             _log.warning("outcomes: an open event is damaged and stays open: %s", error)
     return reports
 

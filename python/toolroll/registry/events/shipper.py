@@ -37,11 +37,12 @@ from toolroll.registry.events.rows import (
     exposure_of_event,
     normal,
     seconds,
+    word,
 )
-from toolroll.registry.outbox import Outbox
+from toolroll.registry.outbox import Outbox, Record
 from toolroll.registry.store import tables
 from toolroll.registry.store.bulk_insert import add_missing
-from toolroll.registry.store.database import Database, words
+from toolroll.registry.store.database import LONGEST_WORDS, Database, words
 from toolroll.selection.selection import Selection
 
 _log = logging.getLogger("toolroll")
@@ -56,6 +57,7 @@ _PAUSE_EVERY, _PAUSE_S = 4, 0.00005  # events and seconds: other threads get the
 # How full the queue is, and the share of selections that become events up to there.
 _SHARES = ((0.5, 1.0), (0.75, 0.5), (0.875, 0.25), (math.inf, 0.125))
 _RECORDS = 512  # in a batch
+_LONGEST_ID = 32  # characters
 _REMEMBERED = 4_096  # events that this process knows
 _OTHERS_S = 1.0  # after which it ships what other processes have left
 _IDLE_S = 1.0  # between two looks at the outbox, for what other processes have left
@@ -130,7 +132,8 @@ class Shipper:
             how to store messages; None writes no events at all. origin_of: what the selection itself does not
             know about its origin. on_shipped: called after records have come into the inbox. also: what the
             thread does in each step, too; returns the seconds until it is wanted again, and must not raise.
-            is_synced: whether the inbox must have records on its disk before the outbox lets go of them.
+            is_synced: whether a SQLite registry must have records on its disk before the outbox lets go of
+            them; a server always has.
         """
         self._database, self._outbox, self._is_synced = database, outbox, is_synced
         self._exposure_of, self._origin_of, self._on_shipped = exposure_of, origin_of, on_shipped
@@ -409,10 +412,11 @@ class Shipper:
         if not records:
             return False
         self._check_inbox()
-        rows = [{"id": one.id, "org": one.org, "at": one.at, "record": one.record} for one in records]
-        # A commit that does not wait for the disk survives the end of a process, as the outbox does.
-        writing = self._database.recording if self._is_synced else self._database.autocommit
-        with writing() as connection:
+        rows = [_inbox_row(one) for one in records]
+        # A commit to a SQLite file that does not wait for the disk survives the end of a process, as the
+        # outbox does. One to a server does not survive the server's, and the outbox has no copy any more.
+        is_synced = self._is_synced or self._database.dialect == "postgresql"
+        with self._database.recording() if is_synced else self._database.autocommit() as connection:
             add_missing(connection, tables.inbox, rows)
         self._outbox.delete(records)
         self._on_shipped()
@@ -440,6 +444,21 @@ class Shipper:
         query = sa.select(inbox.c.id).where(inbox.c.id > first, inbox.c.id < last).limit(1)
         with self._database.reading(is_single=True) as connection:
             return connection.execute(query).first() is not None
+
+
+def _inbox_row(record: Record) -> dict[str, Any]:
+    """A record as the inbox can store it. Damage in the file must not hold up the records behind it.
+
+    The keeper refuses, and names, a record whose own bytes are damaged.
+    """
+    _, of, org, at, data = record
+    is_time = isinstance(at, float) and math.isfinite(at)
+    return {
+        "id": word(str(of), _LONGEST_ID),
+        "org": word(str(org), LONGEST_WORDS),
+        "at": at if is_time else time.time(),
+        "record": data if isinstance(data, bytes) else b"",
+    }
 
 
 def _is_within(share: float, event_id: str) -> bool:

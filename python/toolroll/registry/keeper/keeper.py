@@ -18,7 +18,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from toolroll._threads import Worker
-from toolroll.errors import StoreUnavailable
+from toolroll.errors import StoreUnavailable, ToolrollError
 from toolroll.registry.events import hours, lease
 from toolroll.registry.events.event_record import Event, from_bytes
 from toolroll.registry.events.ingest import IngestCache, IngestResult, ingest_in, is_due
@@ -173,6 +173,10 @@ class Keeper:
             self._cache = IngestCache()
             if isinstance(error, StoreUnavailable) and not isinstance(error, DamagedRow):
                 raise
+            if now is not None and records:  # no record is to blame for what closes
+                self._count(records)
+                self._count((), now)
+                return
             # A value that cannot be stored, or a bug: the others must not wait for it.
             if len(records) <= 1:
                 if not records:
@@ -181,7 +185,7 @@ class Keeper:
                 return
             half = len(records) // 2
             self._count(records[:half])
-            self._count(records[half:], now)
+            self._count(records[half:])
             return
         figures = self.figures
         figures["events"] += done.events
@@ -200,7 +204,7 @@ class Keeper:
         for _, record in records:
             try:
                 made = from_bytes(record)
-            except (KeyError, TypeError, ValueError) as error:  # such as one of another version
+            except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
                 refusals.append(f"{error}: {record[:200]!r}")
                 continue
             (reports if isinstance(made, ReceivedReport) else events).append(made)  # type: ignore[arg-type]
@@ -235,7 +239,7 @@ class Keeper:
                 return True
         except lease.LeaseLost:
             raise
-        except StoreUnavailable as error:
+        except ToolrollError as error:  # nor must one hour keep records from being counted
             _log.info("keeper: hours are summed later: %s", error)
             self._summed_at = time.monotonic()
         if time.monotonic() - self._pruned_at < _PRUNE_EVERY_S:

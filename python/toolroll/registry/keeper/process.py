@@ -94,12 +94,15 @@ class KeeperProcess:
 
 def keep(url: str, is_ending: threading.Event, events_s: float | None = EVENTS_S) -> None:
     """Keeps a registry until the event is set; waits for one that is away."""
+    said = ""
     while True:
         try:
             database = Database.open(url, create=False, migrate=False)
             break
         except ToolrollError as error:
-            _log.warning("keeper: %s", error)
+            if str(error) != said:  # not once a second
+                said = str(error)
+                _log.warning("keeper: %s", said)
             if is_ending.wait(_AGAIN_S):
                 return
     keeper = Keeper(database, events_s=events_s)

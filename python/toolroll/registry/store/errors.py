@@ -92,6 +92,8 @@ _WRONG_OPTION = re.compile(
 )
 
 _WRONG_VALUE = re.compile(r"(?i)check constraint|cannot store \w+ value")
+# What drivers say of a value whose type they do not know; it never reached the database.
+_WRONG_TYPE = re.compile(r"(?i)binding (parameter|value)|cannot adapt type")
 _UNREADABLE = re.compile(r"Could not decode to UTF-8|malformed JSON")
 
 
@@ -129,9 +131,12 @@ def of(error: exc.SQLAlchemyError, address: Address, wait_s: float, *, writes: b
         return InvalidInput(f"{address.text}: a value is none that its column may hold ({said})")
     if isinstance(error, exc.IntegrityError):
         return Conflict(f"{address.text}: the change contradicts existing rows ({said}); nothing was changed")
-    if isinstance(error, exc.DataError) or not isinstance(error, exc.DBAPIError):
+    state = _state(cause)
+    is_value = isinstance(error, exc.DataError) or (state or "").startswith("54")  # as too long for an index
+    is_value |= state is None and bool(_WRONG_TYPE.search(said))
+    if is_value or not isinstance(error, exc.DBAPIError):
         return InvalidInput(f"{address.text}: cannot be stored: {said}")
-    if address.dialect == "postgresql" and _WRONG_OPTION.search(said) and _state(cause) is None:
+    if address.dialect == "postgresql" and _WRONG_OPTION.search(said) and state is None:
         return InvalidInput(f"{address.text}: an option of its URL is unknown or has a wrong value ({said})")
     meaning, retry_after_s = _meaning(cause, said, address, writes)
     meaning = meaning.format(wait_s=wait_s, undone=_UNDONE if writes else "")

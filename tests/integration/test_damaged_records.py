@@ -9,6 +9,7 @@ import pickle
 import random
 import sqlite3
 import time
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from tests.integration.outcomes import Oracle, eventually, exposure, raw_counts,
 from tests.integration.recorder import Recorder
 from toolroll import Tool, Toolroll
 from toolroll.errors import StoreUnavailable
+from toolroll.learning.outcomes import Report
 from toolroll.registry.events import hours
 from toolroll.registry.events.event_record import event_to_bytes
 from toolroll.registry.events.event_row import SelectionOrigin, event_row
@@ -136,8 +138,9 @@ def test_an_open_event_whose_time_no_database_has_does_not_keep_others_open(data
     shown, _ = event(3, BEGUN)
     rows = []
     for event_id, at in (("lost", 1e300), ("open", shown.at)):
-        record = {**shown.to_record(), "event_id": event_id, "at": at}
-        rows.append({"org": shown.org, "event_id": event_id, "closes_at": instant(BEGUN), "exposure": record})
+        left = replace(shown, event_id=event_id, at=at)
+        closing = ReceivedReport(left, Report(event_id, ()), BEGUN).to_bytes()
+        rows.append({"org": shown.org, "event_id": event_id, "closes_at": instant(BEGUN), "record": closing})
     with database.recording() as connection:
         connection.execute(sa.insert(tables.open_events), rows)
     Keeper(database)._step()

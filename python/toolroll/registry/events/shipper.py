@@ -350,7 +350,7 @@ class Shipper:
             self._messages = self._messages_of()
         records = list[tuple[str, float, bytes]]()
         wait_s, is_half_full = _IDLE_S, self._outbox.is_half_full()
-        while self._queue and len(records) < _RECORDS:
+        while self._queue and len(records) < _RECORDS and not self._worker.is_stopped:
             noted = self._queue[0]
             wait_s = noted.at + DELIVERED_WITHIN_S - time.monotonic()
             if wait_s > 0 and not self._is_closed:

@@ -590,13 +590,13 @@ def test_a_child_of_a_fork_can_record_and_refresh_whatever_other_threads_were_do
     held = threading.Event()
 
     def work() -> None:
-        with home._building, home._memory._recording:
+        with home._building, home._memory.recording:
             held.set()
             time.sleep(0.3)
 
     thread = threading.Thread(target=work)
     thread.start()
-    held.wait()
+    assert held.wait(20)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads: that is the test
         child = os.fork()

@@ -20,6 +20,8 @@ from tests.integration.outcome_worker import event, no_selection
 from tests.integration.outcomes import Oracle, dump, eventually, raw_counts, rows_of
 from tests.integration.recorder import Recorder
 from toolroll import Recording, Toolroll
+from toolroll.cli.registry.keep import keep
+from toolroll.errors import InvalidInput
 from toolroll.registry.events import lease, shipper
 from toolroll.registry.events.rows import ReceivedReport
 from toolroll.registry.keeper.keeper import Keeper
@@ -180,6 +182,17 @@ def test_a_host_says_who_keeps_its_registry(database_url: str, tmp_path: Path) -
             eventually(lambda: (other.health()["recording"]["keeper"] or {}).get("holder") == holder)
             assert other.health()["degraded"] == roll.health()["degraded"] == []
     assert f":{os.getpid()}:" in holder
+
+
+def test_an_outbox_is_not_the_file_of_the_registry(new_database_url: Callable[[str], str]) -> None:
+    url = new_database_url("sqlite")
+    with pytest.raises(InvalidInput, match="outbox: is .* the registry's own file"):
+        Toolroll.open(url, recording=Recording(outbox=url.removeprefix("sqlite:///")))
+
+
+def test_a_keeper_keeps_events_as_long_as_their_receipts_are_valid(database_url: str) -> None:
+    with pytest.raises(InvalidInput, match="events_s: is 5"):
+        keep.main(["--catalog", database_url, "--events", "5s"], standalone_mode=False)
 
 
 # Processes.

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import gc
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
 
 import pytest
 import sqlalchemy as sa
 
-from toolroll.registry.store import tables
+from toolroll import Tool
+from toolroll.registry.registry import Registry
+from toolroll.registry.store import engines, tables
 from toolroll.registry.store.database import Database
 
 KEYS = ["a", "b", "c"]
@@ -33,3 +38,14 @@ def test_a_result_that_was_given_up_does_not_set_back_the_next(database: Databas
         gc.collect()
         keys += result.scalars().all()
     assert keys == KEYS
+
+
+@pytest.mark.skipif(sqlite3.sqlite_version_info < engines.OLDEST_SQLITE, reason="it has no strict tables")
+def test_an_older_sqlite_finds_the_rows_as_sound_as_the_newest(
+    new_database_url: Callable[[str], str],
+) -> None:
+    url = new_database_url("sqlite")
+    with Registry.open(url, actor="ada") as registry:
+        registry.create(Tool("play_music", "plays a song"))  # most of its JSON columns are NULL
+    with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]

@@ -63,6 +63,8 @@ class Follow:
                 raise InvalidInput(f"{name}: is {quoted(value)}, must be from {least} to 3600 seconds")
         check_number(self.organisations, "organisations", 1, _MOST_ORGANISATIONS)
         check_flag(self.listens, "listens")
+        if self.listen_url is not None and not isinstance(self.listen_url, str):
+            raise InvalidInput(f"listen_url: is {quoted(self.listen_url)}, must be a URL of PostgreSQL")
         if self.listen_url is not None and not self.listens:
             raise InvalidInput("listen_url: nothing listens there with listens=False")
         limit = self.max_policy_age_s
@@ -115,7 +117,7 @@ class Recording:
         if not isinstance(self.keeper, str) or self.keeper not in ("thread", "process", "none"):
             raise InvalidInput(f"keeper: is {quoted(self.keeper)}, must be 'thread', 'process' or 'none'")
         if self.outbox is not None:
-            if not isinstance(self.outbox, (str, PathLike)):
+            if not isinstance(self.outbox, (str, PathLike)) or not str(self.outbox):
                 raise InvalidInput(f"outbox: is {quoted(self.outbox)}, must be a file")
             object.__setattr__(self, "outbox", Path(self.outbox).absolute())
 

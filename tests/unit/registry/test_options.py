@@ -37,6 +37,8 @@ from toolroll.registry.events import receipts
         (Sessions, "expire_s", 0, "above 0"),
         (Sessions, "expire_s", -1.0, "above 0"),
         (Sessions, "expire_s", math.inf, "a hundred years"),
+        (Follow, "listen_url", 5, "a URL"),
+        (Recording, "outbox", "", "a file"),
     ],
 )
 def test_a_wrong_value_is_refused_by_its_name_and_what_it_must_be(

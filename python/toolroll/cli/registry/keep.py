@@ -10,6 +10,7 @@ from toolroll.cli.commands import command
 from toolroll.cli.options import RegistryOptions, option, registry_options
 from toolroll.cli.output import note, print_fields, print_json
 from toolroll.cli.parameter_types import duration
+from toolroll.registry.options import Recording
 
 _LOOK_S = 0.2
 _END_S = 5.0  # for what is in the inbox
@@ -37,11 +38,12 @@ def keep(options: RegistryOptions, events: timedelta) -> None:
     from toolroll.registry.events.lease import state_of
     from toolroll.registry.keeper.keeper import Keeper
 
+    events_s = Recording(events_s=events.total_seconds()).events_s
     is_ending = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: is_ending.set())
     with options.database() as database:
-        keeper = Keeper(database, events_s=events.total_seconds())
+        keeper = Keeper(database, events_s=events_s)
         keeper.start()
         said = ""
         while not is_ending.wait(_LOOK_S):

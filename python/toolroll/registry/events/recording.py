@@ -31,6 +31,7 @@ from toolroll.registry.events.shipper import Shipper
 from toolroll.registry.options import Recording
 from toolroll.registry.outbox import Outbox, usual_outbox
 from toolroll.registry.store.database import Database, is_storable
+from toolroll.registry.store.url import Address
 from toolroll.selection.selection import Selection
 
 _KEYS_KNOWN_S = 300.0  # until the keys are read again
@@ -69,6 +70,8 @@ class Recorder:
         self.learned: dict[str, Learned] = {}
         self.follower = Follower(database, embedder, self.learned, poll_s=poll_s, most=organisations)
         file = usual_outbox(url) if options.outbox is None else Path(options.outbox)
+        if (registry := Address.of(url).path) is not None and file == registry.absolute():
+            raise InvalidInput(f"outbox: is {file}, the registry's own file, must be another one")
         self.shipper = Shipper(
             database,
             Outbox(file, durable=options.durable),

@@ -788,7 +788,8 @@ def _checks(column: sa.Column[Any]) -> Iterator[tuple[str, str]]:
     elif isinstance(type_, Day):
         yield "sqlite", f"date({name}, '+0 days') IS {name}"
     elif isinstance(type_, AnyJson):
-        yield "sqlite", f"json_valid({name}) AND json_type({name}) = '{type_.kind}'"
+        # before SQLite 3.45, json_valid(NULL) is 0
+        yield "sqlite", f"{name} IS NULL OR (json_valid({name}) AND json_type({name}) = '{type_.kind}')"
         yield "postgresql", f"json_typeof({name}) = '{type_.kind}'"
     elif isinstance(type_, Share):
         for dialect in ("sqlite", "postgresql"):

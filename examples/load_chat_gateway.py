@@ -177,7 +177,7 @@ def main() -> int:
             gateway.wait(30)
         engine = sa.create_engine(tools_url)
         with engine.connect() as connection:
-            reports = sa.text("SELECT COUNT(*) FROM outcomes WHERE NOT closes")
+            reports = sa.text("SELECT COUNT(*) FROM selection_events, json_each(selection_events.called)")
             recorded = connection.execute(reports).scalar_one()
         engine.dispose()
     times = sorted(row["ms"] for row in rows)

@@ -67,9 +67,9 @@ def test_a_scrape_of_any_worker_has_the_series_of_every_worker(tmp_path, monkeyp
         workers[pid] = WorkerMetrics(registry, tmp_path)
         monkeypatch.setattr(os, "getpid", lambda pid=pid: pid)
         workers[pid].write(tmp_path)
-    roll.select("ping")
     for pid, worker in workers.items():
         monkeypatch.setattr(os, "getpid", lambda pid=pid: pid)
+        roll.select("ping")
         found = samples(worker.text())
         counted = {
             dict(labels)["worker"]: value

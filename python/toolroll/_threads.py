@@ -112,10 +112,8 @@ class PerProcess(Generic[T]):
     __slots__ = ("_make", "_values")
 
     def __init__(self, make: Callable[[], T]) -> None:
-        self._make, self._values = (
-            make,
-            dict[int, T](),
-        )  # of this process, and until its first use of its parent
+        self._make = make
+        self._values = dict[int, T]()  # of this process, and until its first use of its parent
 
     @property
     def own(self) -> T:

@@ -341,23 +341,11 @@ class Catalog:
 
     def tool_keys_of(self, rows: Sequence[int]) -> list[ToolKey]:
         """`tool_key` of each row."""
-        known = self._tool_keys
-        try:
-            return [known[row] for row in rows]
-        except KeyError:
-            new = [row for row in rows if row not in known]
-            known.update(zip(new, tool_keys([self.tools[row] for row in new]), strict=True))
-            return [known[row] for row in rows]
+        return _each(self._tool_keys, rows, lambda new: tool_keys([self.tools[row] for row in new]))
 
     def packed_keys(self, rows: Sequence[int]) -> list[bytes]:
         """The keys of each row's statistics as bytes; computed once, for tools that are shown."""
-        known = self._packed_keys
-        try:
-            return [known[row] for row in rows]
-        except KeyError:
-            new = [row for row in rows if row not in known]
-            known.update(zip(new, pack_keys(self.tool_keys_of(new)), strict=True))
-            return [known[row] for row in rows]
+        return _each(self._packed_keys, rows, lambda new: pack_keys(self.tool_keys_of(new)))
 
     def remembered(self, key: Hashable, make: Callable[[], T]) -> T:
         """The result of `make` for the key, computed once; the last few are kept.
@@ -600,6 +588,16 @@ def keys_of(tools: Sequence[Tool]) -> ToolKeys:
     """The statistics' keys of these tools."""
     arms, intents, groups = zip(*map(tool_key, tools), strict=True) if tools else ((), (), ())
     return ToolKeys(np.array(arms, np.uint64), np.array(intents, np.uint64), np.array(groups, np.uint64))
+
+
+def _each(known: dict[int, T], rows: Sequence[int], make: Callable[[list[int]], Iterable[T]]) -> list[T]:
+    """What is known of each row; `make` makes it for the rows of which nothing is known yet."""
+    try:
+        return [known[row] for row in rows]
+    except KeyError:
+        new = [row for row in rows if row not in known]
+        known.update(zip(new, make(new), strict=True))
+        return [known[row] for row in rows]
 
 
 def _joined_inactive(shared: Catalog, own: Catalog, hidden: Rows) -> Bitset | None:

@@ -29,9 +29,7 @@ MOST_BYTES = 256 * 2**20
 LARGEST = 2**20  # bytes of a record
 _WAIT_S = 5.0  # for another process that writes to the file
 _PAGE = 4_096
-_LOG_BYTES = (
-    16 * 2**20
-)  # of the log's file once it is empty; to write there again is quicker than to extend it
+_LOG_BYTES = 16 * 2**20  # of the log's empty file: to write there again is quicker than to extend it
 _AT_ONCE = 64  # rows that are deleted or appended in one statement: others wait for it
 _MEMORY = 64  # pages that a connection caches
 _sqlite = sqlite_module()

@@ -71,17 +71,6 @@ class IngestResult:
     refused: list[tuple[ReceivedReport, InvalidInput]] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class IngestCache:
-    """Rows that this process wrote before, which the next batch need not read. Used by one thread.
-
-    Attributes:
-        tools: the numbers of tools.
-    """
-
-    tools: ToolNumbers = field(default_factory=ToolNumbers)
-
-
 def ingest_in(
     connection: sa.Connection,
     events: Sequence[Mapping[str, Any]],
@@ -89,14 +78,14 @@ def ingest_in(
     *,
     window_s: float = LIFETIME_S,
     now: float | None = None,
-    cache: IngestCache | None = None,
+    numbers: ToolNumbers | None = None,
 ) -> IngestResult:
     """Writes a batch within a transaction that no other writer's can overlap.
 
     events: what `event_row` made. window_s: how long after an event its reports count; later ones are
     kept and weigh nothing. now: seconds since the epoch, to close events whose reports have been partial for
-    long enough; None leaves them open. cache: what was written before; if the transaction is not committed,
-    it must not be used again.
+    long enough; None leaves them open. numbers: those of tools that earlier batches wrote; if the
+    transaction is not committed, they must not be used again.
 
     Raises:
         StoreUnavailable: roll the transaction back, and write the batch again.
@@ -106,7 +95,7 @@ def ingest_in(
         reports = [*reports, *_due(connection, now)]
     if not events and not reports:
         return IngestResult()
-    return _Batch(connection, window_s, cache or IngestCache()).run(events, reports)
+    return _Batch(connection, window_s, numbers or ToolNumbers()).run(events, reports)
 
 
 def is_due(database: Database, now: float) -> bool:
@@ -150,8 +139,8 @@ def _tools_in(events: Iterable[Mapping[str, Any]], reports: Iterable[ReceivedRep
 class _Batch:
     """One transaction."""
 
-    def __init__(self, connection: sa.Connection, window_s: float, cache: IngestCache) -> None:
-        self._connection, self._window_s, self._cache = connection, window_s, cache
+    def __init__(self, connection: sa.Connection, window_s: float, numbers: ToolNumbers) -> None:
+        self._connection, self._window_s, self._numbers = connection, window_s, numbers
         self._result, self._yield_gil = IngestResult(), GilYielder()
         self._seqs: dict[str, int] = {}
         self._orgs: dict[str, str] = {}  # event → organisation
@@ -165,7 +154,7 @@ class _Batch:
         reports = list(map(self._normal, reports))
         orgs = {event["org"] for event in events} | {report.exposure.org for report in reports}
         self._seqs = _seqs(self._connection, orgs)
-        numbers = self._cache.tools.of(self._connection, _tools_in(events, reports))
+        numbers = self._numbers.of(self._connection, _tools_in(events, reports))
         ids = {event["event_id"] for event in events} | {report.exposure.event_id for report in reports}
         times = [event["at"] for event in events] + [instant(report.exposure.at) for report in reports]
         self._within = orgs, min(times) - _MARGIN, max(times) + _MARGIN

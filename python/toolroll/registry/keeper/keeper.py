@@ -21,7 +21,8 @@ from toolroll._threads import Worker
 from toolroll.errors import StoreUnavailable, ToolrollError
 from toolroll.registry.events import hours, lease
 from toolroll.registry.events.event_record import Event, from_bytes
-from toolroll.registry.events.ingest import IngestCache, IngestResult, ingest_in, is_due
+from toolroll.registry.events.ingest import IngestResult, ingest_in, is_due
+from toolroll.registry.events.logged_tools import ToolNumbers
 from toolroll.registry.events.maintenance import (
     HOURS_S,
     delete_old_counts,
@@ -82,7 +83,7 @@ class Keeper:
         """Forgets what only the one who has the lease knows."""
         self.is_held = False
         self._renewed_at = self._closed_at = self._pruned_at = self._summed_at = float("-inf")  # monotonic
-        self._cache, self._is_done = IngestCache(), False  # nothing is left for it
+        self._numbers, self._is_done = ToolNumbers(), False  # nothing is left for it
         self.figures: dict[str, Any] = dict(lease.NO_FIGURES)
 
     def start(self) -> None:
@@ -170,7 +171,7 @@ class Keeper:
         try:
             done, refusals = self._count_together(records, now)
         except Exception as error:
-            self._cache = IngestCache()
+            self._numbers = ToolNumbers()
             if isinstance(error, StoreUnavailable) and not isinstance(error, DamagedRow):
                 raise
             if now is not None and records:  # no record is to blame for what closes
@@ -210,7 +211,9 @@ class Keeper:
             (reports if isinstance(made, ReceivedReport) else events).append(made)  # type: ignore[arg-type]
         with self._database.recording() as connection:
             lease.renew_in(connection, self.holder, self.figures)
-            done = ingest_in(connection, events, reports, window_s=self._window_s, now=now, cache=self._cache)
+            done = ingest_in(
+                connection, events, reports, window_s=self._window_s, now=now, numbers=self._numbers
+            )
             _delete(connection, [one for one, _ in records])
             if done.outcomes and connection.dialect.name == "postgresql":
                 connection.execute(sa.select(sa.func.pg_notify(CHANNEL, OUTCOMES)))

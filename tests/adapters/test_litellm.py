@@ -31,6 +31,7 @@ from tests.adapters.scenario import (
     run_page,
     tools_of,
 )
+from tests.ports import free_port
 from toolroll import InvalidInput, Rule, Toolroll
 
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
@@ -417,14 +418,6 @@ def test_a_real_proxy_sends_a_few_tools_on_and_refuses_hidden_calls(tmp_path):
         finally:
             process.terminate()
             process.wait(30)
-
-
-def free_port() -> int:
-    import socket
-
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
 
 
 def wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:

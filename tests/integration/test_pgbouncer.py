@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 import threading
 import time
@@ -17,6 +16,7 @@ import sqlalchemy as sa
 
 from tests.integration.outcomes import eventually
 from tests.integration.tcp_proxy import Proxy
+from tests.ports import free_port
 from toolroll import Context, Follow, Recording, Tool, Toolroll
 from toolroll.errors import InvalidInput
 from toolroll.registry.analytics.metrics import metrics
@@ -42,12 +42,6 @@ default_pool_size = 4
 ignore_startup_parameters = options, extra_float_digits
 """
 ANN = Context(org="acme", user="ann")
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any, Union
 
-from toolroll.embedder import Embedder, as_embedder
-from toolroll.errors import InvalidInput, NotFound, quoted
+from toolroll.model.embedder import Embedder, as_embedder
+from toolroll.model.errors import InvalidInput, NotFound, quoted
 
 EmbedderChoice = Union[Embedder, str, None]  # noqa: UP007  a protocol has no | at run time in 3.10
 

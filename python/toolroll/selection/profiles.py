@@ -13,12 +13,13 @@ from toolroll.catalog.calibration import AT_LARGE
 from toolroll.catalog.catalog import Catalog
 from toolroll.catalog.message_text import Reader
 from toolroll.catalog.tool2vec import DESCRIPTION_COUNTS
-from toolroll.context import Turn, names
-from toolroll.conversation import Retention, StickyCount
-from toolroll.embedder import TEMPERATURE, Scale
-from toolroll.errors import InvalidInput, NotFound, quoted
 from toolroll.formats.providers import MOST_TOOLS
-from toolroll.rules import OnPolicyError
+from toolroll.model.context import Turn, names
+from toolroll.model.conversation import Retention, StickyCount
+from toolroll.model.embedder import TEMPERATURE, Scale
+from toolroll.model.errors import InvalidInput, NotFound, quoted
+from toolroll.model.rules import OnPolicyError
+from toolroll.model.tools import Mode
 from toolroll.selection.candidates import Candidates
 from toolroll.selection.pipeline import Pipeline
 from toolroll.selection.policy.pages import NO_PAGES
@@ -39,7 +40,6 @@ from toolroll.selection.stages.retrieval import OnNoTool, Retrieval
 from toolroll.selection.stages.routes import KeywordsSuffice, RouteMode, Routes
 from toolroll.selection.stages.stable_order import StableOrder
 from toolroll.selection.stages.visibility import Visibility
-from toolroll.tools import Mode
 
 Retrieve: TypeAlias = Literal["tools", "none"]
 

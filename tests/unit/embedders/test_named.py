@@ -17,7 +17,7 @@ from toolroll.embedders.cached import CachedEmbedder
 from toolroll.embedders.hashing import HashingEmbedder
 from toolroll.embedders.named import KNOWN, embedder
 from toolroll.embedders.static import StaticEmbedder
-from toolroll.errors import EmbedderUnavailable, InvalidInput, NotFound
+from toolroll.model.errors import EmbedderUnavailable, InvalidInput, NotFound
 
 
 @pytest.fixture(autouse=True)

@@ -15,19 +15,19 @@ from heapq import nsmallest
 from typing import Any, NamedTuple, TypeAlias
 
 from toolroll.catalog.catalog import Catalog
-from toolroll.embedder import Embedder
-from toolroll.errors import EmbedderUnavailable, Failure, InvalidDefinition, ToolrollError
 from toolroll.learning.experiments import Experiment
-from toolroll.registry.replica import Replica
-from toolroll.registry.tracked_rows import TrackedRows
-from toolroll.registry.vectors import StoredEmbedder
+from toolroll.model.embedder import Embedder
+from toolroll.model.errors import EmbedderUnavailable, Failure, InvalidDefinition, ToolrollError
+from toolroll.model.tools import Route, Tool, Toolkit
+from toolroll.registry.editing.vectors import StoredEmbedder
+from toolroll.registry.follow.replica import Replica
+from toolroll.registry.follow.tracked_rows import TrackedRows
 from toolroll.selection.effective_policy import EffectivePolicy
 from toolroll.selection.engine import Engine
 from toolroll.selection.pipeline import Pipeline
 from toolroll.selection.pipeline_builder import PipelineBuilder, Progress
 from toolroll.selection.profiles import PROFILES
 from toolroll.selection.snapshot import Snapshot
-from toolroll.tools import Route, Tool, Toolkit
 
 _log = logging.getLogger("toolroll")
 

@@ -18,6 +18,8 @@ import toolroll
 import toolroll.model.errors
 from toolroll import Context, Profile, Toolroll
 from toolroll.cli import main
+from toolroll.selection.profiles import PROFILES
+from toolroll.sessions.session import Session
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -122,6 +124,14 @@ def test_every_page_is_in_the_navigation():
     navigation = (ROOT / "zensical.toml").read_text("utf-8")
     for page in (ROOT / "docs").glob("**/*.md"):
         assert f'"{page.relative_to(ROOT / "docs").as_posix()}"' in navigation, page
+
+
+def test_the_page_about_earlier_systems_names_what_exists():
+    page = (ROOT / "docs" / "prior-systems.md").read_text("utf-8")
+    for owner, name in re.findall(r"`([A-Z]\w+)\.(\w+)", page):
+        assert hasattr(Session if owner == "Session" else getattr(toolroll, owner), name), (owner, name)
+    for profile in ("domains", "on_demand", "layers", "learned", "merged"):
+        assert f"| `{profile}` |" in page and profile in PROFILES, profile
 
 
 def test_every_test_of_the_reliability_page_is_there():

@@ -25,8 +25,8 @@ import tomllib
 ROOT = Path(__file__).parents[1]
 TABLE = ROOT / "docs" / "frameworks" / "index.md"
 BEGIN, END = "<!-- table -->", "<!-- /table -->"
-HEAD = """| adapter | tools sent | right tool sent | hidden call refused | outcomes reported | added | lines changed |
-| --- | --- | --- | --- | --- | --- | --- |"""
+HEAD = """| adapter | tools sent | added | lines changed |
+| --- | --- | --- | --- |"""
 FRAMEWORKS = (
     "langchain",
     "pydantic-ai",

@@ -134,14 +134,17 @@ def test_the_page_about_earlier_systems_names_what_exists():
         assert f"| `{profile}` |" in page and profile in PROFILES, profile
 
 
-def test_every_test_of_the_reliability_page_is_there():
-    page = (ROOT / "docs" / "reliability.md").read_text("utf-8")
+def test_each_promise_of_the_reliability_page_has_tests_that_are_there():
+    promises = (ROOT / "docs" / "reliability.md").read_text("utf-8")
+    page = (ROOT / "tests" / "promises.md").read_text("utf-8")
     rows = [line.split(" | ") for line in page.splitlines() if re.match(r"\| P\d", line)]
     assert [row[0] for row in rows] == [f"| P{number}" for number in range(1, 31)]
-    for path, name in re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", page):
+    for number, promise, tests, *_ in rows:
+        assert f"{number} | {promise} | " in promises and "`t" in tests, number
+    for path, name in re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", promises + page):
         assert f"def {name}" in (ROOT / path).read_text("utf-8"), (path, name)
     modes = (ROOT / "tools" / "long_tier.sh").read_text("utf-8")
-    for mode in {mode for row in rows for mode in re.findall(r"`(\w+)`", row[4])}:
+    for mode in {mode for row in rows for mode in re.findall(r"`(\w+)`", row[3])}:
         assert f"\n  {mode} " in modes, mode
 
 
@@ -175,6 +178,7 @@ def test_no_document_is_missing():
         *ROOT.glob("docs/**/*.md"),
         *ROOT.glob(".github/*.md"),
         ROOT / "bench/README.md",
+        ROOT / "tests/promises.md",
         ROOT / "tools/train/README.md",
     ]:
         for target in re.findall(r"\]\((?!https?:)([^)#]+)", path.read_text("utf-8")):

@@ -1,4 +1,4 @@
-"""One row of the table in docs/frameworks/index.md: `python -m tests.adapters.measure langchain`.
+"""One row of the table in bench/README.md: `python -m tests.adapters.measure langchain`.
 
 60 turns over 300 tools. Each turn's message needs one tool, which the model calls. Fails if it was not sent, if a call
 of a tool that was not sent ran, or if an outcome was not reported. The time is that of

@@ -32,15 +32,15 @@ _OF_MODELS = {
     ),
 }
 KNOWN = ", ".join([*_LOCAL, "none", *(f"{name}:{form}" for name, (*_, form) in _OF_MODELS.items())])
-GROUP = "toolroll.embedders"  # of entry points: functions that make an embedder, from a model's name or from nothing
+GROUP = "toolroll.embedders"  # of entry points: functions that make an embedder
 _MEMBERS = ("embed", "identity", "dim")  # what an embedder has at least
 
 
 def embedder(choice: EmbedderChoice) -> Embedder | None:
     """The embedder of that name, with a cache and, if it waits for a server, a guard; None for "none".
 
-    A name that is not built in is looked up among the entry points of installed packages (group
-    `toolroll.embedders`). An object is returned as it is, with defaults for missing members: no cache, no guard.
+    A name that is not built in is looked up among the entry points of installed packages (`GROUP`). An object
+    is returned as it is, with defaults for missing members: no cache, no guard.
 
     Raises:
         NotFound: there is no such name; the message lists the known ones.
@@ -82,8 +82,8 @@ def _from_package(choice: str, name: str, arguments: list[str]) -> Embedder:
     made = make(*arguments) if callable(make) else make
     if missing := [member for member in _MEMBERS if not hasattr(made, member)]:
         raise InvalidInput(
-            f"embedder {quoted(choice)}: the entry point {name!r} of {GROUP} makes a {type(made).__name__} without "
-            f"{' and '.join(missing)}, must make an Embedder"
+            f"embedder {quoted(choice)}: the entry point {name!r} of {GROUP} makes a {type(made).__name__} "
+            f"without {' and '.join(missing)}, must make an Embedder"
         )
     found = as_embedder(made)
     return found if found.is_instant else _cached(found)

@@ -513,7 +513,7 @@ def profile_names() -> list[str]:
 
 
 def profile(name: str) -> Profile:
-    """The parameters of a profile of ours, or of one that an installed package offers (group `toolroll.profiles`).
+    """The parameters of a built-in profile, or of one that an installed package offers (`GROUP`).
 
     Raises:
         NotFound: no profile of that name.
@@ -524,6 +524,6 @@ def profile(name: str) -> Profile:
         raise NotFound(f"profile {quoted(name)}: unknown; known are {', '.join(profile_names())}")
     if not isinstance(found, Profile):
         raise InvalidInput(
-            f"profile {quoted(name)}: the entry point of {GROUP} is {quoted(found)}, must be a toolroll.Profile"
+            f"profile {quoted(name)}: its entry point in {GROUP} is {quoted(found)}, must be a toolroll.Profile"
         )
     return found

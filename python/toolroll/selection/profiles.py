@@ -524,6 +524,6 @@ def profile(name: str) -> Profile:
         raise NotFound(f"profile {quoted(name)}: unknown; known are {', '.join(profile_names())}")
     if not isinstance(found, Profile):
         raise InvalidInput(
-            f"profile {quoted(name)}: its entry point in {GROUP} is {quoted(found)}, must be a toolroll.Profile"
+            f"profile {quoted(name)}: its entry point in {GROUP} is {quoted(found)}, must be a Profile"
         )
     return found

@@ -55,7 +55,7 @@ def test_two_packages_with_one_name_are_refused(offers) -> None:
 
 def test_an_object_of_another_kind_says_what_it_must_be(offers) -> None:
     offers("wrong_package", "toolroll.profiles", "odd = wrong_package:P", "P = 3")
-    with pytest.raises(InvalidInput, match=r"profile 'odd': .* is 3, must be a toolroll.Profile"):
+    with pytest.raises(InvalidInput, match=r"profile 'odd': .* is 3, must be a Profile"):
         profile("odd")
     offers("wrong_maker", "toolroll.embedders", "dull = wrong_maker:make", "class make: dim = 1")
     with pytest.raises(InvalidInput, match="makes a make without embed and identity, must make an Embedder"):

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolroll.embedders.static import StaticEmbedder
-from toolroll.errors import ToolrollError
+from toolroll.model.errors import ToolrollError
 
 __all__ = ["ENCODERS", "text_vectors"]
 

@@ -7,7 +7,7 @@ import random
 import numpy as np
 from numpy.typing import NDArray
 
-from toolroll.evaluation.workloads import (
+from toolroll.lab.evaluation.workloads import (
     ADJECTIVES,
     APPS,
     NOUNS,

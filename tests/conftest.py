@@ -16,7 +16,8 @@ import pytest
 from hypothesis import settings
 
 from tests import sentinel, server_of_run
-from toolroll import Toolroll, environment_names
+from toolroll import Toolroll
+from toolroll.selection import environment_names
 
 sentinel.install()
 # Vectors and outboxes of tests are no business of the user's. Workers and child processes share the folders.

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from toolroll import Context, Profile, Route, Tool, Toolkit
 from toolroll._core import Bitset
-from toolroll.conversation import Conversation, Loaded
-from toolroll.rules import PageMapping, Rule
+from toolroll.model.conversation import Conversation, Loaded
+from toolroll.model.rules import PageMapping, Rule
+from toolroll.model.tools import Definitions
 from toolroll.selection.candidates import Candidates
-from toolroll.tools import Definitions
 
 WORDS = ("rain", "mail", "deal", "light", "song", "날씨", "backup", "note")
 TOOLKITS = ("weather", "email", "sales", "home")

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import toolroll
-import toolroll.errors
+import toolroll.model.errors
 from toolroll import Context, Profile, Toolroll
 from toolroll.cli import main
 
@@ -139,8 +139,8 @@ def test_every_test_of_the_reliability_page_is_there():
     "name",
     [
         name
-        for name, value in vars(toolroll.errors).items()
-        if inspect.isclass(value) and issubclass(value, toolroll.errors.ToolrollError)
+        for name, value in vars(toolroll.model.errors).items()
+        if inspect.isclass(value) and issubclass(value, toolroll.model.errors.ToolrollError)
     ],
 )
 def test_every_error_is_documented(name):

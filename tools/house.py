@@ -6,7 +6,7 @@
 Who needs more raises the number in the same commit, and says in the commit what was refused instead. A number
 that fell is written down too, so that it stays there.
 
-Lines (in hundreds, rounded up) and fork hooks are read from the source, the others from a run of the installed
+Lines and words (in hundreds, rounded up), the layout and fork hooks are read from the source, the others from a run of the installed
 package. A move is a change from one file of the package to another, calls and returns alike, in the caller's thread.
 """
 
@@ -16,6 +16,7 @@ import argparse
 import ast
 import inspect
 import logging
+import os
 import re
 import sys
 import tempfile
@@ -47,6 +48,91 @@ def lines(package: Path) -> dict[str, int]:
         found["root" if room.endswith(".py") else room] += path.read_bytes().count(b"\n")
     exact = {"whole": sum(found.values()), **dict(sorted(found.items()))}
     return {room: -(-count // _HUNDRED) * _HUNDRED for room, count in exact.items()}
+
+
+def words(docs: Path) -> dict[str, int]:
+    """Words of the pages and of the decisions, as `wc -w` counts them. In hundreds."""
+    found = {"pages": 0, "decisions": 0}
+    for path in docs.rglob("*.md"):
+        kind = "decisions" if "decisions" in path.relative_to(docs).parts else "pages"
+        found[kind] += len(path.read_text("utf-8").split())
+    return {kind: -(-count // _HUNDRED) * _HUNDRED for kind, count in found.items()}
+
+
+def layout(package: Path, page: Path) -> dict[str, int]:
+    """How the rooms stand on each other.
+
+    files are all of Python; rooms are folders and files of the package; floors is the longest way down by imports; arrows are pairs of rooms of
+    which one imports the other; circles are groups of files, of the package or of the admin page, that import each
+    other. The faces `__init__` and `__main__` only hand names on, and are no rooms.
+    """
+    imports = python_imports(package)
+    below: dict[str, set[str]] = {room_of(file): set() for file in imports if not is_face(file)}
+    for file, files in imports.items():
+        if not is_face(file):
+            below[room_of(file)] |= {room_of(other) for other in files if not is_face(other)} - {
+                room_of(file)
+            }
+
+    def floor(room: str, above: tuple[str, ...] = ()) -> int:
+        return 1 + max((floor(one, (*above, room)) for one in below[room] if one not in above), default=0)
+
+    return {
+        "files": sum(1 for _ in package.rglob("*.py")),
+        "rooms": len(below),
+        "floors": max(map(floor, below)),
+        "arrows": sum(map(len, below.values())),
+        "circles": circles(imports) + circles(page_imports(page)),
+    }
+
+
+def room_of(module: str) -> str:
+    return ([*module.split("."), ""])[1]
+
+
+def is_face(module: str) -> bool:
+    return room_of(module) in ("", "__main__", "_version")
+
+
+def python_imports(package: Path) -> dict[str, set[str]]:
+    """The modules of the package that each module imports, anywhere in it."""
+    paths = {}
+    for path in package.rglob("*.py"):
+        parts = path.relative_to(package.parent).with_suffix("").parts
+        paths[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    found: dict[str, set[str]] = {}
+    for module, path in paths.items():
+        names = set()
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            if isinstance(node, ast.Import):
+                names |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                whole = {f"{node.module}.{alias.name}" for alias in node.names}
+                names |= {name if name in paths else node.module for name in whole}
+        found[module] = {name for name in names if name in paths} - {module}
+    return found
+
+
+def page_imports(page: Path) -> dict[str, set[str]]:
+    """The files of the admin page that each of its files imports, types included."""
+    files = {path.relative_to(page).with_suffix("").as_posix(): path for path in page.rglob("*.ts*")}
+    found: dict[str, set[str]] = {}
+    for name, path in files.items():
+        named = re.findall(r"from '(\.[^']*)'", path.read_text("utf-8"))
+        whole = (os.path.normpath(Path(name).parent / one).replace(os.sep, "/") for one in named)
+        found[name] = {one for one in whole if one in files}
+    return found
+
+
+def circles(imports: Mapping[str, set[str]]) -> int:
+    """How many groups of two and more import each other, directly or through others."""
+    reached = {name: set(others) for name, others in imports.items()}
+    for middle in reached:  # Warshall's closure
+        for others in reached.values():
+            if middle in others:
+                others |= reached[middle]
+    groups = {frozenset(one for one in reached[name] if name in reached[one]) for name in reached}
+    return sum(len(group) > 1 for group in groups)
 
 
 def fork_hooks(package: Path) -> int:
@@ -186,6 +272,8 @@ def measured() -> House:
     logging.getLogger("toolroll").setLevel(logging.CRITICAL)
     return {
         "lines": lines(source),
+        "layout": layout(source, REPOSITORY / "web" / "src"),
+        "words": words(REPOSITORY / "docs"),
         "mechanisms": {
             "threads": threads(package),
             "fork_hooks": fork_hooks(source),

@@ -1,7 +1,7 @@
-"""Writes python/toolroll/registry/unicode_tables.json: properties that Python's unicodedata does not have.
+"""Writes python/toolroll/registry/editing/unicode_tables.json: properties that Python's unicodedata does not have.
 
     pip install regex confusable-homoglyphs
-    python tools/make_name_tables.py > python/toolroll/registry/unicode_tables.json
+    python tools/make_name_tables.py > python/toolroll/registry/editing/unicode_tables.json
 
 Scripts and Default_Ignorable_Code_Point come from `regex`, confusables from the data of
 `confusable-homoglyphs`. The library itself is not a dependency: it knows pairs, not skeletons, and reading its

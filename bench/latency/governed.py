@@ -9,8 +9,8 @@ from bench.harness import Case, sizes
 from toolroll import Context, Toolroll
 from toolroll.embedders.static import StaticEmbedder
 from toolroll.formats.sources.dicts import read_tools
-from toolroll.rules import PageMapping, Rule
-from toolroll.tools import Toolkit
+from toolroll.model.rules import PageMapping, Rule
+from toolroll.model.tools import Toolkit
 
 MESSAGES = 4096
 K = 7

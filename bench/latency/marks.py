@@ -13,7 +13,7 @@ from bench.harness import Case
 from toolroll.catalog.mark_table import MarkTable
 from toolroll.catalog.services import SERVICES
 from toolroll.catalog.tool_text import texts_of
-from toolroll.tools import Tool
+from toolroll.model.tools import Tool
 
 MESSAGES = 4096
 _MARKED = (

@@ -91,8 +91,8 @@ def _measured(case: str, url: str, tools: int, orgs: int) -> dict[str, Any] | No
 def _measure(case: str, url: str, n: int, orgs: int) -> dict[str, tuple[float, str, str]]:
     from toolroll import Context, Follow, Toolroll
     from toolroll.formats.sources.dicts import read_tools
+    from toolroll.model.tools import Definitions
     from toolroll.registry.registry import Registry
-    from toolroll.tools import Definitions
 
     found: dict[str, tuple[float, str, str]] = {}
 
@@ -162,7 +162,7 @@ def _measure(case: str, url: str, n: int, orgs: int) -> dict[str, tuple[float, s
         writer = Registry.open(url, actor="bench")
         start = now()
         with writer:
-            from toolroll.tools import Tool
+            from toolroll.model.tools import Tool
 
             writer.create(Tool(f"{org}_new_one", "Folds paper cranes"), org=org)
         roll.refresh()

@@ -149,8 +149,8 @@ def _beside_its_kernels(n: int) -> Iterator[Case]:
     """What a selection costs on top of the core's spelling, embedding and retrieval."""
     try:
         from toolroll import Context, Toolroll
-        from toolroll.context import Turn
         from toolroll.embedders.static import StaticEmbedder
+        from toolroll.model.context import Turn
         from toolroll.selection.candidates import Candidates
         from toolroll.selection.profiles import PROFILES, compose
         from toolroll.selection.stages.marks import Marks
@@ -209,7 +209,7 @@ def _with_routes(n: int) -> Case:
     """The same with a toolkit for each app and 480 keywords, so that the automaton has something to do."""
     try:
         from toolroll import Context, Toolroll
-        from toolroll.tools import Route
+        from toolroll.model.tools import Route
     except ImportError as error:
         return Case("select with routes", f"{n:,} tools", str(error), {}, lambda: "")
     from dataclasses import replace

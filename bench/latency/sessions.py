@@ -16,7 +16,7 @@ from bench.harness import Figure
 from bench.latency.registry import databases
 from toolroll import Recording, Toolkit, Toolroll
 from toolroll.formats.sources.dicts import read_tools
-from toolroll.tools import Definitions
+from toolroll.model.tools import Definitions
 
 _NO_STORE = "the extra store is not installed"
 _RECORD = json.dumps(

@@ -125,7 +125,7 @@ def _measured(name: str, n: int, rounds: int) -> dict[str, float] | str:
 
 
 def _call(name: str, n: int) -> Callable[[int], object]:
-    from toolroll.evaluation import workloads
+    from toolroll.lab.evaluation import workloads
 
     asked = workloads.messages(MESSAGES, n)
     if name not in _OURS:

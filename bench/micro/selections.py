@@ -12,9 +12,9 @@ from bench.micro.rotation import Call, each
 from toolroll import Context, Observer, Toolroll
 from toolroll.embedders.static import StaticEmbedder
 from toolroll.formats.sources.dicts import read_tools
+from toolroll.model.tools import Route
 from toolroll.selection.selection import Selection
 from toolroll.sessions.session import Session
-from toolroll.tools import Route
 
 K, TURNS, TAUGHT = 7, 10, 300
 MANY = 1_000

@@ -23,11 +23,11 @@ import numpy.typing as npt
 
 from toolroll.catalog.tool2vec import ToolVectors
 from toolroll.catalog.tool_text import texts_of
-from toolroll.embedder import Embedder
-from toolroll.evaluation.dataset import Query
-from toolroll.evaluation.metrics import recall
+from toolroll.lab.evaluation.dataset import Query
+from toolroll.lab.evaluation.metrics import recall
+from toolroll.model.embedder import Embedder
+from toolroll.model.tools import Tool
 from toolroll.roll import Toolroll
-from toolroll.tools import Tool
 
 Vectors = npt.NDArray[np.float32]
 

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from bench.quality.attack_model import Arena, Attack, Damage, attacks, damage
 
-from toolroll.embedder import Embedder
-from toolroll.evaluation.dataset import read_dataset
+from toolroll.lab.evaluation.dataset import read_dataset
+from toolroll.model.embedder import Embedder
 
 
 def embedder_of(name: str) -> Embedder:

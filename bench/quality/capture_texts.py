@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 from bench.quality.attack_model import common_words, cover, hill_climb, kth, surrogate, unit
 
-from toolroll.embedder import Embedder
-from toolroll.tools import Tool
+from toolroll.model.embedder import Embedder
+from toolroll.model.tools import Tool
 
 Vectors = npt.NDArray[np.float32]
 

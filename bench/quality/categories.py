@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tools.train.categories import VERBS, Message, answers, report
 
-from toolroll.evaluation.dataset import read_dataset
+from toolroll.lab.evaluation.dataset import read_dataset
 from toolroll.learning.categories import CATEGORIES, built_in
 
 LABELS = Path(__file__).parents[2] / "tests" / "data" / "message_categories.tsv"

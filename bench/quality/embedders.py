@@ -26,10 +26,10 @@ from numpy.typing import NDArray
 from toolroll._core import Bm25Index
 from toolroll.catalog.tool2vec import ToolVectors
 from toolroll.catalog.tool_text import FIELD_WEIGHTS, columns, texts_of
-from toolroll.embedder import Embedder
-from toolroll.evaluation.dataset import Query, read_dataset
-from toolroll.evaluation.metrics import recall
-from toolroll.tools import Tool
+from toolroll.lab.evaluation.dataset import Query, read_dataset
+from toolroll.lab.evaluation.metrics import recall
+from toolroll.model.embedder import Embedder
+from toolroll.model.tools import Tool
 
 K = 5
 ASKED = 400  # train messages a folder

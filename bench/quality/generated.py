@@ -24,7 +24,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from toolroll.evaluation.quality import evaluate
+from toolroll.lab.evaluation.quality import evaluate
 
 MESSAGES = Path(__file__).with_name("generated_messages.tsv")
 SERVICES = (

@@ -20,8 +20,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from toolroll.evaluation.dataset import Dataset, read_dataset
-from toolroll.evaluation.quality import evaluate
+from toolroll.lab.evaluation.dataset import Dataset, read_dataset
+from toolroll.lab.evaluation.quality import evaluate
 
 MESSAGES = Path(__file__).with_name("language_messages.tsv")
 LANGUAGES = ("zh", "ko", "ru", "de", "es", "ja")

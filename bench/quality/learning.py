@@ -12,10 +12,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from toolroll.evaluation.simulation.report import Target, table
-from toolroll.evaluation.simulation.simulation import STATIC, Estimate, Plan, Simulation, simulate
-from toolroll.evaluation.simulation.world_metrics import SurvivalTime, median_time
-from toolroll.evaluation.simulation.worlds import SCENARIOS
+from toolroll.lab.simulation.report import Target, table
+from toolroll.lab.simulation.simulation import STATIC, Estimate, Plan, Simulation, simulate
+from toolroll.lab.simulation.world_metrics import SurvivalTime, median_time
+from toolroll.lab.simulation.worlds import SCENARIOS
 
 LEARNED, OURS = "learned", "default"
 _RESAMPLES = 1_000

@@ -24,9 +24,9 @@ from typing import Any
 import numpy as np
 
 from toolroll import Toolroll
-from toolroll.errors import ToolrollError
-from toolroll.evaluation.dataset import Dataset, Query, divide, read_dataset, with_examples
-from toolroll.evaluation.metrics import recall
+from toolroll.lab.evaluation.dataset import Dataset, Query, divide, read_dataset, with_examples
+from toolroll.lab.evaluation.metrics import recall
+from toolroll.model.errors import ToolrollError
 
 Search = Callable[[str, int], Sequence[str]]
 

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from toolroll.catalog.tool_text import description_text
 from toolroll.embedders.minilm import MiniLMEmbedder
-from toolroll.evaluation.dataset import Query, read_dataset
-from toolroll.evaluation.metrics import recall
-from toolroll.tools import Tool
+from toolroll.lab.evaluation.dataset import Query, read_dataset
+from toolroll.lab.evaluation.metrics import recall
+from toolroll.model.tools import Tool
 
 K = 5
 ASKED = 400  # messages a folder, evenly over the split

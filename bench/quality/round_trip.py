@@ -16,10 +16,10 @@ from pathlib import Path
 import numpy as np
 
 from toolroll import Toolroll
-from toolroll.evaluation.dataset import Dataset, divide, read_dataset
-from toolroll.evaluation.metrics import figures
-from toolroll.evaluation.runner import answer, select
-from toolroll.example_generation.round_trip import RoundTrip, ranked
+from toolroll.lab.evaluation.dataset import Dataset, divide, read_dataset
+from toolroll.lab.evaluation.metrics import figures
+from toolroll.lab.evaluation.runner import answer, select
+from toolroll.lab.examples.round_trip import RoundTrip, ranked
 
 WRITTEN, EXAMPLES, NEIGHBOURS, DEPTH = 12, 8, 5, 10
 

@@ -28,7 +28,7 @@ from bench.quality.mcp_client import ServerFailed, answer, last_line
 
 from toolroll import Toolroll
 from toolroll.formats.sources.folder import read_folder
-from toolroll.tools import Definitions
+from toolroll.model.tools import Definitions
 
 MESSAGES = Path(__file__).with_name("servers_messages.tsv")
 INSTALL_SECONDS, ANSWER_SECONDS = 400, 60

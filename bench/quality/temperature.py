@@ -16,7 +16,7 @@ import numpy.typing as npt
 from bench.quality.attacks import embedder_of
 
 from toolroll import Profile, Toolroll
-from toolroll.evaluation.dataset import Dataset, read_dataset
+from toolroll.lab.evaluation.dataset import Dataset, read_dataset
 
 TEMPERATURES = (0.04, 0.05, 0.06, 0.07, 0.08, 0.09, 0.1, 0.11, 0.12, 0.14, 0.16, 0.2)
 CANDIDATES = 40

@@ -17,8 +17,8 @@ from pathlib import Path
 from bench.quality.typo_model import KINDS, mistyped
 
 from toolroll import Profile, Tool, Toolroll
-from toolroll.evaluation.dataset import Query, read_dataset, with_examples
-from toolroll.evaluation.metrics import recall
+from toolroll.lab.evaluation.dataset import Query, read_dataset, with_examples
+from toolroll.lab.evaluation.metrics import recall
 
 K = 5
 MOST_EXAMPLES = 8

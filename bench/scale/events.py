@@ -105,8 +105,8 @@ def _table(n: int, left: int, bucket: int, draw: Any, names: Any, begin: int, sc
 
 
 def measure(folder: Path, which: str) -> None:
-    from toolroll.offline.judging import Target, judge
-    from toolroll.offline.lake import event_files
+    from toolroll.lab.offline.judging import Target, judge
+    from toolroll.lab.offline.lake import event_files
 
     parts = event_files(folder)
     found: dict[str, Any] = {}

@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
-from toolroll._gil import batches
 from toolroll.registry.analytics.metrics import metrics
 from toolroll.registry.analytics.plugin_calls import plugin_calls
 from toolroll.registry.analytics.tool_calls import tool_calls
@@ -28,6 +27,7 @@ from toolroll.registry.analytics.window import Window
 from toolroll.registry.events import hours
 from toolroll.registry.store import bulk_insert, tables
 from toolroll.registry.store.database import Database
+from toolroll.runtime.gil import batches
 
 ORGANISATIONS, EVENTS, DAYS, TOOLS, PAGES, SHOWN = 1, 1_000_000, 30, 40, 3, 5
 _BEGIN = datetime(2026, 3, 1, tzinfo=timezone.utc)

@@ -24,7 +24,7 @@ MESSAGE = "please approve the overdue invoice"
 
 
 def main(tools: int) -> None:
-    from toolroll.published.keys import SigningKey
+    from toolroll.snapshots.keys import SigningKey
 
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)

@@ -20,12 +20,12 @@ from tests.integration.conftest import own_server
 from tests.integration.logged import event, write_events
 from tests.server_of_run import server_root
 
-from toolroll.registry.events.maintenance import delete_old_events, drop_old_months
+from toolroll.model.tools import Tool
+from toolroll.registry.keeper.maintenance import delete_old_events, drop_old_months
 from toolroll.registry.registry import Registry
 from toolroll.registry.sessions.store import SessionStore
 from toolroll.registry.store import partitions, tables
 from toolroll.registry.store.database import Database
-from toolroll.tools import Tool
 
 ORGS, TOOLS, EVENTS, SESSIONS = 100, 158, 500_000, 200_000
 BATCH = 10_000  # events that one transaction deletes

@@ -33,10 +33,10 @@ from tests.integration.conftest import own_server
 
 from bench.peers.run import rss_bytes
 from toolroll import Context, Recording, Tool, Toolroll
+from toolroll.model.rules import Rule
+from toolroll.model.tools import Definitions
 from toolroll.registry.registry import Registry
 from toolroll.registry.store import tables
-from toolroll.rules import Rule
-from toolroll.tools import Definitions
 
 TOOLS = 158
 SECONDS = 5.0  # of each phase beside a noisy neighbour

@@ -23,7 +23,7 @@ from pathlib import Path
 import click
 
 from bench.service.servers import free_port, running
-from toolroll.evaluation import workloads
+from toolroll.lab.evaluation import workloads
 
 _END = b"\r\n\r\n"
 _PAUSE_S = 0.1  # between the parts of a stream

@@ -27,13 +27,13 @@ from bench import workloads
 from bench.latency.registry import databases
 from bench.service.servers import running
 from toolroll import Registry
-from toolroll._gil import batches
 from toolroll.formats.sources.dicts import read_tools
-from toolroll.registry.events import maintenance
+from toolroll.model.tools import Definitions
+from toolroll.registry.keeper import maintenance
 from toolroll.registry.store import bulk_insert, tables
 from toolroll.registry.store.database import Database
+from toolroll.runtime.gil import batches
 from toolroll.server.demonstration import DAYS, write_demonstration
-from toolroll.tools import Definitions
 
 _PERIOD_DAYS = 30
 _PREFIX = "/internal/tool-registry"

@@ -7,32 +7,35 @@ from typing import TYPE_CHECKING, Any
 from toolroll._version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from toolroll.context import Context as Context
-    from toolroll.embedder import Embedder as Embedder
-    from toolroll.errors import Conflict as Conflict
-    from toolroll.errors import Denied as Denied
-    from toolroll.errors import EmbedderUnavailable as EmbedderUnavailable
-    from toolroll.errors import InvalidDefinition as InvalidDefinition
-    from toolroll.errors import InvalidInput as InvalidInput
-    from toolroll.errors import NotFound as NotFound
-    from toolroll.errors import Overloaded as Overloaded
-    from toolroll.errors import StoreUnavailable as StoreUnavailable
-    from toolroll.errors import ToolrollError as ToolrollError
-    from toolroll.errors import Unavailable as Unavailable
     from toolroll.formats import meta_tools as meta_tools
     from toolroll.formats import repair as repair
     from toolroll.formats.sources.dicts import read_tools as read_tools
     from toolroll.formats.sources.folder import read_folder as read_folder
     from toolroll.learning.experiments import Experiment as Experiment
     from toolroll.learning.record_result import RecordResult as RecordResult
-    from toolroll.published.replica import PublishedCatalogs as PublishedCatalogs
+    from toolroll.model.context import Context as Context
+    from toolroll.model.embedder import Embedder as Embedder
+    from toolroll.model.errors import Conflict as Conflict
+    from toolroll.model.errors import Denied as Denied
+    from toolroll.model.errors import EmbedderUnavailable as EmbedderUnavailable
+    from toolroll.model.errors import InvalidDefinition as InvalidDefinition
+    from toolroll.model.errors import InvalidInput as InvalidInput
+    from toolroll.model.errors import NotFound as NotFound
+    from toolroll.model.errors import Overloaded as Overloaded
+    from toolroll.model.errors import StoreUnavailable as StoreUnavailable
+    from toolroll.model.errors import ToolrollError as ToolrollError
+    from toolroll.model.errors import Unavailable as Unavailable
+    from toolroll.model.rules import PageMapping as PageMapping
+    from toolroll.model.rules import Rule as Rule
+    from toolroll.model.tools import Definitions as Definitions
+    from toolroll.model.tools import Route as Route
+    from toolroll.model.tools import Tool as Tool
+    from toolroll.model.tools import Toolkit as Toolkit
     from toolroll.registry.options import Follow as Follow
     from toolroll.registry.options import Recording as Recording
     from toolroll.registry.options import Sessions as Sessions
     from toolroll.registry.registry import Registry as Registry
     from toolroll.roll import Toolroll as Toolroll
-    from toolroll.rules import PageMapping as PageMapping
-    from toolroll.rules import Rule as Rule
     from toolroll.selection.delivery import Delivery as Delivery
     from toolroll.selection.observer import Observer as Observer
     from toolroll.selection.observer import OutcomeReport as OutcomeReport
@@ -43,48 +46,45 @@ if TYPE_CHECKING:
     from toolroll.selection.visible import VisibleTools as VisibleTools
     from toolroll.sessions.replies import Answer as Answer
     from toolroll.sessions.session import Session as Session
-    from toolroll.tools import Definitions as Definitions
-    from toolroll.tools import Route as Route
-    from toolroll.tools import Tool as Tool
-    from toolroll.tools import Toolkit as Toolkit
+    from toolroll.snapshots.replica import PublishedCatalogs as PublishedCatalogs
 
 # Where each public name lives. Each is imported when it is first used, so that `import toolroll` costs a
 # millisecond and only programs that select pay for numpy.
 _HOMES = {
     "Answer": "toolroll.sessions.replies",
-    "Conflict": "toolroll.errors",
-    "Context": "toolroll.context",
+    "Conflict": "toolroll.model.errors",
+    "Context": "toolroll.model.context",
     "Counters": "toolroll.selection.telemetry",
-    "Definitions": "toolroll.tools",
+    "Definitions": "toolroll.model.tools",
     "Delivery": "toolroll.selection.delivery",
-    "Denied": "toolroll.errors",
-    "Embedder": "toolroll.embedder",
-    "EmbedderUnavailable": "toolroll.errors",
+    "Denied": "toolroll.model.errors",
+    "Embedder": "toolroll.model.embedder",
+    "EmbedderUnavailable": "toolroll.model.errors",
     "Experiment": "toolroll.learning.experiments",
     "Follow": "toolroll.registry.options",
-    "InvalidDefinition": "toolroll.errors",
-    "InvalidInput": "toolroll.errors",
-    "NotFound": "toolroll.errors",
+    "InvalidDefinition": "toolroll.model.errors",
+    "InvalidInput": "toolroll.model.errors",
+    "NotFound": "toolroll.model.errors",
     "Observer": "toolroll.selection.observer",
     "OutcomeReport": "toolroll.selection.observer",
-    "Overloaded": "toolroll.errors",
-    "PageMapping": "toolroll.rules",
+    "Overloaded": "toolroll.model.errors",
+    "PageMapping": "toolroll.model.rules",
     "Profile": "toolroll.selection.profiles",
-    "PublishedCatalogs": "toolroll.published.replica",
+    "PublishedCatalogs": "toolroll.snapshots.replica",
     "RecordResult": "toolroll.learning.record_result",
     "Recording": "toolroll.registry.options",
     "Registry": "toolroll.registry.registry",
-    "Route": "toolroll.tools",
-    "Rule": "toolroll.rules",
+    "Route": "toolroll.model.tools",
+    "Rule": "toolroll.model.rules",
     "Selection": "toolroll.selection.selection",
     "Session": "toolroll.sessions.session",
     "Sessions": "toolroll.registry.options",
-    "StoreUnavailable": "toolroll.errors",
-    "Tool": "toolroll.tools",
-    "Toolkit": "toolroll.tools",
+    "StoreUnavailable": "toolroll.model.errors",
+    "Tool": "toolroll.model.tools",
+    "Toolkit": "toolroll.model.tools",
     "Toolroll": "toolroll.roll",
-    "ToolrollError": "toolroll.errors",
-    "Unavailable": "toolroll.errors",
+    "ToolrollError": "toolroll.model.errors",
+    "Unavailable": "toolroll.model.errors",
     "Verdict": "toolroll.selection.policy.policy",
     "VisibleTools": "toolroll.selection.visible",
     "meta_tools": "toolroll.formats",

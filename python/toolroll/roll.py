@@ -16,29 +16,35 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypedDict
 
 import numpy.typing as npt
 
-from toolroll._extras import needs_extra
-from toolroll._threads import CallPool, survive_forks
-from toolroll.argument_checks import check_callable, check_flag, check_hnsw, check_registry_url, items_of
 from toolroll.catalog.catalog import Catalog
-from toolroll.context import Context
 from toolroll.embedders import named
 from toolroll.embedders.named import EmbedderChoice
-from toolroll.environment_names import warn_of_unknown
-from toolroll.errors import Denied, InvalidDefinition, InvalidInput, NotFound, quoted
 from toolroll.formats.schemas import own_name_of
 from toolroll.formats.sources.bad_tools import OnBadTool
 from toolroll.formats.sources.dicts import list_of, read_tools
 from toolroll.formats.sources.folder import read_folder
-from toolroll.home import Home, MemoryHome
+from toolroll.homes.memory import Home, MemoryHome
 from toolroll.learning.experiments import Experiment
 from toolroll.learning.exposure import Exposure, ShownTool
 from toolroll.learning.outcomes import WANTED, Called, Entry, Report, read_called
 from toolroll.learning.record_result import RecordResult
 from toolroll.learning.reporters import Reporter, UnnamedCaller, stored_reporter
+from toolroll.model.argument_checks import (
+    check_callable,
+    check_flag,
+    check_hnsw,
+    check_registry_url,
+    items_of,
+)
+from toolroll.model.context import Context
+from toolroll.model.errors import Denied, InvalidDefinition, InvalidInput, NotFound, quoted
+from toolroll.model.rules import PageMapping, Rule
+from toolroll.model.tools import Definitions, Route, Tool, Toolkit
 from toolroll.registry.options import Follow, Recording, Sessions
-from toolroll.rules import PageMapping, Rule
-from toolroll.saved_source import SavedSource
+from toolroll.runtime.extras import needs_extra
+from toolroll.runtime.threads import CallPool, survive_forks
 from toolroll.selection.engine import Request, RequestOptions
+from toolroll.selection.environment_names import warn_of_unknown
 from toolroll.selection.observer import Observer, OutcomeReport
 from toolroll.selection.pipeline_builder import PipelineBuilder
 from toolroll.selection.policy.absent_names import AbsentNames
@@ -51,14 +57,14 @@ from toolroll.selection.visible import VisibleTools
 from toolroll.selection.what_if import with_rules
 from toolroll.sessions.session import Session
 from toolroll.sessions.state import LiveConversation
-from toolroll.tools import Definitions, Route, Tool, Toolkit
+from toolroll.snapshots.saved_source import SavedSource
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from toolroll.published.manifest import Manifest
-    from toolroll.published.replica import PublishedCatalogs
-    from toolroll.registry.home import RegistryHome
+    from toolroll.homes.registry import RegistryHome
+    from toolroll.snapshots.manifest import Manifest
+    from toolroll.snapshots.replica import PublishedCatalogs
 
 Progress = Callable[[int, int], None]
 
@@ -356,8 +362,8 @@ class Toolroll:
             Unavailable: no published catalog can be used and there is nothing to build from, or the extra is
                 not installed.
         """
-        from toolroll.published.publisher import source_digest
-        from toolroll.published_home import PublishedHome
+        from toolroll.homes.published import PublishedHome
+        from toolroll.snapshots.publisher import source_digest
 
         given = (
             None if rules is None else items_of(rules, "rules", Rule),
@@ -435,11 +441,11 @@ class Toolroll:
             Unavailable: the location does not take it, or the extra is not installed.
         """
         with needs_extra("publish", "published"):
-            from toolroll._locations import Location
-        from toolroll.published.keys import SigningKey
-        from toolroll.published.manifest import checked_name
-        from toolroll.published.publisher import publish, source_digest
-        from toolroll.published.shelf import Shelf
+            from toolroll.runtime.locations import Location
+        from toolroll.snapshots.keys import SigningKey
+        from toolroll.snapshots.manifest import checked_name
+        from toolroll.snapshots.publisher import publish, source_digest
+        from toolroll.snapshots.shelf import Shelf
 
         if self._base is not None:
             raise InvalidInput("publish: the catalog is that of one request; make one with from_tools")
@@ -496,7 +502,7 @@ class Toolroll:
             InvalidInput: the URL or an argument is wrong, or the extra is not installed.
         """
         try:
-            from toolroll.registry.home import RegistryHome
+            from toolroll.homes.registry import RegistryHome
         except ModuleNotFoundError as error:
             check_registry_url(url)  # a wrong URL needs no package
             raise InvalidInput(
@@ -512,7 +518,7 @@ class Toolroll:
                 raise InvalidInput(f"{name}: is {quoted(value)}, must be toolroll.{kind.__name__}")
         builder = _builder(embedder, profile, follow.hnsw, None)
         if follow.published is not None:
-            from toolroll.published_home import PublishedFor
+            from toolroll.homes.published import PublishedFor
 
             builder = replace(builder, find_saved=PublishedFor(follow.published))
         name = profile if isinstance(profile, str) else "custom"

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from toolroll import Observer, Toolroll
-from toolroll.evaluation import workloads
+from toolroll.lab.evaluation import workloads
 
 CALLED: list[str] = []  # names of the functions that ran
 FAILING: set[str] = set()  # names of those that raise

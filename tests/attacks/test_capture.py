@@ -22,7 +22,7 @@ from tests.unit.bench.test_attack_model import ASKING, MESSAGES
 from toolroll import Tool, Toolroll
 from toolroll.catalog.tool_text import words
 from toolroll.embedders.static import StaticEmbedder
-from toolroll.evaluation.dataset import read_dataset
+from toolroll.lab.evaluation.dataset import read_dataset
 
 IMITATING = {"copied", "one subject", "climbed", "spread examples"}
 SHORT = ("stuffed", "promised", "copied examples", "short titles")  # the worst on the demonstration catalog

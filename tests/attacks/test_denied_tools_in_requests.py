@@ -41,7 +41,7 @@ from toolroll.adapters.provider_requests.forms import (
     OPENAI,
     OPENAI_RESPONSES,
 )
-from toolroll.errors import Denied, ToolrollError
+from toolroll.model.errors import Denied, ToolrollError
 
 WORLDS = bounded(12, 1_000)
 DENIED = ("by_name", "by_toolkit", "by_tier", "retired", "waiting", "unset", "own_denied")

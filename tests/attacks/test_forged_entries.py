@@ -21,10 +21,10 @@ import pytest
 from tests.attacks import bounded
 from toolroll import Tool, Toolkit, Toolroll
 from toolroll.cli.output import print_table
-from toolroll.errors import Denied, InvalidDefinition
-from toolroll.example_generation.prompt import Wanted, prompt
 from toolroll.formats.visible_text import is_visible, one_line
-from toolroll.tools import Route
+from toolroll.lab.examples.prompt import Wanted, prompt
+from toolroll.model.errors import Denied, InvalidDefinition
+from toolroll.model.tools import Route
 
 LISTS = bounded(300, 10_000)
 BREAKS = ("\n", "\n\n", "\r", "\r\n", "\t", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029")

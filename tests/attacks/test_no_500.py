@@ -30,13 +30,13 @@ from tests.integration.conftest import (  # noqa: F401  # fixtures
 from tests.integration.served import Served, served
 from tests.unit.server.asgi import arequest
 from toolroll import Context, Toolroll, repair
-from toolroll.errors import ToolrollError
+from toolroll.model.errors import ToolrollError
+from toolroll.model.rules import PageMapping, Rule
+from toolroll.model.tools import Tool, Toolkit
 from toolroll.registry.registry import Registry
-from toolroll.rules import PageMapping, Rule
 from toolroll.server.logs import TextLines
 from toolroll.server.setting_sources import read_settings
 from toolroll.server.tool_registry.router import PREFIX
-from toolroll.tools import Tool, Toolkit
 
 CANARY = "canary_of_a_request"
 ROLES = ("select", "report", "read", "administer")

@@ -24,11 +24,11 @@ from tests.integration.conftest import (  # noqa: F401  # fixtures
     sqlite_template,
 )
 from tests.integration.served import Served, served
-from toolroll.registry.reach import Reach
+from toolroll.model.rules import PageMapping, Rule
+from toolroll.model.tools import Definitions, Tool, Toolkit
+from toolroll.registry.editing.reach import Reach
 from toolroll.registry.registry import Registry
-from toolroll.rules import PageMapping, Rule
 from toolroll.server.tool_registry.router import PREFIX
-from toolroll.tools import Definitions, Tool, Toolkit
 
 # Name of a hidden tool or toolkit of the platform → one that does not exist.
 HIDDEN = {

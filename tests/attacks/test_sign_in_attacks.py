@@ -35,8 +35,8 @@ from tests.integration.conftest import (  # noqa: F401  # fixtures
 from tests.integration.outcomes import eventually
 from tests.integration.served import Served, served
 from tests.ports import free_port
-from toolroll.registry.accounts import Accounts
-from toolroll.registry.audit import Audit
+from toolroll.registry.access.accounts import Accounts
+from toolroll.registry.editing.audit import Audit
 from toolroll.registry.registry import Registry
 from toolroll.server.request_limits import read_rate
 from toolroll.server.sign_in_attempts import LONGEST_DELAY_S, PLACES, SignInAttempts

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from tests.model_server import ModelServer
-from toolroll.embedder import Embedder
 from toolroll.embedders.cached import CachedEmbedder
 from toolroll.embedders.hashing import HashingEmbedder
 from toolroll.embedders.joint import JointEmbedder
 from toolroll.embedders.sentence_transformers import SentenceTransformersEmbedder
 from toolroll.embedders.static import StaticEmbedder
+from toolroll.model.embedder import Embedder
 
 
 def minilm(folder: Path) -> Embedder:

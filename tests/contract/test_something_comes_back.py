@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tests.strategies import contexts, definitions
 from toolroll import Context, Toolroll
 from toolroll.embedders.hashing import HashingEmbedder
+from toolroll.model.tools import Definitions
 from toolroll.selection.profiles import PROFILES
-from toolroll.tools import Definitions
 
 UNKNOWN = (
     "显示我的联系人",

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from tests.strategies import contexts, conversations, definitions, messages, parameters, texts
 from toolroll import Context
-from toolroll.arrays import Part
-from toolroll.context import Turn
 from toolroll.embedders.hashing import HashingEmbedder
+from toolroll.model.arrays import Part
+from toolroll.model.context import Turn
 from toolroll.selection.candidates import Candidates
 from toolroll.selection.effective_policy import EffectivePolicy, PolicySource
 from toolroll.selection.pipeline import Pipeline
@@ -317,7 +317,7 @@ def test_a_failing_hard_stage_leaves_only_public_tools(definitions_, turn):
 
 def test_nothing_depends_on_who_asked_before():
     from toolroll import Tool, Toolkit
-    from toolroll.tools import Definitions
+    from toolroll.model.tools import Definitions
 
     pipeline = pipeline_of(
         Definitions((Tool("a", toolkit="kit"),), (Toolkit("kit", settings_keys=("key",)),)),

@@ -23,11 +23,11 @@ from tests.decisions.faults import Flaky, fault
 from tests.decisions.oracle import World, permitted
 from tests.decisions.worlds import KITS, SETTINGS, TIERS, TOKEN, WORDS, Case, Draw, roll_of
 from toolroll import Context, Follow, Recording, Tool, Toolroll
-from toolroll.errors import Denied, InvalidInput, NotFound
 from toolroll.formats.meta_tools import CALL_TOOL, MANAGE_TOOLS, META_TOOLS, SEARCH_TOOLS
 from toolroll.formats.providers import PROVIDERS
+from toolroll.model.errors import Denied, InvalidInput, NotFound
+from toolroll.model.rules import Rule
 from toolroll.registry.registry import Registry
-from toolroll.rules import Rule
 from toolroll.selection.effective_policy import EffectivePolicy, PolicySource
 from toolroll.selection.selection import Selection
 from toolroll.selection.snapshot import Snapshot

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from toolroll._core import Bitset
-from toolroll.context import Turn
-from toolroll.embedder import Embedder
 from toolroll.embedders.static import StaticEmbedder
-from toolroll.errors import EmbedderUnavailable
+from toolroll.model.context import Turn
+from toolroll.model.embedder import Embedder
+from toolroll.model.errors import EmbedderUnavailable
 from toolroll.selection.candidates import Candidates
 from toolroll.selection.pipeline import Pipeline
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from toolroll import Context, Tool, Toolkit
-from toolroll.rules import Rule
+from toolroll.model.rules import Rule
 
 YES, NO, UNKNOWN = (1, 1), (0, 0), (0, 1)
 MCP_HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")

@@ -12,7 +12,7 @@ import pytest
 
 from tests.decisions.faults import FAULTS, SOFT, Flaky, with_fault
 from toolroll import Context, Rule, Session, Tool, Toolkit, Toolroll
-from toolroll.errors import Denied
+from toolroll.model.errors import Denied
 from toolroll.selection.calls import Denial
 from toolroll.selection.pipeline import Pipeline
 from toolroll.selection.profiles import PROFILES

@@ -13,7 +13,7 @@ from typing import Any
 
 from tests.decisions.oracle import World
 from toolroll import Context, Profile, Route, Tool, Toolkit, Toolroll
-from toolroll.rules import PageMapping, Rule
+from toolroll.model.rules import PageMapping, Rule
 from toolroll.selection.profiles import PROFILES
 from toolroll.selection.profiles import profile as profile_of
 

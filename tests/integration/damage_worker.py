@@ -30,12 +30,12 @@ from toolroll import Context, Follow, Recording, Tool, Toolkit, Toolroll
 from toolroll._core import Learned
 from toolroll.embedders.cached import CachedEmbedder
 from toolroll.embedders.hashing import HashingEmbedder
-from toolroll.errors import StoreUnavailable, ToolrollError
+from toolroll.model.errors import StoreUnavailable, ToolrollError
+from toolroll.model.rules import PageMapping, Rule
 from toolroll.registry.events.receipts import Signer
-from toolroll.registry.outbox import Outbox
+from toolroll.registry.outbox.outbox import Outbox
 from toolroll.registry.registry import Registry
 from toolroll.registry.store import tables
-from toolroll.rules import PageMapping, Rule
 
 ACME, GLOBEX, NOBODY = Context(org="acme", user="ann"), Context(org="globex", user="bob"), Context(user="eve")
 RECORDS = [bytes([at]) * (at * 7 % 50) for at in range(20)]

@@ -18,9 +18,9 @@ from pathlib import Path
 from toolroll import Context, Follow, Recording, Tool, Toolroll
 from toolroll.embedders.cached import CachedEmbedder
 from toolroll.embedders.hashing import HashingEmbedder
-from toolroll.errors import StoreUnavailable
+from toolroll.model.errors import StoreUnavailable
+from toolroll.model.tools import Definitions
 from toolroll.registry.registry import Registry
-from toolroll.tools import Definitions
 
 TOOLS = Definitions(tuple(Tool(f"tool_{at}", f"does the thing of number {at}") for at in range(30)))
 ANN = Context(user="ann")

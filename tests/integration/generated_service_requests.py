@@ -27,14 +27,14 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from toolroll import Context, Registry, Tool
-from toolroll.errors import InvalidInput
+from toolroll.model.errors import InvalidInput
+from toolroll.model.rules import PageMapping, Rule
+from toolroll.model.tools import Definitions, Toolkit
 from toolroll.registry.store import tables
-from toolroll.rules import PageMapping, Rule
 from toolroll.server import problems, selections
 from toolroll.server.application import create_application
 from toolroll.server.callers import Caller
 from toolroll.server.settings import ServerSettings
-from toolroll.tools import Definitions, Toolkit
 
 REQUESTS = int(os.environ.get("TOOLROLL_SERVICE_REQUESTS", "30"))
 CHECKS = [

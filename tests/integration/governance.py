@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from toolroll import Tool
-from toolroll.registry.audit import Audit
-from toolroll.registry.content import content_hash, content_of
-from toolroll.registry.page_mappings import Pages
-from toolroll.registry.rules import Rules
-from toolroll.registry.settings import Settings
+from toolroll.registry.editing.audit import Audit
+from toolroll.registry.editing.content import content_hash, content_of
+from toolroll.registry.editing.page_mappings import Pages
+from toolroll.registry.editing.rules import Rules
+from toolroll.registry.editing.settings import Settings
+from toolroll.registry.editing.toolkits import Toolkits
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
-from toolroll.registry.toolkits import Toolkits
 
 TRICKS = (
     "'; DROP TABLE tools; --",

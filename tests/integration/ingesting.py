@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from toolroll.registry.events import lease
-from toolroll.registry.events.ingest import IngestResult, ingest_in
 from toolroll.registry.events.receipts import LIFETIME_S
 from toolroll.registry.events.rows import ReceivedReport
+from toolroll.registry.keeper.ingest import IngestResult, ingest_in
 from toolroll.registry.store.database import Database
 
 

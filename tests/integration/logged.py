@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
-from toolroll.identity import ToolKey, pack_key
 from toolroll.learning.exposure import ShownTool
+from toolroll.model.identity import ToolKey, pack_key
 from toolroll.registry.events import hours, learned_rows
 from toolroll.registry.events.candidate_columns import CandidateColumns
 from toolroll.registry.events.details import OutcomeEntry, packed_entries, packed_event, tools_of

@@ -17,7 +17,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from toolroll import Recording, Toolroll
-from toolroll.errors import ToolrollError
+from toolroll.model.errors import ToolrollError
 from toolroll.registry.registry import Registry
 from toolroll.registry.store import schema
 from toolroll.registry.store.database import Database

@@ -11,9 +11,9 @@ from types import SimpleNamespace
 import numpy as np
 import sqlalchemy as sa
 
-from toolroll.identity import ToolKey, key
 from toolroll.learning.exposure import Exposure, ShownTool
 from toolroll.learning.outcomes import Entry, Report
+from toolroll.model.identity import ToolKey, key
 from toolroll.registry.events.details import EntryReader, EventReader
 from toolroll.registry.events.rows import ReceivedReport
 from toolroll.registry.store import tables

@@ -10,9 +10,9 @@ from toolroll.learning.deduplication import Step
 from toolroll.learning.exposure import Exposure
 from toolroll.learning.outcomes import Report
 from toolroll.registry.events.rows import Messages
-from toolroll.registry.events.shipper import Counts, Shipper
 from toolroll.registry.keeper.keeper import EVENTS_S, Keeper
-from toolroll.registry.outbox import Outbox
+from toolroll.registry.outbox.outbox import Outbox
+from toolroll.registry.outbox.shipper import Counts, Shipper
 from toolroll.registry.store.database import Database
 from toolroll.selection.selection import Selection
 

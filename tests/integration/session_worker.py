@@ -9,10 +9,10 @@ import os
 import sys
 from functools import partial
 
-from toolroll._threads import CallPool
-from toolroll.conversation import Retention
+from toolroll.model.conversation import Retention
 from toolroll.registry.sessions.conversations import StoredConversations
 from toolroll.registry.store.database import Database
+from toolroll.runtime.threads import CallPool
 from toolroll.sessions.state import ConversationState
 
 NAME = "acme", "conversation-42"

@@ -10,9 +10,9 @@ import sqlalchemy as sa
 pytest.importorskip("argon2")
 
 from tests.integration.commands import Typed
-from toolroll.errors import Conflict, InvalidInput, NotFound
-from toolroll.registry.accounts import Accounts
-from toolroll.registry.audit import Audit
+from toolroll.model.errors import Conflict, InvalidInput, NotFound
+from toolroll.registry.access.accounts import Accounts
+from toolroll.registry.editing.audit import Audit
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
 

@@ -12,9 +12,10 @@ from scipy import stats
 
 from tests.integration.logged import arm, at, called, event, learn, outcome, write, write_events
 from toolroll.catalog.tool_text import description_text
-from toolroll.errors import Conflict, Denied, InvalidInput, NotFound
-from toolroll.identity import key, scopes
 from toolroll.learning.experiments import Experiment, compare
+from toolroll.model.errors import Conflict, Denied, InvalidInput, NotFound
+from toolroll.model.identity import key, scopes
+from toolroll.model.tools import Tool
 from toolroll.registry.analytics.drift import drift
 from toolroll.registry.analytics.experiments import counts, find, list_experiments, start, stop
 from toolroll.registry.analytics.metrics import metrics
@@ -23,11 +24,10 @@ from toolroll.registry.analytics.sharing import AGREES, share
 from toolroll.registry.analytics.tools import arms, broken, unused
 from toolroll.registry.analytics.usage import heatmap, hits
 from toolroll.registry.analytics.window import Window
+from toolroll.registry.editing.vectors import keep_vectors, text_hash
 from toolroll.registry.events.priors import beginning, latest_release
 from toolroll.registry.registry import Registry
 from toolroll.registry.store import tables
-from toolroll.registry.vectors import keep_vectors, text_hash
-from toolroll.tools import Tool
 
 ALL = Window()
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from toolroll import Toolkit
-from toolroll.errors import InvalidInput
-from toolroll.registry.audit import Change
+from toolroll.model.errors import InvalidInput
+from toolroll.model.rules import PageMapping, Rule
+from toolroll.registry.editing.audit import Change
 from toolroll.registry.store.database import Database
-from toolroll.rules import PageMapping, Rule
 
 from .governance import Governed
 

@@ -15,13 +15,13 @@ from tests.unit.catalog.test_refresh import EMBEDDER, MESSAGES, edited, world
 from toolroll import Context, Follow, Recording, Tool, Toolroll
 from toolroll.catalog import tool_text
 from toolroll.catalog.refresh import ToolChanges
-from toolroll.errors import InvalidDefinition
+from toolroll.model.errors import InvalidDefinition
+from toolroll.model.tools import Definitions
 from toolroll.registry.registry import Registry
 from toolroll.selection import pipeline_builder
 from toolroll.selection.effective_policy import EffectivePolicy
 from toolroll.selection.pipeline_builder import PipelineBuilder
 from toolroll.selection.profiles import PROFILES
-from toolroll.tools import Definitions
 
 ACME = Context(org="acme")
 SIZE = 40

@@ -12,11 +12,11 @@ import sqlalchemy as sa
 
 from tests.integration.outcomes import eventually
 from toolroll import Context, Follow, Recording, Tool, Toolroll
-from toolroll.errors import Denied
+from toolroll.model.errors import Denied
+from toolroll.model.tools import Definitions
 from toolroll.registry.registry import Registry
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
-from toolroll.tools import Definitions
 
 DAY_S = 86_400.0
 ANN = Context(user="ann")

@@ -15,8 +15,8 @@ import sqlalchemy as sa
 
 from tests.integration.test_replay import builder_of
 from toolroll import Context, Follow, Recording, Toolroll
-from toolroll.errors import InvalidInput, StoreUnavailable
 from toolroll.formats.sources.folder import read_folder
+from toolroll.model.errors import InvalidInput, StoreUnavailable
 from toolroll.registry.events.replay import replay
 from toolroll.registry.registry import Registry
 from toolroll.registry.sessions.store import SessionStore

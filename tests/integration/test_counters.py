@@ -8,11 +8,11 @@ import threading
 import pytest
 
 from toolroll import Context, Observer, OutcomeReport, Overloaded, Recording, Tool, Toolroll
-from toolroll._threads import CallPool
-from toolroll.errors import Denied
+from toolroll.model.errors import Denied
+from toolroll.model.tools import Definitions
 from toolroll.registry.registry import Registry
 from toolroll.registry.store.database import Database
-from toolroll.tools import Definitions
+from toolroll.runtime.threads import CallPool
 
 TOOLS = (Tool("get_forecast", "The weather of the next days"), Tool("pay_invoice", "Pay an invoice"))
 
@@ -88,7 +88,7 @@ def test_a_report_of_an_event_loop_that_gets_no_thread_is_refused_and_counted(ur
 
 
 def test_reports_that_wait_for_the_database_are_counted_in_bytes(url, tmp_path, monkeypatch):
-    monkeypatch.setattr("toolroll.registry.events.shipper.SHIP_EVERY_S", 60)
+    monkeypatch.setattr("toolroll.registry.outbox.shipper.SHIP_EVERY_S", 60)
     with Toolroll.open(url, embedder="none", recording=Recording(outbox=tmp_path / "outbox")) as roll:
         roll.record(roll.select("weather"), ["get_forecast"])
         assert (roll.counters().outbox_bytes or 0) > 0

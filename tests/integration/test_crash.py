@@ -14,11 +14,11 @@ import pytest
 import sqlalchemy as sa
 
 from toolroll.embedders.hashing import HashingEmbedder
+from toolroll.model.tools import Definitions, Tool
+from toolroll.registry.editing.vectors import embed_missing, stored_vectors, text_hash
 from toolroll.registry.registry import Registry
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
-from toolroll.registry.vectors import embed_missing, stored_vectors, text_hash
-from toolroll.tools import Definitions, Tool
 
 pytestmark = [
     pytest.mark.slow,

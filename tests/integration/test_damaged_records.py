@@ -22,15 +22,15 @@ from tests.integration.outcome_worker import event, no_selection
 from tests.integration.outcomes import Oracle, eventually, exposure, raw_counts, rows_of
 from tests.integration.recorder import Recorder
 from toolroll import Tool, Toolroll
-from toolroll.errors import StoreUnavailable
 from toolroll.learning.outcomes import Report
+from toolroll.model.errors import StoreUnavailable
 from toolroll.registry.events import hours
 from toolroll.registry.events.event_record import event_to_bytes
 from toolroll.registry.events.event_row import SelectionOrigin, event_row
 from toolroll.registry.events.rows import Messages, ReceivedReport, instant
 from toolroll.registry.keeper import keeper as keeping
 from toolroll.registry.keeper.keeper import Keeper
-from toolroll.registry.outbox import Outbox
+from toolroll.registry.outbox.outbox import Outbox
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
 

@@ -32,8 +32,8 @@ from toolroll import Registry, Rule, Tool, Toolroll
 from toolroll.adapters.http_client import toolroll_async_client, toolroll_client
 from toolroll.adapters.provider_requests import HEADER, RequestSelector
 from toolroll.cli import main
-from toolroll.errors import InvalidInput
-from toolroll.evaluation import workloads
+from toolroll.lab.evaluation import workloads
+from toolroll.model.errors import InvalidInput
 from toolroll.server.drop_in.application import create_drop_in
 from toolroll.server.drop_in.upstream import check_upstream
 from toolroll.server.settings import ServerSettings

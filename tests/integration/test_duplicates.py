@@ -10,7 +10,7 @@ from tests.integration.commands import Typed
 from toolroll import Tool
 from toolroll.embedders.hashing import HashingEmbedder
 from toolroll.embedders.named import embedder
-from toolroll.errors import Conflict, InvalidInput, NotFound
+from toolroll.model.errors import Conflict, InvalidInput, NotFound
 from toolroll.registry.registry import Registry
 
 MAIL = {"properties": {"to": {}, "subject": {}, "body": {}}}

@@ -20,20 +20,20 @@ import sqlalchemy as sa
 from tests.integration.outcomes import Oracle, dump, eventually, raw_counts, rows_of, said, tool
 from tests.integration.recorder import Recorder
 from toolroll import Context, Tool, Toolroll
-from toolroll.errors import InvalidInput, NotFound, StoreUnavailable
 from toolroll.learning.exposure import Exposure
 from toolroll.learning.outcomes import Entry, Report
+from toolroll.model.errors import InvalidInput, NotFound, StoreUnavailable
 from toolroll.registry.analytics.metrics import metrics
 from toolroll.registry.analytics.window import Window
 from toolroll.registry.events import hours
-from toolroll.registry.events import shipper as module
 from toolroll.registry.events.event_row import SelectionOrigin, seed_of
 from toolroll.registry.events.logged_tools import LoggedTool, LoggedToolReader, ToolNumbers
-from toolroll.registry.events.maintenance import delete_old_events, prune, rebuild
 from toolroll.registry.events.receipts import message_secret, rotate, signer_of
 from toolroll.registry.events.rows import MOST_STEPS, Messages, ReceivedReport
 from toolroll.registry.keeper import keeper as keeping
-from toolroll.registry.outbox import Outbox
+from toolroll.registry.keeper.maintenance import delete_old_events, prune, rebuild
+from toolroll.registry.outbox import shipper as module
+from toolroll.registry.outbox.outbox import Outbox
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
 from toolroll.selection.selection import Selection

@@ -19,8 +19,8 @@ from tests import chat_server
 from tests.chat_server import PARTS_OF_A_HOUSE, WRITTEN, ChatServer, failing, saying
 from tests.integration.commands import CRM, WEATHER, Done, Typed, toolkit_file
 from toolroll.cli import main
-from toolroll.example_generation import chat_endpoint
 from toolroll.formats.sources.folder import read_folder
+from toolroll.lab.examples import chat_endpoint
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from toolroll import Registry, Tool
-from toolroll.tools import Definitions
+from toolroll.model.tools import Definitions
 
 RUNS = int(os.environ.get("TOOLROLL_TEST_EXITS", "20"))
 TOGETHER = 4  # of these programs

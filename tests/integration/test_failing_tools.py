@@ -18,8 +18,8 @@ from toolroll.registry.analytics.window import Window
 from toolroll.registry.events.fold import fold, outcomes_of
 from toolroll.registry.events.follower import Follower
 from toolroll.registry.events.learned_rows import arm_statistics
-from toolroll.registry.events.maintenance import OutcomeFilter, forget, rebuild
 from toolroll.registry.events.receipts import LIFETIME_S
+from toolroll.registry.keeper.maintenance import OutcomeFilter, forget, rebuild
 from toolroll.registry.registry import Registry
 from toolroll.registry.store.database import Database
 

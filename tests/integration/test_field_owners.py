@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolroll.errors import InvalidDefinition, InvalidInput
-from toolroll.registry.content import COLUMNS
+from toolroll.model.errors import InvalidDefinition, InvalidInput
+from toolroll.model.tools import Tool
+from toolroll.registry.editing.content import COLUMNS
 from toolroll.registry.registry import Registry
 from toolroll.registry.store.database import Database
-from toolroll.tools import Tool
 
 
 @pytest.fixture

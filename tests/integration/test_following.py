@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from toolroll import Context, Follow, Tool, Toolroll
-from toolroll.errors import Denied, InvalidInput, NotFound, StoreUnavailable
+from toolroll.model.errors import Denied, InvalidInput, NotFound, StoreUnavailable
+from toolroll.model.rules import PageMapping, Rule
+from toolroll.model.tools import Toolkit
 from toolroll.registry.follow import refresher
+from toolroll.registry.follow.replica import Replica, catch_up
 from toolroll.registry.registry import Registry
-from toolroll.registry.replica import Replica, catch_up
-from toolroll.rules import PageMapping, Rule
-from toolroll.tools import Toolkit
 
 pytestmark = pytest.mark.slow
 

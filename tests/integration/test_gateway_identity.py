@@ -26,10 +26,10 @@ from tests.integration.gateways import (
 from tests.integration.oidc_issuer import Issuer
 from tests.ports import free_port
 from toolroll import Registry, Rule
-from toolroll.errors import InvalidDefinition, InvalidInput, StoreUnavailable
 from toolroll.gateway.configuration import read_configuration
 from toolroll.gateway.identity import identified_caller
 from toolroll.gateway.serving import identity_of, open_gateway
+from toolroll.model.errors import InvalidDefinition, InvalidInput, StoreUnavailable
 
 pytestmark = pytest.mark.slow
 

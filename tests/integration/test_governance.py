@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from toolroll import Tool, Toolkit
-from toolroll.errors import Conflict, InvalidDefinition, InvalidInput, NotFound, ToolrollError
+from toolroll.model.errors import Conflict, InvalidDefinition, InvalidInput, NotFound, ToolrollError
+from toolroll.model.rules import PageMapping, Rule
+from toolroll.model.tools import Definitions, Route
+from toolroll.registry.editing.rules import kind_of
+from toolroll.registry.editing.tiers import read_tiers, set_tiers
+from toolroll.registry.editing.toolkits import circle
 from toolroll.registry.registry import Registry
-from toolroll.registry.rules import kind_of
 from toolroll.registry.store.database import Database
-from toolroll.registry.tiers import read_tiers, set_tiers
-from toolroll.registry.toolkits import circle
-from toolroll.rules import PageMapping, Rule
-from toolroll.tools import Definitions, Route
 
 from .governance import TRICKS, Governed, add_tool, delete_tool
 

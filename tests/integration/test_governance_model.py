@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from toolroll import Toolkit
-from toolroll.errors import Conflict, InvalidDefinition, NotFound, ToolrollError
+from toolroll.model.errors import Conflict, InvalidDefinition, NotFound, ToolrollError
+from toolroll.model.rules import PageMapping, Rule
+from toolroll.registry.editing.tiers import read_tiers, set_tiers
 from toolroll.registry.store.database import Database
-from toolroll.registry.tiers import read_tiers, set_tiers
-from toolroll.rules import PageMapping, Rule
 
 from .governance import Governed
 

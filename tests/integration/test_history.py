@@ -13,14 +13,14 @@ import sqlalchemy as sa
 
 from tests.integration.governance import Governed
 from toolroll import Tool, Toolkit
-from toolroll.errors import NotFound, ToolrollError
-from toolroll.registry.history import as_of, earlier
+from toolroll.model.errors import NotFound, ToolrollError
+from toolroll.model.rules import PageMapping, Rule
+from toolroll.model.tools import Definitions, Route
+from toolroll.registry.follow.history import as_of, earlier
+from toolroll.registry.follow.replica import Replica, catch_up
 from toolroll.registry.registry import Registry
-from toolroll.registry.replica import Replica, catch_up
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
-from toolroll.rules import PageMapping, Rule
-from toolroll.tools import Definitions, Route
 
 ORGS = ("", "acme", "blue")
 

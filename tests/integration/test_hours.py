@@ -19,6 +19,7 @@ from tests.integration.logged import event, unit_of, write_events
 from tests.integration.outcomes import exposure, said
 from toolroll.learning.experiments import VariantSums
 from toolroll.learning.selection_figures import ANSWERED, OUTCOMES
+from toolroll.model.tools import Definitions, Tool
 from toolroll.registry.analytics.experiments import ExperimentCounts, counts, find
 from toolroll.registry.analytics.metrics import metrics
 from toolroll.registry.analytics.plugin_calls import plugin_calls
@@ -29,12 +30,11 @@ from toolroll.registry.analytics.usage import OF, heatmap, hits
 from toolroll.registry.analytics.window import Window
 from toolroll.registry.events import hours
 from toolroll.registry.events.hour_selects import SELECTS
-from toolroll.registry.events.maintenance import delete_old_hours, prune
 from toolroll.registry.events.rows import ReceivedReport
+from toolroll.registry.keeper.maintenance import delete_old_hours, prune
 from toolroll.registry.registry import Registry
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
-from toolroll.tools import Definitions, Tool
 
 ALL = Window()
 ORGS = ("", "acme", "globex")

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from toolroll import Context, Follow, Tool, Toolroll
 from toolroll.cli import main
 from toolroll.embedders.named import embedder
-from toolroll.errors import Conflict, InvalidInput, NotFound
+from toolroll.model.errors import Conflict, InvalidInput, NotFound
 from toolroll.registry.analytics.off_policy_log import evaluate_off_policy
 from toolroll.registry.analytics.redecide import Redecider
 from toolroll.registry.analytics.window import Window, events
@@ -113,8 +113,8 @@ def test_an_event_whose_message_was_not_kept_cannot_be_decided_again(used):
 def exported(used, new_database_url, tmp_path):
     """The events of two organisations with their messages, in partitions."""
     pytest.importorskip("duckdb")
-    from toolroll._locations import Location
     from toolroll.registry.analytics.parquet_stream import StreamOptions, export_stream
+    from toolroll.runtime.locations import Location
 
     options = StreamOptions(by="org", messages=True)
     with used.recording() as connection:
@@ -126,8 +126,8 @@ def exported(used, new_database_url, tmp_path):
 
 
 def test_exported_events_are_judged_as_the_registrys(used, exported):
-    from toolroll.offline.lake import event_files
-    from toolroll.offline.redeciding import Decider, judge_profile
+    from toolroll.lab.offline.lake import event_files
+    from toolroll.lab.offline.redeciding import Decider, judge_profile
 
     decider = Decider(used.url)
     for org in ("acme", "globex"):
@@ -140,8 +140,8 @@ def test_exported_events_are_judged_as_the_registrys(used, exported):
 
 @pytest.mark.parametrize("on", ["here", "ray"])
 def test_a_profile_is_judged_to_the_same_bits_wherever_it_is(used, exported, monkeypatch, tmp_path, on):
-    from toolroll.offline import redeciding
-    from toolroll.offline.lake import event_files
+    from toolroll.lab.offline import redeciding
+    from toolroll.lab.offline.lake import event_files
 
     if on == "ray":
         pytest.importorskip("ray")
@@ -172,8 +172,8 @@ def test_the_command_judges_exported_events(used, exported, capsys):
 
 
 def test_events_without_messages_and_a_registry_that_changes_are_said(used, exported, tmp_path):
-    from toolroll.offline import redeciding
-    from toolroll.offline.lake import event_files
+    from toolroll.lab.offline import redeciding
+    from toolroll.lab.offline.lake import event_files
     from toolroll.registry.analytics.parquet import export
 
     export(used, Window(), tmp_path / "without.parquet")

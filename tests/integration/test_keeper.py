@@ -21,11 +21,12 @@ from tests.integration.outcomes import Oracle, dump, eventually, raw_counts, row
 from tests.integration.recorder import Recorder
 from toolroll import Recording, Toolroll
 from toolroll.cli.registry.keep import keep
-from toolroll.errors import InvalidInput
-from toolroll.registry.events import lease, shipper
+from toolroll.model.errors import InvalidInput
+from toolroll.registry.events import lease
 from toolroll.registry.events.rows import ReceivedReport
 from toolroll.registry.keeper.keeper import Keeper
 from toolroll.registry.keeper.process import KeeperProcess
+from toolroll.registry.outbox import shipper
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
 

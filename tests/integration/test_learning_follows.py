@@ -22,16 +22,16 @@ import sqlalchemy as sa
 from tests.integration.ingesting import ingest
 from tests.integration.outcomes import DIM, NOW, Width, eventually, exposure, said, tool
 from toolroll._core import Learned
-from toolroll._threads import Worker
-from toolroll.errors import StoreUnavailable
 from toolroll.learning.exposure import Exposure
+from toolroll.model.errors import StoreUnavailable
 from toolroll.registry.events import row_fold
 from toolroll.registry.events.fold import fold, outcomes_of, signed
 from toolroll.registry.events.follower import Follower
-from toolroll.registry.events.maintenance import OutcomeFilter, forget, rebuild
 from toolroll.registry.events.rows import ReceivedReport
+from toolroll.registry.keeper.maintenance import OutcomeFilter, forget, rebuild
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
+from toolroll.runtime.threads import Worker
 
 EMBEDDER = Width()
 FOLDS = int(os.environ.get("TOOLROLL_FOLDS", "2"))

@@ -11,12 +11,12 @@ import sqlalchemy as sa
 from bench.scale import tenants
 
 from toolroll import Context, Follow, InvalidDefinition, StoreUnavailable, Tool, Toolroll
+from toolroll.model.rules import PageMapping, Rule
+from toolroll.model.tools import Toolkit
+from toolroll.registry.follow.replica import Replica, catch_up
 from toolroll.registry.registry import Registry
-from toolroll.registry.replica import Replica, catch_up
 from toolroll.registry.store import tables
-from toolroll.rules import PageMapping, Rule
 from toolroll.selection.pipeline_builder import PipelineBuilder
-from toolroll.tools import Toolkit
 
 pytestmark = pytest.mark.slow
 SOON_S = 10.0

@@ -12,9 +12,9 @@ import sqlalchemy as sa
 
 from tests.integration.commands import Typed
 from toolroll import Context, Follow, Registry, Rule, Tool, Toolroll, read_tools
-from toolroll.errors import InvalidDefinition, InvalidInput
-from toolroll.registry.history import as_of
-from toolroll.registry.replica import Replica, catch_up
+from toolroll.model.errors import InvalidDefinition, InvalidInput
+from toolroll.registry.follow.history import as_of
+from toolroll.registry.follow.replica import Replica, catch_up
 from toolroll.registry.store import tables
 
 DROP: dict[str, Any] = {

@@ -17,12 +17,12 @@ import sqlalchemy as sa
 from tests.integration.outcomes import eventually
 from tests.integration.tcp_proxy import FAULTS, Fault, Proxy
 from toolroll import Context, Follow, Recording, Tool, Toolroll
-from toolroll.registry import home
+from toolroll.homes import registry as home
+from toolroll.model.tools import Definitions
 from toolroll.registry.follow import refresher
 from toolroll.registry.registry import Registry
 from toolroll.registry.store import database, tables
 from toolroll.registry.store.database import Database
-from toolroll.tools import Definitions
 
 pytestmark = [pytest.mark.db, pytest.mark.slow]
 

@@ -19,19 +19,19 @@ pytest.importorskip("fsspec")
 pytest.importorskip("duckdb")
 
 from tests.integration.logged import at, called, event, write_events
-from toolroll._locations import Location
 from toolroll.cli import main
-from toolroll.errors import InvalidInput, NotFound
+from toolroll.lab.offline import judging, work
+from toolroll.lab.offline.judging import Target, judge
+from toolroll.lab.offline.lake import event_files
+from toolroll.lab.offline.task import Task
+from toolroll.lab.offline.work import run
 from toolroll.learning import off_policy
-from toolroll.offline import judging, work
-from toolroll.offline.judging import Target, judge
-from toolroll.offline.lake import event_files
-from toolroll.offline.task import Task
-from toolroll.offline.work import run
+from toolroll.model.errors import InvalidInput, NotFound
 from toolroll.registry.analytics.off_policy_log import evaluate_off_policy
 from toolroll.registry.analytics.parquet import export
 from toolroll.registry.analytics.parquet_stream import StreamOptions, export_stream
 from toolroll.registry.analytics.window import Window
+from toolroll.runtime.locations import Location
 
 KINDS = ("succeeded", "failed", "called", "corrected", "meant", "wanted")
 
@@ -264,9 +264,9 @@ def test_worlds_and_queries_come_to_the_same_elsewhere(tmp_path, monkeypatch, on
     if on == "ray":
         pytest.importorskip("ray")
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    from toolroll.evaluation import asking
-    from toolroll.evaluation.quality import evaluate
-    from toolroll.evaluation.simulation.simulation import Plan, simulate
+    from toolroll.lab.evaluation import asking
+    from toolroll.lab.evaluation.quality import evaluate
+    from toolroll.lab.simulation.simulation import Plan, simulate
 
     plan = Plan(worlds=2, messages=100, policies=("static", "default"))
     here, there = simulate(plan), simulate(plan, 2, on=on, kept=str(tmp_path / "worlds"))
@@ -301,9 +301,9 @@ def test_a_catalog_is_embedded_elsewhere_with_the_same_vectors(tmp_path, monkeyp
     if on == "ray":
         pytest.importorskip("ray")
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    from toolroll.embedder import vectors_of
     from toolroll.embedders import named
-    from toolroll.offline.embedding import embed_batches
+    from toolroll.lab.offline.embedding import embed_batches
+    from toolroll.model.embedder import vectors_of
 
     batches = [[f"text {n} of batch {k}" for n in range(9)] for k in range(5)]
     found = dict(embed_batches("static", batches, on=on, jobs=2))

@@ -17,8 +17,9 @@ import pytest
 
 from tests.integration.outcomes import eventually, rows_of
 from toolroll import Context, Follow, Recording, Tool, Toolroll
-from toolroll.errors import StoreUnavailable
-from toolroll.registry.events import receipts, recording
+from toolroll.model.errors import StoreUnavailable
+from toolroll.registry.events import receipts
+from toolroll.registry.outbox import recording
 from toolroll.registry.registry import Registry
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
@@ -376,7 +377,7 @@ def test_an_open_that_fails_leaves_nothing_open(url: str, monkeypatch: pytest.Mo
     def fails(*_: object, **__: object) -> None:
         raise StoreUnavailable("out of luck")
 
-    monkeypatch.setattr("toolroll.registry.home.StoredConversations", fails)
+    monkeypatch.setattr("toolroll.homes.registry.StoredConversations", fails)
     before = descriptors()
     for _ in range(3):
         with pytest.raises(StoreUnavailable, match="out of luck"):

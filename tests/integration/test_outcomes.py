@@ -22,14 +22,14 @@ from tests.integration.outcomes import (
     said,
 )
 from toolroll._core import Learned
-from toolroll.errors import InvalidInput
 from toolroll.learning.deduplication import MOST_SILENT
+from toolroll.model.errors import InvalidInput
 from toolroll.registry.events.fold import fold, outcomes_of
-from toolroll.registry.events.ingest import CLOSES_AFTER_S, is_due
 from toolroll.registry.events.learned_rows import arm_statistics
-from toolroll.registry.events.maintenance import OutcomeFilter, forget, rebuild
 from toolroll.registry.events.receipts import LIFETIME_S
 from toolroll.registry.events.rows import ReceivedReport
+from toolroll.registry.keeper.ingest import CLOSES_AFTER_S, is_due
+from toolroll.registry.keeper.maintenance import OutcomeFilter, forget, rebuild
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
 

@@ -24,9 +24,9 @@ from tests.integration.recorder import Recorder
 from toolroll._core import LearningRates
 from toolroll.learning.effects import EFFECTS
 from toolroll.registry.events.learned_rows import arm_statistics
-from toolroll.registry.events.maintenance import rebuild
 from toolroll.registry.events.receipts import LIFETIME_S
 from toolroll.registry.events.rows import ReceivedReport
+from toolroll.registry.keeper.maintenance import rebuild
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
 

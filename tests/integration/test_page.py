@@ -19,9 +19,9 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.integration.page_service import PageService, page_service
 from toolroll import Context, Toolroll
-from toolroll.rules import PageMapping, Rule
+from toolroll.model.rules import PageMapping, Rule
+from toolroll.model.tools import Tool
 from toolroll.server.page import FOLDER
-from toolroll.tools import Tool
 
 AXE = Path(__file__).parents[2] / "web" / "node_modules" / "axe-core" / "axe.min.js"
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -115,7 +115,7 @@ def test_only_a_valid_key_that_may_read_signs_in(service: PageService, open_page
 def test_a_person_signs_in_with_a_password_and_is_named_by_the_page(
     service: PageService, open_page: Open
 ) -> None:
-    from toolroll.registry.accounts import Accounts
+    from toolroll.registry.access.accounts import Accounts
 
     Accounts(service.registry.database).add("ann", "correct horse battery", roles=["read", "administer"])
     page = open_page(service, key="")

@@ -13,7 +13,7 @@ pc = pytest.importorskip("pyarrow.compute")
 pq = pytest.importorskip("pyarrow.parquet")
 
 from tests.integration.logged import at, called, event, write_events  # noqa: E402
-from toolroll.errors import InvalidInput  # noqa: E402
+from toolroll.model.errors import InvalidInput  # noqa: E402
 from toolroll.registry.analytics import parquet  # noqa: E402
 from toolroll.registry.analytics.parquet import export  # noqa: E402
 from toolroll.registry.analytics.window import Window  # noqa: E402

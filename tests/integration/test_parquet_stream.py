@@ -17,10 +17,10 @@ pq = pytest.importorskip("pyarrow.parquet")
 pytest.importorskip("fsspec")
 
 from tests.integration.logged import at, called, event, write_events  # noqa: E402
-from toolroll._locations import Location  # noqa: E402
 from toolroll.cli import main  # noqa: E402
-from toolroll.errors import Conflict, InvalidInput, Unavailable  # noqa: E402
+from toolroll.model.errors import Conflict, InvalidInput, Unavailable  # noqa: E402
 from toolroll.registry.analytics.parquet_stream import StreamOptions, export_stream  # noqa: E402
+from toolroll.runtime.locations import Location  # noqa: E402
 
 KILLS = int(os.environ.get("TOOLROLL_KILLS", "12"))
 HASHED = StreamOptions(buckets=4)

@@ -13,13 +13,13 @@ import sqlalchemy as sa
 from tests.integration.ingesting import ingest
 from tests.integration.logged import event
 from toolroll import Context, Follow, Recording, Toolroll
+from toolroll.model.tools import Tool
 from toolroll.registry.analytics.metrics import metrics
 from toolroll.registry.analytics.window import Window
-from toolroll.registry.events.maintenance import drop_old_months, rebuild
+from toolroll.registry.keeper.maintenance import drop_old_months, rebuild
 from toolroll.registry.registry import Registry
 from toolroll.registry.store import partitions, tables
 from toolroll.registry.store.database import Database
-from toolroll.tools import Tool
 
 DATA = Path(__file__).parents[1] / "data"
 # Tables of which each organisation has its rows: what a cluster distributes by organisation.

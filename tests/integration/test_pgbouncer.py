@@ -18,7 +18,7 @@ from tests.integration.outcomes import eventually
 from tests.integration.tcp_proxy import Proxy
 from tests.ports import free_port
 from toolroll import Context, Follow, Recording, Tool, Toolroll
-from toolroll.errors import InvalidInput
+from toolroll.model.errors import InvalidInput
 from toolroll.registry.analytics.metrics import metrics
 from toolroll.registry.analytics.window import Window
 from toolroll.registry.registry import Registry

@@ -9,10 +9,10 @@ import pytest
 from tests.integration.commands import Typed
 from toolroll import Context, Follow, Tool, Toolroll
 from toolroll.embedders.named import embedder
-from toolroll.errors import InvalidInput, NotFound
+from toolroll.model.errors import InvalidInput, NotFound
+from toolroll.model.rules import Rule
 from toolroll.registry.events.replay import replay
 from toolroll.registry.registry import Registry
-from toolroll.rules import Rule
 from toolroll.selection.pipeline_builder import PipelineBuilder
 from toolroll.selection.profiles import profile
 

@@ -10,12 +10,12 @@ import sqlalchemy as sa
 
 from tests.integration.commands import Typed
 from toolroll import Context, Follow, Profile, Rule, Tool, Toolkit, Toolroll
-from toolroll.errors import Conflict, InvalidInput, StoreUnavailable
-from toolroll.registry import policy_check
+from toolroll.model.errors import Conflict, InvalidInput, StoreUnavailable
+from toolroll.model.rules import PageMapping
+from toolroll.registry.editing import policy_check
 from toolroll.registry.registry import Registry
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
-from toolroll.rules import PageMapping
 
 ACME, GLOBEX, NOBODY = (Context(org=org, user="bob", tier="pro") for org in ("acme", "globex", ""))
 PUBLIC = {"weather"}

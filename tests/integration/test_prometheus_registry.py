@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from toolroll import Recording, Tool, Toolroll
+from toolroll.model.tools import Definitions
 from toolroll.registry.registry import Registry
 from toolroll.registry.store.database import Database
-from toolroll.tools import Definitions
 
 prometheus_client = pytest.importorskip("prometheus_client")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from toolroll import Toolroll
-from toolroll.errors import Conflict, Denied, InvalidInput
+from toolroll.model.errors import Conflict, Denied, InvalidInput
+from toolroll.model.tools import Tool
 from toolroll.registry.registry import Registry
-from toolroll.tools import Tool
 
 MAIL = Tool("send_mail", "Sends a mail.", {"type": "object"}, examples=("write to Bob",))
 

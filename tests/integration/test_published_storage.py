@@ -15,8 +15,8 @@ pytest.importorskip("cryptography")
 
 from toolroll import Follow, PublishedCatalogs, Recording, Toolroll
 from toolroll.cli import main
-from toolroll.published.keys import PublicKey, SigningKey
-from toolroll.published.shelf import NEWEST
+from toolroll.snapshots.keys import PublicKey, SigningKey
+from toolroll.snapshots.shelf import NEWEST
 
 
 @pytest.fixture
@@ -214,8 +214,8 @@ def test_a_service_maps_the_catalog_of_its_registry(
 def test_a_location_that_hangs_delays_a_registrys_change_once(
     new_database_url: Any, tools: Path, key: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import toolroll.published_home as home
-    from toolroll.published.replica import PublishedCatalogs as Catalogs
+    import toolroll.homes.published as home
+    from toolroll.snapshots.replica import PublishedCatalogs as Catalogs
 
     url = new_database_url("sqlite")
     assert main(["import", str(tools), "--to", url]) == 0

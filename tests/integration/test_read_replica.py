@@ -18,7 +18,7 @@ from tests.integration.served import Served, served
 from tests.integration.standby import Cluster, primary_and_standby
 from tests.ports import free_port
 from toolroll import Context, Follow, Recording, Registry, Tool, Toolroll
-from toolroll.errors import InvalidInput, StoreUnavailable
+from toolroll.model.errors import InvalidInput, StoreUnavailable
 from toolroll.registry.store.read_replica import ReadReplica
 from toolroll.server.tool_registry.router import PREFIX
 

@@ -21,9 +21,9 @@ import sqlalchemy as sa
 from tests.integration.outcomes import dump, eventually, raw_counts, rows_of
 from toolroll import Context, Follow, Profile, Recording, Rule, Tool, Toolroll
 from toolroll._core import inclusion
-from toolroll.errors import Denied, InvalidInput, NotFound, StoreUnavailable
+from toolroll.model.errors import Denied, InvalidInput, NotFound, StoreUnavailable
 from toolroll.registry.events import receipts
-from toolroll.registry.outbox import usual_outbox
+from toolroll.registry.outbox.outbox import usual_outbox
 from toolroll.registry.registry import Registry
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database

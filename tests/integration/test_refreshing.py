@@ -10,11 +10,11 @@ import sqlalchemy as sa
 
 from toolroll import Context, Follow, Profile, Tool, Toolroll
 from toolroll.embedders.hashing import HashingEmbedder
-from toolroll.errors import EmbedderUnavailable, InvalidDefinition, StoreUnavailable
+from toolroll.model.errors import EmbedderUnavailable, InvalidDefinition, StoreUnavailable
+from toolroll.model.rules import Rule
+from toolroll.model.tools import Toolkit
 from toolroll.registry.registry import Registry
 from toolroll.registry.store import tables
-from toolroll.rules import Rule
-from toolroll.tools import Toolkit
 
 pytestmark = pytest.mark.slow
 

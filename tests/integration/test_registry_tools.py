@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from toolroll.errors import Conflict, InvalidDefinition, InvalidInput, NotFound
-from toolroll.registry.content import content_hash
-from toolroll.registry.records import Record
+from toolroll.model.errors import Conflict, InvalidDefinition, InvalidInput, NotFound
+from toolroll.model.tools import Tool
+from toolroll.registry.editing.content import content_hash
+from toolroll.registry.editing.records import Record
+from toolroll.registry.editing.tool_edits import ToolEdits
 from toolroll.registry.registry import Registry
 from toolroll.registry.store import tables
-from toolroll.registry.tool_edits import ToolEdits
-from toolroll.tools import Tool
 
 FULL = Tool(
     "create_event",

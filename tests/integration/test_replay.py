@@ -19,10 +19,11 @@ from tests.integration.governance import Governed
 from tests.integration.logged import columns_of
 from toolroll import Context, Follow, Recording, Tool, Toolkit, Toolroll
 from toolroll.embedders.named import embedder
-from toolroll.errors import NotFound
 from toolroll.formats.sources.folder import read_folder
-from toolroll.identity import pack_key, tool_key
 from toolroll.learning.experiments import Experiment
+from toolroll.model.errors import NotFound
+from toolroll.model.identity import pack_key, tool_key
+from toolroll.model.rules import PageMapping, Rule
 from toolroll.registry.analytics.experiments import start
 from toolroll.registry.events.details import packed_event, tools_of
 from toolroll.registry.events.logged_tools import ToolNumbers
@@ -31,7 +32,6 @@ from toolroll.registry.events.replay import ReplayResult, replay
 from toolroll.registry.registry import Registry
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
-from toolroll.rules import PageMapping, Rule
 from toolroll.selection.pipeline_builder import PipelineBuilder
 from toolroll.selection.profiles import profile
 from toolroll.selection.selection import Selection

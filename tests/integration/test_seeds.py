@@ -14,10 +14,10 @@ import sqlalchemy as sa
 from tests.integration.commands import Typed
 from tests.unit.seeds.catalogs import platform
 from toolroll import Context, Follow, Recording, Tool, Toolroll
-from toolroll.errors import Conflict, StoreUnavailable
+from toolroll.model.errors import Conflict, StoreUnavailable
+from toolroll.model.rules import Rule
 from toolroll.registry.registry import Registry
 from toolroll.registry.store import tables
-from toolroll.rules import Rule
 
 QUERY = "show me the deals of the CRM"
 

@@ -9,9 +9,9 @@ import pytest
 pytest.importorskip("fastapi")
 
 from tests.integration.served import Served, served
+from toolroll.model.rules import Rule
+from toolroll.model.tools import Tool
 from toolroll.registry.registry import Registry
-from toolroll.rules import Rule
-from toolroll.tools import Tool
 
 ASK = {"message": "pay the invoice"}
 

@@ -13,12 +13,12 @@ pytest.importorskip("fastapi")
 from tests.integration.served import Served, served
 from toolroll import Context, Recording, Toolroll
 from toolroll.learning.experiments import Experiment
+from toolroll.model.tools import Tool
 from toolroll.registry.analytics import experiments
+from toolroll.registry.analytics.plugins import plugins
 from toolroll.registry.analytics.tools import Break
-from toolroll.registry.plugins import plugins
 from toolroll.registry.registry import Registry
 from toolroll.server.tool_registry.router import PREFIX
-from toolroll.tools import Tool
 
 MESSAGE = "send a mail to Ada"
 TOOLS = [Tool("send_mail", "Sends a mail"), Tool("ping", "Asks whether a host is there")]

@@ -10,10 +10,10 @@ import pytest
 pytest.importorskip("fastapi")
 
 from tests.integration.served import Served, served
+from toolroll.model.rules import PageMapping, Rule
+from toolroll.model.tools import Tool, Toolkit
 from toolroll.registry.registry import Registry
-from toolroll.rules import PageMapping, Rule
 from toolroll.server.tool_registry.router import PREFIX
-from toolroll.tools import Tool, Toolkit
 
 EXPORT = {"effect": "deny", "condition": {"role": "intern"}, "tool": "crm_export"}
 INTERN = {"roles": ["intern"]}

@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests.integration.commands import Typed
-from toolroll.errors import Conflict, InvalidInput, NotFound
+from toolroll.model.errors import Conflict, InvalidInput, NotFound
 from toolroll.registry.registry import Registry
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database

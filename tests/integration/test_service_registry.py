@@ -11,11 +11,11 @@ import sqlalchemy as sa
 pytest.importorskip("fastapi")
 
 from tests.integration.served import Served, served
+from toolroll.model.rules import Rule
+from toolroll.model.tools import Tool, Toolkit
 from toolroll.registry.registry import Registry
 from toolroll.registry.store import tables
-from toolroll.rules import Rule
 from toolroll.server.tool_registry.router import PREFIX
-from toolroll.tools import Tool, Toolkit
 
 FORECAST = {
     "name": "get_forecast",

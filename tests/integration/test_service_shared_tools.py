@@ -12,10 +12,10 @@ pytest.importorskip("fastapi")
 from tests.integration.outcomes import eventually
 from tests.integration.served import Served, served
 from toolroll import Context, Toolroll
+from toolroll.model.rules import Rule
+from toolroll.model.tools import Tool, Toolkit
 from toolroll.registry.registry import Registry
-from toolroll.rules import Rule
 from toolroll.server.tool_registry.router import PREFIX
-from toolroll.tools import Tool, Toolkit
 
 Ask = Callable[..., Any]
 

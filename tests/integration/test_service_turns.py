@@ -12,10 +12,10 @@ pytest.importorskip("fastapi")
 
 from tests.integration.outcomes import eventually
 from tests.integration.served import Served, served
+from toolroll.model.rules import Rule
+from toolroll.model.tools import Tool
 from toolroll.registry.registry import Registry
 from toolroll.registry.store import tables
-from toolroll.rules import Rule
-from toolroll.tools import Tool
 
 TOOLS = {
     "get_forecast": "Gives the weather forecast of a city",

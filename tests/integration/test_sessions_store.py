@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from toolroll.errors import InvalidInput, StoreUnavailable
+from toolroll.model.errors import InvalidInput, StoreUnavailable
 from toolroll.registry.sessions import store as module
 from toolroll.registry.sessions.keys import key_of
 from toolroll.registry.sessions.store import SessionStore

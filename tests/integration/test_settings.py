@@ -14,8 +14,8 @@ import pytest
 import sqlalchemy as sa
 
 from toolroll import Context
-from toolroll.context import has_value
-from toolroll.errors import InvalidInput, NotFound, StoreUnavailable, ToolrollError
+from toolroll.model.context import has_value
+from toolroll.model.errors import InvalidInput, NotFound, StoreUnavailable, ToolrollError
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
 

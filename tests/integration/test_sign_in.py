@@ -19,14 +19,14 @@ import httpx2
 from tests.integration.gateways import serving
 from tests.integration.oidc_issuer import Issuer
 from tests.ports import free_port
-from toolroll.errors import InvalidDefinition, InvalidInput
-from toolroll.registry.accounts import Accounts
-from toolroll.registry.audit import Audit
+from toolroll.model.errors import InvalidDefinition, InvalidInput
+from toolroll.model.tools import Tool
+from toolroll.registry.access.accounts import Accounts
+from toolroll.registry.editing.audit import Audit
 from toolroll.registry.registry import Registry
 from toolroll.server.application import create_application
 from toolroll.server.setting_sources import read_settings
 from toolroll.server.settings import ServerSettings
-from toolroll.tools import Tool
 
 pytestmark = pytest.mark.slow
 

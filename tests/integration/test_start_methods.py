@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.integration.start_methods import CHILDREN, TOOLS
+from toolroll.model.tools import Definitions
 from toolroll.registry.registry import Registry
-from toolroll.tools import Definitions
 
 ROOT = Path(__file__).parents[2]
 METHODS = ("fork", "spawn", "forkserver", "preload")

@@ -15,7 +15,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests.integration.outcomes import eventually
-from toolroll.errors import Conflict, InvalidInput, StoreUnavailable
+from toolroll.model.errors import Conflict, InvalidInput, StoreUnavailable
 from toolroll.registry.store import database as database_module
 from toolroll.registry.store import tables
 from toolroll.registry.store.bulk_insert import insert, update

@@ -19,12 +19,12 @@ import sqlalchemy as sa
 
 from tests.integration.conftest import HAS_WHEEL, Server, own_server
 from tests.server_of_run import server_root
-from toolroll.errors import InvalidInput, StoreUnavailable
+from toolroll.model.errors import InvalidInput, StoreUnavailable
+from toolroll.model.tools import Tool
 from toolroll.registry.registry import Registry
 from toolroll.registry.store import bulk_insert, engines, errors, tables
 from toolroll.registry.store.database import Database
 from toolroll.registry.store.url import Address
-from toolroll.tools import Tool
 
 # Windows does not let go of a file that is open.
 CAN_REPLACE = pytest.mark.skipif(sys.platform == "win32", reason="a file in use stays where it is")
@@ -208,7 +208,7 @@ def test_a_disk_that_refuses_to_write_changes_nothing(new_database_url: Callable
     script = textwrap.dedent(
         """
         import resource, signal, sys
-        from toolroll.errors import StoreUnavailable
+        from toolroll.model.errors import StoreUnavailable
         from toolroll.registry.store.database import Database
 
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -237,10 +237,10 @@ def test_a_disk_that_refuses_to_write_changes_nothing(new_database_url: Callable
 AS_GUEST = """
 import os, sys
 from toolroll import Toolroll
-from toolroll.errors import StoreUnavailable
+from toolroll.model.errors import StoreUnavailable
 from toolroll.registry.registry import Registry
 from toolroll.registry.store.database import Database
-import toolroll.registry.home
+import toolroll.homes.registry
 
 Toolroll.demo(embedder="none").select("any", k=3)  # loads what the guest may not read
 if os.geteuid() == 0:

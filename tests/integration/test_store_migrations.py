@@ -8,11 +8,11 @@ import pytest
 import sqlalchemy as sa
 
 from tests.integration.next_schema import NEXT, NOW, REVISIONS, add_step, names_of
-from toolroll.errors import StoreUnavailable
+from toolroll.model.errors import StoreUnavailable
+from toolroll.model.tools import Tool, Toolkit
 from toolroll.registry.registry import Registry
 from toolroll.registry.store import schema, tables
 from toolroll.registry.store.database import Database
-from toolroll.tools import Tool, Toolkit
 
 
 def next_version(folder: Path, monkeypatch: pytest.MonkeyPatch, then: str = "") -> None:

@@ -18,8 +18,8 @@ import sqlalchemy as sa
 from tests.integration.ingesting import ingest
 from tests.integration.outcomes import NOW, exposure
 from toolroll.learning.outcomes import Report
-from toolroll.registry.events.maintenance import OutcomeFilter, forget
 from toolroll.registry.events.rows import ReceivedReport
+from toolroll.registry.keeper.maintenance import OutcomeFilter, forget
 from toolroll.registry.store import notifications
 from toolroll.registry.store.database import Database
 from toolroll.registry.store.notifications import POLL_EVERY_S, Heard, Signals

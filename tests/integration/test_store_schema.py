@@ -15,7 +15,7 @@ from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
-from toolroll.errors import InvalidInput, NotFound, StoreUnavailable
+from toolroll.model.errors import InvalidInput, NotFound, StoreUnavailable
 from toolroll.registry.store import schema, tables
 from toolroll.registry.store.database import Database
 from toolroll.registry.store.url import Address

@@ -12,14 +12,14 @@ import pytest
 import sqlalchemy as sa
 
 from toolroll import Route, Tool, Toolkit
-from toolroll.errors import Conflict, InvalidDefinition, InvalidInput, StoreUnavailable
+from toolroll.model.errors import Conflict, InvalidDefinition, InvalidInput, StoreUnavailable
+from toolroll.model.rules import PageMapping
+from toolroll.model.tools import Definitions
+from toolroll.registry.editing.tiers import set_tiers
 from toolroll.registry.registry import Registry
 from toolroll.registry.store import bulk_insert, tables
 from toolroll.registry.store.database import Database
 from toolroll.registry.sync.sync import SyncReport
-from toolroll.registry.tiers import set_tiers
-from toolroll.rules import PageMapping
-from toolroll.tools import Definitions
 
 MAIL = Tool(
     "mail", "Sends a mail", {"type": "object", "properties": {"to": {"type": "string"}}}, toolkit="office"

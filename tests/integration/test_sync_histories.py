@@ -13,12 +13,12 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 from tests.integration.test_sync import contents, failing, import_, sync
 from toolroll import Tool
-from toolroll.errors import Conflict, Denied, InvalidInput
-from toolroll.registry.content import content_hash
+from toolroll.model.errors import Conflict, Denied, InvalidInput
+from toolroll.model.tools import Definitions
+from toolroll.registry.editing.content import content_hash
 from toolroll.registry.registry import Registry
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
-from toolroll.tools import Definitions
 
 pytestmark = pytest.mark.slow
 

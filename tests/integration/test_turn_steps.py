@@ -22,9 +22,9 @@ from toolroll import Tool, Toolroll
 from toolroll.formats.meta_tools import META_TOOLS
 from toolroll.formats.repair import check_claim, recover, repair_history, window
 from toolroll.formats.schemas import provider_name
+from toolroll.model.tools import Definitions
 from toolroll.registry.registry import Registry
 from toolroll.registry.store.database import Database
-from toolroll.tools import Definitions
 
 jsonschema = pytest.importorskip("jsonschema")
 

@@ -16,15 +16,15 @@ import pytest
 import sqlalchemy as sa
 
 from toolroll import Context, Follow, Profile, Recording, Rule, Tool, Toolkit, Toolroll
-from toolroll.errors import Denied
 from toolroll.formats.meta_tools import META_TOOLS
 from toolroll.formats.providers import PROVIDERS
+from toolroll.model.errors import Denied
+from toolroll.model.tools import Definitions
 from toolroll.registry.events.details import EntryReader
 from toolroll.registry.events.rows import by_event, outcome_rows, settled_after
 from toolroll.registry.registry import Registry
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
-from toolroll.tools import Definitions
 
 pytestmark = pytest.mark.slow
 

@@ -22,7 +22,7 @@ from tests.integration.conftest import HAS_WHEEL, Server, own_server
 from tests.integration.outcomes import eventually
 from tests.server_of_run import server_root
 from toolroll import Context, Recording, Tool, Toolroll
-from toolroll.errors import StoreUnavailable
+from toolroll.model.errors import StoreUnavailable
 from toolroll.registry.registry import Registry
 from toolroll.registry.store.database import Database
 

@@ -10,12 +10,12 @@ import pytest
 
 from tests.integration.test_sync import contents
 from toolroll import Route, Tool, Toolkit, read_folder
-from toolroll.errors import Conflict, InvalidInput
+from toolroll.model.errors import Conflict, InvalidInput
+from toolroll.model.rules import PageMapping, Rule
+from toolroll.model.tools import Definitions
 from toolroll.registry.registry import Registry
 from toolroll.registry.store.database import Database
 from toolroll.registry.sync.sync import SyncReport
-from toolroll.rules import PageMapping, Rule
-from toolroll.tools import Definitions
 
 EVERYBODY: dict[str, Any] = {"all": []}
 

@@ -16,11 +16,11 @@ import sqlalchemy as sa
 from tests.integration.next_schema import NEXT, NOW, REVISIONS, Next, add_step, names_of
 from tests.integration.outcomes import eventually
 from toolroll import Context, Follow, Recording, Tool, Toolroll
-from toolroll.errors import NotFound, StoreUnavailable
+from toolroll.model.errors import NotFound, StoreUnavailable
+from toolroll.model.tools import Definitions
 from toolroll.registry.registry import Registry
 from toolroll.registry.store import schema, tables
 from toolroll.registry.store.database import Database
-from toolroll.tools import Definitions
 
 pytestmark = [
     pytest.mark.slow,

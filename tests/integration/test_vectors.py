@@ -10,20 +10,20 @@ import pytest
 import sqlalchemy as sa
 
 from toolroll import Tool, Toolroll
-from toolroll.embedder import SAMPLES
 from toolroll.embedders.hashing import HashingEmbedder
-from toolroll.errors import EmbedderUnavailable
-from toolroll.registry.registry import Registry
-from toolroll.registry.status import status_of
-from toolroll.registry.store import tables
-from toolroll.registry.store.database import Database
-from toolroll.registry.vectors import (
+from toolroll.model.embedder import SAMPLES
+from toolroll.model.errors import EmbedderUnavailable
+from toolroll.registry.editing.status import status_of
+from toolroll.registry.editing.vectors import (
     StoredEmbedder,
     embed_missing,
     embedding_state,
     prune_vectors,
     texts_of,
 )
+from toolroll.registry.registry import Registry
+from toolroll.registry.store import tables
+from toolroll.registry.store.database import Database
 
 TOOLS = [
     Tool(f"tool_{at}", f"does the thing of number {at}", examples=(f"do {at} please now",))

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 import pytest
 
 from tests.integration.test_registry_tools import FULL, held
-from toolroll.errors import Conflict, Denied, InvalidInput, NotFound
+from toolroll.model.errors import Conflict, Denied, InvalidInput, NotFound
+from toolroll.model.tools import Tool
+from toolroll.registry.editing.tool_edits import ToolEdits
 from toolroll.registry.registry import Registry
-from toolroll.registry.tool_edits import ToolEdits
-from toolroll.tools import Tool
 
 
 @pytest.fixture

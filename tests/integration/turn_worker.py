@@ -10,9 +10,9 @@ import sys
 from typing import Any
 
 from toolroll import Context, Profile, Recording, Toolroll
-from toolroll.errors import Denied, InvalidInput
 from toolroll.formats.meta_tools import META_TOOLS
 from toolroll.formats.repair import repair
+from toolroll.model.errors import Denied, InvalidInput
 
 # Outcomes are recorded and change no selection: over a store, statistics follow a moment later.
 PROFILE = Profile(learning=None, pass_through_tools=0)

@@ -29,9 +29,9 @@ from toolroll import (
     read_folder,
     read_tools,
 )
-from toolroll.errors import InvalidDefinition, InvalidInput, NotFound, ToolrollError
 from toolroll.formats.repair import CostMonitor, acompact, compact, repair, repair_history
-from toolroll.tools import MAX_NAME, MAX_TEXT, Route
+from toolroll.model.errors import InvalidDefinition, InvalidInput, NotFound, ToolrollError
+from toolroll.model.tools import MAX_NAME, MAX_TEXT, Route
 
 TOOLS = [Tool("one", "does a thing", toolkit="kit"), Tool("two", "does another")]
 LONG = "z" * 1_000_000
@@ -243,7 +243,7 @@ def test_a_roll_for_the_tools_of_requests_misses_none_for_its_rules(caplog):
 def test_a_wrong_address_of_a_registry_is_told_with_and_without_its_packages(url, monkeypatch):
     with pytest.raises(InvalidInput, match="registry URL: .* must be sqlite:///FILE"):
         Toolroll.open(url)
-    for name in [name for name in sys.modules if name.startswith("toolroll.registry")]:
+    for name in [name for name in sys.modules if name.startswith(("toolroll.registry", "toolroll.homes"))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "sqlalchemy", None)
     with pytest.raises(InvalidInput, match="registry URL: .* must be sqlite:///FILE"):

@@ -16,9 +16,9 @@ from threading import Event, Thread
 
 import pytest
 
-from toolroll import _threads
-from toolroll._threads import CallPool, Full, Overdue, is_given_up
-from toolroll.errors import Overloaded
+from toolroll.model.errors import Overloaded
+from toolroll.runtime import threads as _threads
+from toolroll.runtime.threads import CallPool, Full, Overdue, is_given_up
 
 
 def test_a_call_returns_what_it_returns_and_raises_what_it_raises() -> None:
@@ -119,7 +119,7 @@ def test_there_are_never_more_threads_than_allowed() -> None:
 
 def test_a_call_that_never_returns_does_not_hold_up_the_end_of_the_process() -> None:
     code = (
-        "from threading import Event; from toolroll._threads import *\n"
+        "from threading import Event; from toolroll.runtime.threads import *\n"
         "try: CallPool(1, 'x').run(Event().wait, 0.01)\n"
         "except Overdue: print('given up')"
     )

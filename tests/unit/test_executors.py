@@ -36,7 +36,7 @@ ALLOWED = {
     ("gateway/standard_input.py", "run_sync"),
     ("gateway/status.py", "run_sync"),
     ("gateway/tool_catalog.py", "run_sync"),
-    ("offline/work.py", "ProcessPoolExecutor"),
+    ("lab/offline/work.py", "ProcessPoolExecutor"),
     ("server/drop_in/proxy.py", "run_sync"),
     ("server/key_reader.py", "run_in_threadpool"),
     ("server/large_requests.py", "run_sync"),

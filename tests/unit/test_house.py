@@ -62,6 +62,8 @@ def test_what_is_written_is_read_again_and_a_wrong_line_is_named(house: ModuleTy
     assert house.read(house.written(numbers)) == numbers
     assert house.read((ROOT / "tools" / "house.toml").read_text("utf-8")).keys() == {
         "lines",
+        "layout",
+        "words",
         "mechanisms",
         "moves",
     }
@@ -72,6 +74,31 @@ def test_what_is_written_is_read_again_and_a_wrong_line_is_named(house: ModuleTy
 def test_lines_are_counted_by_room_in_hundreds_and_hooks_by_call(house: ModuleType, package: Path) -> None:
     assert house.lines(package) == {"whole": 200, "room": 200, "root": 100}
     assert house.fork_hooks(package) == 2
+
+
+def test_rooms_floors_arrows_and_circles_follow_from_the_imports(house: ModuleType, tmp_path: Path) -> None:
+    package, page = tmp_path / "inn", tmp_path / "page"
+    for path, text in {
+        "__init__.py": "from inn.top import main",  # a face: no room, no arrow
+        "top.py": "from inn.middle import a, b\nimport json",
+        "middle/__init__.py": "",
+        "middle/a.py": "def one():\n    import inn.middle.b\n    from inn.ground import two",
+        "middle/b.py": "from inn.middle.a import one",
+        "ground.py": "two = 2",
+    }.items():
+        (package / path).parent.mkdir(parents=True, exist_ok=True)
+        (package / path).write_text(text)
+    (page / "views").mkdir(parents=True)
+    (page / "app.tsx").write_text("import { Tool } from './views/tool'\n")
+    (page / "views" / "tool.tsx").write_text("import type { App } from '../app'\nimport 'preact'\n")
+    assert house.layout(package, page) == {"files": 6, "rooms": 3, "floors": 3, "arrows": 2, "circles": 2}
+
+
+def test_words_of_pages_and_of_decisions_are_counted_apart(house: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "decisions").mkdir()
+    (tmp_path / "decisions" / "0001.md").write_text("word " * 101)
+    (tmp_path / "page.md").write_text("word\n" * 100)
+    assert house.words(tmp_path) == {"pages": 100, "decisions": 200}
 
 
 def test_a_move_is_a_change_of_file_within_the_package_returns_included(

@@ -20,9 +20,16 @@ import pytest
 
 from toolroll import Context, Profile, Route, Rule, Tool, Toolkit, Toolroll
 from toolroll import roll as toolroll_roll
-from toolroll.errors import Denied, EmbedderUnavailable, InvalidDefinition, InvalidInput, NotFound, Overloaded
+from toolroll.model.errors import (
+    Denied,
+    EmbedderUnavailable,
+    InvalidDefinition,
+    InvalidInput,
+    NotFound,
+    Overloaded,
+)
+from toolroll.model.tools import Definitions
 from toolroll.selection import engine
-from toolroll.tools import Definitions
 
 WEATHER = {
     "name": "weather",

@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 from toolroll import Context, Profile, Rule, Tool, Toolroll
-from toolroll.embedder import Scale
 from toolroll.embedders.hashing import HashingEmbedder
-from toolroll.errors import Denied, EmbedderUnavailable, InvalidDefinition, NotFound
-from toolroll.evaluation import workloads
+from toolroll.lab.evaluation import workloads
+from toolroll.model.embedder import Scale
+from toolroll.model.errors import Denied, EmbedderUnavailable, InvalidDefinition, NotFound
 from toolroll.selection import listed_visibility, tool_lists
 
 SCHEMA = {"type": "object", "properties": {"id": {"type": "string", "description": "which one"}}}

@@ -16,16 +16,9 @@ import { Catalog } from './views/catalog'
 import { Overview } from './views/overview'
 import { Playground } from './views/playground'
 import { Plugins } from './views/plugins'
+import type { ViewProperties } from './views/properties'
 import { SignIn } from './views/sign_in'
 import { ToolView } from './views/tool'
-
-export interface ViewProperties {
-  session: Session
-  /** Whose rows are shown; undefined for the key's own. */
-  org: string | undefined
-  mayEdit: boolean
-  name: string
-}
 
 const VIEWS = { overview: Overview, playground: Playground, catalog: Catalog, approval: Approval, access: Access, plugins: Plugins, analytics: Analytics }
 type ViewName = keyof typeof VIEWS

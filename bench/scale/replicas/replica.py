@@ -15,11 +15,11 @@ from typing import Any
 
 from tests.integration.next_schema import REVISIONS
 
-import toolroll.registry.home
+import toolroll.homes.registry
 import toolroll.registry.store.interruptible
 import toolroll.roll  # noqa: F401  each of these once for all processes
 from toolroll import Context, PublishedCatalogs, Recording, Toolroll
-from toolroll.errors import ToolrollError
+from toolroll.model.errors import ToolrollError
 from toolroll.registry.store import schema
 
 # The processes are forks of one that has imported everything: a start costs what a replica costs.

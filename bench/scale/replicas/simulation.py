@@ -18,16 +18,16 @@ from tests.integration.tcp_proxy import Proxy
 from bench.scale.replicas.replica import Replica, Role
 from bench.scale.replicas.server import Server
 from toolroll import Tool, Toolroll
-from toolroll.errors import StoreUnavailable
-from toolroll.published.keys import SigningKey
-from toolroll.registry.events.maintenance import rebuild
+from toolroll.model.errors import StoreUnavailable
+from toolroll.model.rules import Rule
+from toolroll.model.tools import Definitions
 from toolroll.registry.keeper.keeper import Keeper
-from toolroll.registry.outbox import Outbox
+from toolroll.registry.keeper.maintenance import rebuild
+from toolroll.registry.outbox.outbox import Outbox
 from toolroll.registry.registry import Registry
 from toolroll.registry.store import schema, tables
 from toolroll.registry.store.database import Database
-from toolroll.rules import Rule
-from toolroll.tools import Definitions
+from toolroll.snapshots.keys import SigningKey
 
 TOOLS, CHANGES = 158, 5
 MUST_BE_ZERO = (
@@ -398,10 +398,10 @@ def _upgrade(url: str) -> None:
 
 def _publish(shelf: Path, key: SigningKey, tools: Definitions, *, cut: bool = False) -> str:
     """Publishes the catalog of these tools; returns its revision. cut: half of the file is missing."""
-    from toolroll._locations import Location
-    from toolroll.published.publisher import publish
-    from toolroll.published.shelf import Shelf
+    from toolroll.runtime.locations import Location
     from toolroll.selection.effective_policy import PolicySource
+    from toolroll.snapshots.publisher import publish
+    from toolroll.snapshots.shelf import Shelf
 
     roll = Toolroll.from_tools(tools.tools, embedder="none")
     place = Shelf(Location.of(shelf, {}), "main", None)

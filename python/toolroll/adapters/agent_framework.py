@@ -29,7 +29,7 @@ from toolroll.adapters.messages import CallResult, MadeCall, ReadMessage, Role, 
 from toolroll.adapters.selection_options import SelectionOptions
 from toolroll.adapters.tool_choice import chosen_names
 from toolroll.adapters.tool_selector import ToolSelector
-from toolroll.context import Context
+from toolroll.model.context import Context
 from toolroll.roll import Toolroll
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 from toolroll.adapters.heard import ReadMessages, heard_in
 from toolroll.adapters.listed_tools import ListedTools
-from toolroll.context import Context
-from toolroll.errors import Denied, InvalidInput, Unavailable
 from toolroll.learning.outcomes import LONGEST_MS, CallReport
 from toolroll.learning.reporters import Reporter, UnnamedCaller
+from toolroll.model.context import Context
+from toolroll.model.errors import Denied, InvalidInput, Unavailable
 from toolroll.roll import Toolroll
 from toolroll.selection.selection import Selection
 from toolroll.sessions.session import Session

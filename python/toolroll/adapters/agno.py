@@ -22,7 +22,7 @@ from toolroll.adapters.agent_turn import AgentTurn
 from toolroll.adapters.asked_by import checked_context
 from toolroll.adapters.messages import failed_by_text
 from toolroll.adapters.tool_selector import ToolSelector
-from toolroll.context import Context
+from toolroll.model.context import Context
 from toolroll.roll import Toolroll
 
 _OWN = ("agno.agent.", "agno.offload.", "agno.learn.", "agno.fs.", "agno.compression.", "agno.skills.")

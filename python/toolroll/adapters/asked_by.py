@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from toolroll.context import Context
-from toolroll.errors import InvalidInput, quoted
+from toolroll.model.context import Context
+from toolroll.model.errors import InvalidInput, quoted
 
 ContextOf = Callable[..., Context]
 _Reader = Callable[..., "Context | None"]

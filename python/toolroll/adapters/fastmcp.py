@@ -22,9 +22,9 @@ from fastmcp.tools.base import Tool, ToolResult
 from toolroll.adapters.agent_turn import AgentTurn
 from toolroll.adapters.asked_by import context_reader
 from toolroll.adapters.tool_selector import ToolSelector
-from toolroll.argument_checks import check_number
-from toolroll.context import Context
 from toolroll.formats.meta_tools import MOST_FOUND
+from toolroll.model.argument_checks import check_number
+from toolroll.model.context import Context
 from toolroll.roll import Toolroll
 
 _is_proxied: ContextVar[bool] = ContextVar("toolroll_is_proxied", default=False)

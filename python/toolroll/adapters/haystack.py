@@ -21,8 +21,8 @@ from toolroll.adapters.agent_turn import AgentTurn
 from toolroll.adapters.messages import CallResult, MadeCall, ReadMessage, Role
 from toolroll.adapters.selection_options import SelectionOptions
 from toolroll.adapters.tool_selector import ToolSelector
-from toolroll.context import Context
-from toolroll.errors import InvalidInput
+from toolroll.model.context import Context
+from toolroll.model.errors import InvalidInput
 from toolroll.roll import Toolroll
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from toolroll.adapters.messages import ReadMessage
-from toolroll.context import Context
+from toolroll.model.context import Context
 
 ReadMessages = Callable[[Sequence[Any]], Sequence[ReadMessage]]
 

@@ -23,7 +23,7 @@ from toolroll.adapters.provider_requests import (
 from toolroll.adapters.provider_requests.error_bodies import error_body
 from toolroll.adapters.provider_requests.forms import RequestForm
 from toolroll.adapters.provider_requests.headers import PREFIX
-from toolroll.errors import Denied, InvalidInput, ToolrollError
+from toolroll.model.errors import Denied, InvalidInput, ToolrollError
 from toolroll.roll import Toolroll
 
 _LIBRARIES = ("httpx2", "httpx")

@@ -28,7 +28,7 @@ from toolroll.adapters.asked_by import ContextOf, context_reader
 from toolroll.adapters.messages import CallResult, MadeCall, ReadMessage, read_message
 from toolroll.adapters.tool_choice import chosen_names
 from toolroll.adapters.tool_selector import ToolSelector, check_conversation
-from toolroll.context import Context
+from toolroll.model.context import Context
 from toolroll.roll import Toolroll
 
 # How LangGraph's ToolNode begins the answer to arguments that do not fit, with either of its own texts.

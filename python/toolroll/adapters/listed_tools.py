@@ -6,13 +6,13 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from toolroll.errors import InvalidInput, quoted
 from toolroll.formats.sources.callables import read_callable
 from toolroll.formats.sources.fields import FieldError
 from toolroll.formats.sources.lenient import name_in
 from toolroll.formats.sources.objects import described
+from toolroll.model.errors import InvalidInput, quoted
+from toolroll.model.tool_list import ToolList
 from toolroll.selection.selection import Selection
-from toolroll.tool_list import ToolList
 
 ReadTool = Callable[[Any], "tuple[Any, Any, Any] | None"]
 # What a tool says of itself: a dictionary as it is, what `ReadTool` returns of another object.

@@ -34,9 +34,9 @@ from toolroll.adapters.provider_requests.other_tools import check_beside, tools_
 from toolroll.adapters.selection_options import SelectionOptions
 from toolroll.adapters.tool_choice import chosen_names
 from toolroll.adapters.tool_selector import ToolSelector
-from toolroll.context import Context
-from toolroll.conversation import field_of
-from toolroll.errors import InvalidInput
+from toolroll.model.context import Context
+from toolroll.model.conversation import field_of
+from toolroll.model.errors import InvalidInput
 from toolroll.roll import Toolroll
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, TypeAlias
 
-from toolroll.conversation import field_of
-from toolroll.errors import InvalidInput, quoted
+from toolroll.model.conversation import field_of
+from toolroll.model.errors import InvalidInput, quoted
 
 Role: TypeAlias = Literal["user", "assistant", "tool", "system"]
 

@@ -33,7 +33,7 @@ from toolroll.adapters.asked_by import context_reader
 from toolroll.adapters.messages import failed_by_text
 from toolroll.adapters.tool_choice import chosen_names
 from toolroll.adapters.tool_selector import ToolSelector
-from toolroll.context import Context
+from toolroll.model.context import Context
 from toolroll.roll import Toolroll
 
 _MOST_RUNS = 1_024  # under way at once; of others, the messages tell the turn

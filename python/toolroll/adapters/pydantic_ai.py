@@ -34,9 +34,9 @@ from toolroll.adapters.asked_by import ContextOf, context_reader
 from toolroll.adapters.messages import CallResult, MadeCall, ReadMessage, failed_by_text
 from toolroll.adapters.selection_options import SelectionOptions
 from toolroll.adapters.tool_selector import ToolSelector
-from toolroll.argument_checks import check_number
-from toolroll.context import Context
 from toolroll.formats.meta_tools import MOST_FOUND, MOST_QUERIES
+from toolroll.model.argument_checks import check_number
+from toolroll.model.context import Context
 from toolroll.roll import Toolroll
 
 # Of a `ToolDefinition`. They are new objects in each step, with the same contents.

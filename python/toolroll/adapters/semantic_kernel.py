@@ -23,7 +23,7 @@ from semantic_kernel.functions import FunctionResult
 from toolroll.adapters.messages import CallResult, MadeCall, ReadMessage, Role, failed_by_text
 from toolroll.adapters.selection_options import SelectionOptions
 from toolroll.adapters.tool_selector import ToolSelector
-from toolroll.context import Context
+from toolroll.model.context import Context
 from toolroll.roll import Toolroll
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from toolroll.adapters.agent_turn import AgentTurn
 from toolroll.adapters.asked_by import checked_context
 from toolroll.adapters.messages import MadeCall, ReadMessage
 from toolroll.adapters.tool_selector import ToolSelector
-from toolroll.context import Context
+from toolroll.model.context import Context
 from toolroll.roll import Toolroll
 
 _FINAL = "final_answer"

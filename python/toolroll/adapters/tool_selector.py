@@ -26,10 +26,10 @@ from toolroll.adapters.asked_by import checked_context
 from toolroll.adapters.heard import MOST_BEFORE, Heard, ReadMessages, called_in, digest, heard_in, said_before
 from toolroll.adapters.listed_tools import ListedTools, ReadTool, name_of, objects_of, read_object, said_by
 from toolroll.adapters.messages import ReadMessage, read_own_messages
-from toolroll.argument_checks import items_of
-from toolroll.context import Context
-from toolroll.errors import InvalidInput, quoted
 from toolroll.learning.reporters import Reporter
+from toolroll.model.argument_checks import items_of
+from toolroll.model.context import Context
+from toolroll.model.errors import InvalidInput, quoted
 from toolroll.roll import LONGEST_SESSION, Toolroll
 
 MOST_TURNS = 4_096  # that are kept, so that hooks of their tool calls find them

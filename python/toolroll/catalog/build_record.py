@@ -12,10 +12,10 @@ from hashlib import blake2b
 import numpy as np
 import numpy.typing as npt
 
-from toolroll.arrays import Rows
 from toolroll.catalog.calibration import CalibrationSet, ExampleDigests
 from toolroll.catalog.damping import NO_PROBES, ProbeDigests, Probes
-from toolroll.tools import Route, Tool, Toolkit
+from toolroll.model.arrays import Rows
+from toolroll.model.tools import Route, Tool, Toolkit
 
 _DIGEST_BYTES = 16
 

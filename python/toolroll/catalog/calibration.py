@@ -22,13 +22,13 @@ from typing import TypeAlias
 import numpy as np
 
 from toolroll._core import Bitset, Fusion, clauses_of, latin_share
-from toolroll.arrays import NO_SCORES, Part, Rows, Scores
 from toolroll.catalog.digests import DigestArray, TextDigests
 from toolroll.catalog.indexes import Indexes
 from toolroll.catalog.searches import each_found
 from toolroll.catalog.tool2vec import ToolVectors
 from toolroll.catalog.tool_text import ToolText
-from toolroll.embedder import Embedder
+from toolroll.model.arrays import NO_SCORES, Part, Rows, Scores
+from toolroll.model.embedder import Embedder
 
 LEAST_HELD_OUT, MOST_HELD_OUT = 10, 256
 MOST_TOOLS = 5_000  # that a calibration set searches: more take longer and give the same

@@ -26,7 +26,6 @@ from toolroll._core import (
     VectorIndex,
     release_free_memory,
 )
-from toolroll.arrays import Rows
 from toolroll.catalog.build_record import BuildRecord, Samples, digests_of
 from toolroll.catalog.calibration import CalibrationSet, ExampleDigests
 from toolroll.catalog.damping import MOST_OWN_PROBES, MOST_PROBES, NO_PROBES, ProbeDigests, Probes
@@ -53,10 +52,11 @@ from toolroll.catalog.toolkits import (
     toolkits_of,
 )
 from toolroll.catalog.toolkits_by_meaning import ToolkitIndex
-from toolroll.embedder import Embedder, Scale, as_embedder, scale_of
-from toolroll.errors import InvalidDefinition, InvalidInput
-from toolroll.identity import ToolKey, pack_keys, schema_text, tool_key, tool_keys
-from toolroll.tools import Definitions, Mode, Tool, Toolkit
+from toolroll.model.arrays import Rows
+from toolroll.model.embedder import Embedder, Scale, as_embedder, scale_of
+from toolroll.model.errors import InvalidDefinition, InvalidInput
+from toolroll.model.identity import ToolKey, pack_keys, schema_text, tool_key, tool_keys
+from toolroll.model.tools import Definitions, Mode, Tool, Toolkit
 
 T = TypeVar("T")
 

@@ -14,8 +14,8 @@ from toolroll.catalog.indexes import Indexes
 from toolroll.catalog.tool2vec import ToolVectors
 from toolroll.catalog.tool_text import ToolText
 from toolroll.catalog.toolkits import numbers_in_toolkits
-from toolroll.embedder import Embedder, vectors_of
-from toolroll.tools import Tool
+from toolroll.model.embedder import Embedder, vectors_of
+from toolroll.model.tools import Tool
 
 
 def changed_samples(

@@ -21,16 +21,16 @@ import numpy as np
 import numpy.typing as npt
 
 from toolroll._core import Bitset, Fusion, Retriever, latin_share
-from toolroll._gil import GilYielder
-from toolroll.arrays import NO_ROWS, Rows, Scores
 from toolroll.catalog.digests import DigestArray, TextDigests, ascending
 from toolroll.catalog.everyday import LEAST_TOOLS, everyday_vectors
 from toolroll.catalog.searches import Search, each_found
 from toolroll.catalog.tool2vec import ToolVectors
 from toolroll.catalog.tool_text import MOST_EXAMPLES, ToolText
 from toolroll.catalog.toolkits import numbers_in_toolkits, toolkit_numbers
-from toolroll.embedder import Embedder, vectors_of
-from toolroll.tools import Tool
+from toolroll.model.arrays import NO_ROWS, Rows, Scores
+from toolroll.model.embedder import Embedder, vectors_of
+from toolroll.model.tools import Tool
+from toolroll.runtime.gil import GilYielder
 
 LEAST_PROBES, MOST_PROBES = 200, 1_000
 MOST_OWN_PROBES = 400  # of an organisation's own tools: a thousand of them take a thousand times as long

@@ -8,11 +8,11 @@ from typing import Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from toolroll.arrays import Rows
 from toolroll.catalog.tokens import estimate_tokens
-from toolroll.errors import InvalidDefinition
-from toolroll.identity import schema_text
-from toolroll.tools import Tool
+from toolroll.model.arrays import Rows
+from toolroll.model.errors import InvalidDefinition
+from toolroll.model.identity import schema_text
+from toolroll.model.tools import Tool
 
 T = TypeVar("T")
 

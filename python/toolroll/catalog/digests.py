@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from toolroll.arrays import Rows
+from toolroll.model.arrays import Rows
 
 DigestArray = npt.NDArray[np.uint64]
 

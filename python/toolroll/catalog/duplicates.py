@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from toolroll.catalog.tool_text import words
-from toolroll.embedder import Embedder, vectors_of
-from toolroll.tools import Tool
+from toolroll.model.embedder import Embedder, vectors_of
+from toolroll.model.tools import Tool
 
 LEAST = (
     0.75  # finds 40 of 46 planted duplicates, and none that is wrong: tests/unit/catalog/test_duplicates.py

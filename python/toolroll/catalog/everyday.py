@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from toolroll._core import Bitset, Fusion, Retriever, latin_share
-from toolroll.arrays import Rows, Scores
 from toolroll.catalog.searches import Search, each_found
-from toolroll.embedder import Embedder, vectors_of
+from toolroll.model.arrays import Rows, Scores
+from toolroll.model.embedder import Embedder, vectors_of
 
 LEAST_TOOLS = 500  # in a smaller catalog, a tool that fits nothing in particular is found for few messages
 _FOUND = 16  # best tools of each message that are read: the first five and those that nearly are

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from toolroll._core import Bm25Index, Intents, Retriever, RowChanges, VectorIndex
-from toolroll.arrays import Rows, Scores
 from toolroll.catalog.tool2vec import ToolVectors
 from toolroll.catalog.tool_text import FIELD_WEIGHTS, ToolText, columns
+from toolroll.model.arrays import Rows, Scores
 
 
 @dataclass(frozen=True, slots=True, eq=False)

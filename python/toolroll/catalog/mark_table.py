@@ -11,13 +11,13 @@ from typing import NamedTuple
 import numpy as np
 
 from toolroll._core import Automaton, find_meanings
-from toolroll._gil import GilYielder
-from toolroll.arrays import Rows
 from toolroll.catalog.deferred import Deferred
 from toolroll.catalog.marks import ENDINGS, MEANINGS
 from toolroll.catalog.services import SERVICES, Service
 from toolroll.catalog.tool_text import ToolText, words, words_of_tool
 from toolroll.catalog.toolkits import frozen_rows, moved_rows
+from toolroll.model.arrays import Rows
+from toolroll.runtime.gil import GilYielder
 
 _MOST_ROWS = 512  # of a meaning: each is scored for the message, and so many say little
 _REMEMBERED = 1024  # sets of marks whose answer is kept; forgotten all at once when there are more

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from toolroll._core import Bitset, MessageReader, MultilingualTable, Reading, Speller
 from toolroll.catalog.spelling import DeferredSpeller
-from toolroll.conversation import content_of, field_of, text_of
-from toolroll.errors import InvalidInput, quoted
+from toolroll.model.conversation import content_of, field_of, text_of
+from toolroll.model.errors import InvalidInput, quoted
 
 LONGEST = 8_192  # characters that are read: the beginning and the end, where requests stand
 LONGEST_EARLIER = 500  # characters of an earlier turn; of the assistant's the end, where it asks

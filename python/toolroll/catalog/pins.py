@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from toolroll.catalog.catalog import Catalog
 from toolroll.catalog.deferred import Deferred
 from toolroll.catalog.toolkits import frozen_rows
-from toolroll.tools import Tool
+from toolroll.model.tools import Tool
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,6 @@ import numpy as np
 import numpy.typing as npt
 
 from toolroll._core import Bitset, RowChanges, Speller, ToolKeys
-from toolroll._gil import GilYielder
-from toolroll.arrays import NO_ROWS, Rows
 from toolroll.catalog.build_record import BuildRecord, Samples, digests_of
 from toolroll.catalog.calibration import ExampleDigests
 from toolroll.catalog.catalog import (
@@ -56,9 +54,11 @@ from toolroll.catalog.toolkits import (
     toolkits_of,
 )
 from toolroll.catalog.toolkits_by_meaning import ToolkitIndex
-from toolroll.embedder import Embedder, as_embedder
-from toolroll.identity import schema_text, tool_key
-from toolroll.tools import Definitions, Tool, Toolkit
+from toolroll.model.arrays import NO_ROWS, Rows
+from toolroll.model.embedder import Embedder, as_embedder
+from toolroll.model.identity import schema_text, tool_key
+from toolroll.model.tools import Definitions, Tool, Toolkit
+from toolroll.runtime.gil import GilYielder
 
 _SLICE = 4_096  # tools that are copied between two moments at which other threads may run
 _MOST_MOVED = 8  # names are looked up beside the old ones until one in so many is new

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from toolroll._core import Fusion, Retriever
-from toolroll.arrays import Scores
 from toolroll.catalog.calibration import AT_LARGE, Calibration, CalibrationSet, ExampleDigests
 from toolroll.catalog.damping import Probes, damping
 from toolroll.catalog.everyday import everyday_damping
@@ -21,7 +20,8 @@ from toolroll.catalog.indexes import Indexes
 from toolroll.catalog.stacked import StackedColumn
 from toolroll.catalog.tool2vec import ToolVectors
 from toolroll.catalog.tool_text import ToolText
-from toolroll.embedder import Embedder
+from toolroll.model.arrays import Scores
+from toolroll.model.embedder import Embedder
 
 
 @dataclass(frozen=True, slots=True, eq=False)

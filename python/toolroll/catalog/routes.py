@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from toolroll._core import Automaton, Bitset
-from toolroll.arrays import NO_ROWS, Rows
 from toolroll.catalog.pattern_prefilter import PatternPrefilter
-from toolroll.errors import InvalidDefinition, quoted
-from toolroll.tools import Mode, Route
+from toolroll.model.arrays import NO_ROWS, Rows
+from toolroll.model.errors import InvalidDefinition, quoted
+from toolroll.model.tools import Mode, Route
 
 _PATTERN_MEMORY = 64 << 20  # bytes that RE2 may use for all patterns of a catalog
 

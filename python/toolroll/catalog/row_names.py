@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from toolroll.arrays import Rows
-from toolroll.tools import Tool
+from toolroll.model.arrays import Rows
+from toolroll.model.tools import Tool
 
 
 class RowNames(Mapping[str, int]):

@@ -22,9 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from toolroll._core import Bitset, SectionFile, SectionWriter, SortedStrings, Speller, ToolKeys
-from toolroll._files import replacing
 from toolroll._version import __version__
-from toolroll.arrays import NO_ROWS, Rows, Scores
 from toolroll.catalog.build_record import Samples
 from toolroll.catalog.calibration import AT_LARGE, Calibration, CalibrationSet
 from toolroll.catalog.catalog import Catalog, CatalogOptions
@@ -47,10 +45,12 @@ from toolroll.catalog.saved_columns import (
 from toolroll.catalog.settings import Switches
 from toolroll.catalog.spelling import general_words, language_gate
 from toolroll.catalog.toolkits_by_meaning import ToolkitIndex
-from toolroll.embedder import Embedder, Scale
-from toolroll.errors import InvalidInput, NotFound, quoted
-from toolroll.identity import tool_key
-from toolroll.tools import Route, Toolkit
+from toolroll.model.arrays import NO_ROWS, Rows, Scores
+from toolroll.model.embedder import Embedder, Scale
+from toolroll.model.errors import InvalidInput, NotFound, quoted
+from toolroll.model.identity import tool_key
+from toolroll.model.tools import Route, Toolkit
+from toolroll.runtime.files import replacing
 
 _KIND, _VERSION = "catalog", 1
 _MAGIC = b"TOOLSECT"

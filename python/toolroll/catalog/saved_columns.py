@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from toolroll._core import SortedStrings
-from toolroll.arrays import Rows
-from toolroll.errors import InvalidDefinition, InvalidInput
-from toolroll.tools import Tool
+from toolroll.model.arrays import Rows
+from toolroll.model.errors import InvalidDefinition, InvalidInput
+from toolroll.model.tools import Tool
 
 Value = TypeVar("Value")
 

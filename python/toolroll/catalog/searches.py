@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from toolroll._core import Bitset, Fusion, Retriever
-from toolroll._gil import batches
-from toolroll.arrays import Part, Rows, Scores, Vector
+from toolroll.model.arrays import Part, Rows, Scores, Vector
+from toolroll.runtime.gil import batches
 
 # A text, its vector, the trust in the vector, the text's clauses, and the rows to search.
 Search: TypeAlias = tuple[str, "Vector | None", float, tuple[Part, ...], Bitset]

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from toolroll._core import Bitset
-from toolroll.arrays import Rows
-from toolroll.context import Context, Turn
-from toolroll.tools import Toolkit
+from toolroll.model.arrays import Rows
+from toolroll.model.context import Context, Turn
+from toolroll.model.tools import Toolkit
 
 _REMEMBERED = 1024  # sets of settings whose answer is kept; forgotten all at once when there are more
 

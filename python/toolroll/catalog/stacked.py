@@ -16,9 +16,9 @@ from typing import Generic, Protocol, TypeAlias, TypeVar, cast, overload
 import numpy as np
 import numpy.typing as npt
 
-from toolroll.arrays import Rows
 from toolroll.catalog.deferred import DeferredCosts
-from toolroll.tools import Tool
+from toolroll.model.arrays import Rows
+from toolroll.model.tools import Tool
 
 Value = TypeVar("Value")
 Number = TypeVar("Number", bound=np.generic)

@@ -22,9 +22,9 @@ import numpy as np
 import numpy.typing as npt
 
 from toolroll._core import Intents
-from toolroll.arrays import Rows, Scores
 from toolroll.catalog.tool_text import ToolText
-from toolroll.embedder import Embedder, vectors_of
+from toolroll.model.arrays import Rows, Scores
+from toolroll.model.embedder import Embedder, vectors_of
 
 DESCRIPTION_COUNTS = 3.0  # as many examples as this
 PARAMETERS_WEIGHT = 0.4  # of the parameter names beside the rest of the description

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from toolroll._core import parameter_words
 from toolroll.catalog.plain_text import plain_text, without_encoded_data
 from toolroll.catalog.verbs import verb_text
-from toolroll.tools import Tool
+from toolroll.model.tools import Tool
 
 # How much a term counts in each of `ToolText.fields`. Examples in a field of their own at half weight cost
 # tools without any the least (recall@5 of cold tools, azure-cli 0.895 against 0.910 without examples at all,

@@ -8,10 +8,10 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from toolroll.arrays import NO_ROWS, Rows
 from toolroll.catalog.stacked import layered
-from toolroll.errors import InvalidDefinition
-from toolroll.tools import Tool, Toolkit
+from toolroll.model.arrays import NO_ROWS, Rows
+from toolroll.model.errors import InvalidDefinition
+from toolroll.model.tools import Tool, Toolkit
 
 NO_TOOLKITS: Mapping[str, Toolkit] = {}
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from operator import itemgetter
 
 from toolroll._core import VectorIndex
-from toolroll.arrays import Rows, Vector
 from toolroll.catalog.tool_text import words
-from toolroll.embedder import Embedder, vectors_of
-from toolroll.tools import Tool, Toolkit
+from toolroll.model.arrays import Rows, Vector
+from toolroll.model.embedder import Embedder, vectors_of
+from toolroll.model.tools import Tool, Toolkit
 
 _MOST_NAMED = 20  # names of tools that stand for a missing description
 

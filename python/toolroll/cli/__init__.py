@@ -11,7 +11,7 @@ import click
 from toolroll import __version__
 from toolroll.cli.commands import PATH, LazyGroup
 from toolroll.cli.output import redacted, remark
-from toolroll.errors import ToolrollError
+from toolroll.model.errors import ToolrollError
 
 FAILED, INTERRUPTED = 1, 130  # the latter as shells report a program that Ctrl-C ended
 _VARIABLES = ("TOOLROLL_CATALOG", "TOOLROLL_CACHE", "TOOLROLL_PROFILE", "TOOLROLL_EMBEDDER")
@@ -102,7 +102,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _warn_of_unknown_variables() -> None:
     """Warns of misspelt variables. The names of all are imported only if one is not among the few here."""
     if any(name.startswith("TOOLROLL_") and name not in _VARIABLES for name in os.environ):
-        from toolroll.environment_names import warn_of_unknown
+        from toolroll.selection.environment_names import warn_of_unknown
 
         warn_of_unknown()
 

@@ -60,9 +60,9 @@ def command(
     `toolroll select --catalog FILE` start from the file without embedding or indexing anything. Build it
     again when the tools, the embedder or the version of toolroll change.
     """
-    from toolroll._files import check_writable
     from toolroll.cli.environment import from_environment
     from toolroll.roll import Toolroll
+    from toolroll.runtime.files import check_writable
 
     check_writable(target)
     with Progress() as progress:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from toolroll._extras import needs_extra
 from toolroll.cli.commands import Group
 from toolroll.cli.options import (
     POLL_S,
@@ -21,12 +20,13 @@ from toolroll.cli.options import (
 )
 from toolroll.cli.output import Progress, note, print_list, print_result, redacted
 from toolroll.cli.parameter_types import POSITIVE, names
-from toolroll.errors import Denied, InvalidInput, NotFound
+from toolroll.model.errors import Denied, InvalidInput, NotFound
+from toolroll.runtime.extras import needs_extra
 
 if TYPE_CHECKING:
     from toolroll.formats.sources.bad_tools import OnBadTool
-    from toolroll.published.manifest import Manifest
-    from toolroll.published.shelf import Shelf
+    from toolroll.snapshots.manifest import Manifest
+    from toolroll.snapshots.shelf import Shelf
 
 command = Group(
     "catalogs",
@@ -51,7 +51,7 @@ def key(file: str, json: bool) -> None:
     FILE gets the private key, which only the builder needs. The public key is printed: replicas trust it.
     Its id, beside it on standard error, is how errors name the key.
     """
-    from toolroll.published.keys import SigningKey
+    from toolroll.snapshots.keys import SigningKey
 
     public = SigningKey.generate(file).public
     print_result(json, {"file": file, "public_key": public.text, "key_id": public.key_id}, public.text)
@@ -102,9 +102,9 @@ def build(
     If the newest catalog is already the same, nothing is uploaded.
     """
     from toolroll.cli.environment import from_environment
-    from toolroll.published.keys import SigningKey
     from toolroll.registry.options import Follow, Recording
     from toolroll.roll import Toolroll
+    from toolroll.snapshots.keys import SigningKey
 
     trusted = (SigningKey.read(key).public.text,)  # before the work
     before = next(_shelf(location, name, trusted, storage_options).every(), None)
@@ -189,7 +189,7 @@ def prune(
 
     Replicas keep copies of what they use, so none is disturbed. What was written within the last hour stays.
     """
-    from toolroll.published.publisher import prune
+    from toolroll.snapshots.publisher import prune
 
     shelf = _shelf(location, name, (), storage_options)
     gone = prune(shelf, keep=keep, dry_run=dry_run)
@@ -207,7 +207,7 @@ def prune(
 
 def _problems_of_pointer(shelf: Shelf, newest: Manifest | None) -> Iterator[str]:
     """What is wrong with `newest.json`, which replicas read first. newest: of the manifests, read before."""
-    from toolroll.published.shelf import NEWEST
+    from toolroll.snapshots.shelf import NEWEST
 
     mends = "`toolroll catalogs build` writes it again"
     try:
@@ -225,9 +225,9 @@ def _nothing(shelf: Shelf) -> NotFound:
 
 def _shelf(location: str, name: str, trust: tuple[str, ...], options: dict[str, Any]) -> Shelf:
     with needs_extra("published catalogs", "published"):
-        from toolroll._locations import Location
-    from toolroll.published.keys import public_keys
-    from toolroll.published.manifest import checked_name
-    from toolroll.published.shelf import Shelf
+        from toolroll.runtime.locations import Location
+    from toolroll.snapshots.keys import public_keys
+    from toolroll.snapshots.manifest import checked_name
+    from toolroll.snapshots.shelf import Shelf
 
     return Shelf(Location(location, options), checked_name(name), public_keys(trust) if trust else None)

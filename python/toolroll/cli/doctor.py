@@ -18,7 +18,7 @@ from toolroll import __version__
 from toolroll.cli.commands import command as declare
 from toolroll.cli.options import CATALOG, option, path_option
 from toolroll.cli.output import print_json, print_table, redacted
-from toolroll.errors import ToolrollError
+from toolroll.model.errors import ToolrollError
 
 if TYPE_CHECKING:
     from toolroll.server.settings import ServerSettings
@@ -104,7 +104,7 @@ def command(config: Path | None, catalog: str | None, as_json: bool) -> int:
 
 
 def _checks(config: Path | None, catalog: str | None) -> Iterator[Check]:
-    from toolroll.environment_names import SERVER_PREFIX  # imports numpy, which --help does without
+    from toolroll.selection.environment_names import SERVER_PREFIX  # imports numpy, which --help does without
 
     yield Check("toolroll", None, f"{__version__}, Python {platform.python_version()}, {sys.platform}")
     yield _tried("selection", _select)
@@ -212,7 +212,7 @@ def _embedder(name: str) -> str:
 
 def _outbox(url: str, file: str) -> str:
     """Whether outcomes can be written where the service would write them."""
-    from toolroll.registry.outbox import check_outbox, usual_outbox
+    from toolroll.registry.outbox.outbox import check_outbox, usual_outbox
 
     outbox = Path(file) if file else usual_outbox(url)
     check_outbox(outbox)

@@ -17,7 +17,7 @@ from toolroll.cli.options import (
     registry_options,
 )
 from toolroll.cli.output import Progress, note, print_json, printable
-from toolroll.errors import InvalidInput
+from toolroll.model.errors import InvalidInput
 
 
 @declare("embed", example="toolroll embed --catalog sqlite:///tools.db --embedder minilm")
@@ -48,7 +48,7 @@ def command(
     if embedder == "none":
         raise click.UsageError("--embedder none: embeds nothing; name an embedder")
     from toolroll.embedders import named
-    from toolroll.registry.vectors import embed_missing, embedding_state, prune_vectors, stored_texts
+    from toolroll.registry.editing.vectors import embed_missing, embedding_state, prune_vectors, stored_texts
 
     embedded = pruned = 0
     with options.database() as database, Progress() as progress:
@@ -63,7 +63,7 @@ def command(
         if not dry_run:
             elsewhere = None
             if on != "here" or jobs > 1:
-                from toolroll.offline.embedding import embed_batches
+                from toolroll.lab.offline.embedding import embed_batches
 
                 elsewhere = partial(embed_batches, embedder, on=on, jobs=jobs)
             embedded = embed_missing(database, made, texts, progress.counter("embedding"), elsewhere)

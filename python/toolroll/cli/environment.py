@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import fields
 
 from toolroll.cli.parameter_types import parameter_value
-from toolroll.environment_names import PREFIX, warn_of_unknown
-from toolroll.errors import InvalidInput
+from toolroll.model.errors import InvalidInput
+from toolroll.selection.environment_names import PREFIX, warn_of_unknown
 from toolroll.selection.profiles import Profile, profile
 
 PROFILE = PREFIX + "PROFILE"

@@ -91,15 +91,15 @@ def command(
         )
     if run_file and len(folders) * len(profiles) * len(embedder) > 1:
         raise click.UsageError("--run-file: takes one folder, one profile and one embedder")
-    from toolroll._files import check_writable
-    from toolroll.evaluation.dataset import read_dataset
-    from toolroll.evaluation.quality import evaluate
-    from toolroll.evaluation.report import table, to_json, write_run
+    from toolroll.lab.evaluation.dataset import read_dataset
+    from toolroll.lab.evaluation.quality import evaluate
+    from toolroll.lab.evaluation.report import table, to_json, write_run
+    from toolroll.runtime.files import check_writable
 
     for file in filter(None, (run_file, plot)):
         check_writable(file)
     if plot:
-        from toolroll.evaluation.pictures.latency_quality import draw  # fails here, before the work
+        from toolroll.lab.pictures.latency_quality import draw  # fails here, before the work
     datasets = [read_dataset(folder, on_bad_tool) for folder in folders]
     with Progress(_BETWEEN_S) as progress, _without_degraded_warnings():
 

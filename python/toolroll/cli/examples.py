@@ -23,15 +23,15 @@ from toolroll.cli.options import (
 )
 from toolroll.cli.output import Progress, note, one_line, print_json, redacted
 from toolroll.cli.parameter_types import COUNT, SECONDS, names
-from toolroll.errors import InvalidInput, NotFound
+from toolroll.model.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence, Sized
 
-    from toolroll.example_generation.editable_tools import EditableTools
-    from toolroll.example_generation.plan import Cost, Plan
-    from toolroll.example_generation.review import Review
     from toolroll.formats.sources.bad_tools import OnBadTool
+    from toolroll.lab.examples.editable_tools import EditableTools
+    from toolroll.lab.examples.plan import Cost, Plan
+    from toolroll.lab.examples.review import Review
 
 _LISTED = 20  # rejected messages, skipped or closed tools, that are printed
 _LONGEST = 100  # characters of a message in a line
@@ -90,11 +90,11 @@ def command(
     the extra `remote`.
     """
     from toolroll.embedders import named
-    from toolroll.example_generation.answer_log import AnswerLog, default_path
-    from toolroll.example_generation.asking import Asking
-    from toolroll.example_generation.chat_endpoint import ChatEndpoint
-    from toolroll.example_generation.plan import plan
-    from toolroll.example_generation.review import review
+    from toolroll.lab.examples.answer_log import AnswerLog, default_path
+    from toolroll.lab.examples.asking import Asking
+    from toolroll.lab.examples.chat_endpoint import ChatEndpoint
+    from toolroll.lab.examples.plan import plan
+    from toolroll.lab.examples.review import review
 
     endpoint = ChatEndpoint(llm, model, timeout_s=timeout_s, concurrency=concurrency, seed=seed)
     made = named.embedder(embedder)
@@ -139,7 +139,7 @@ def _tools(options: WriteOptions, on_bad_tool: OnBadTool | None, stack: ExitStac
     if is_registry(options.catalog):
         if on_bad_tool is not None:
             raise click.UsageError("--on-bad-tool: is for folders and files")
-        from toolroll.example_generation.registry_tools import RegistryTools
+        from toolroll.lab.examples.registry_tools import RegistryTools
 
         registry = stack.enter_context(options.registry())
         return RegistryTools(registry, org=options.org, reason=options.reason)
@@ -148,7 +148,7 @@ def _tools(options: WriteOptions, on_bad_tool: OnBadTool | None, stack: ExitStac
             raise click.UsageError(f"{name}: is for registries")
     if not os.path.exists(options.catalog):
         raise NotFound(f"{options.catalog!r}: no such file or folder")
-    from toolroll.example_generation.folder_tools import FolderTools
+    from toolroll.lab.examples.folder_tools import FolderTools
 
     return FolderTools(options.catalog, on_bad_tool)
 

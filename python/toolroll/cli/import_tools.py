@@ -24,12 +24,12 @@ from toolroll.cli.options import (
 )
 from toolroll.cli.output import Progress, redacted
 from toolroll.cli.registry.sync import definitions_of, print_report, review_option, while_waiting_option
-from toolroll.errors import NotFound
+from toolroll.model.errors import NotFound
 
 if TYPE_CHECKING:
     from toolroll.formats.sources.bad_tools import OnBadTool
+    from toolroll.model.tools import Definitions
     from toolroll.registry.registry import Registry
-    from toolroll.tools import Definitions
 
 
 @declare(
@@ -75,7 +75,7 @@ def command(
         raise click.UsageError("--while-waiting: goes with --plugin; your own import approves what it brings")
     if restore and plugin:
         raise click.UsageError("--restore: is for your own imports, not for --plugin")
-    from toolroll.tools import Definitions
+    from toolroll.model.tools import Definitions
 
     definitions = Definitions.joined([_read(source, options.org, on_bad_tool) for source in sources])
     with _target(options, dry_run) as registry, Progress() as progress:
@@ -126,6 +126,6 @@ def _target(options: WriteOptions, dry_run: bool) -> Iterator[Registry]:
 def _read(source: str, org: str, on_bad_tool: OnBadTool | None) -> Definitions:
     if not is_registry(source):
         return definitions_of(source, on_bad_tool)
-    from toolroll.registry.transfer import read_registry
+    from toolroll.registry.follow.transfer import read_registry
 
     return read_registry(source, org, shown=redacted(source))

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from toolroll.argument_checks import check_registry_url
 from toolroll.cli.output import note
 from toolroll.cli.parameter_types import POSITIVE, assignment, once_each, timestamp
-from toolroll.errors import InvalidInput
+from toolroll.model.argument_checks import check_registry_url
+from toolroll.model.errors import InvalidInput
 
 if TYPE_CHECKING:
     from toolroll.registry.analytics.window import Window
@@ -315,7 +315,7 @@ on_option = option(
 def check_on(on: str) -> None:
     """Imports what `--on` names, before other packages are missed: its extra brings those, too."""
     if on == "ray":
-        import toolroll.offline.ray_cluster  # noqa: F401
+        import toolroll.lab.offline.ray_cluster  # noqa: F401
 
 
 jobs_option = option(

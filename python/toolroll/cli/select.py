@@ -21,7 +21,7 @@ from toolroll.cli.options import (
 )
 from toolroll.cli.output import Progress, note, print_json, printable
 from toolroll.cli.parameter_types import COUNT, PROVIDERS, names
-from toolroll.errors import InvalidInput
+from toolroll.model.errors import InvalidInput
 
 if TYPE_CHECKING:
     from toolroll.formats.sources.bad_tools import OnBadTool
@@ -131,7 +131,7 @@ def command(
             "--tiers: goes with --catalog FOLDER; `toolroll registry tiers` sets a registry's"
         )
     from toolroll.cli.environment import from_environment
-    from toolroll.context import Context
+    from toolroll.model.context import Context
 
     required, excluded = _names("--require", require), _names("--exclude", exclude)
     if message == "-":
@@ -199,7 +199,7 @@ def _print_visible(visible: VisibleTools, unknown: Sequence[str], as_json: bool)
 
 def _names(option: str, values: tuple[str, ...]) -> tuple[str, ...]:
     """The names that a repeatable option gives, each a name or a JSON list of names."""
-    from toolroll.context import names_of_json
+    from toolroll.model.context import names_of_json
 
     found: list[str] = []
     for value in values:

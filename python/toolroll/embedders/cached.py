@@ -26,8 +26,8 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from toolroll.embedder import Embedder, as_embedder, unit_rows
-from toolroll.errors import InvalidInput
+from toolroll.model.embedder import Embedder, as_embedder, unit_rows
+from toolroll.model.errors import InvalidInput
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")

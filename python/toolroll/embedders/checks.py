@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from toolroll.errors import EmbedderUnavailable
+from toolroll.model.errors import EmbedderUnavailable
 
 
 class RequestRejected(EmbedderUnavailable):

@@ -18,10 +18,10 @@ from threading import Lock
 import numpy as np
 import numpy.typing as npt
 
-from toolroll._threads import CallPool, Full, Overdue
-from toolroll.embedder import Embedder, as_embedder, unit_rows
 from toolroll.embedders.checks import RequestRejected
-from toolroll.errors import EmbedderUnavailable, InvalidInput
+from toolroll.model.embedder import Embedder, as_embedder, unit_rows
+from toolroll.model.errors import EmbedderUnavailable, InvalidInput
+from toolroll.runtime.threads import CallPool, Full, Overdue
 
 try:
     from circuitbreaker import (  # type: ignore[import-untyped, import-not-found, unused-ignore]

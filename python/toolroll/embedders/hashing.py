@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from toolroll.embedder import Embedder
 from toolroll.embedders.checks import clean
-from toolroll.errors import InvalidInput
+from toolroll.model.embedder import Embedder
+from toolroll.model.errors import InvalidInput
 
 _WORD = re.compile(r"\w+")
 _TRIGRAM_WEIGHT = 0.5  # inflections of a word stay close, words with the same ending do not

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from toolroll.embedders.checks import RequestRejected
-from toolroll.errors import EmbedderUnavailable, InvalidInput
+from toolroll.model.errors import EmbedderUnavailable, InvalidInput
 
 try:
     import urllib3

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from toolroll._core import latin_share
-from toolroll.embedder import Embedder, Scale, as_embedder
-from toolroll.errors import InvalidInput
+from toolroll.model.embedder import Embedder, Scale, as_embedder
+from toolroll.model.errors import InvalidInput
 
 
 class JointEmbedder(Embedder):

@@ -23,13 +23,13 @@ import numpy as np
 import numpy.typing as npt
 
 from toolroll._core import WordPiece
-from toolroll.embedder import Embedder, Scale
 from toolroll.embedders import onnx_graph
 from toolroll.embedders.checks import clean
 from toolroll.embedders.joint import JointEmbedder
 from toolroll.embedders.static import StaticEmbedder
 from toolroll.embedders.weights import WeightsFile, onnx_initialisers, safetensors
-from toolroll.errors import EmbedderUnavailable, InvalidInput
+from toolroll.model.embedder import Embedder, Scale
+from toolroll.model.errors import EmbedderUnavailable, InvalidInput
 
 Precision = Literal["int8", "float32"]
 Delta = dict[str, tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]]

@@ -21,12 +21,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from toolroll.embedder import Embedder, Scale
 from toolroll.embedders import onnx_graph
 from toolroll.embedders.checks import clean
 from toolroll.embedders.unigram import Unigram
 from toolroll.embedders.weights import WeightsFile
-from toolroll.errors import InvalidInput
+from toolroll.model.embedder import Embedder, Scale
+from toolroll.model.errors import InvalidInput
 
 WHOSE = "multilingual embedder"
 WEIGHTS = WeightsFile(

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from toolroll.errors import EmbedderUnavailable
+from toolroll.model.errors import EmbedderUnavailable
 
 T = TypeVar("T")
 Run = Callable[[Mapping[str, npt.NDArray[Any]]], npt.NDArray[np.float32]]

@@ -13,12 +13,12 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from toolroll._threads import CallPool, Full, Overdue
-from toolroll.embedder import Embedder
 from toolroll.embedders import fingerprint
 from toolroll.embedders.checks import RequestRejected, clean
 from toolroll.embedders.http_endpoint import Endpoint
-from toolroll.errors import EmbedderUnavailable, InvalidInput
+from toolroll.model.embedder import Embedder
+from toolroll.model.errors import EmbedderUnavailable, InvalidInput
+from toolroll.runtime.threads import CallPool, Full, Overdue
 
 logger = logging.getLogger(__name__)
 

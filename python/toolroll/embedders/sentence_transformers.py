@@ -11,10 +11,10 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from toolroll.embedder import Embedder
 from toolroll.embedders.checks import clean
 from toolroll.embedders.fingerprint import TEXT
-from toolroll.errors import EmbedderUnavailable, InvalidInput
+from toolroll.model.embedder import Embedder
+from toolroll.model.errors import EmbedderUnavailable, InvalidInput
 
 INSTALL = 'pip install "toolroll[sentence-transformers]"'
 

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from toolroll._core import MultilingualTable, TokenTable
-from toolroll.embedder import Embedder, Scale
+from toolroll.model.embedder import Embedder, Scale
 
 ENGLISH, OTHERS = "static_minilm", "static_multilingual"
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from toolroll.errors import EmbedderUnavailable
+from toolroll.model.errors import EmbedderUnavailable
 
 
 @dataclass(frozen=True, slots=True)

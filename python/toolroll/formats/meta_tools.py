@@ -14,9 +14,9 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple, NoReturn, get_args
 
-from toolroll.errors import InvalidInput
 from toolroll.formats.schemas import PLAIN, Form, convert_all
-from toolroll.tools import Tool
+from toolroll.model.errors import InvalidInput
+from toolroll.model.tools import Tool
 
 Mode = Literal["load", "unload", "fallback"]
 MODES: tuple[Mode, ...] = get_args(Mode)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from toolroll.errors import InvalidInput, quoted
+from toolroll.model.errors import InvalidInput, quoted
 
 How = Literal["replace", "allow", "defer", "meta-tools"]
 HOWS: tuple[How, ...] = get_args(How)

@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
-from toolroll.errors import InvalidDefinition
+from toolroll.model.errors import InvalidDefinition
 
 Path = Sequence["str | int"]  # keys and positions from the root of the text to a value
 

@@ -6,7 +6,7 @@ import ipaddress
 import logging
 from dataclasses import dataclass, replace
 
-from toolroll.errors import InvalidInput
+from toolroll.model.errors import InvalidInput
 
 try:
     import resource

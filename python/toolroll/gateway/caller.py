@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
-from toolroll.context import Context
 from toolroll.gateway import mcp_versions
 from toolroll.gateway.mcp_versions import Incoming, Json
 from toolroll.gateway.options import CallerOptions
+from toolroll.model.context import Context
 
 _CAPABILITIES = {
     "sampling/createMessage": "sampling",

@@ -15,11 +15,11 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
-from toolroll.configuration_errors import nearest
-from toolroll.errors import InvalidDefinition, NotFound
 from toolroll.gateway.document import Document, Problems
 from toolroll.gateway.options import GatewayOptions, without_secrets
 from toolroll.gateway.server_spec import LONGEST_NAME, ServerSpec, Transport, prefix_of
+from toolroll.model.configuration_errors import nearest
+from toolroll.model.errors import InvalidDefinition, NotFound
 
 SECTION = "toolroll"
 _SERVERS = ("mcpServers", "servers")

@@ -19,7 +19,6 @@ import anyio
 import anyio.abc
 import anyio.to_thread
 
-from toolroll.errors import InvalidInput, Overloaded, ToolrollError, Unavailable
 from toolroll.formats.visible_text import one_line
 from toolroll.gateway import mcp_versions
 from toolroll.gateway.bounded_lines import METER
@@ -34,6 +33,7 @@ from toolroll.gateway.server_spec import ServerSpec
 from toolroll.gateway.sign_in import Account
 from toolroll.gateway.sign_in_client import SignInNeeded
 from toolroll.gateway.traffic import Flood, LimitedStream, Traffic
+from toolroll.model.errors import InvalidInput, Overloaded, ToolrollError, Unavailable
 
 _log = logging.getLogger("toolroll.gateway")
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import anyio
 
-from toolroll.errors import InvalidInput
 from toolroll.gateway.configuration import SECTION, Configuration
 from toolroll.gateway.connection import Connection, address_of, process_of
 from toolroll.gateway.identity import Identity
@@ -21,6 +20,7 @@ from toolroll.gateway.references import resolved
 from toolroll.gateway.server_log import ServerLog
 from toolroll.gateway.server_spec import ServerSpec
 from toolroll.gateway.sign_in import Account, Accounts
+from toolroll.model.errors import InvalidInput
 from toolroll.registry.store.url import Address
 
 _AT_ONCE = 8  # servers that are started at the same time

@@ -12,9 +12,9 @@ from typing import Any, NoReturn, TypeVar
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from toolroll.configuration_errors import InvalidConfiguration, kind_of, nearest, told, written
-from toolroll.errors import InvalidDefinition, NotFound
 from toolroll.formats.strict_json import decode, line_of, parse
+from toolroll.model.configuration_errors import InvalidConfiguration, kind_of, nearest, told, written
+from toolroll.model.errors import InvalidDefinition, NotFound
 
 _ModelT = TypeVar("_ModelT", bound=BaseModel)
 # What stands below these keys may be a secret, or hold one. A value of an unknown key is never shown.

@@ -15,7 +15,6 @@ import anyio
 import anyio.abc
 
 from toolroll import Answer, Context, Session, Tool, Unavailable
-from toolroll.errors import InvalidInput, Overloaded, ToolrollError
 from toolroll.formats.meta_tools import CALL_TOOL, SEARCH_TOOLS, read_call
 from toolroll.formats.schemas import SentTools, sent_tools
 from toolroll.gateway.call_log import CallLog, Ending
@@ -45,6 +44,7 @@ from toolroll.gateway.upstream import Upstream
 from toolroll.gateway.wrong_arguments import are_wrong
 from toolroll.learning.outcomes import LONGEST_MS, CallReport
 from toolroll.learning.reporters import UnnamedCaller
+from toolroll.model.errors import InvalidInput, Overloaded, ToolrollError
 
 _log = logging.getLogger("toolroll.gateway")
 

@@ -11,7 +11,7 @@ from toolroll.gateway import mcp_versions
 from toolroll.gateway.caller import Caller
 from toolroll.gateway.mcp_versions import Json, ProtocolError
 from toolroll.gateway.server_spec import ServerSpec
-from toolroll.tools import Tool
+from toolroll.model.tools import Tool
 
 _LONGEST_ARGUMENTS = 1_000  # characters that the user is shown
 

@@ -23,13 +23,13 @@ from starlette.authentication import AuthenticationError
 from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse, Response
 
-from toolroll.context import Context
-from toolroll.errors import Denied, InvalidInput, StoreUnavailable
 from toolroll.gateway.caller import Caller, CallerOf, page_of
 from toolroll.gateway.mcp_versions import Incoming
 from toolroll.gateway.options import CallerOptions, ClaimNames, IdentityOptions
 from toolroll.gateway.references import resolved
-from toolroll.registry.service_keys import PREFIX, ServiceKeys
+from toolroll.model.context import Context
+from toolroll.model.errors import Denied, InvalidInput, StoreUnavailable
+from toolroll.registry.access.service_keys import PREFIX, ServiceKeys
 
 _log = logging.getLogger("toolroll.gateway")
 

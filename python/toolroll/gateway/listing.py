@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from toolroll.configuration_errors import nearest
-from toolroll.errors import InvalidDefinition
 from toolroll.gateway.mcp_versions import METHOD_NOT_FOUND, Client, Json, ProtocolError, error_of
 from toolroll.gateway.whole_lists import MARK
-from toolroll.registry.flags import hidden_characters
+from toolroll.model.configuration_errors import nearest
+from toolroll.model.errors import InvalidDefinition
+from toolroll.registry.editing.flags import hidden_characters
 
 MOST_PAGES = 200
 MOST_ITEMS = 5_000  # of one kind

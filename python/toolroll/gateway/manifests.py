@@ -13,10 +13,10 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from toolroll.errors import NotFound
 from toolroll.gateway.configuration import SECTION
 from toolroll.gateway.document import Document
 from toolroll.gateway.server_spec import ServerSpec
+from toolroll.model.errors import NotFound
 
 _HOST = "127.0.0.1"
 

@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 from toolroll import Context, __version__
-from toolroll.errors import Denied, ToolrollError
 from toolroll.gateway import mcp_versions
 from toolroll.gateway.caller import Caller, CallerOf
 from toolroll.gateway.gateway import Gateway
@@ -17,6 +16,7 @@ from toolroll.gateway.mcp_versions import INTERNAL_ERROR, Answer, Incoming, Json
 from toolroll.gateway.offers import Offers
 from toolroll.gateway.subscriptions import Subscriptions
 from toolroll.gateway.tool_lists import ToolLists
+from toolroll.model.errors import Denied, ToolrollError
 
 _log = logging.getLogger("toolroll.gateway")
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 import anyio
 import anyio.abc
 
-from toolroll.context import Context
 from toolroll.gateway.caller import Caller
 from toolroll.gateway.loopback_sign_in import loopback_callback, port_of
 from toolroll.gateway.mcp_versions import Json
@@ -16,7 +15,8 @@ from toolroll.gateway.sign_in_client import SignInFailed
 from toolroll.gateway.sign_in_pages import SignIns, link_of
 from toolroll.gateway.tool_names import SIGN_IN
 from toolroll.gateway.upstream import Upstream
-from toolroll.tools import Tool
+from toolroll.model.context import Context
+from toolroll.model.tools import Tool
 
 
 def sign_in_tool(servers: Sequence[str]) -> Tool:

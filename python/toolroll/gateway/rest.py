@@ -12,10 +12,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from toolroll.errors import InvalidDefinition
 from toolroll.formats.strict_json import decode, parse
 from toolroll.gateway.mcp_server import McpServer
 from toolroll.gateway.mcp_versions import INVALID_PARAMS, Incoming, ProtocolError, error_of
+from toolroll.model.errors import InvalidDefinition
 
 _CONVERSATION = "mcp-session-id"
 

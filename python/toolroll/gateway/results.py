@@ -7,11 +7,11 @@ import secrets
 from collections import OrderedDict
 from typing import Any
 
-from toolroll.errors import InvalidInput
 from toolroll.gateway.hooks import PlannedCall
 from toolroll.gateway.mcp_versions import Json
 from toolroll.gateway.tool_names import READ_RESULT
-from toolroll.tools import Tool
+from toolroll.model.errors import InvalidInput
+from toolroll.model.tools import Tool
 
 _MOST_KEPT = 64_000_000  # characters of all results that can be read on
 _LARGEST_KEPT = 8_000_000  # of one

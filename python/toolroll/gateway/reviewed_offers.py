@@ -17,13 +17,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from toolroll._files import replace_file
-from toolroll.errors import InvalidInput, NotFound
 from toolroll.gateway.configuration import Configuration
 from toolroll.gateway.listing import Listing
 from toolroll.gateway.mcp_versions import Json
 from toolroll.gateway.places import private_folder
 from toolroll.gateway.server_spec import Review, prefix_of
+from toolroll.model.errors import InvalidInput, NotFound
+from toolroll.runtime.files import replace_file
 
 _log = logging.getLogger("toolroll.gateway")
 

@@ -19,7 +19,6 @@ from urllib.parse import parse_qs, urlsplit
 import anyio
 import anyio.to_thread
 
-from toolroll.errors import InvalidInput
 from toolroll.formats.visible_text import one_line
 from toolroll.gateway import mcp_versions
 from toolroll.gateway.configuration import Configuration
@@ -27,6 +26,7 @@ from toolroll.gateway.references import resolved
 from toolroll.gateway.server_spec import ServerSpec
 from toolroll.gateway.sign_in_client import SignInClient, SignInFailed, SignInNeeded
 from toolroll.gateway.token_store import TokenStore
+from toolroll.model.errors import InvalidInput
 
 LONGEST_S = 600.0  # for which the user's browser may take
 _URL_S = 60.0  # until an attempt has a URL

@@ -20,9 +20,9 @@ from mcp.shared.auth import (
     OAuthToken,
 )
 
-from toolroll.errors import Unavailable
 from toolroll.gateway import mcp_versions
 from toolroll.gateway.sign_in_addresses import SignInAddresses, origin_of
+from toolroll.model.errors import Unavailable
 
 # Why a sign-in failed is told to the browser. The package would log it, too, in the provider's words.
 logging.getLogger("mcp.client.auth.oauth2").addFilter(

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import anyio.to_thread
 
-from toolroll._files import replace_file
-from toolroll.errors import InvalidInput
 from toolroll.gateway.places import private_folder
+from toolroll.model.errors import InvalidInput
+from toolroll.runtime.files import replace_file
 
 if TYPE_CHECKING:
     from toolroll.gateway.gateway import Gateway

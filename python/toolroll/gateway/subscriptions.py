@@ -9,7 +9,6 @@ from functools import partial
 
 import anyio
 
-from toolroll.errors import ToolrollError
 from toolroll.gateway import mcp_versions
 from toolroll.gateway.caller import Caller
 from toolroll.gateway.gateway import Gateway
@@ -17,6 +16,7 @@ from toolroll.gateway.mcp_versions import INVALID_PARAMS, Json, ProtocolError
 from toolroll.gateway.offers import Offers
 from toolroll.gateway.reasons import said
 from toolroll.gateway.upstream import Upstream
+from toolroll.model.errors import ToolrollError
 
 _log = logging.getLogger("toolroll.gateway")
 

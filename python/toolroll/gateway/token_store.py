@@ -16,10 +16,10 @@ from typing import Any
 
 from cryptography.fernet import Fernet, InvalidToken
 
-from toolroll._files import replace_file
-from toolroll.errors import InvalidInput
 from toolroll.gateway.places import private_folder
 from toolroll.gateway.references import resolved
+from toolroll.model.errors import InvalidInput
+from toolroll.runtime.files import replace_file
 
 _SERVICE, _USER = "toolroll", "gateway-tokens"  # in the keyring
 SHORTEST_KEY = 32  # characters

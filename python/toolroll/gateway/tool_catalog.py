@@ -12,12 +12,12 @@ import anyio
 import anyio.to_thread
 
 from toolroll import Registry, Toolroll, ToolrollError
-from toolroll.context import Context
 from toolroll.gateway.listing import Listing
 from toolroll.gateway.mcp_versions import Json
 from toolroll.gateway.server_spec import ServerSpec
 from toolroll.gateway.tool_names import ToolNames
-from toolroll.registry.records import Review
+from toolroll.model.context import Context
+from toolroll.registry.editing.records import Review
 from toolroll.selection.visible import VisibleTools
 
 _log = logging.getLogger("toolroll.gateway")

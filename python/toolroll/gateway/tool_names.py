@@ -14,7 +14,7 @@ from typing import Any
 from toolroll.formats.meta_tools import META_TOOLS
 from toolroll.formats.visible_text import one_line
 from toolroll.gateway.server_spec import prefix_of
-from toolroll.registry.flags import skeletons
+from toolroll.registry.editing.flags import skeletons
 
 LONGEST = 64
 READ_RESULT = "read_result"

@@ -14,7 +14,6 @@ from typing import Literal
 import anyio
 import anyio.abc
 
-from toolroll.errors import Overloaded, ToolrollError
 from toolroll.gateway.budget import Budget
 from toolroll.gateway.connection import Connection
 from toolroll.gateway.listing import Listing, read_listing, without_excluded
@@ -23,6 +22,7 @@ from toolroll.gateway.reasons import said
 from toolroll.gateway.server_log import ServerLog
 from toolroll.gateway.server_spec import ServerSpec
 from toolroll.gateway.sign_in import Account
+from toolroll.model.errors import Overloaded, ToolrollError
 
 _log = logging.getLogger("toolroll.gateway")
 

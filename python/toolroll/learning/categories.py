@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from toolroll._core import CueClassifier, latin_share
-from toolroll.errors import InvalidInput
+from toolroll.model.errors import InvalidInput
 
 CATEGORIES = ("read", "write", "analyse", "generate")
 GENERAL = "general"

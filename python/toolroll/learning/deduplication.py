@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple
 
-from toolroll.errors import InvalidInput, quoted
 from toolroll.learning.effects import Change
 from toolroll.learning.exposure import Exposure, ShownTool
 from toolroll.learning.outcomes import NOT_SHOWN, Kind, Report
+from toolroll.model.errors import InvalidInput, quoted
 
 # Outcomes of one reporter that have weight for one tool. Further ones are stored with weight 0: only the
 # change detector sees them.

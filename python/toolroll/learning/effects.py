@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from toolroll._core import DELTA
-from toolroll.identity import scopes
 from toolroll.learning.exposure import Exposure, ShownTool
 from toolroll.learning.outcomes import Kind
 from toolroll.learning.reporters import NOBODY, reporter_keys
+from toolroll.model.identity import scopes
 
 _ROW = struct.Struct("=d7Q4d2idQ")  # of `DELTA`: an array of tuples takes twice as long
 UNEXPECTED = 0.05  # predicted calls of a tool that was not shown

@@ -26,10 +26,10 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from toolroll.argument_checks import LONE_SURROGATE, is_unicode
-from toolroll.context import Context
-from toolroll.errors import InvalidInput, quoted
-from toolroll.identity import key
+from toolroll.model.argument_checks import LONE_SURROGATE, is_unicode
+from toolroll.model.context import Context
+from toolroll.model.errors import InvalidInput, quoted
+from toolroll.model.identity import key
 
 Unit = Literal["user", "session", "org"]
 UNITS: tuple[str, ...] = get_args(Unit)

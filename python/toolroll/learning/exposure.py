@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from toolroll.identity import ToolKey
+from toolroll.model.identity import ToolKey
 
 _TOOL = struct.Struct("<QQQd")  # a tool's three keys, and its share of calls
 _KEYS = struct.Struct("<QQQ")

@@ -8,7 +8,6 @@ from collections import Counter
 import numpy as np
 
 from toolroll._core import Learned, LearningRates
-from toolroll.errors import NotFound
 from toolroll.learning.deduplication import (
     MOST_A_DAY,
     MOST_SILENT,
@@ -22,6 +21,7 @@ from toolroll.learning.effects import Change, deltas
 from toolroll.learning.exposure import Exposure
 from toolroll.learning.outcomes import Report
 from toolroll.learning.record_result import RecordResult, pending_of, waiting_in
+from toolroll.model.errors import NotFound
 
 MOST_EVENTS = 50_000  # events whose reports are remembered, so that no outcome counts twice
 _DAY_S = 86_400

@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from toolroll.errors import InvalidInput
+from toolroll.model.errors import InvalidInput
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 

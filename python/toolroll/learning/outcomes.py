@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict, get_args
 
-from toolroll.argument_checks import items_of
-from toolroll.errors import InvalidInput, quoted
 from toolroll.learning.exposure import ShownTool
+from toolroll.model.argument_checks import items_of
+from toolroll.model.errors import InvalidInput, quoted
 
 Kind: TypeAlias = Literal[
     "succeeded",  # called, and it worked

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
 
-from toolroll.errors import Denied, InvalidInput, quoted
+from toolroll.model.errors import Denied, InvalidInput, quoted
 
 LEAST_ORGANISATIONS = 20
 MOST = 100  # the most counts of one organisation, over all tools and kinds

@@ -9,10 +9,10 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from toolroll._core import Learned
-from toolroll.identity import scopes
 from toolroll.learning.effects import Change
 from toolroll.learning.exposure import Exposure
 from toolroll.learning.outcomes import FAILED, SUCCEEDED, Report
+from toolroll.model.identity import scopes
 
 Pending: TypeAlias = Literal["repeated", "quota", "reporters"]
 SENTENCES: Mapping[Pending, str] = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from toolroll.identity import NONE, key, reporter_key
+from toolroll.model.identity import NONE, key, reporter_key
 
 _MARK = "~"  # an unnamed caller is stored behind one, a user whose name begins with it behind two
 _WINDOW_S = 3_600.0

@@ -7,12 +7,12 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from toolroll.argument_checks import check_callable, check_flag, check_hnsw, check_number
-from toolroll.errors import InvalidInput, quoted
+from toolroll.model.argument_checks import check_callable, check_flag, check_hnsw, check_number
+from toolroll.model.errors import InvalidInput, quoted
 
 if TYPE_CHECKING:
     from toolroll.catalog.catalog import Progress
-    from toolroll.published.replica import PublishedCatalogs
+    from toolroll.snapshots.replica import PublishedCatalogs
 
 LoggedMessages: TypeAlias = Literal["kept", "hashed", "dropped", "none"]
 Durable: TypeAlias = Literal["process", "disk"]

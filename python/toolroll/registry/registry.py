@@ -14,33 +14,40 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from toolroll.errors import Conflict, Denied, InvalidInput, NotFound
 from toolroll.formats.sources.dicts import read_tools_for_registry
-from toolroll.registry import queries, versions
-from toolroll.registry.audit import Audit
-from toolroll.registry.content import COLUMNS, GOVERNED, attributes_of, content_hash, content_of, tool_of
-from toolroll.registry.duplicates import Duplicates
-from toolroll.registry.field_owners import KEPT, edited
-from toolroll.registry.page_mappings import Pages
-from toolroll.registry.pins import Pins
-from toolroll.registry.queries import check_limit, check_version, find_tool, read_version
-from toolroll.registry.reach import Reach
-from toolroll.registry.records import Record, Review, ToolPage
-from toolroll.registry.review import WHILE_WAITING, WhileWaiting, may_serve
-from toolroll.registry.rules import Rules, rules_naming
-from toolroll.registry.service_keys import ServiceKeys
-from toolroll.registry.settings import Settings
+from toolroll.model.errors import Conflict, Denied, InvalidInput, NotFound
+from toolroll.model.tools import STATUSES, Definitions, Status, Tool
+from toolroll.registry.access.service_keys import ServiceKeys
+from toolroll.registry.editing import queries, versions
+from toolroll.registry.editing.audit import Audit
+from toolroll.registry.editing.content import (
+    COLUMNS,
+    GOVERNED,
+    attributes_of,
+    content_hash,
+    content_of,
+    tool_of,
+)
+from toolroll.registry.editing.duplicates import Duplicates
+from toolroll.registry.editing.field_owners import KEPT, edited
+from toolroll.registry.editing.page_mappings import Pages
+from toolroll.registry.editing.pins import Pins
+from toolroll.registry.editing.queries import check_limit, check_version, find_tool, read_version
+from toolroll.registry.editing.reach import Reach
+from toolroll.registry.editing.records import Record, Review, ToolPage
+from toolroll.registry.editing.review import WHILE_WAITING, WhileWaiting, may_serve
+from toolroll.registry.editing.rules import Rules, rules_naming
+from toolroll.registry.editing.settings import Settings
+from toolroll.registry.editing.tiers import read_tiers, set_tiers
+from toolroll.registry.editing.tool_edits import ToolEdits, check_name, major_version_flag, merged_flags
+from toolroll.registry.editing.toolkits import Toolkits, is_toolkit, lineage, no_toolkit
+from toolroll.registry.editing.versions import FieldDifference, Version
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database, Write, words
 from toolroll.registry.store.read_replica import ReadReplica
 from toolroll.registry.sync.payload import Payload
 from toolroll.registry.sync.plan import MODES, Mode
 from toolroll.registry.sync.sync import Progress, Sync, SyncReport
-from toolroll.registry.tiers import read_tiers, set_tiers
-from toolroll.registry.tool_edits import ToolEdits, check_name, major_version_flag, merged_flags
-from toolroll.registry.toolkits import Toolkits, is_toolkit, lineage, no_toolkit
-from toolroll.registry.versions import FieldDifference, Version
-from toolroll.tools import STATUSES, Definitions, Status, Tool
 
 _LONGEST_PLUGIN = 200  # characters
 _versions = tables.tool_versions.c

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from toolroll.arrays import Vector
 from toolroll.embedders.static import StaticEmbedder
+from toolroll.model.arrays import Vector
 
 
 def built_in_vector(text: str) -> Vector:

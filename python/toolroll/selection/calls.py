@@ -12,13 +12,13 @@ from typing import Literal, Protocol, TypeAlias
 
 from toolroll._core import Bitset
 from toolroll.catalog.catalog import Catalog
-from toolroll.context import Context
-from toolroll.errors import Denied, quoted
 from toolroll.formats.foreign_text import name_text
 from toolroll.formats.providers import How
 from toolroll.formats.schemas import own_name_of
 from toolroll.formats.schemas.names import is_replaced
-from toolroll.tools import Tool
+from toolroll.model.context import Context
+from toolroll.model.errors import Denied, quoted
+from toolroll.model.tools import Tool
 
 # Why something was denied: a tool that the turn did not offer, one that policy does not allow any more, and a
 # receipt that was not signed here, has expired or is another organisation's.

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from toolroll._core import Bitset, packed_calls
-from toolroll.arrays import NO_ROWS, NO_SCORES, Rows, Scores
+from toolroll.model.arrays import NO_ROWS, NO_SCORES, Rows, Scores
 
 Term: TypeAlias = tuple[str, float, Scores]  # its name, its weight in the score, and the term of each row
 

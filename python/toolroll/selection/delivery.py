@@ -16,11 +16,7 @@ from functools import cached_property
 from typing import Any
 
 from toolroll._core import Bitset, copy_containers
-from toolroll.argument_checks import check_flag
-from toolroll.arrays import Rows, Scores
 from toolroll.catalog.catalog import Catalog
-from toolroll.context import Context
-from toolroll.errors import InvalidInput, NotFound, quoted
 from toolroll.formats.meta_tools import CALL_TOOL, MANAGE_TOOLS, SEARCH_TOOLS
 from toolroll.formats.providers import PROVIDERS, How, Provider, provider_of
 from toolroll.formats.schemas import PLAIN, Form, SentTool, SentTools, provider_name, sent_tools
@@ -28,8 +24,12 @@ from toolroll.formats.schemas.conversion import json_text
 from toolroll.formats.schemas.form import names_of, tools_of
 from toolroll.formats.schemas.names import is_replaced
 from toolroll.formats.schemas.requests import answer_search, client_search, only, required
+from toolroll.model.argument_checks import check_flag
+from toolroll.model.arrays import Rows, Scores
+from toolroll.model.context import Context
+from toolroll.model.errors import InvalidInput, NotFound, quoted
+from toolroll.model.tools import Tool
 from toolroll.selection.calls import Calls, DeliveryRecord, check_call
-from toolroll.tools import Tool
 
 __all__ = ["Delivery", "Offer", "answer_search", "deliver"]
 

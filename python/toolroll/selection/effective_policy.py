@@ -9,8 +9,8 @@ from typing import TypeVar
 
 from toolroll._core import Bitset
 from toolroll.catalog.catalog import Catalog
-from toolroll.errors import Failure, InvalidDefinition
-from toolroll.rules import OnPolicyError, PageMapping, Rule
+from toolroll.model.errors import Failure, InvalidDefinition
+from toolroll.model.rules import OnPolicyError, PageMapping, Rule
 from toolroll.selection.policy import pages as page_patterns
 from toolroll.selection.policy import policy
 from toolroll.selection.policy.pages import PageTable

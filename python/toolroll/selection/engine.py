@@ -15,15 +15,16 @@ import numpy as np
 import numpy.typing as npt
 
 from toolroll._core import Bitset, Learned, Reading
-from toolroll._threads import CallPool, Full
-from toolroll.argument_checks import check_flag
-from toolroll.arrays import Vector
 from toolroll.catalog.background_graph import BackgroundGraph
-from toolroll.context import Context, Turn, names
-from toolroll.conversation import Conversation
-from toolroll.embedder import Embedder
 from toolroll.embedders.static import StaticEmbedder
-from toolroll.errors import (
+from toolroll.learning.categories import category
+from toolroll.learning.exposure import Exposure
+from toolroll.model.argument_checks import check_flag
+from toolroll.model.arrays import Vector
+from toolroll.model.context import Context, Turn, names
+from toolroll.model.conversation import Conversation
+from toolroll.model.embedder import Embedder
+from toolroll.model.errors import (
     EmbedderUnavailable,
     Failure,
     InvalidInput,
@@ -32,9 +33,10 @@ from toolroll.errors import (
     Unavailable,
     quoted,
 )
-from toolroll.identity import key
-from toolroll.learning.categories import category
-from toolroll.learning.exposure import Exposure
+from toolroll.model.identity import key
+from toolroll.model.tool_list import ToolList
+from toolroll.model.tools import Tool
+from toolroll.runtime.threads import CallPool, Full
 from toolroll.selection.built_in_vector import built_in_vector
 from toolroll.selection.calls import Calls, Denial, NoConversation
 from toolroll.selection.exposure import exposure_of
@@ -46,8 +48,6 @@ from toolroll.selection.selection import Selection
 from toolroll.selection.snapshot import Snapshot
 from toolroll.selection.telemetry import Counters, Telemetry
 from toolroll.selection.visible import VisibleTools
-from toolroll.tool_list import ToolList
-from toolroll.tools import Tool
 
 _log = logging.getLogger("toolroll")
 

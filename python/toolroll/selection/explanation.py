@@ -13,9 +13,9 @@ import numpy as np
 
 from toolroll._core import Bitset
 from toolroll.catalog.catalog import Catalog
-from toolroll.context import Turn
-from toolroll.conversation import Conversation
 from toolroll.formats.foreign_text import line_text, name_text, title_text
+from toolroll.model.context import Turn
+from toolroll.model.conversation import Conversation
 from toolroll.selection.candidates import Candidates, RerankingResult
 
 _SHOWN = 0.005  # terms of a score that round to more than nothing

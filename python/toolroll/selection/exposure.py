@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from toolroll._core import expected_calls
-from toolroll.arrays import Rows
-from toolroll.context import Turn
-from toolroll.embedder import TEMPERATURE
 from toolroll.learning.exposure import Exposure, ShownTool, unpack_tools
+from toolroll.model.arrays import Rows
+from toolroll.model.context import Turn
+from toolroll.model.embedder import TEMPERATURE
 from toolroll.selection.selection import Selection
 
 # A model calls some tool on nine messages of ten, and none where all that it sees is far from the best.

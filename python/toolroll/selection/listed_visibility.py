@@ -16,11 +16,11 @@ from typing import NamedTuple
 import numpy as np
 
 from toolroll._core import Bitset
-from toolroll.arrays import Rows
 from toolroll.catalog.catalog import Catalog
-from toolroll.context import Turn
-from toolroll.errors import Failure
 from toolroll.formats.sources.labels import Labels, alike, folded
+from toolroll.model.arrays import Rows
+from toolroll.model.context import Turn
+from toolroll.model.errors import Failure
 from toolroll.selection.candidates import Candidates
 from toolroll.selection.pipeline import Pipeline
 from toolroll.selection.policy.policy import ListedNames

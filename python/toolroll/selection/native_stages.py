@@ -24,12 +24,12 @@ from toolroll._core import (
     ThompsonStage,
     ToolKeys,
 )
-from toolroll.arrays import NO_ROWS, Rows
 from toolroll.catalog.mark_table import MarkHit
 from toolroll.catalog.stacked import StackedColumn
-from toolroll.context import Turn
-from toolroll.conversation import Conversation
-from toolroll.identity import scopes
+from toolroll.model.arrays import NO_ROWS, Rows
+from toolroll.model.context import Turn
+from toolroll.model.conversation import Conversation
+from toolroll.model.identity import scopes
 from toolroll.selection.candidates import Candidates
 from toolroll.selection.picked_candidates import PickedCandidates, Words
 from toolroll.selection.policy.pages import NO_PAGES

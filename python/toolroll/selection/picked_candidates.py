@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from toolroll._core import Picked
-from toolroll.arrays import NO_ROWS, Rows, Scores
 from toolroll.catalog.mark_table import MarkHit
-from toolroll.context import Turn
+from toolroll.model.arrays import NO_ROWS, Rows, Scores
+from toolroll.model.context import Turn
 from toolroll.selection.candidates import (
     BeforeList,
     Candidates,

@@ -21,9 +21,9 @@ import numpy as np
 from toolroll._core import Bitset
 from toolroll.catalog.catalog import Catalog
 from toolroll.catalog.message_text import Reader
-from toolroll.context import Context, Turn
-from toolroll.conversation import Retention
-from toolroll.errors import Failure, ToolrollError
+from toolroll.model.context import Context, Turn
+from toolroll.model.conversation import Retention
+from toolroll.model.errors import Failure, ToolrollError
 from toolroll.selection.calls import Calls
 from toolroll.selection.candidates import Candidates
 from toolroll.selection.native_stages import NativeStages

@@ -15,14 +15,14 @@ from toolroll.catalog.refresh import ToolChanges, with_changes
 from toolroll.catalog.saved import SavedCatalog
 from toolroll.catalog.tool_text import ToolText
 from toolroll.catalog.toolkits import absent_members
-from toolroll.embedder import Embedder
-from toolroll.errors import EmbedderUnavailable, Failure, InvalidInput, NotFound
+from toolroll.model.embedder import Embedder
+from toolroll.model.errors import EmbedderUnavailable, Failure, InvalidInput, NotFound
+from toolroll.model.tools import Definitions, Tool
 from toolroll.selection.effective_policy import EffectivePolicy
 from toolroll.selection.pipeline import Pipeline
 from toolroll.selection.policy.policy import Policy
 from toolroll.selection.profiles import Profile, compose, recomposed
 from toolroll.selection.stages.visibility import Visibility
-from toolroll.tools import Definitions, Tool
 
 _log = logging.getLogger("toolroll")
 

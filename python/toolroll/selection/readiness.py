@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from toolroll.errors import Failure
+from toolroll.model.errors import Failure
 
 
 def readiness(is_closed: bool, failures: Iterable[Failure], passing: Mapping[str, str]) -> dict[str, Any]:

@@ -7,21 +7,21 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NoReturn
 
-from toolroll.arrays import Rows
 from toolroll.catalog.catalog import Catalog
-from toolroll.context import Turn
-from toolroll.errors import Failure, InvalidInput, NotFound, quoted
 from toolroll.formats.foreign_text import line_text, name_text
 from toolroll.formats.providers import How
 from toolroll.formats.schemas import Loss, SentTools, losses, provider_names, sent_tools
 from toolroll.formats.schemas.conversion import json_text, plain_copy
 from toolroll.formats.schemas.form import form_of
+from toolroll.model.arrays import Rows
+from toolroll.model.context import Turn
+from toolroll.model.errors import Failure, InvalidInput, NotFound, quoted
+from toolroll.model.tools import Tool
 from toolroll.selection import explanation
 from toolroll.selection.calls import Calls, FixedCalls, check_call
 from toolroll.selection.candidates import Candidates
 from toolroll.selection.delivery import Delivery, Offer, deliver
 from toolroll.selection.explanation import Account, Step, Trail
-from toolroll.tools import Tool
 
 _SOFT = frozenset(("routes", "retrieval"))  # one of them is in every profile
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from toolroll.context import Context
-from toolroll.errors import Failure, Unavailable
 from toolroll.learning.experiments import Experiment
+from toolroll.model.context import Context
+from toolroll.model.errors import Failure, Unavailable
+from toolroll.model.tool_list import ToolList
 from toolroll.selection.effective_policy import EffectivePolicy
 from toolroll.selection.pipeline import Pipeline
-from toolroll.tool_list import ToolList
 
 _NO_SETTINGS: frozenset[str] = frozenset()
 _NO_POLICY = EffectivePolicy()

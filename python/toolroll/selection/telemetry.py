@@ -13,8 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate
 
-from toolroll._counts import ConcurrentCounter, ConcurrentHistogram
-from toolroll.errors import Failure, InvalidInput, quoted
+from toolroll.model.errors import Failure, InvalidInput, quoted
+from toolroll.runtime.counts import ConcurrentCounter, ConcurrentHistogram
 from toolroll.selection.calls import Denial
 from toolroll.selection.observer import Observer, OutcomeReport
 from toolroll.selection.selection import Selection

@@ -23,19 +23,19 @@ import numpy.typing as npt
 
 from toolroll._core import Bitset
 from toolroll.catalog.tool_text import ToolText
-from toolroll.embedder import Embedder, as_embedder, vectors_of
-from toolroll.errors import EmbedderUnavailable
 from toolroll.formats.sources.dicts import list_of, toolkits_of
 from toolroll.formats.sources.labels import Labels, labels_of, names_of_function
 from toolroll.formats.sources.lenient import group_in, read_one
+from toolroll.model.embedder import Embedder, as_embedder, vectors_of
+from toolroll.model.errors import EmbedderUnavailable
+from toolroll.model.tool_list import Place, ToolList
+from toolroll.model.tools import Definitions, Tool
 from toolroll.selection.effective_policy import EffectivePolicy
 from toolroll.selection.listed_visibility import ListedRows, ListedVisibility
 from toolroll.selection.pipeline import Pipeline
 from toolroll.selection.pipeline_builder import PipelineBuilder
 from toolroll.selection.snapshot import Snapshot
 from toolroll.selection.stages.visibility import Visibility
-from toolroll.tool_list import Place, ToolList
-from toolroll.tools import Definitions, Tool
 
 _log = logging.getLogger("toolroll")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from difflib import get_close_matches
 
-from toolroll.context import Context
+from toolroll.model.context import Context
 from toolroll.selection.listed_visibility import ListedVisibility
 from toolroll.selection.pipeline import Pipeline
 from toolroll.selection.policy.rule_checks import tier_problem

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from toolroll.catalog.catalog import Catalog
-from toolroll.context import Context, Turn
-from toolroll.errors import Failure, NotFound, quoted
+from toolroll.model.context import Context, Turn
+from toolroll.model.errors import Failure, NotFound, quoted
+from toolroll.model.tools import Tool
 from toolroll.selection.listed_visibility import ListedVisibility
 from toolroll.selection.pipeline import Pipeline
 from toolroll.selection.policy.policy import NOT_NAMED
 from toolroll.selection.policy.policy import Verdict as Verdict
 from toolroll.selection.stages.visibility import Visibility
-from toolroll.tools import Tool
 
 
 def judge(

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from toolroll._core import Bitset
-from toolroll.arrays import Rows
 from toolroll.catalog.catalog import Catalog
-from toolroll.context import Context
-from toolroll.tool_list import ToolList
-from toolroll.tools import Tool
+from toolroll.model.arrays import Rows
+from toolroll.model.context import Context
+from toolroll.model.tool_list import ToolList
+from toolroll.model.tools import Tool
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from toolroll.rules import Rule
+from toolroll.model.rules import Rule
 from toolroll.selection.pipeline import Pipeline
 from toolroll.selection.policy import policy
 from toolroll.selection.policy.rule_checks import wrong

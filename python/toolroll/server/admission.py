@@ -19,7 +19,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
-from toolroll.errors import Unavailable, quoted
+from toolroll.model.errors import Unavailable, quoted
 from toolroll.server.request_limits import read_rate
 
 _BEAT_S = 0.01

@@ -11,10 +11,10 @@ from starlette.exceptions import HTTPException
 
 from toolroll import __version__
 from toolroll.embedders import named
-from toolroll.errors import InvalidInput
 from toolroll.front.bodies import BodiesInFlight
-from toolroll.registry.accounts import Accounts
-from toolroll.registry.ended_sessions import EndedSessions
+from toolroll.model.errors import InvalidInput
+from toolroll.registry.access.accounts import Accounts
+from toolroll.registry.access.ended_sessions import EndedSessions
 from toolroll.server.admission import OrgAdmission
 from toolroll.server.conversations import session_router
 from toolroll.server.description import describe, operation_id

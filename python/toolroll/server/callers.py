@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 from fastapi import Request
 
-from toolroll.errors import Denied
 from toolroll.learning.reporters import Reporter, UnnamedCaller
-from toolroll.registry.accounts import Account
-from toolroll.registry.service_keys import ROLES, VOUCH, ServiceKey
+from toolroll.model.errors import Denied
+from toolroll.registry.access.accounts import Account
+from toolroll.registry.access.service_keys import ROLES, VOUCH, ServiceKey
 from toolroll.server.admission import Ticket
 
 
@@ -20,7 +20,7 @@ class Caller:
 
     Attributes:
         name: of the key, or of whatever the host's application knows; "anyone" where nobody is asked.
-        roles: names in `toolroll.registry.service_keys.ROLES`.
+        roles: names in `toolroll.registry.access.service_keys.ROLES`.
         org: the organisation to which the caller is bound; "" is the platform, None means any organisation.
         plugin: the plugin that the role "sync" registers.
         key_id: of the service key; "" without one.

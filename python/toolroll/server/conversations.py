@@ -6,7 +6,8 @@ from fastapi import APIRouter, Request, Response
 from pydantic import Field
 
 from toolroll import Toolroll
-from toolroll.errors import Denied
+from toolroll.model.errors import Denied
+from toolroll.model.tools import Tool
 from toolroll.server.answers import (
     CheckAnswer,
     ConversationAnswer,
@@ -24,7 +25,6 @@ from toolroll.server.problems import ProblemRoute
 from toolroll.server.selection_json import selection_json
 from toolroll.sessions.replies import Answer
 from toolroll.sessions.session import Session
-from toolroll.tools import Tool
 
 
 class TurnBody(MessageBody):

@@ -13,17 +13,17 @@ import toolroll
 from toolroll import Context, Toolroll
 from toolroll.embedders import named
 from toolroll.formats.sources.folder import read_folder
+from toolroll.homes.registry import RegistryHome
 from toolroll.learning.experiments import Experiment
+from toolroll.model.rules import PageMapping, Rule
+from toolroll.model.tools import Tool
 from toolroll.registry.analytics import experiments
-from toolroll.registry.home import RegistryHome
 from toolroll.registry.options import Follow, Recording, Sessions
 from toolroll.registry.registry import Registry
 from toolroll.registry.store import tables
-from toolroll.rules import PageMapping, Rule
 from toolroll.selection.pipeline_builder import PipelineBuilder
 from toolroll.selection.profiles import profile
 from toolroll.selection.selection import Selection
-from toolroll.tools import Tool
 
 DAYS = 21
 BROKEN = "get_current_weather"  # works at first, and fails from a day on

@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from toolroll import Toolroll
-from toolroll.errors import ToolrollError
+from toolroll.model.errors import ToolrollError
 from toolroll.server.bodies import Provider
 from toolroll.server.callers import Caller
 from toolroll.server.large_requests import LARGE_BYTES

@@ -16,7 +16,7 @@ from fastapi import Request, Response
 from itsdangerous import BadData, URLSafeTimedSerializer
 from joserfc.errors import JoseError
 
-from toolroll.errors import Denied, Unavailable
+from toolroll.model.errors import Denied, Unavailable
 from toolroll.server.grants import caller_of_person
 from toolroll.server.page_sessions import Person
 from toolroll.server.settings import ServerSettings

@@ -12,11 +12,11 @@ from collections.abc import Callable
 
 from starlette.concurrency import run_in_threadpool
 
-from toolroll._threads import CallPool
-from toolroll.errors import ToolrollError
-from toolroll.registry.accounts import AccountBook, Accounts
-from toolroll.registry.ended_sessions import EndedSessions
-from toolroll.registry.service_keys import KeyRing, ServiceKeys
+from toolroll.model.errors import ToolrollError
+from toolroll.registry.access.accounts import AccountBook, Accounts
+from toolroll.registry.access.ended_sessions import EndedSessions
+from toolroll.registry.access.service_keys import KeyRing, ServiceKeys
+from toolroll.runtime.threads import CallPool
 
 READ_AGAIN_S = 1.0  # the age at which a request has the keys read again, without waiting
 STALE_S = 3.0  # the age at which a request waits for the keys

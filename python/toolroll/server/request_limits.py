@@ -10,7 +10,7 @@ from limits import RateLimitItem, parse_many
 from limits.aio.storage import MemoryStorage  # the other one starts a thread every 10 ms, and waits for it
 from limits.aio.strategies import FixedWindowRateLimiter
 
-from toolroll.errors import InvalidInput
+from toolroll.model.errors import InvalidInput
 
 BUSY_RETRY_S = 1
 

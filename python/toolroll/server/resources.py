@@ -11,8 +11,8 @@ from prometheus_client import CollectorRegistry
 
 from toolroll import Follow, Recording, Registry, Toolroll
 from toolroll.adapters.prometheus import ToolrollCollector
-from toolroll.embedder import Embedder
-from toolroll.errors import InvalidInput
+from toolroll.model.embedder import Embedder
+from toolroll.model.errors import InvalidInput
 from toolroll.server.metrics import WorkerMetrics
 from toolroll.server.settings import CLOSING_SHARE, ServerSettings
 

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import Field
 
 from toolroll import Toolroll
-from toolroll.errors import ToolrollError
+from toolroll.model.errors import ToolrollError
 from toolroll.server.answers import BatchAnswer, SelectionAnswer
 from toolroll.server.bodies import Body, MessageBody, Provider, Texts
 from toolroll.server.callers import Caller, Identify, caller_of

@@ -15,9 +15,9 @@ from pathlib import Path
 import uvicorn
 
 from toolroll.embedders import named
-from toolroll.errors import InvalidDefinition, InvalidInput, ToolrollError
+from toolroll.model.errors import InvalidDefinition, InvalidInput, ToolrollError
 from toolroll.registry.keeper.process import KeeperProcess
-from toolroll.registry.outbox import check_outbox, usual_outbox
+from toolroll.registry.outbox.outbox import check_outbox, usual_outbox
 from toolroll.registry.store.database import Database, listen_address
 from toolroll.registry.store.read_replica import ReadReplica
 from toolroll.registry.store.url import Address

@@ -17,9 +17,9 @@ from typing import Any, get_origin
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from toolroll.configuration_errors import InvalidConfiguration, nearest, one_of, told, written
-from toolroll.environment_names import SERVER_PREFIX
-from toolroll.errors import InvalidDefinition, NotFound
+from toolroll.model.configuration_errors import InvalidConfiguration, nearest, one_of, told, written
+from toolroll.model.errors import InvalidDefinition, NotFound
+from toolroll.selection.environment_names import SERVER_PREFIX
 from toolroll.server.settings import ServerSettings
 
 if sys.version_info >= (3, 11):

@@ -14,9 +14,9 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
-from toolroll.configuration_errors import matching
-from toolroll.environment_names import SERVER_PREFIX
 from toolroll.front.limits import FrontLimits
+from toolroll.model.configuration_errors import matching
+from toolroll.selection.environment_names import SERVER_PREFIX
 from toolroll.server.grants import Grant
 
 _Url = Annotated[str, matching(r"https?://[^?#\s]+", "a URL with http:// or https://, without ? and #")]

@@ -16,8 +16,8 @@ from fastapi import APIRouter, HTTPException, Request, Response
 from fastapi.responses import RedirectResponse
 from pydantic import Field
 
-from toolroll._threads import CallPool
-from toolroll.errors import Denied, Unavailable
+from toolroll.model.errors import Denied, Unavailable
+from toolroll.runtime.threads import CallPool
 from toolroll.server.answers import SignInAnswer
 from toolroll.server.bodies import Body
 from toolroll.server.callers import address_of

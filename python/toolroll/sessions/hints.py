@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import zip_longest
 
-from toolroll.arrays import Rows
 from toolroll.catalog.catalog import Catalog
 from toolroll.catalog.tokens import estimate_tokens
 from toolroll.formats.foreign_text import Encoded, fill, line_text, name_text, title_text
 from toolroll.formats.schemas.names import said_name
 from toolroll.formats.visible_text import one_line
-from toolroll.tools import Tool
+from toolroll.model.arrays import Rows
+from toolroll.model.tools import Tool
 
 TITLE = "# Tools that can be loaded"
 LONGEST = 400  # characters of a description, until each tool has so many

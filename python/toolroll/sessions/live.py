@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
-from toolroll.conversation import Retention
+from toolroll.model.conversation import Retention
 from toolroll.sessions.state import NEW, LiveConversation
 
 Key = tuple[str, str]  # organisation, session

@@ -6,9 +6,9 @@ import logging
 from collections.abc import Iterable
 from typing import Literal
 
-from toolroll.context import Context
 from toolroll.formats.foreign_text import name_text
 from toolroll.formats.visible_text import one_line
+from toolroll.model.context import Context
 
 _log = logging.getLogger("toolroll.sessions")
 _LONGEST = 80  # characters of a name in the text of a record

@@ -6,13 +6,13 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from toolroll.errors import InvalidInput, quoted
 from toolroll.formats.meta_tools import META_TOOLS
 from toolroll.formats.schemas import own_name_of
 from toolroll.formats.schemas.names import is_replaced
+from toolroll.model.errors import InvalidInput, quoted
+from toolroll.model.tools import Tool
 from toolroll.selection.visible import VisibleTools
 from toolroll.sessions import replies
-from toolroll.tools import Tool
 
 META_NAMES = tuple(tool.name for tool in META_TOOLS)
 MOST_TOGETHER = 32  # tools of a toolkit that stands for them

@@ -14,8 +14,8 @@ from typing import Any
 from toolroll.formats.foreign_text import Encoded, fill, json_line, line_text, name_text, visible_json
 from toolroll.formats.schemas.names import said_name
 from toolroll.formats.visible_text import one_line
-from toolroll.identity import canonical_json, object_schema
-from toolroll.tools import Tool
+from toolroll.model.identity import canonical_json, object_schema
+from toolroll.model.tools import Tool
 
 _LONGEST_NAME = 80  # characters of what a model wrote that are said back to it
 _MOST_NAMES = 64  # that are said at once

@@ -12,9 +12,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from toolroll.context import Context
-from toolroll.conversation import Conversation
-from toolroll.errors import Failure, InvalidInput, NotFound, quoted
 from toolroll.formats.meta_tools import (
     MANAGE_TOOLS,
     MOST_FOUND,
@@ -29,6 +26,10 @@ from toolroll.learning.deduplication import MOST_FOUND as MOST_WANTED
 from toolroll.learning.exposure import Exposure, ShownTool
 from toolroll.learning.outcomes import NOT_SHOWN, WANTED, Called, Entry, read_called
 from toolroll.learning.reporters import Reporter, stored_reporter
+from toolroll.model.context import Context
+from toolroll.model.conversation import Conversation
+from toolroll.model.errors import Failure, InvalidInput, NotFound, quoted
+from toolroll.model.tools import Tool
 from toolroll.selection.calls import check_call
 from toolroll.selection.engine import Engine, Request, TurnOptions
 from toolroll.selection.selection import Selection
@@ -43,7 +44,6 @@ from toolroll.sessions.replies import Answer, ToolCall
 from toolroll.sessions.session_calls import SessionCalls
 from toolroll.sessions.state import ConversationState, LiveConversation, SelectedTurn
 from toolroll.sessions.turn_record import MOST_RECORDS, TurnRecord
-from toolroll.tools import Tool
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

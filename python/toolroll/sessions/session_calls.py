@@ -6,9 +6,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from toolroll.catalog.catalog import Catalog
-from toolroll.context import Context
 from toolroll.formats.meta_tools import META_TOOLS
 from toolroll.learning.exposure import ShownTool
+from toolroll.model.context import Context
+from toolroll.model.tools import Tool
 from toolroll.selection.calls import NO_META, DeliveryRecord, Denial
 from toolroll.selection.engine import Engine
 from toolroll.selection.snapshot import Snapshot
@@ -16,7 +17,6 @@ from toolroll.selection.visible import VisibleTools
 from toolroll.sessions.live import ConversationStore
 from toolroll.sessions.name_lookup import META_NAMES
 from toolroll.sessions.state import LiveConversation
-from toolroll.tools import Tool
 
 _OWN_META: Mapping[str, Tool] = {tool.name: tool for tool in META_TOOLS}
 

@@ -12,9 +12,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from toolroll.context import Context
-from toolroll.conversation import Conversation, Retention
-from toolroll.errors import Failure, InvalidInput
+from toolroll.model.context import Context
+from toolroll.model.conversation import Conversation, Retention
+from toolroll.model.errors import Failure, InvalidInput
 from toolroll.sessions.turn_record import MOST_RECORDS, TurnRecord
 
 MOST_BYTES = 64 * 1024  # of a packed state

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from toolroll.errors import InvalidInput, quoted
 from toolroll.formats.providers import PROVIDERS
 from toolroll.learning.exposure import Exposure, ShownTool, pack_tools, unpack_tools
+from toolroll.model.errors import InvalidInput, quoted
 from toolroll.selection.calls import DeliveryRecord
 from toolroll.selection.exposure import packed
 from toolroll.selection.selection import Selection

@@ -9,7 +9,7 @@ from typing import Any
 
 from toolroll.adapters.provider_requests import RequestForm
 from toolroll.adapters.provider_requests.forms import ANTHROPIC, GEMINI, OPENAI, OPENAI_RESPONSES
-from toolroll.evaluation import workloads
+from toolroll.lab.evaluation import workloads
 
 FORMS = (OPENAI, OPENAI_RESPONSES, ANTHROPIC, GEMINI)
 POOL = workloads.tools(60)

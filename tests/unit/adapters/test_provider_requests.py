@@ -16,7 +16,7 @@ from toolroll.adapters import ToolSelector
 from toolroll.adapters.provider_requests import RequestHeaders, RequestSelector, form_of
 from toolroll.adapters.provider_requests.error_bodies import error_body
 from toolroll.adapters.provider_requests.forms import ANTHROPIC, GEMINI, OPENAI, OPENAI_RESPONSES
-from toolroll.errors import InvalidInput, Unavailable
+from toolroll.model.errors import InvalidInput, Unavailable
 
 COUNT = int(os.environ.get("TOOLROLL_REQUESTS", "150"))  # 10,000 in the long tier
 NOTHING = RequestHeaders()

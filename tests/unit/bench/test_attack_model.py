@@ -12,7 +12,7 @@ from bench.quality.attack_model import CLAIMS, PICKS, Arena, Attack, Attacker, a
 from toolroll import Tool, Toolroll
 from toolroll.catalog.tool_text import words
 from toolroll.embedders.static import StaticEmbedder
-from toolroll.evaluation.dataset import Query
+from toolroll.lab.evaluation.dataset import Query
 
 pytestmark = pytest.mark.slow
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from bench.quality.languages import LANGUAGES, read_messages, translated
 
-from toolroll.evaluation.dataset import Dataset, Query
-from toolroll.tools import Definitions
+from toolroll.lab.evaluation.dataset import Dataset, Query
+from toolroll.model.tools import Definitions
 
 
 def test_a_hundred_messages_are_there_in_each_language() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from bench.quality.learning import targets
 
-from toolroll.evaluation.simulation.simulation import Plan, simulate
+from toolroll.lab.simulation.simulation import Plan, simulate
 
 pytestmark = pytest.mark.slow
 

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 from toolroll import Context, Profile, Tool, Toolroll
 from toolroll._core import Bitset
-from toolroll.arrays import NO_ROWS, NO_SCORES
 from toolroll.catalog.calibration import AT_LARGE, LEAST_HELD_OUT, MOST_HELD_OUT, Calibration, HeldOut
 from toolroll.catalog.catalog import Catalog
 from toolroll.catalog.tool2vec import ToolVectors
 from toolroll.catalog.tool_text import example_texts, texts_of
 from toolroll.embedders.hashing import HashingEmbedder
+from toolroll.model.arrays import NO_ROWS, NO_SCORES
+from toolroll.model.tools import Definitions
 from toolroll.selection.profiles import fusion_of
-from toolroll.tools import Definitions
 
 ANYONE = Context()
 EMBEDDER = HashingEmbedder(256)

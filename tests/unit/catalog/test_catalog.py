@@ -11,8 +11,8 @@ from toolroll import Route, Tool, Toolkit
 from toolroll.catalog import tool_text
 from toolroll.catalog.catalog import Catalog
 from toolroll.embedders.hashing import HashingEmbedder
-from toolroll.errors import InvalidDefinition
-from toolroll.tools import Definitions
+from toolroll.model.errors import InvalidDefinition
+from toolroll.model.tools import Definitions
 
 EMBEDDER = HashingEmbedder(128)
 

@@ -11,7 +11,7 @@ from toolroll.catalog.everyday import LEAST_TOOLS, damping_of_found, everyday_me
 from toolroll.catalog.refresh import ToolChanges, with_changes
 from toolroll.catalog.tool_text import texts_of
 from toolroll.embedders.static import StaticEmbedder
-from toolroll.tools import Definitions
+from toolroll.model.tools import Definitions
 
 N, SUBJECTS, EACH = 600, 30, 30
 

@@ -14,7 +14,7 @@ from toolroll.catalog.mark_table import MarkTable
 from toolroll.catalog.marks import ENDINGS, MEANINGS
 from toolroll.catalog.services import SERVICES
 from toolroll.catalog.tool_text import ToolText, texts_of, words
-from toolroll.tools import Tool
+from toolroll.model.tools import Tool
 
 TOOLS = (
     Tool("update-excel-range", toolkit="ms365"),

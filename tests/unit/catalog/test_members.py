@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from toolroll import Context, Profile, Route, Rule, Tool, Toolkit, Toolroll
 from toolroll.catalog.catalog import Catalog
 from toolroll.catalog.toolkits import is_meant, rows_of_members
-from toolroll.errors import InvalidDefinition
+from toolroll.model.errors import InvalidDefinition
+from toolroll.model.tools import MOST_MEMBERS, Definitions
 from toolroll.selection.profiles import PROFILES
-from toolroll.tools import MOST_MEMBERS, Definitions
 
 letters = st.text("ab_", max_size=6)
 patterns = st.text("ab_*", min_size=1, max_size=7)

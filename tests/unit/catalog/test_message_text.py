@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.slow_message_text import LEAST_WORDS, LONGEST_CLAUSED, MOST_CLAUSES, TERMS
 from toolroll._core import clauses_of
 from toolroll.catalog.message_text import LONGEST, LONGEST_EARLIER, Reader
-from toolroll.errors import InvalidInput
+from toolroll.model.errors import InvalidInput
 
 READER = Reader(None, clauses=True)
 SHORT = "yes"

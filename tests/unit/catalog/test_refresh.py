@@ -17,11 +17,11 @@ from toolroll import Context, Tool, Toolkit
 from toolroll._core import Bitset
 from toolroll.catalog.catalog import Catalog, CatalogOptions
 from toolroll.catalog.refresh import ToolChanges, with_changes
-from toolroll.context import Turn
 from toolroll.embedders.hashing import HashingEmbedder
-from toolroll.errors import InvalidDefinition
+from toolroll.model.context import Turn
+from toolroll.model.errors import InvalidDefinition
+from toolroll.model.tools import Definitions
 from toolroll.selection.profiles import PROFILES, Profile, compose
-from toolroll.tools import Definitions
 
 EMBEDDER = HashingEmbedder(64)
 MEANING = CatalogOptions(toolkits_by_meaning=True)

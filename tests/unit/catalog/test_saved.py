@@ -24,9 +24,9 @@ from toolroll.catalog import saved
 from toolroll.catalog.catalog import Catalog
 from toolroll.catalog.saved import is_saved, save
 from toolroll.embedders.hashing import HashingEmbedder
-from toolroll.errors import InvalidInput, NotFound
+from toolroll.model.errors import InvalidInput, NotFound
+from toolroll.model.tools import Definitions
 from toolroll.selection.selection import Selection
-from toolroll.tools import Definitions
 
 DEMO = Path(toolroll_roll.__file__).parent / "demo" / "toolkits"
 EMBEDDER = HashingEmbedder(64)

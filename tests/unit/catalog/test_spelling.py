@@ -10,8 +10,8 @@ from toolroll import Profile, Route, Toolkit, Toolroll
 from toolroll.catalog.message_text import Reader
 from toolroll.catalog.spelling import DeferredSpeller, general_words, language_gate, speller_of
 from toolroll.catalog.tool_text import columns, texts_of
-from toolroll.errors import InvalidInput
-from toolroll.tools import Tool
+from toolroll.model.errors import InvalidInput
+from toolroll.model.tools import Tool
 
 TOOLS = (
     Tool("get_weather", description="Forecast for a city", examples=("do I need an umbrella",)),

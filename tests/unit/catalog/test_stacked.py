@@ -15,14 +15,14 @@ from tests import strategies as some
 from tests.ranking_weights import fusion_with
 from toolroll import Context, Route, Tool, Toolkit
 from toolroll._core import Bitset, Fusion
-from toolroll.arrays import NO_ROWS, NO_SCORES
 from toolroll.catalog.catalog import Catalog, CatalogOptions
 from toolroll.catalog.stacked import StackedColumn, StackedRows, StackedTools, layered
-from toolroll.context import Turn
 from toolroll.embedders.hashing import HashingEmbedder
-from toolroll.errors import InvalidDefinition, InvalidInput
+from toolroll.model.arrays import NO_ROWS, NO_SCORES
+from toolroll.model.context import Turn
+from toolroll.model.errors import InvalidDefinition, InvalidInput
+from toolroll.model.tools import Definitions
 from toolroll.selection.profiles import Profile, compose
-from toolroll.tools import Definitions
 
 EMBEDDER = HashingEmbedder(64)
 DENSE = fusion_with(dense=1.0, intents=0.5, clauses=0.3)

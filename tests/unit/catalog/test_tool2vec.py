@@ -27,7 +27,7 @@ from toolroll.catalog.tool_text import (
 )
 from toolroll.embedders.hashing import HashingEmbedder
 from toolroll.embedders.static import StaticEmbedder
-from toolroll.errors import EmbedderUnavailable
+from toolroll.model.errors import EmbedderUnavailable
 
 EMBEDDER = HashingEmbedder(128)
 

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from tests.unit.evaluation.worlds import write
+from tests.unit.lab.worlds import write
 from toolroll import Context
 from toolroll.cli import main
 

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from toolroll import Definitions, Profile, Toolroll, environment_names
+from toolroll import Definitions, Profile, Toolroll
 from toolroll.cli import main
 from toolroll.cli.environment import from_environment
-from toolroll.errors import InvalidInput, NotFound
+from toolroll.model.errors import InvalidInput, NotFound
+from toolroll.selection import environment_names
 from toolroll.selection.profiles import PROFILES
 
 # The variables of seed 5 and the like, and what is here in their place.
@@ -108,7 +109,7 @@ def test_a_variable_that_nothing_reads_is_told_by_the_library(monkeypatch, caplo
 
 
 def test_every_variable_of_the_code_has_its_name_in_the_list():
-    root = Path(environment_names.__file__).parent
+    root = Path(environment_names.__file__).parents[1]
     named = {
         name
         for file in (*root.rglob("*.py"), root.parents[1] / "cpp/src/cpu.cpp")

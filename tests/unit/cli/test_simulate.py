@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.evaluation.worlds import query, write
+from tests.unit.lab.worlds import query, write
 from toolroll.cli import main
 
 pytestmark = pytest.mark.slow

@@ -22,7 +22,7 @@ from toolroll._core import (
     ToolKeys,
     VectorIndex,
 )
-from toolroll.arrays import NO_ROWS, NO_SCORES
+from toolroll.model.arrays import NO_ROWS, NO_SCORES
 
 WORDS = ("rain", "mail", "deal", "light", "song", "backup", "note", "naïve", "rains", "listGitHub_repos")
 WEIGHTS = (2.0, 0.5)

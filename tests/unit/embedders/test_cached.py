@@ -18,7 +18,7 @@ import pytest
 from toolroll.embedders import cached
 from toolroll.embedders.cached import CachedEmbedder, default_folder
 from toolroll.embedders.hashing import HashingEmbedder
-from toolroll.errors import EmbedderUnavailable, InvalidInput
+from toolroll.model.errors import EmbedderUnavailable, InvalidInput
 
 TEXTS = ["weather forecast", "calendar event", "send e-mail"]
 

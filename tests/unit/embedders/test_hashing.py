@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolroll.embedders.hashing import HashingEmbedder
-from toolroll.errors import InvalidInput
+from toolroll.model.errors import InvalidInput
 
 
 def test_its_numbers_are_the_same_on_every_platform_and_in_every_release() -> None:

@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from toolroll.embedder import Embedder, Scale
 from toolroll.embedders.hashing import HashingEmbedder
 from toolroll.embedders.joint import JointEmbedder
 from toolroll.embedders.static import StaticEmbedder
-from toolroll.errors import InvalidInput
+from toolroll.model.embedder import Embedder, Scale
+from toolroll.model.errors import InvalidInput
 
 TEXTS = [
     "Should I bring an umbrella?",

@@ -14,7 +14,7 @@ import pytest
 
 from toolroll.embedders import minilm, onnx_graph
 from toolroll.embedders.minilm import MiniLMEmbedder
-from toolroll.errors import EmbedderUnavailable, InvalidInput
+from toolroll.model.errors import EmbedderUnavailable, InvalidInput
 
 TEXTS = [
     "Should I bring an umbrella?",

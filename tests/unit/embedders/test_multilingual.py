@@ -16,7 +16,7 @@ import pytest
 
 from toolroll.embedders import multilingual
 from toolroll.embedders.multilingual import DIM, WEIGHTS, E5File, MultilingualEmbedder
-from toolroll.errors import EmbedderUnavailable, InvalidInput
+from toolroll.model.errors import EmbedderUnavailable, InvalidInput
 
 TEXTS = [
     "Should I bring an umbrella?",

@@ -23,7 +23,7 @@ from toolroll.embedders import fingerprint, remote
 from toolroll.embedders.checks import RequestRejected
 from toolroll.embedders.ollama import OllamaEmbedder
 from toolroll.embedders.openai_compatible import OpenAICompatibleEmbedder
-from toolroll.errors import EmbedderUnavailable, InvalidInput
+from toolroll.model.errors import EmbedderUnavailable, InvalidInput
 
 TEXTS = ["Gets the weather forecast", "Creates an event", "Refunds an invoice"]
 SECRET = "sk-unit-0123456789"

@@ -12,7 +12,7 @@ import pytest
 
 from toolroll.embedders.hashing import HashingEmbedder
 from toolroll.embedders.sentence_transformers import SentenceTransformersEmbedder
-from toolroll.errors import EmbedderUnavailable, InvalidInput
+from toolroll.model.errors import EmbedderUnavailable, InvalidInput
 
 TEXTS = ["Gets the weather forecast", "Creates an event", "Refunds an invoice"]
 

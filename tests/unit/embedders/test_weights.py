@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from toolroll.embedders.weights import WeightsFile, safetensors
-from toolroll.errors import EmbedderUnavailable
+from toolroll.model.errors import EmbedderUnavailable
 
 CONTENT = b"weights"
 KNOWN = WeightsFile(

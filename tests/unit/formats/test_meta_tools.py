@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from tests.unit.formats.schemas.validator import is_valid
 from toolroll.catalog.tokens import estimate_tokens
-from toolroll.errors import InvalidInput, ToolrollError
 from toolroll.formats.meta_tools import (
     CALL_TOOL,
     MANAGE_TOOLS,
@@ -23,6 +22,7 @@ from toolroll.formats.meta_tools import (
 )
 from toolroll.formats.schemas import PROVIDERS, Form, losses
 from toolroll.formats.schemas.names import is_allowed
+from toolroll.model.errors import InvalidInput, ToolrollError
 
 READERS = (read_manage, read_search, read_call)
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolroll.errors import InvalidDefinition
 from toolroll.formats import strict_json
+from toolroll.model.errors import InvalidDefinition
 
 TEXTS = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=8)
 VALUES = st.recursive(

@@ -16,7 +16,7 @@ from toolroll import _core
 from toolroll.catalog.message_text import LONGEST, Reader
 from toolroll.embedders.checks import clean
 from toolroll.formats.visible_text import is_visible, one_line
-from toolroll.registry.flags import _hidden_at
+from toolroll.registry.editing.flags import _hidden_at
 
 BETWEEN = "b a"  # every code point stands between two letters
 

@@ -12,7 +12,6 @@ pytest.importorskip("mcp")
 import anyio
 from pydantic import TypeAdapter, ValidationError
 
-from toolroll.errors import InvalidInput
 from toolroll.gateway import bounded_lines
 from toolroll.gateway.bounded_lines import TOO_LONG, LineDecoder, is_too_long
 from toolroll.gateway.hooks import is_destructive
@@ -20,7 +19,8 @@ from toolroll.gateway.modes import FEW, shown_for
 from toolroll.gateway.results import LimitResults
 from toolroll.gateway.search_markdown import markdown
 from toolroll.gateway.traffic import BURST, PER_SECOND, Flood, LimitedStream, Traffic
-from toolroll.tools import Tool
+from toolroll.model.errors import InvalidInput
+from toolroll.model.tools import Tool
 
 
 def test_markdown_says_all_that_the_json_says_in_fewer_characters():

@@ -11,9 +11,9 @@ import pytest
 pytest.importorskip("mcp")
 
 from toolroll.cli import main
-from toolroll.errors import Conflict, InvalidDefinition, NotFound
 from toolroll.gateway.client_files import ClientFile, client_files, connect, import_servers, questions
 from toolroll.gateway.configuration import read_configuration
+from toolroll.model.errors import Conflict, InvalidDefinition, NotFound
 
 OWN = {"git": {"command": sys.executable, "args": ["git.py"]}, "web": {"command": sys.executable}}
 

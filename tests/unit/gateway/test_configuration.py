@@ -9,8 +9,6 @@ import pytest
 pytest.importorskip("pydantic")
 
 from toolroll.cli import main
-from toolroll.configuration_errors import InvalidConfiguration
-from toolroll.errors import InvalidDefinition, NotFound
 from toolroll.gateway.configuration import (
     Configuration,
     read_configuration,
@@ -19,6 +17,8 @@ from toolroll.gateway.configuration import (
 from toolroll.gateway.document import Document, without_comments
 from toolroll.gateway.manifests import read_manifests
 from toolroll.gateway.options import GatewayOptions
+from toolroll.model.configuration_errors import InvalidConfiguration
+from toolroll.model.errors import InvalidDefinition, NotFound
 
 
 def read(folder: Path, text: str, environ: dict[str, str] | None = None) -> Configuration:

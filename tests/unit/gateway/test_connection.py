@@ -12,7 +12,6 @@ pytest.importorskip("mcp")
 
 import anyio
 
-from toolroll.errors import InvalidInput
 from toolroll.formats.visible_text import is_visible
 from toolroll.gateway import connection, mcp_versions
 from toolroll.gateway.connection import Connection
@@ -20,6 +19,7 @@ from toolroll.gateway.places import log_file, private_folder
 from toolroll.gateway.reasons import last_line, quoted, said
 from toolroll.gateway.server_log import ServerLog
 from toolroll.gateway.server_spec import ServerSpec
+from toolroll.model.errors import InvalidInput
 
 
 def test_the_last_line_of_npx_is_the_one_that_names_the_error():

@@ -11,9 +11,9 @@ pytest.importorskip("mcp")
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolroll.errors import InvalidDefinition, InvalidInput
 from toolroll.gateway.openapi.operations import operations_of
 from toolroll.gateway.openapi.requests import request_of
+from toolroll.model.errors import InvalidDefinition, InvalidInput
 
 
 def document(paths, version="3.1.0", **components):

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from toolroll.errors import InvalidInput
 from toolroll.gateway.references import input_reference, resolved
+from toolroll.model.errors import InvalidInput
 
 HERE = Path("/here")
 

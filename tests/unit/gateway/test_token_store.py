@@ -8,9 +8,9 @@ import pytest
 
 pytest.importorskip("cryptography")
 
-from toolroll.errors import InvalidInput
 from toolroll.gateway import token_store
 from toolroll.gateway.token_store import LARGEST, TokenStore
+from toolroll.model.errors import InvalidInput
 
 
 def store_in(folder):

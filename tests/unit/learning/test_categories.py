@@ -14,8 +14,8 @@ from scipy.optimize import minimize
 from tools.train.categories import CLASSES, RIDGE, answers, cues_of, fit, of_verbs, softmax, written
 
 from toolroll.embedders.static import StaticEmbedder
-from toolroll.errors import InvalidInput
 from toolroll.learning.categories import CATEGORIES, FILE, GENERAL, LONGEST, built_in, category, cue_words
+from toolroll.model.errors import InvalidInput
 
 LABELS = Path(__file__).parents[2] / "data" / "message_categories.tsv"
 EMBEDDER = StaticEmbedder()

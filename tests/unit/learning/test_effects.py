@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolroll import Tool
-from toolroll.errors import InvalidInput
-from toolroll.identity import scopes, tool_key
 from toolroll.learning.deduplication import MOST_FOUND, NEW_EVENT, deduplicate
 from toolroll.learning.effects import EFFECTS, Change, deltas
 from toolroll.learning.exposure import Exposure, ShownTool
 from toolroll.learning.outcomes import KINDS, NOT_SHOWN, Entry, Report
+from toolroll.model.errors import InvalidInput
+from toolroll.model.identity import scopes, tool_key
 
 A, B, C = (
     ShownTool(name, tool_key(Tool(name)), share) for name, share in (("a", 0.5), ("b", 0.3), ("c", 0.0))

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from toolroll.errors import InvalidInput
 from toolroll.learning import experiments
 from toolroll.learning.experiments import LEAST_UNITS, Experiment, VariantSums, compare
+from toolroll.model.errors import InvalidInput
 
 EVEN = Experiment("e", {"static": 0.5, "default": 0.5})
 

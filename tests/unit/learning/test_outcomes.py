@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from toolroll.errors import InvalidInput
 from toolroll.learning.outcomes import Entry, read_called, read_entries
+from toolroll.model.errors import InvalidInput
 
 
 def test_names_alone_succeeded():

@@ -15,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from toolroll.errors import Denied, InvalidInput
 from toolroll.learning import privacy
 from toolroll.learning.privacy import (
     Counts,
@@ -26,6 +25,7 @@ from toolroll.learning.privacy import (
     noisy_sums,
     release,
 )
+from toolroll.model.errors import Denied, InvalidInput
 
 TOOLS = ["a", "b", "c"]
 counts = st.builds(

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from toolroll import Context, Profile, Tool, Toolroll
-from toolroll.errors import InvalidInput, NotFound
+from toolroll.model.errors import InvalidInput, NotFound
 
 TOOLS = [
     Tool("get_forecast", "Weather forecast for a city"),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from toolroll import Context, InvalidInput, Tool, Toolroll
-from toolroll.identity import NONE
 from toolroll.learning.reporters import UnnamedCaller, reporter_keys, stored_reporter, user_of
+from toolroll.model.identity import NONE
 
 
 @pytest.mark.parametrize("user", ["", "ann", "~", "~ key 1", "~~ key 1", "key 1"])

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from toolroll import Follow, Recording, Sessions, Toolroll
-from toolroll.errors import InvalidInput
+from toolroll.model.errors import InvalidInput
 from toolroll.registry.events import receipts
 
 

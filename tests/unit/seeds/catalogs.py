@@ -7,8 +7,8 @@ from functools import cache
 
 from toolroll import PageMapping, Tool, Toolkit
 from toolroll.catalog.tokens import estimate_tokens
-from toolroll.identity import schema_text
-from toolroll.tools import Definitions, Route
+from toolroll.model.identity import schema_text
+from toolroll.model.tools import Definitions, Route
 
 # Seed 1: 16 domains with 234 tools, of which 117 need no settings. Of those 46 are in every chat; were it all
 # 117, "torrent" could not come to the 50 to 80 tools that the seed gives for a routed message.

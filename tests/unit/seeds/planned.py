@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from toolroll.embedder import Scale
-from toolroll.errors import EmbedderUnavailable
+from toolroll.model.embedder import Scale
+from toolroll.model.errors import EmbedderUnavailable
 
 _DIM = 1_024
 EVERY = ""  # plans for every message that has none of its own

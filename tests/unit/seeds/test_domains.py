@@ -9,7 +9,7 @@ import pytest
 from tests.unit.seeds.catalogs import DOMAINS, domains
 from tests.unit.seeds.planned import PlannedEmbedder
 from toolroll import Context, Rule, Toolroll
-from toolroll.errors import Denied
+from toolroll.model.errors import Denied
 from toolroll.selection.profiles import PROFILES
 
 CONFIGURED = Context(settings=("qbittorrent_url", "homeassistant_url"))

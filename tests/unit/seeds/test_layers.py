@@ -11,8 +11,8 @@ from tests.unit.seeds.planned import PlannedEmbedder
 from toolroll import Context, Route, Tool, Toolkit, Toolroll
 from toolroll.cli import main
 from toolroll.formats.sources.folder import read_folder
+from toolroll.model.tools import Definitions
 from toolroll.selection.profiles import PROFILES
-from toolroll.tools import Definitions
 
 FOLDER = Path(__file__).parents[2] / "data" / "seeds" / "layers"
 WORKOUT = "If it rains tomorrow, plan an indoor workout and add it to my calendar"

@@ -11,9 +11,9 @@ import pytest
 
 from tests.unit.seeds.catalogs import CRM, MAPPED_BEFORE, MAPPINGS, PAGES, PLATFORM, TOKENS, platform
 from toolroll import Context, PageMapping, Rule, Tool, Toolroll
+from toolroll.model.tools import Definitions
 from toolroll.selection.policy.pages import matches
 from toolroll.selection.profiles import PROFILES
-from toolroll.tools import Definitions
 
 QUERY = "show me the deals of the CRM"
 FOREIGN = (

@@ -10,7 +10,7 @@ import pytest
 from tests.unit.seeds.planned import PlannedEmbedder
 from toolroll import Context, Tool, Toolkit, Toolroll
 from toolroll.catalog.tool_text import words
-from toolroll.errors import InvalidInput
+from toolroll.model.errors import InvalidInput
 from toolroll.selection.profiles import PROFILES
 from toolroll.sessions.session import Session
 

@@ -10,9 +10,9 @@ import pytest
 from tests.unit.seeds.planned import PlannedEmbedder
 from toolroll import Context, Tool, Toolroll
 from toolroll.catalog.tokens import estimate_tokens
-from toolroll.errors import Denied
 from toolroll.formats.meta_tools import MANAGE_TOOLS, META_TOOLS
-from toolroll.identity import schema_text
+from toolroll.model.errors import Denied
+from toolroll.model.identity import schema_text
 from toolroll.selection.profiles import PROFILES
 
 FOLDER = Path(__file__).parents[2] / "data" / "seeds" / "on_demand"

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from toolroll import Context, Profile, Tool, Toolkit, Toolroll
-from toolroll.errors import Denied, InvalidInput, NotFound
 from toolroll.formats.meta_tools import CALL_TOOL, MANAGE_TOOLS, META_TOOLS, SEARCH_TOOLS
 from toolroll.formats.providers import HOWS, PROVIDERS
 from toolroll.formats.schemas import convert, convert_all, provider_name
-from toolroll.rules import Rule
+from toolroll.model.errors import Denied, InvalidInput, NotFound
+from toolroll.model.rules import Rule
 from toolroll.selection.delivery import answer_search
 
 TEXT = {"type": "object", "properties": {"text": {"type": "string"}}}

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from tests.unit.formats.schemas.test_provider_names import ANY as NAMES
 from tests.unit.formats.schemas.test_strict_schema import PARAMETERS
 from toolroll import Context, Profile, Rule, Tool, Toolroll
-from toolroll.errors import Denied, InvalidDefinition, NotFound
 from toolroll.formats.meta_tools import META_TOOLS
 from toolroll.formats.providers import PROVIDERS
 from toolroll.formats.schemas import provider_name
+from toolroll.model.errors import Denied, InvalidDefinition, NotFound
 
 META = tuple(tool.name for tool in META_TOOLS)
 CAN = [(provider, how) for provider in PROVIDERS for how in PROVIDERS[provider].hows]

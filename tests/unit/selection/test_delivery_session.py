@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from toolroll import Profile, Tool, Toolroll
-from toolroll.errors import Denied
 from toolroll.formats.meta_tools import META_TOOLS
 from toolroll.formats.schemas import own_name_of, provider_name
+from toolroll.model.errors import Denied
 from toolroll.selection.delivery import answer_search
 
 TOOLS = [

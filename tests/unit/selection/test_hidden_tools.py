@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from toolroll import Context, Tool, Toolroll
 from toolroll.embedders.hashing import HashingEmbedder
-from toolroll.errors import NotFound, ToolrollError
-from toolroll.rules import Rule
+from toolroll.model.errors import NotFound, ToolrollError
+from toolroll.model.rules import Rule
+from toolroll.model.tools import Route, Toolkit
 from toolroll.selection.selection import Selection
-from toolroll.tools import Route, Toolkit
 
 HIDDEN = "zebra_quokkafication"
 WORDS = [

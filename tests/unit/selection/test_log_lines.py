@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import tests.strategies as some
 from toolroll import Context, Profile, Route, Tool, Toolroll
-from toolroll.context import Turn
 from toolroll.embedders.hashing import HashingEmbedder
+from toolroll.model.context import Turn
 from toolroll.selection.effective_policy import EffectivePolicy, PolicySource
 from toolroll.selection.pipeline_builder import PipelineBuilder
 

@@ -15,10 +15,11 @@ from tests.contract.test_stages import EMBEDDER, turns
 from tests.strategies import PAGES, TIERS, definitions, parameters
 from toolroll import Context, Tool, Toolroll
 from toolroll._core import DELTA, Learned
-from toolroll.context import Turn
-from toolroll.conversation import Retention
 from toolroll.embedders.static import StaticEmbedder
-from toolroll.identity import scopes, tool_key
+from toolroll.model.context import Turn
+from toolroll.model.conversation import Retention
+from toolroll.model.identity import scopes, tool_key
+from toolroll.model.tools import Definitions
 from toolroll.selection.candidates import Candidates
 from toolroll.selection.effective_policy import EffectivePolicy, PolicySource
 from toolroll.selection.picked_candidates import PickedCandidates
@@ -26,7 +27,6 @@ from toolroll.selection.pipeline import Pipeline
 from toolroll.selection.pipeline_builder import PipelineBuilder
 from toolroll.selection.profiles import PROFILES, Profile
 from toolroll.selection.selection import Selection
-from toolroll.tools import Definitions
 
 PICKS = int(os.environ.get("TOOLROLL_PICKS", "100"))  # examples of each property
 T0, DAY = 1_700_000_000.0, 86_400.0

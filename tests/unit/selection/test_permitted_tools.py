@@ -10,7 +10,7 @@ import pytest
 from tests.unit.selection.test_native_stages import pipeline_of
 from toolroll import Context
 from toolroll._core import Bitset
-from toolroll.context import Turn
+from toolroll.model.context import Turn
 from toolroll.selection.pipeline import Pipeline
 
 CONTEXT = Context(user="ann", settings=("key",))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from toolroll import Context, Profile, Route, Tool, Toolkit, Toolroll
-from toolroll.errors import Denied, InvalidInput, NotFound
+from toolroll.model.errors import Denied, InvalidInput, NotFound
 from toolroll.selection.snapshot import Snapshot
 
 TOOLS = (

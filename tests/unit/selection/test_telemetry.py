@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from toolroll import Context, InvalidInput, Observer, OutcomeReport, Selection, Tool, Toolroll
-from toolroll.errors import EmbedderUnavailable
-from toolroll.tools import Definitions
+from toolroll.model.errors import EmbedderUnavailable
+from toolroll.model.tools import Definitions
 
 TOOLS = [Tool("get_forecast", "The weather of the next days"), Tool("pay_invoice", "Pay an invoice")]
 SECRET, USER = "zebra rain 4711", "anna@example.com"

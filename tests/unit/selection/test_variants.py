@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from toolroll import Context, Tool, Toolkit, Toolroll
-from toolroll.errors import NotFound
 from toolroll.learning.experiments import Experiment
+from toolroll.model.errors import NotFound
 
 TOOLS = [Tool(f"tool_{i}", f"Does the thing number {i} with widgets") for i in range(30)]
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("fastapi")
 
-from toolroll.errors import InvalidInput
+from toolroll.model.errors import InvalidInput
 from toolroll.server import admission as module
 from toolroll.server.admission import OrgAdmission, OrgRateExceeded, OrgRefused
 

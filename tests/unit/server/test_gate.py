@@ -14,8 +14,8 @@ from starlette.exceptions import HTTPException
 
 from tests.unit.server.asgi import arequest, request
 from toolroll import Denied, Registry
-from toolroll.errors import StoreUnavailable
 from toolroll.front.bodies import BodiesInFlight
+from toolroll.model.errors import StoreUnavailable
 from toolroll.server.callers import Caller, caller_of, trusted
 from toolroll.server.gate import Gate
 from toolroll.server.key_reader import STALE_S, KeyReader

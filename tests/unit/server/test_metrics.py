@@ -17,10 +17,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.unit.server.asgi import request
 from toolroll.adapters.prometheus import ToolrollCollector
+from toolroll.model.tools import Tool
 from toolroll.roll import Toolroll
 from toolroll.server.http_metrics import HttpMetrics, MeasuredRequests
 from toolroll.server.metrics import GONE_AFTER_S, WorkerMetrics
-from toolroll.tools import Tool
 
 
 def samples(text: bytes) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:

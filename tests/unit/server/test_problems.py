@@ -12,7 +12,7 @@ from fastapi import APIRouter, FastAPI, Request
 
 from tests.unit.server.asgi import request
 from toolroll import Conflict, Denied, InvalidDefinition, InvalidInput, NotFound, ToolrollError
-from toolroll.errors import StoreUnavailable, Unavailable
+from toolroll.model.errors import StoreUnavailable, Unavailable
 from toolroll.server.problems import MEDIA_TYPE, STATUSES, ProblemRoute, problem_of_bug
 
 

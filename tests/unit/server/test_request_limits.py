@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("fastapi")
 
-from toolroll.errors import InvalidInput
+from toolroll.model.errors import InvalidInput
 from toolroll.server.admission import OrgAdmission
 from toolroll.server.request_limits import RequestLimits, read_rate
 

@@ -14,7 +14,7 @@ from itertools import pairwise
 import pytest
 
 from toolroll import Context, Profile, Rule, Tool, Toolkit, Toolroll
-from toolroll.errors import Denied, InvalidInput, NotFound
+from toolroll.model.errors import Denied, InvalidInput, NotFound
 
 THINGS = (
     ("mail", ("send", "read", "delete", "archive", "forward", "label")),
@@ -441,7 +441,7 @@ def test_loads_from_many_threads_while_others_select_are_all_there(shared):
 
 
 def test_the_conversations_that_were_asked_for_last_are_held(monkeypatch):
-    monkeypatch.setattr("toolroll.home.MOST_CONVERSATIONS", 2)
+    monkeypatch.setattr("toolroll.homes.memory.MOST_CONVERSATIONS", 2)
     few = roll()
     few.session("a").load("zip_files")
     few.session("b").load("zip_files")

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.strategies import conversations
-from toolroll.conversation import Conversation, Retention
-from toolroll.errors import InvalidInput
+from toolroll.model.conversation import Conversation, Retention
+from toolroll.model.errors import InvalidInput
 from toolroll.sessions.state import MOST_BYTES, NEW, Change, ConversationState, SelectedTurn
 from toolroll.sessions.turn_record import TurnRecord
 

@@ -6,8 +6,8 @@ import pytest
 
 from toolroll import Profile, Tool, Toolkit, Toolroll
 from toolroll.embedders.hashing import HashingEmbedder
-from toolroll.errors import Denied, InvalidInput
 from toolroll.formats.meta_tools import META_TOOLS
+from toolroll.model.errors import Denied, InvalidInput
 
 THINGS = {
     "mail": ("send", "read", "delete", "archive", "forward", "label"),

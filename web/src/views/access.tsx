@@ -1,12 +1,12 @@
 /** Who sees what: rules, the reason for one tool and caller, toolkits of pages, and what an organisation has. */
 
-import type { ViewProperties } from '../app'
 import { linkTo } from '../route'
 import { t } from '../texts'
 import { OrganisationPart } from './access_organisation'
 import { PagesPart } from './access_pages'
 import { RulesPart } from './access_rules'
 import { WhyPart } from './access_why'
+import type { ViewProperties } from './properties'
 
 const PARTS = { rules: RulesPart, why: WhyPart, pages: PagesPart, organisation: OrganisationPart }
 type PartName = keyof typeof PARTS

@@ -3,10 +3,10 @@
 import { useState } from 'preact/hooks'
 import { useActing } from '../acting'
 import { ask, registryPath } from '../api'
-import type { ViewProperties } from '../app'
 import { useLoaded } from '../loading'
 import { Badge, Failure, Notice, TextField, ToolLink } from '../parts/elements'
 import { format, t } from '../texts'
+import type { ViewProperties } from './properties'
 
 interface Pin {
   tool: string

@@ -3,11 +3,11 @@
 import { useState } from 'preact/hooks'
 import { useActing } from '../acting'
 import { ask, namesOf, registryPath, type Toolkit } from '../api'
-import type { ViewProperties } from '../app'
 import { useLoaded } from '../loading'
 import { Empty, Failure, Notice, TextField } from '../parts/elements'
 import { Scroller } from '../parts/scroller'
 import { t } from '../texts'
+import type { ViewProperties } from './properties'
 
 interface Mapping {
   page_id: string

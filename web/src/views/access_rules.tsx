@@ -3,13 +3,13 @@
 import { useEffect, useState } from 'preact/hooks'
 import { useActing } from '../acting'
 import { ask, Problem, registryPath } from '../api'
-import type { ViewProperties } from '../app'
 import { useLoaded } from '../loading'
 import { Badge, Empty, Failure, Notice, TextField } from '../parts/elements'
 import { RuleFields } from '../parts/rule_fields'
 import { Scroller } from '../parts/scroller'
 import { type Draft, draftOf, NEW, type Preview, readBody, type Rule, whoInWords, whomInWords } from '../rules'
 import { format, t } from '../texts'
+import type { ViewProperties } from './properties'
 
 const MOST = 1_000
 const TYPING_MS = 300

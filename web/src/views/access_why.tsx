@@ -3,9 +3,9 @@
 import { useState } from 'preact/hooks'
 import { useActing } from '../acting'
 import { ask, registryPath } from '../api'
-import type { ViewProperties } from '../app'
 import { Failure, TextField } from '../parts/elements'
 import { t } from '../texts'
+import type { ViewProperties } from './properties'
 
 interface Verdict {
   name: string

@@ -2,7 +2,6 @@
 
 import { useState } from 'preact/hooks'
 import { type Accuracy, type Arm, ask, type Broken, type Drift, type Experiment, type Heatmap, type PluginCalls, registryPath, type Unused } from '../api'
-import type { ViewProperties } from '../app'
 import { useLoaded } from '../loading'
 import { Failure } from '../parts/elements'
 import { daysAgo, firstWhole } from '../periods'
@@ -11,6 +10,7 @@ import { PluginCallsCard, ToolCallsCard } from './analytics_calls'
 import { Experiments } from './analytics_experiments'
 import { Arms, BrokenCard, Days } from './analytics_success'
 import { DriftCard, Heat, UnusedCard } from './analytics_usage'
+import type { ViewProperties } from './properties'
 
 const MOST_ARMS = 100
 

@@ -3,11 +3,11 @@
 import { useState } from 'preact/hooks'
 import { useActing } from '../acting'
 import { ask, Problem, registryPath, type Tool, type ToolPage } from '../api'
-import type { ViewProperties } from '../app'
 import { useLoaded } from '../loading'
 import { Badge, Empty, Failure, Notice, TextField, ToolLink } from '../parts/elements'
 import { Difference } from '../parts/difference'
 import { format, t } from '../texts'
+import type { ViewProperties } from './properties'
 
 const MOST = 500
 type Decision = 'approve' | 'reject'

@@ -3,12 +3,12 @@
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { useActing } from '../acting'
 import { ask, type Drift, namesOf, Problem, registryPath, told, type Tool, type Toolkit, type ToolPage } from '../api'
-import type { ViewProperties } from '../app'
 import { isPassing, RETRY_MS, useLoaded } from '../loading'
 import { visible } from '../parts/difference'
 import { Badge, Empty, Failure, Notice, Select, TextField, ToolLink } from '../parts/elements'
 import { Table } from '../parts/table'
 import { format, t } from '../texts'
+import type { ViewProperties } from './properties'
 
 const PART = 200
 const TYPING_MS = 200

@@ -2,7 +2,6 @@
 
 import { useEffect, useMemo, useState } from 'preact/hooks'
 import { ask, type Broken, type Health, type Metrics, readHealth, registryPath, type Timeline, type ToolPage } from '../api'
-import type { ViewProperties } from '../app'
 import { type Loaded, useLoaded } from '../loading'
 import { Chart } from '../parts/chart'
 import { Empty, Failure } from '../parts/elements'
@@ -10,6 +9,7 @@ import { Scroller } from '../parts/scroller'
 import { daysAgo, firstWhole } from '../periods'
 import { linkTo } from '../route'
 import { format, t } from '../texts'
+import type { ViewProperties } from './properties'
 
 const DAY_MS = 86_400_000
 const AGAIN_MS = 15_000

@@ -2,13 +2,13 @@
 
 import { useState } from 'preact/hooks'
 import { ask, Problem, registryPath, type Session, type Trial } from '../api'
-import type { ViewProperties } from '../app'
 import { Badge, Empty, Failure, Select, TextArea, TextField, ToolLink } from '../parts/elements'
 import { useIsPhone } from '../parts/media'
 import { format, t } from '../texts'
 import { PastSelections } from './past_selections'
 import { ChangeFields, NO_CHANGE, whatIfOf } from './playground_change'
 import { Result } from './selection_result'
+import type { ViewProperties } from './properties'
 
 const words = (text: string) => text.split(',').map((word) => word.trim()).filter(Boolean)
 const START = { message: t.playground.example, user: '', roles: '', tier: '', page: '', settings: '', k: '', budget: '' }

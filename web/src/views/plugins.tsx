@@ -2,11 +2,11 @@
 
 import { useState } from 'preact/hooks'
 import { ask, type Duration, type PluginCalls, registryPath } from '../api'
-import type { ViewProperties } from '../app'
 import { useLoaded } from '../loading'
 import { Badge, Empty, Failure, Select, ToolLink } from '../parts/elements'
 import { daysAgo } from '../periods'
 import { format, t } from '../texts'
+import type { ViewProperties } from './properties'
 
 const ACTIONS = ['create', 'change', 'restore', 'delete'] as const
 const DAYS = '30' // in which durations count

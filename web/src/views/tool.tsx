@@ -2,7 +2,6 @@
 
 import { useState } from 'preact/hooks'
 import { ask, Problem, registryPath, told, type Tool, type Version } from '../api'
-import type { ViewProperties } from '../app'
 import { bodyOf, changedFields, type Draft, draftOf, type FieldName, merged } from '../edit'
 import { useLoaded } from '../loading'
 import { Difference, visible } from '../parts/difference'
@@ -11,6 +10,7 @@ import { Scroller } from '../parts/scroller'
 import { linkTo } from '../route'
 import { format, t } from '../texts'
 import { StatusBadges, useDrift } from './catalog'
+import type { ViewProperties } from './properties'
 
 export function ToolView({ name, org, session, mayEdit: mayAdminister }: ViewProperties) {
   const path = `/tools/${encodeURIComponent(name)}`

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 from urllib.parse import quote
 
-from toolroll.context import Context
-from toolroll.errors import InvalidInput
+from toolroll.model.context import Context
+from toolroll.model.errors import InvalidInput
 from toolroll.roll import LONGEST_SESSION
 
 HEADER = "x-toolroll"  # of an answer: what came, and what was sent on

@@ -12,9 +12,9 @@ from operator import is_
 from typing import Any
 
 from toolroll.adapters.provider_requests.forms import RequestForm
-from toolroll.context import Context
-from toolroll.errors import Denied
 from toolroll.formats.sources.labels import LISTS, plain_name
+from toolroll.model.context import Context
+from toolroll.model.errors import Denied
 from toolroll.roll import Toolroll
 
 # Members of a body that bring tools: lists of them, and those that a provider has stored.

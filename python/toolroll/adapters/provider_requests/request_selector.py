@@ -20,10 +20,10 @@ from toolroll.adapters.provider_requests.other_tools import check_beside, check_
 from toolroll.adapters.provider_requests.provider_request import ProviderRequest
 from toolroll.adapters.provider_requests.tool_texts import KnownToolTexts
 from toolroll.adapters.tool_selector import ToolSelector
-from toolroll.argument_checks import items_of
-from toolroll.context import Context
-from toolroll.errors import InvalidInput, Unavailable
 from toolroll.learning.reporters import Reporter
+from toolroll.model.argument_checks import items_of
+from toolroll.model.context import Context
+from toolroll.model.errors import InvalidInput, Unavailable
 from toolroll.roll import Toolroll
 
 _log = logging.getLogger("toolroll")

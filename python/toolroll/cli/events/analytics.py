@@ -77,7 +77,7 @@ def heatmap(options: WindowOptions, of: Any, tools: int, pages: int, plot: str |
 
         found = usage.heatmap(database, options.window(), of, tools, pages)
     if plot:
-        from toolroll.evaluation.pictures.usage import draw_heatmap
+        from toolroll.lab.pictures.usage import draw_heatmap
 
         draw_heatmap(found, plot)
     if options.json:
@@ -104,7 +104,7 @@ def hits(options: WindowOptions, plot: str | None) -> None:
 
         found = usage.hits(database, options.window())
     if plot:
-        from toolroll.evaluation.pictures.usage import draw_hits
+        from toolroll.lab.pictures.usage import draw_hits
 
         draw_hits(found, plot)
     calls, hit = sum(day.calls for day in found), sum(day.hits for day in found)

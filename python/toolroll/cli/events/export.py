@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from toolroll._extras import needs_extra
 from toolroll.cli.commands import command
 from toolroll.cli.options import WindowOptions, flag, option, storage_options_option, window_options
 from toolroll.cli.output import Progress, note, print_result, redacted
 from toolroll.cli.parameter_types import POSITIVE, duration
-from toolroll.errors import InvalidInput
+from toolroll.model.errors import InvalidInput
+from toolroll.runtime.extras import needs_extra
 
 if TYPE_CHECKING:
     from toolroll.registry.analytics.parquet_stream import StreamResult
@@ -87,7 +87,7 @@ def export(
     if every is not None and every < _LEAST_PAUSE:
         raise click.UsageError("--every: must be at least 1s; without --every, the export looks once")
     with needs_extra("--partitioned", "parquet"):
-        from toolroll._locations import Location
+        from toolroll.runtime.locations import Location
 
     place = Location(target, storage_options)
     with options.report() as database, Progress() as progress:
@@ -121,7 +121,7 @@ def _told(target: str, done: StreamResult) -> str:
 
 
 def _one_file(options: WindowOptions, file: str, messages: bool, vectors: bool) -> None:
-    from toolroll._files import check_writable
+    from toolroll.runtime.files import check_writable
 
     check_writable(file)
     _check_replaceable(file)

@@ -54,7 +54,7 @@ def forget(
     hold.
     """
     with options.report() as database:
-        from toolroll.registry.events import maintenance
+        from toolroll.registry.keeper import maintenance
 
         which = maintenance.OutcomeFilter(event, reporter, tool, since, until)
         count = maintenance.forget(
@@ -76,7 +76,7 @@ def rebuild(options: WindowOptions) -> int:
     Prints how many differed, which only damage can cause. Exit status 1 if any did.
     """
     with options.report() as database:
-        from toolroll.registry.events import maintenance
+        from toolroll.registry.keeper import maintenance
 
         wrong = maintenance.rebuild(database, None if options.org is None else [options.org])
     for org, count in () if options.json else wrong.items():

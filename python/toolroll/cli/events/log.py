@@ -103,7 +103,7 @@ def prune(options: WindowOptions, older_than: timedelta | None, figures_older_th
     if older_than is None and figures_older_than is None:
         raise click.UsageError("say what to delete: --older-than AGE, --figures-older-than AGE")
     with options.database() as database:
-        from toolroll.registry.events import maintenance
+        from toolroll.registry.keeper import maintenance
 
         deleted = maintenance.prune(
             database,

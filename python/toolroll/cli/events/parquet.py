@@ -25,7 +25,7 @@ from toolroll.cli.output import Progress, note, print_json
 from toolroll.cli.parameter_types import POSITIVE, timestamp
 
 if TYPE_CHECKING:
-    from toolroll.offline.lake import EventFiles
+    from toolroll.lab.offline.lake import EventFiles
 
 parquet = Group(
     "parquet",
@@ -46,7 +46,7 @@ class _Source:
     storage_options: dict[str, Any]
 
     def parts(self) -> tuple[EventFiles, ...]:
-        from toolroll.offline.lake import event_files
+        from toolroll.lab.offline.lake import event_files
 
         return event_files(
             self.source, self.storage_options, org=self.org, since=self.since, until=self.until
@@ -99,8 +99,8 @@ def judge(
     """
     check_on(on)
     parts = source.parts()
-    from toolroll.offline.judging import Target
-    from toolroll.offline.judging import judge as judge_parts
+    from toolroll.lab.offline.judging import Target
+    from toolroll.lab.offline.judging import judge as judge_parts
 
     with Progress() as progress:
         found = judge_parts(

@@ -10,7 +10,7 @@ from toolroll.cli.commands import Group
 from toolroll.cli.options import RegistryOptions, WindowOptions, any_org_options, option, registry_options
 from toolroll.cli.output import print_fields, print_json, print_list, print_result
 from toolroll.cli.parameter_types import POSITIVE, duration, timestamp
-from toolroll.errors import NotFound
+from toolroll.model.errors import NotFound
 
 sessions = Group(
     "sessions",

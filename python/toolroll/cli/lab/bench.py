@@ -17,7 +17,7 @@ def command(tools: tuple[int, ...], seconds: float, json: bool) -> None:
 
     Times whole selections on generated catalogs, stage by stage, beside plain Python with numpy.
     """
-    from toolroll.evaluation.latency import measure, table
+    from toolroll.lab.evaluation.latency import measure, table
 
     results = []
     with Progress() as progress:

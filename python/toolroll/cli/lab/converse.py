@@ -35,8 +35,8 @@ def command(folders: tuple[str, ...], json: bool, **options: Any) -> None:
     sent, and which share of their tokens a provider's prompt cache would have served. A folder is one of
     `toolroll eval` whose queries have context.dialog and context.turn.
     """
-    from toolroll.evaluation.conversations import converse, table
-    from toolroll.evaluation.dataset import read_dataset
+    from toolroll.lab.evaluation.conversations import converse, table
+    from toolroll.lab.evaluation.dataset import read_dataset
 
     with Progress() as progress:
         results = [

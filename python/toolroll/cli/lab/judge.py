@@ -23,8 +23,8 @@ from toolroll.cli.output import Progress, note, print_json, print_table
 from toolroll.cli.parameter_types import POSITIVE
 
 if TYPE_CHECKING:
+    from toolroll.lab.offline.work import On
     from toolroll.learning.off_policy import Judgement
-    from toolroll.offline.work import On
     from toolroll.registry.analytics.off_policy_log import OffPolicyResult
 
 
@@ -129,8 +129,8 @@ def _judge_files(
     storage_options: dict[str, Any],
 ) -> OffPolicyResult:
     check_on(on)
-    from toolroll.offline.lake import event_files
-    from toolroll.offline.redeciding import Decider, judge_profile
+    from toolroll.lab.offline.lake import event_files
+    from toolroll.lab.offline.redeciding import Decider, judge_profile
 
     parts = event_files(events, storage_options, org=options.org, since=options.since, until=options.until)
     with options.report() as database:

@@ -30,8 +30,8 @@ def command(
     differs. Exit status 1 if anything does, or if the event cannot be decided again.
     """
     from toolroll.embedders import named
+    from toolroll.registry.editing.vectors import StoredEmbedder
     from toolroll.registry.events.replay import replay
-    from toolroll.registry.vectors import StoredEmbedder
     from toolroll.selection import profiles
     from toolroll.selection.pipeline_builder import PipelineBuilder
 

@@ -77,14 +77,14 @@ def command(
     if convergence:
         _print_convergence(json)
         return
-    from toolroll._files import check_writable
-    from toolroll.evaluation.simulation.report import table, to_json
-    from toolroll.evaluation.simulation.simulation import Plan, simulate
-    from toolroll.evaluation.simulation.worlds import SCENARIOS
+    from toolroll.lab.simulation.report import table, to_json
+    from toolroll.lab.simulation.simulation import Plan, simulate
+    from toolroll.lab.simulation.worlds import SCENARIOS
+    from toolroll.runtime.files import check_writable
 
     if plot:
         check_writable(plot)
-        from toolroll.evaluation.pictures.curves import draw  # fails here, before the work
+        from toolroll.lab.pictures.curves import draw  # fails here, before the work
     with Progress() as progress:
         result = simulate(
             Plan(
@@ -109,9 +109,9 @@ def command(
 def _print_convergence(as_json: bool) -> None:
     from dataclasses import asdict
 
-    from toolroll.evaluation.simulation.convergence import convergence
-    from toolroll.evaluation.simulation.projection import BEST, CALLS, NEAR, OTHERS, TOOLS, Bandit
-    from toolroll.evaluation.simulation.report import convergence_table, projection_table
+    from toolroll.lab.simulation.convergence import convergence
+    from toolroll.lab.simulation.projection import BEST, CALLS, NEAR, OTHERS, TOOLS, Bandit
+    from toolroll.lab.simulation.report import convergence_table, projection_table
 
     rows, bandits = convergence(BEST), [Bandit.play(tools) for tools in TOOLS]
     if as_json:

@@ -12,7 +12,7 @@ from toolroll.cli.mcp.serve import config_option, configuration_of
 from toolroll.cli.options import flag
 from toolroll.cli.output import note
 from toolroll.cli.registry.review import difference, print_waiting, waiting_tools
-from toolroll.errors import NotFound
+from toolroll.model.errors import NotFound
 
 
 @command("approve", example="toolroll mcp approve tickets --config mcp.json")

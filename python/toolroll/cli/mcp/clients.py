@@ -14,7 +14,7 @@ from toolroll.cli.commands import command
 from toolroll.cli.mcp.serve import servers_told
 from toolroll.cli.options import flag, path_option
 from toolroll.cli.output import note
-from toolroll.errors import NotFound
+from toolroll.model.errors import NotFound
 
 if TYPE_CHECKING:
     from toolroll.gateway.client_files import ClientFile

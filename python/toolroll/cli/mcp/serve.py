@@ -16,7 +16,7 @@ import click
 from toolroll.cli.commands import command
 from toolroll.cli.options import CATALOG, flag, option, path_option
 from toolroll.cli.output import note, one_line
-from toolroll.errors import InvalidInput, NotFound
+from toolroll.model.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
     from toolroll.gateway.configuration import Configuration

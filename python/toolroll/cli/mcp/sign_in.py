@@ -10,7 +10,7 @@ from toolroll.cli.commands import command
 from toolroll.cli.mcp.serve import config_option, configuration_of
 from toolroll.cli.options import flag
 from toolroll.cli.output import note
-from toolroll.errors import InvalidInput, NotFound
+from toolroll.model.errors import InvalidInput, NotFound
 
 
 @command("sign-in", example="toolroll mcp sign-in tickets --config mcp.json")

@@ -12,7 +12,7 @@ from toolroll.cli.mcp.serve import config_option, configuration_of
 from toolroll.cli.options import CATALOG, json_option, option
 from toolroll.cli.output import note, print_json, print_list, redacted
 from toolroll.cli.parameter_types import timestamp
-from toolroll.errors import NotFound, ToolrollError
+from toolroll.model.errors import NotFound, ToolrollError
 
 if TYPE_CHECKING:
     from toolroll.registry.analytics.misses import MissReport

@@ -13,7 +13,7 @@ from toolroll.cli.mcp.serve import config_option, configuration_of
 from toolroll.cli.options import json_option, option
 from toolroll.cli.output import note, print_list, printable
 from toolroll.cli.parameter_types import POSITIVE
-from toolroll.errors import NotFound
+from toolroll.model.errors import NotFound
 
 
 @command("doctor", example="toolroll mcp doctor --config mcp.json")

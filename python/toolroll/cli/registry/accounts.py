@@ -20,7 +20,7 @@ from toolroll.cli.options import (
 from toolroll.cli.output import print_list, print_result
 
 if TYPE_CHECKING:
-    from toolroll.registry.accounts import Accounts
+    from toolroll.registry.access.accounts import Accounts
     from toolroll.registry.registry import Registry
 
 _ROLES = ("select", "report", "read", "administer")  # written out, so that --help imports nothing
@@ -92,7 +92,7 @@ def remove_account(options: WriteOptions, name: str) -> None:
 
 def _accounts(registry: Registry) -> Accounts:
     try:
-        from toolroll.registry.accounts import Accounts
+        from toolroll.registry.access.accounts import Accounts
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "argon2":
             raise

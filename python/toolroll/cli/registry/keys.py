@@ -20,7 +20,7 @@ from toolroll.cli.parameter_types import duration
 from toolroll.cli.registry.by_name import add_list
 
 if TYPE_CHECKING:
-    from toolroll.registry.service_keys import ServiceKey
+    from toolroll.registry.access.service_keys import ServiceKey
 
 _ROLES = (
     "select",

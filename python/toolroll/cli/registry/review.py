@@ -15,7 +15,7 @@ from toolroll.cli.registry.tools import print_record, version_option
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from toolroll.registry.records import Record
+    from toolroll.registry.editing.records import Record
     from toolroll.registry.registry import Registry
 
 

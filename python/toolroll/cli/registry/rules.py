@@ -71,8 +71,8 @@ def add_rule(
         raise click.UsageError("--allow --deny: needs one of them, and not both")
     if bool(target["tool"]) == bool(target["toolkit"]):
         raise click.UsageError("--tool --toolkit: needs one of them, and not both")
-    from toolroll.registry.rules import kind_of
-    from toolroll.rules import Rule
+    from toolroll.model.rules import Rule
+    from toolroll.registry.editing.rules import kind_of
 
     rule = Rule(
         name=name,
@@ -127,7 +127,7 @@ def update_rule(
         raise click.UsageError("--allow --deny: not allowed with each other")
     if tool is not None and toolkit is not None:
         raise click.UsageError("--tool --toolkit: not allowed with each other")
-    from toolroll.registry.rules import kind_of
+    from toolroll.registry.editing.rules import kind_of
 
     changes: dict[str, Any] = _given(name=new_name, priority=priority)
     if allow or deny:
@@ -177,7 +177,7 @@ def add_page(options: WriteOptions, pattern: str, toolkits: tuple[str, ...], pri
 
     PATTERN is a page (contacts), or one with a star for any text: contacts*, *contacts, *contacts*.
     """
-    from toolroll.rules import PageMapping
+    from toolroll.model.rules import PageMapping
 
     with options.registry() as registry:
         done = registry.pages.add(

@@ -15,7 +15,7 @@ from toolroll.cli.options import (
 )
 from toolroll.cli.output import note, print_json, print_result, printable
 from toolroll.cli.registry.by_name import add_by_name, add_list
-from toolroll.errors import InvalidInput
+from toolroll.model.errors import InvalidInput
 
 settings = ListGroup(
     "settings",

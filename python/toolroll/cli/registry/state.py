@@ -21,10 +21,10 @@ from toolroll.cli.options import (
 )
 from toolroll.cli.output import note, one_line, print_fields, print_json, print_list, print_result
 from toolroll.cli.parameter_types import COUNT, POSITIVE
-from toolroll.errors import NotFound
+from toolroll.model.errors import NotFound
 
 if TYPE_CHECKING:
-    from toolroll.context import Context
+    from toolroll.model.context import Context
 
 _LONGEST = 80  # characters of a change's details in a table
 
@@ -46,7 +46,7 @@ _LONGEST = 80  # characters of a change's details in a table
 @registry_options
 def why(options: RegistryOptions, name: str, **context: Any) -> None:
     """Print whether somebody sees a tool, and what decides it."""
-    from toolroll.context import Context
+    from toolroll.model.context import Context
 
     found = _verdict(options, name, Context(**context))
     reason = found["reason"]
@@ -113,7 +113,7 @@ def _absent(options: RegistryOptions, name: str, org: str) -> dict[str, Any]:
 def changes(options: WindowOptions, **filters: Any) -> None:
     """Print the audit log, newest first."""
     with options.report() as database:
-        from toolroll.registry.audit import Audit
+        from toolroll.registry.editing.audit import Audit
 
         listed = Audit(database).list(org=options.org, **filters)
         found = [change.to_dict() for change in listed]
@@ -140,7 +140,7 @@ def check(options: WriteOptions, accept: bool) -> None:
     see public tools only; where those of the platform are not, all contexts do. Restore a backup, or accept
     the rows as they are. The exit status is 1 if something is wrong and was not accepted.
     """
-    from toolroll.registry import policy_check
+    from toolroll.registry.editing import policy_check
 
     with options.registry() as registry:
         found = (
@@ -171,7 +171,7 @@ def check(options: WriteOptions, accept: bool) -> None:
 def status(options: RegistryOptions) -> None:
     """Print what the registry holds and what waits in it."""
     with options.database() as database:
-        from toolroll.registry.status import status_of
+        from toolroll.registry.editing.status import status_of
 
         found = status_of(database)
     if options.json:
@@ -205,11 +205,11 @@ def upgrade(options: RegistryOptions) -> None:
     upgrade them all. Afterwards it makes the statistics and figures that the new version has, organisation by
     organisation; `toolroll events learning rebuild` does that again.
     """
-    from toolroll.registry import status
+    from toolroll.registry.editing import status
 
     before, after = status.upgrade(options.catalog)
     if before != after:
-        from toolroll.registry.events import maintenance
+        from toolroll.registry.keeper import maintenance
 
         with options.database() as database:
             maintenance.rebuild(database)

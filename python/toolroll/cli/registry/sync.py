@@ -10,12 +10,12 @@ import click
 from toolroll.cli.commands import command
 from toolroll.cli.options import WriteOptions, flag, on_bad_tool_option, option, write_options
 from toolroll.cli.output import Progress, note, print_json, printable
-from toolroll.errors import InvalidDefinition, NotFound
+from toolroll.model.errors import InvalidDefinition, NotFound
 
 if TYPE_CHECKING:
     from toolroll.formats.sources.bad_tools import OnBadTool
+    from toolroll.model.tools import Definitions
     from toolroll.registry.sync.sync import SyncReport
-    from toolroll.tools import Definitions
 
 _LISTED = 20  # problems in an error
 

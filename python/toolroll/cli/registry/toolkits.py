@@ -11,7 +11,7 @@ from toolroll.cli.commands import ListGroup
 from toolroll.cli.options import Decorator, OrgOptions, WriteOptions, org_options, write_options
 from toolroll.cli.output import print_json, print_result, printable
 from toolroll.cli.registry.by_name import add_by_name
-from toolroll.errors import NotFound
+from toolroll.model.errors import NotFound
 
 toolkits = ListGroup(
     "toolkits",
@@ -61,7 +61,7 @@ def put(
 
     Options that are not given stay as they are. An empty text removes a value: --tier ''.
     """
-    from toolroll.tools import Toolkit
+    from toolroll.model.tools import Toolkit
 
     with options.registry() as registry:
         try:

@@ -32,7 +32,7 @@ from toolroll.cli.output import (
 from toolroll.cli.parameter_types import POSITIVE, field, once_each
 
 if TYPE_CHECKING:
-    from toolroll.registry.records import Record
+    from toolroll.registry.editing.records import Record
 
 _LONGEST = 60  # characters of a description in a list
 
@@ -181,8 +181,8 @@ def create(options: WriteOptions, name: str | None, file: str | None, changes: d
     if name is not None and "name" in changes:
         raise click.UsageError("NAME --set name: not allowed with each other")
     from toolroll.formats.sources.tool_file import read_tool, read_tool_file
-    from toolroll.registry.content import attributes_of, content_of, tool_of
-    from toolroll.registry.toolkits import check_toolkit
+    from toolroll.registry.editing.content import attributes_of, content_of, tool_of
+    from toolroll.registry.editing.toolkits import check_toolkit
 
     content: dict[str, Any] = {}
     if file == "-":

@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from toolroll.errors import InvalidInput, quoted
 from toolroll.formats.repair.coercion import coerce, respell
 from toolroll.formats.repair.validation import (
     DeclaredProperties,
@@ -25,6 +24,7 @@ from toolroll.formats.repair.validation import (
 )
 from toolroll.formats.schemas.relax import json_schema
 from toolroll.formats.strict_json import NotJson, read
+from toolroll.model.errors import InvalidInput, quoted
 
 MAX_PASSES = 8  # two are usually enough: one that changes, one that finds nothing to change
 

@@ -12,11 +12,11 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from toolroll.errors import InvalidInput, quoted
 from toolroll.formats.providers import PROVIDERS
 from toolroll.formats.repair.claim_phrases import PHRASES
 from toolroll.formats.repair.english_claims import claim_in
 from toolroll.formats.schemas.requests import required
+from toolroll.model.errors import InvalidInput, quoted
 
 LANGUAGES = ("en", *PHRASES)
 FALLBACK = "I wasn't able to complete this action. Please try again."

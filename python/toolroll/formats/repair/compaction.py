@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from toolroll.argument_checks import check_callable
-from toolroll.errors import InvalidInput, quoted
 from toolroll.formats.repair.fields import Message
 from toolroll.formats.repair.messages import Form, check
 from toolroll.formats.repair.trimming import beginning, check_count, is_system
+from toolroll.model.argument_checks import check_callable
+from toolroll.model.errors import InvalidInput, quoted
 
 
 @dataclass(frozen=True, slots=True)

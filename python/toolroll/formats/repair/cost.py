@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from toolroll.argument_checks import check_callable
-from toolroll.errors import InvalidInput, quoted
+from toolroll.model.argument_checks import check_callable
+from toolroll.model.errors import InvalidInput, quoted
 
 _log = logging.getLogger(__name__)
 

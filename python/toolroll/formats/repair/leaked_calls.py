@@ -13,10 +13,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from toolroll.errors import InvalidInput, quoted
 from toolroll.formats.repair.call_dialects import MARKED, pythonic_list
 from toolroll.formats.repair.scanner import NAME, Call, Scan, ScanMatch
-from toolroll.tools import Tool
+from toolroll.model.errors import InvalidInput, quoted
+from toolroll.model.tools import Tool
 
 __all__ = ["Call", "RecoveryResult", "recover"]
 

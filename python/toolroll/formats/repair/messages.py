@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeGuard
 
-from toolroll.errors import InvalidInput, quoted
 from toolroll.formats.repair.fields import Message, field, fields, is_object, list_field, text_field
+from toolroll.model.errors import InvalidInput, quoted
 
 Form = Literal["openai", "openai_responses", "anthropic", "gemini"]
 FORMS: tuple[Form, ...] = ("openai", "openai_responses", "anthropic", "gemini")

@@ -9,7 +9,6 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from toolroll.errors import InvalidInput, quoted
 from toolroll.formats.foreign_text import name_text
 from toolroll.formats.repair.fields import (
     Message,
@@ -24,6 +23,7 @@ from toolroll.formats.repair.fields import (
 from toolroll.formats.repair.messages import Form, check, form_of
 from toolroll.formats.repair.pairing import Place, calls, pairs, part_field, results
 from toolroll.formats.repair.responses_history import is_call, is_of_model, is_reasoning
+from toolroll.model.errors import InvalidInput, quoted
 
 
 def window(messages: Sequence[Message], last: int = 50, form: Form | None = None) -> list[Message]:

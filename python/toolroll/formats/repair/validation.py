@@ -11,8 +11,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from toolroll.errors import InvalidInput
 from toolroll.formats.schemas.references import resolve
+from toolroll.model.errors import InvalidInput
 
 MAX_STEPS = 100_000  # checks of a value by a schema; about half a second
 MAX_DEPTH = 200  # of schemas within schemas, followed references among them

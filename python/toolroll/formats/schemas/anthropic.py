@@ -8,7 +8,7 @@ from toolroll.formats.schemas.form import PLAIN, Form
 from toolroll.formats.schemas.names import is_allowed, provider_name
 from toolroll.formats.schemas.original import additional_fields, matches
 from toolroll.formats.schemas.references import Notes, rooted
-from toolroll.tools import Tool
+from toolroll.model.tools import Tool
 
 _MORE = ("cache_control", "strict", "input_examples", "allowed_callers", "eager_input_streaming")
 _KEYS = frozenset({"type", "name", "description", "input_schema", "defer_loading", *_MORE})

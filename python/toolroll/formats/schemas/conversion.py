@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from toolroll.errors import InvalidInput
 from toolroll.formats.providers import PROVIDERS as _PROVIDERS
 from toolroll.formats.providers import provider_of
 from toolroll.formats.schemas.anthropic import to_anthropic
@@ -24,7 +23,8 @@ from toolroll.formats.schemas.openai import to_openai, to_openai_responses
 from toolroll.formats.schemas.original import additional_fields
 from toolroll.formats.schemas.references import Notes, TooLargeError, rooted
 from toolroll.formats.schemas.strict import NotStrictError, strict_schema
-from toolroll.tools import Tool
+from toolroll.model.errors import InvalidInput
+from toolroll.model.tools import Tool
 
 log = logging.getLogger(__name__)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from toolroll.errors import InvalidInput, quoted
-from toolroll.tools import Tool
+from toolroll.model.errors import InvalidInput, quoted
+from toolroll.model.tools import Tool
 
 
 @dataclass(frozen=True, slots=True)

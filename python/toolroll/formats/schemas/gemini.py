@@ -10,7 +10,7 @@ from toolroll.formats.schemas.gemini_schema import MAX_DEPTH, gemini_schema
 from toolroll.formats.schemas.names import is_allowed, provider_name
 from toolroll.formats.schemas.original import additional_fields, matches
 from toolroll.formats.schemas.references import Notes, rooted
-from toolroll.tools import Tool
+from toolroll.model.tools import Tool
 
 _KEYS = frozenset(
     {

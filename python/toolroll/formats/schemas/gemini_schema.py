@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from toolroll.errors import quoted
 from toolroll.formats.schemas.references import (
     STRUCTURE,
     Notes,
@@ -22,6 +21,7 @@ from toolroll.formats.schemas.references import (
     rooted,
     strings,
 )
+from toolroll.model.errors import quoted
 
 MAX_NODES = 2_000  # of a translated schema: a few definitions that use each other can grow without bound
 MAX_DEPTH = 32

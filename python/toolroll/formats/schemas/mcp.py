@@ -8,8 +8,8 @@ from typing import Any
 from toolroll.formats.schemas.form import PLAIN, Form
 from toolroll.formats.schemas.names import is_allowed, provider_name
 from toolroll.formats.schemas.original import is_current_object, matches, mcp_fields, plain
-from toolroll.identity import object_schema
-from toolroll.tools import Tool
+from toolroll.model.identity import object_schema
+from toolroll.model.tools import Tool
 
 _MORE = ("title", "outputSchema", "annotations", "icons", "_meta", "execution")
 _KEYS = frozenset({"name", "description", "inputSchema", *_MORE})

@@ -15,8 +15,8 @@ from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache
 
-from toolroll.errors import InvalidInput
 from toolroll.formats.providers import PROVIDERS, provider_of
+from toolroll.model.errors import InvalidInput
 
 _DIGITS = 16  # hexadecimal digits of the hash: a second name for 64 bits of SHA-256 is hard to find
 _REPLACED = re.compile(rf"__[0-9a-f]{{{_DIGITS},}}\Z")

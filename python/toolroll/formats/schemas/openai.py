@@ -10,7 +10,7 @@ from toolroll.formats.schemas.names import is_allowed, provider_name
 from toolroll.formats.schemas.original import additional_fields, matches
 from toolroll.formats.schemas.references import Notes, rooted
 from toolroll.formats.schemas.strict import NotStrictError, strict_schema
-from toolroll.tools import Tool
+from toolroll.model.tools import Tool
 
 _CHAT = frozenset({"type", "function"})
 _RESPONSES = frozenset(

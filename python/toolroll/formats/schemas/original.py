@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from toolroll.tools import Tool
+from toolroll.model.tools import Tool
 
 _OPENAI = ("strict", "allowed_callers")
 _ANTHROPIC = ("strict", "cache_control", "input_examples", "allowed_callers", "eager_input_streaming")

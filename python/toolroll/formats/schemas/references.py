@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
 
-from toolroll.errors import quoted
+from toolroll.model.errors import quoted
 
 MOST_STEPS = 100_000  # of one conversion: keys and values read, however often references lead to them
 

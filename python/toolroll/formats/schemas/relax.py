@@ -10,9 +10,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from toolroll.errors import InvalidInput, quoted
 from toolroll.formats.schemas.references import TooLargeError, resolve, strings
 from toolroll.formats.strict_json import MAX_DIGITS
+from toolroll.model.errors import InvalidInput, quoted
 
 MAX_DEPTH = 64  # deeper schemas are not relaxed
 MAX_COPIES = 100  # targets of references that do not point to a definition

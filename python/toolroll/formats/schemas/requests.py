@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from toolroll.errors import InvalidInput
 from toolroll.formats.providers import PROVIDERS, provider_of
 from toolroll.formats.schemas.form import Form, tools_of
 from toolroll.formats.schemas.names import provider_name
 from toolroll.formats.schemas.sent import convert_all
-from toolroll.tools import Tool
+from toolroll.model.errors import InvalidInput
+from toolroll.model.tools import Tool
 
 
 def only(provider: str, sent: list[str], must_call: bool) -> dict[str, Any]:

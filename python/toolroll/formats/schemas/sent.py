@@ -12,11 +12,11 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from toolroll._core import copy_containers, values_by_identity
-from toolroll.errors import InvalidInput, quoted
 from toolroll.formats.schemas.conversion import check_form, converted, json_text
 from toolroll.formats.schemas.form import PLAIN, Form, names_of
 from toolroll.formats.schemas.names import provider_name, provider_names
-from toolroll.tools import Tool
+from toolroll.model.errors import InvalidInput, quoted
+from toolroll.model.tools import Tool
 
 _DEFERRING = ("openai_responses", "anthropic")
 _MOST_BYTES = (

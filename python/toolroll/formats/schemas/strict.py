@@ -12,7 +12,6 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from toolroll.errors import quoted
 from toolroll.formats.schemas.references import (
     STRUCTURE,
     Notes,
@@ -24,6 +23,7 @@ from toolroll.formats.schemas.references import (
     rooted,
     strings,
 )
+from toolroll.model.errors import quoted
 
 MOST_LEVELS = 10  # objects within objects
 MOST_PROPERTIES = 5_000

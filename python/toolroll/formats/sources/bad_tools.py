@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Literal, TypeVar, get_args
 
-from toolroll.errors import InvalidDefinition, InvalidInput, quoted
 from toolroll.formats.sources import fields
 from toolroll.formats.sources.fields import FieldError
 from toolroll.formats.sources.registry_fields import RefusedKeys
 from toolroll.formats.visible_text import is_visible
-from toolroll.identity import canonical_json
-from toolroll.tools import MAX_TEXT, Tool
+from toolroll.model.errors import InvalidDefinition, InvalidInput, quoted
+from toolroll.model.identity import canonical_json
+from toolroll.model.tools import MAX_TEXT, Tool
 
 log = logging.getLogger("toolroll")
 T = TypeVar("T")

@@ -22,11 +22,11 @@ from collections import abc
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, Union, get_args, get_origin
 
-from toolroll.errors import quoted
 from toolroll.formats.sources import fields
 from toolroll.formats.sources.docstrings import read_docstring
 from toolroll.formats.sources.fields import FieldError
-from toolroll.tools import Tool
+from toolroll.model.errors import quoted
+from toolroll.model.tools import Tool
 
 Schema = dict[str, Any]
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from toolroll.errors import quoted
 from toolroll.formats.sources import fields
 from toolroll.formats.sources.fields import Field, FieldError, InvalidValue
-from toolroll.rules import PageMapping, pattern_problem
-from toolroll.tools import Definitions
+from toolroll.model.errors import quoted
+from toolroll.model.rules import PageMapping, pattern_problem
+from toolroll.model.tools import Definitions
 
 NAME = "catalog.json"
 

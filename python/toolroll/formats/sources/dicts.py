@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from toolroll.errors import InvalidDefinition, InvalidInput, quoted
 from toolroll.formats.schemas.gemini import from_gemini
 from toolroll.formats.schemas.original import plain
 from toolroll.formats.sources import fields
@@ -25,7 +24,8 @@ from toolroll.formats.sources.fields import Field, FieldError
 from toolroll.formats.sources.hosted import is_hosted
 from toolroll.formats.sources.objects import described
 from toolroll.formats.sources.registry_fields import keys_of, read_for_registry
-from toolroll.tools import Definitions, Tool, Toolkit
+from toolroll.model.errors import InvalidDefinition, InvalidInput, quoted
+from toolroll.model.tools import Definitions, Tool, Toolkit
 
 SHAPES = (
     "OpenAI chat {'type': 'function', 'function': {...}} or Responses {'type': 'function', 'name', ...}, "

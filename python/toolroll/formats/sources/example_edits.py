@@ -14,13 +14,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from toolroll.errors import InvalidDefinition
 from toolroll.formats import strict_json
 from toolroll.formats.sources.bad_tools import OnBadTool, clean_name
 from toolroll.formats.sources.dicts import group_of
 from toolroll.formats.sources.fields import FieldError
 from toolroll.formats.sources.folder import content_of, files_of, read_folder, tools_answer_in
-from toolroll.tools import Definitions
+from toolroll.model.errors import InvalidDefinition
+from toolroll.model.tools import Definitions
 
 KEY = "examples"
 

@@ -13,10 +13,10 @@ import reprlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, TypeAlias
 
-from toolroll.argument_checks import is_unicode
-from toolroll.errors import InvalidDefinition, quoted
 from toolroll.formats.visible_text import is_visible
-from toolroll.tools import MAX_NAME, MAX_TEXT, STATUSES
+from toolroll.model.argument_checks import is_unicode
+from toolroll.model.errors import InvalidDefinition, quoted
+from toolroll.model.tools import MAX_NAME, MAX_TEXT, STATUSES
 
 MAX_SCHEMA_DEPTH = 64
 MAX_SCHEMA_NODES = 10_000  # objects and lists; bounds the work on shared parts

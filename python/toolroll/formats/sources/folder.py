@@ -21,15 +21,15 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from toolroll.argument_checks import items_of
-from toolroll.errors import InvalidDefinition, InvalidInput, quoted
 from toolroll.formats import strict_json
 from toolroll.formats.sources import catalog_file, fields, jsonl, registry_fields
 from toolroll.formats.sources.bad_tools import BadTools, OnBadTool, checked, report
 from toolroll.formats.sources.dicts import read_items, toolkits_of
 from toolroll.formats.sources.fields import Field, FieldError, InvalidValue
 from toolroll.formats.sources.registry_fields import keys_of
-from toolroll.tools import MODES, MOST_MEMBERS, Definitions, Route, Tool, Toolkit
+from toolroll.model.argument_checks import items_of
+from toolroll.model.errors import InvalidDefinition, InvalidInput, quoted
+from toolroll.model.tools import MODES, MOST_MEMBERS, Definitions, Route, Tool, Toolkit
 
 log = logging.getLogger(__name__)
 

@@ -12,14 +12,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from toolroll.errors import InvalidDefinition
 from toolroll.formats import strict_json
 from toolroll.formats.sources import dicts, fields
 from toolroll.formats.sources.bad_tools import BadTools
 from toolroll.formats.sources.fields import Field, FieldError
 from toolroll.formats.sources.hosted import is_hosted
 from toolroll.formats.sources.registry_fields import keys_of, read_own
-from toolroll.tools import Tool
+from toolroll.model.errors import InvalidDefinition
+from toolroll.model.tools import Tool
 
 
 def read_lines(text: str, file: str, bad: BadTools) -> tuple[list[Tool], list[int], list[object]]:

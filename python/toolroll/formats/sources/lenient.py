@@ -9,7 +9,7 @@ from toolroll.formats.sources import dicts
 from toolroll.formats.sources.dicts import Group
 from toolroll.formats.sources.fields import FieldError
 from toolroll.formats.sources.hosted import is_hosted
-from toolroll.tools import MAX_NAME, MAX_TEXT, Tool
+from toolroll.model.tools import MAX_NAME, MAX_TEXT, Tool
 
 
 def group_in(item: Any) -> Group | None:

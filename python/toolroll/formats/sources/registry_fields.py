@@ -15,7 +15,7 @@ from typing import Any
 from toolroll.formats.schemas.gemini import from_gemini
 from toolroll.formats.sources import fields
 from toolroll.formats.sources.fields import IGNORED, Field, FieldError, InvalidValue
-from toolroll.tools import Tool
+from toolroll.model.tools import Tool
 
 _EMPTY = Tool("x")
 _NONE = type(None)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from toolroll.errors import InvalidDefinition
 from toolroll.formats import strict_json
 from toolroll.formats.sources import fields
 from toolroll.formats.sources.dicts import group_of, read_item, read_mapping
 from toolroll.formats.sources.fields import FieldError
 from toolroll.formats.sources.registry_fields import read_for_registry
-from toolroll.tools import Tool
+from toolroll.model.errors import InvalidDefinition
+from toolroll.model.tools import Tool
 
 
 def read_tool_file(path: str) -> Tool:

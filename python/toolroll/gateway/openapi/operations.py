@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast, get_args
 
-from toolroll.errors import InvalidDefinition
 from toolroll.gateway.openapi.schemas import Schemas, resolved
+from toolroll.model.errors import InvalidDefinition
 
 Json = dict[str, Any]
 Place = Literal["path", "query", "header"]

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from toolroll.errors import InvalidInput
 from toolroll.gateway.openapi.operations import BODY, FORM, TEXT, Operation, Parameter
+from toolroll.model.errors import InvalidInput
 
 _DELIMITERS = {"spaceDelimited": " ", "pipeDelimited": "|"}
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from toolroll.errors import InvalidDefinition
+from toolroll.model.errors import InvalidDefinition
 
 Json = dict[str, Any]
 _DEEPEST = 64  # references that lead to references

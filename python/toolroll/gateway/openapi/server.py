@@ -14,12 +14,12 @@ import anyio.to_thread
 from mcp.shared.memory import create_client_server_memory_streams
 
 from toolroll import __version__
-from toolroll.errors import InvalidDefinition, InvalidInput
 from toolroll.formats.strict_json import decode, parse
 from toolroll.gateway import mcp_versions
 from toolroll.gateway.mcp_versions import INTERNAL_ERROR, Incoming, Json, ServerSide, Streams
 from toolroll.gateway.openapi.operations import Operation, operations_of
 from toolroll.gateway.openapi.requests import request_of
+from toolroll.model.errors import InvalidDefinition, InvalidInput
 
 LARGEST_DOCUMENT = 32_000_000  # bytes
 LARGEST_ANSWER = 4_000_000  # bytes

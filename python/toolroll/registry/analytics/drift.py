@@ -14,11 +14,11 @@ import sqlalchemy as sa
 
 from toolroll.catalog.tool_text import embedded_texts
 from toolroll.registry.analytics.window import Window
-from toolroll.registry.json_values import JsonRecord
-from toolroll.registry.records import read_records
+from toolroll.registry.editing.records import read_records
+from toolroll.registry.editing.vectors import text_hash
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
-from toolroll.registry.vectors import text_hash
+from toolroll.registry.store.json_values import JsonRecord
 
 State = Literal["missing", "stale", "other", "old"]
 STATES: dict[State, str] = {

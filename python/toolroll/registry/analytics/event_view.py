@@ -7,13 +7,13 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from toolroll.errors import InvalidInput, NotFound
+from toolroll.model.errors import InvalidInput, NotFound
 from toolroll.registry.analytics.window import Window, events
 from toolroll.registry.events.details import EntryReader, read_event
-from toolroll.registry.json_values import as_json
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database, words
 from toolroll.registry.store.json_rows import pairs
+from toolroll.registry.store.json_values import as_json
 from toolroll.registry.store.row_reader import Row, read_rows
 
 MOST = 1_000  # events in one answer

@@ -9,13 +9,13 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from toolroll.errors import Conflict, InvalidInput, NotFound
 from toolroll.learning.experiments import Experiment, VariantSums
+from toolroll.model.errors import Conflict, InvalidInput, NotFound
 from toolroll.registry.analytics.window import Window
 from toolroll.registry.analytics.window_sums import WindowSums, total
-from toolroll.registry.json_values import as_json
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database, words
+from toolroll.registry.store.json_values import as_json
 from toolroll.registry.store.row_reader import Row, read_rows
 
 _TABLE = tables.experiments

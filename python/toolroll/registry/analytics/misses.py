@@ -13,8 +13,8 @@ from toolroll.learning.outcomes import NOT_SHOWN
 from toolroll.registry.analytics.redecide import Redecider
 from toolroll.registry.analytics.window import Window, events
 from toolroll.registry.events.details import read_events
-from toolroll.registry.json_values import JsonRecord
 from toolroll.registry.store.database import Database
+from toolroll.registry.store.json_values import JsonRecord
 
 _OUTCOMES = ("wanted", "corrected")  # of events that have such a call
 

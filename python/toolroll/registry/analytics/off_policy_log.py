@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
-from toolroll.errors import InvalidInput
 from toolroll.learning.off_policy import CLIP, Judgement, Log, judge
+from toolroll.model.errors import InvalidInput
 from toolroll.registry.analytics.window import Window, events
 from toolroll.registry.events.details import read_events
 from toolroll.registry.store.database import Database

@@ -11,12 +11,12 @@ from itertools import accumulate
 from types import SimpleNamespace
 from typing import Any
 
-from toolroll._extras import needs_extra
-from toolroll._files import replacing
 from toolroll.registry.analytics.window import Window, events
 from toolroll.registry.events.details import read_events
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
+from toolroll.runtime.extras import needs_extra
+from toolroll.runtime.files import replacing
 
 with needs_extra("events", "parquet"):
     import pyarrow as pa

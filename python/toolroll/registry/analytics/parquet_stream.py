@@ -33,18 +33,18 @@ from urllib.parse import quote
 
 import sqlalchemy as sa
 
-from toolroll._extras import needs_extra
-from toolroll.errors import Conflict, InvalidInput, NotFound, quoted
+from toolroll.model.errors import Conflict, InvalidInput, NotFound, quoted
 from toolroll.registry.analytics.parquet import GROUP, event_schema, tables_of
 from toolroll.registry.analytics.window import events
 from toolroll.registry.events.details import read_events
-from toolroll.registry.json_values import JsonRecord
 from toolroll.registry.store.database import Database
+from toolroll.registry.store.json_values import JsonRecord
+from toolroll.runtime.extras import needs_extra
 
 with needs_extra("events", "parquet"):
     import pyarrow.parquet as pq
 
-    from toolroll._locations import Location
+    from toolroll.runtime.locations import Location
 
 FORMAT = 1
 BY = ("hash", "org")

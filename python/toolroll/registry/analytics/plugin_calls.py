@@ -9,9 +9,9 @@ import sqlalchemy as sa
 
 from toolroll.registry.analytics.tool_calls import CallSums, call_sums
 from toolroll.registry.analytics.window import Window
-from toolroll.registry.json_values import JsonRecord
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
+from toolroll.registry.store.json_values import JsonRecord
 
 _MOST = 5  # failing tools, and slow tools, of a plugin in one answer
 

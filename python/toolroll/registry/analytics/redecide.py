@@ -10,13 +10,13 @@ from itertools import islice
 from typing import Any
 
 from toolroll._core import Learned, LearningRates
+from toolroll.registry.editing.vectors import StoredEmbedder
 from toolroll.registry.events.event_row import candidates_of
 from toolroll.registry.events.fold import fold, outcomes_of
 from toolroll.registry.events.replay import NotReplayable, turn_of
 from toolroll.registry.events.rows import OutcomeRow, seconds
-from toolroll.registry.replica import Replica, catch_up
+from toolroll.registry.follow.replica import Replica, catch_up
 from toolroll.registry.store.database import Database
-from toolroll.registry.vectors import StoredEmbedder
 from toolroll.selection.effective_policy import EffectivePolicy
 from toolroll.selection.pipeline import Pipeline
 from toolroll.selection.pipeline_builder import PipelineBuilder

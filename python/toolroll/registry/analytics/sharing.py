@@ -11,13 +11,13 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from toolroll.errors import Denied
-from toolroll.identity import tool_key
 from toolroll.learning.privacy import MOST, Counts, Release, release
+from toolroll.model.errors import Denied
+from toolroll.model.identity import tool_key
 from toolroll.registry.events.learned_rows import arm_statistics as _arms
 from toolroll.registry.events.priors import ACTION, SUBJECT, shared_tool
 from toolroll.registry.events.row_fold import EVERYWHERE
-from toolroll.registry.replica import Replica, catch_up
+from toolroll.registry.follow.replica import Replica, catch_up
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
 

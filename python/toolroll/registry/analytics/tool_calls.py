@@ -9,13 +9,13 @@ from typing import Literal
 
 import sqlalchemy as sa
 
-from toolroll.errors import InvalidInput
+from toolroll.model.errors import InvalidInput
 from toolroll.registry.analytics.window import Window
 from toolroll.registry.analytics.window_sums import WindowSums, bucket_at, total
 from toolroll.registry.events.hour_selects import DURATION_STEPS, middle_of
-from toolroll.registry.json_values import JsonRecord
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
+from toolroll.registry.store.json_values import JsonRecord
 
 By = Literal["calls", "failed", "mean", "p95"]
 BY: tuple[By, ...] = ("calls", "failed", "mean", "p95")

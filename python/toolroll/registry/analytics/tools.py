@@ -11,17 +11,17 @@ import numpy as np
 import sqlalchemy as sa
 
 from toolroll._core import LearningRates
-from toolroll.errors import InvalidInput
 from toolroll.learning.beta import interval
+from toolroll.model.errors import InvalidInput
 from toolroll.registry.analytics.window import Window
 from toolroll.registry.analytics.window_sums import WindowSums, total, whole_hours
 from toolroll.registry.events.breaks import Break as FoundBreak
 from toolroll.registry.events.learned_rows import arm_statistics as _arms
 from toolroll.registry.events.row_fold import BREAK, LEVELS, SEED
 from toolroll.registry.events.rows import seconds
-from toolroll.registry.json_values import JsonRecord
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
+from toolroll.registry.store.json_values import JsonRecord
 
 RATES = LearningRates()
 _tools = tables.tools

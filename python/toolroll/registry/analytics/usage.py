@@ -7,12 +7,12 @@ from typing import Any, Literal
 
 import sqlalchemy as sa
 
-from toolroll.errors import InvalidInput
+from toolroll.model.errors import InvalidInput
 from toolroll.registry.analytics.window import Window, day
 from toolroll.registry.analytics.window_sums import WindowSums, total
-from toolroll.registry.json_values import JsonRecord
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
+from toolroll.registry.store.json_values import JsonRecord
 
 Of = Literal["selected", "called", "succeeded"]
 OF: tuple[Of, ...] = ("called", "selected", "succeeded")

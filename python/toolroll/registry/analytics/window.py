@@ -8,10 +8,10 @@ from typing import TypeVar
 
 import sqlalchemy as sa
 
-from toolroll.errors import InvalidInput
-from toolroll.registry.json_values import JsonRecord
+from toolroll.model.errors import InvalidInput
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import words
+from toolroll.registry.store.json_values import JsonRecord
 
 T = TypeVar("T")
 

@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 import sqlalchemy as sa
 
-from toolroll._gil import GilYielder
 from toolroll.learning.exposure import ShownTool, unpack_keys
 from toolroll.learning.outcomes import Kind
 from toolroll.registry.events.candidate_columns import CandidateColumns
@@ -22,6 +21,7 @@ from toolroll.registry.events.packing import float_column, floats, pack, unpack
 from toolroll.registry.store import tables
 from toolroll.registry.store.errors import DamagedRow
 from toolroll.registry.store.row_reader import Row, read_rows
+from toolroll.runtime.gil import GilYielder
 
 Numbers = Mapping[LoggedTool, int]
 

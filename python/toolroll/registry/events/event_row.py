@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from toolroll._core import inclusion, inclusion_sampled
-from toolroll.arrays import Rows
-from toolroll.identity import NONE, tool_key
 from toolroll.learning.experiments import Unit
 from toolroll.learning.exposure import Exposure
+from toolroll.model.arrays import Rows
+from toolroll.model.identity import NONE, tool_key
 from toolroll.registry.events.candidate_columns import CandidateColumns
 from toolroll.registry.events.rows import Messages, instant, vector_bytes, word
 from toolroll.selection.candidates import Draw

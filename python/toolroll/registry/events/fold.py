@@ -16,14 +16,14 @@ import numpy.typing as npt
 import sqlalchemy as sa
 
 from toolroll._core import Learned
-from toolroll._gil import GilYielder
-from toolroll.identity import key
 from toolroll.learning.effects import deltas
 from toolroll.learning.exposure import Exposure
+from toolroll.model.identity import key
 from toolroll.registry.events.details import EntryReader
 from toolroll.registry.events.rows import OutcomeRow, outcome_rows
 from toolroll.registry.store import tables
 from toolroll.registry.store.row_reader import read_rows
+from toolroll.runtime.gil import GilYielder
 
 _SOME = 100  # rows in one query: more would hold up selections
 _CHUNK = 2_000  # outcomes in one fold

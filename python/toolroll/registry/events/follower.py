@@ -19,15 +19,15 @@ from weakref import ref
 import sqlalchemy as sa
 
 from toolroll._core import Learned
-from toolroll._gil import batches
-from toolroll._threads import PerProcess
-from toolroll.embedder import Embedder
-from toolroll.errors import Failure, ToolrollError
+from toolroll.model.embedder import Embedder
+from toolroll.model.errors import Failure, ToolrollError
 from toolroll.registry.events import learned_rows, priors
 from toolroll.registry.events.fold import Space
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
 from toolroll.registry.store.errors import DamagedRow
+from toolroll.runtime.gil import batches
+from toolroll.runtime.threads import PerProcess
 
 _REMEMBERED = 64  # states of an organisation whose number is still known
 _SOME = 1_000  # organisations in a query

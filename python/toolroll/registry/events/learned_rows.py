@@ -17,12 +17,12 @@ from itertools import islice
 import sqlalchemy as sa
 
 from toolroll._core import Learned
-from toolroll._gil import GilYielder
 from toolroll.registry.events import priors
 from toolroll.registry.events.fold import Space, outcomes_of
 from toolroll.registry.events.row_fold import FOR_CORE, LEVELS, SUBJECT, TOOL, VECTOR, RowFold, for_core
 from toolroll.registry.events.rows import OutcomeRow
 from toolroll.registry.store import tables
+from toolroll.runtime.gil import GilYielder
 
 _CHUNK = 2_000  # outcomes in one fold
 _READ = 500  # rows that are put in place at once

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from toolroll._gil import GilYielder, batches
-from toolroll.identity import ToolKey
 from toolroll.learning.exposure import ShownTool
+from toolroll.model.identity import ToolKey
 from toolroll.registry.store import tables
 from toolroll.registry.store.bulk_insert import add_missing
 from toolroll.registry.store.row_reader import Row, read_rows
+from toolroll.runtime.gil import GilYielder, batches
 
 _SOME = 128  # keys in a query
 _MOST_KNOWN = 200_000  # tools whose number a process remembers

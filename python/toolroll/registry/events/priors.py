@@ -16,7 +16,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from toolroll._core import DELTA, Learned
-from toolroll.identity import NONE, ToolKey, scopes
+from toolroll.model.identity import NONE, ToolKey, scopes
 from toolroll.registry.events.rows import seconds
 from toolroll.registry.store import tables
 

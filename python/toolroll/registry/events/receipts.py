@@ -20,8 +20,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from toolroll.errors import Denied, InvalidInput
 from toolroll.learning.exposure import Exposure, pack_tools, unpack_tools
+from toolroll.model.errors import Denied, InvalidInput
 from toolroll.registry.options import LIFETIME_S as LIFETIME_S
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database

@@ -17,18 +17,18 @@ import numpy as np
 import sqlalchemy as sa
 
 from toolroll._core import Learned, latin_share
-from toolroll.arrays import Part, Vector
-from toolroll.context import Context, Turn
-from toolroll.conversation import Conversation
-from toolroll.embedder import Embedder
-from toolroll.errors import EmbedderUnavailable, NotFound, ToolrollError
+from toolroll.model.arrays import Part, Vector
+from toolroll.model.context import Context, Turn
+from toolroll.model.conversation import Conversation
+from toolroll.model.embedder import Embedder
+from toolroll.model.errors import EmbedderUnavailable, NotFound, ToolrollError
 from toolroll.registry.events import priors
 from toolroll.registry.events.details import read_event
 from toolroll.registry.events.event_row import SelectionOrigin, event_row, seed_of
 from toolroll.registry.events.fold import fold_all, outcomes_of
 from toolroll.registry.events.rows import Messages, exposure_in, seconds
-from toolroll.registry.history import as_of, earlier
-from toolroll.registry.replica import Replica
+from toolroll.registry.follow.history import as_of, earlier
+from toolroll.registry.follow.replica import Replica
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database, words
 from toolroll.selection.effective_policy import EffectivePolicy

@@ -12,16 +12,16 @@ import numpy.typing as npt
 import sqlalchemy as sa
 
 from toolroll._core import Learned
-from toolroll._gil import GilYielder, batches
-from toolroll.identity import plain_key, scopes
 from toolroll.learning.exposure import Exposure, ShownTool
 from toolroll.learning.outcomes import CALLED, SUCCEEDED
+from toolroll.model.identity import plain_key, scopes
 from toolroll.registry.events import priors
 from toolroll.registry.events.breaks import Break, Run, Verdict
 from toolroll.registry.events.fold import Added, Space, signed, space_of
 from toolroll.registry.events.rows import OutcomeRow, instant
 from toolroll.registry.store import tables
 from toolroll.registry.store.bulk_insert import merge
+from toolroll.runtime.gil import GilYielder, batches
 
 LEVELS = EVERYWHERE, PAGE, CONTEXT, SEED = "everywhere", "page", "context", "seed"
 STATE, VECTOR = "state", "vector"

@@ -14,11 +14,11 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from toolroll.errors import InvalidInput
 from toolroll.learning.deduplication import EventState, ReportedOutcome, Step
 from toolroll.learning.effects import EFFECTS, Change
 from toolroll.learning.exposure import Exposure, ShownTool, pack_tools, unpack_tools
 from toolroll.learning.outcomes import Report, durations_of, read_entries
+from toolroll.model.errors import InvalidInput
 from toolroll.registry.events.details import (
     EntryReader,
     Numbers,

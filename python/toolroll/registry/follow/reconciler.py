@@ -15,19 +15,19 @@ from heapq import nsmallest
 from typing import Any, NamedTuple, TypeAlias
 
 from toolroll.catalog.catalog import Catalog
-from toolroll.embedder import Embedder
-from toolroll.errors import EmbedderUnavailable, Failure, InvalidDefinition, ToolrollError
 from toolroll.learning.experiments import Experiment
-from toolroll.registry.replica import Replica
-from toolroll.registry.tracked_rows import TrackedRows
-from toolroll.registry.vectors import StoredEmbedder
+from toolroll.model.embedder import Embedder
+from toolroll.model.errors import EmbedderUnavailable, Failure, InvalidDefinition, ToolrollError
+from toolroll.model.tools import Route, Tool, Toolkit
+from toolroll.registry.editing.vectors import StoredEmbedder
+from toolroll.registry.follow.replica import Replica
+from toolroll.registry.follow.tracked_rows import TrackedRows
 from toolroll.selection.effective_policy import EffectivePolicy
 from toolroll.selection.engine import Engine
 from toolroll.selection.pipeline import Pipeline
 from toolroll.selection.pipeline_builder import PipelineBuilder, Progress
-from toolroll.selection.profiles import PROFILES
+from toolroll.selection.profiles import profile, profile_names
 from toolroll.selection.snapshot import Snapshot
-from toolroll.tools import Route, Tool, Toolkit
 
 _log = logging.getLogger("toolroll")
 
@@ -338,7 +338,7 @@ class Reconciler:
     def _set_variants(self, replica: Replica) -> None:
         """Has pipelines built with the variants in the replica's experiments."""
         names = {name for experiment in replica.experiments.values() for name in experiment.variants}
-        variants = {name: PROFILES[name] for name in sorted(names) if name in PROFILES}
+        variants = {name: profile(name) for name in profile_names() if name in names}
         self._builder, self._experiments = replace(self._builder, variants=variants), replica.experiments
 
     def _remove_withdrawn(self) -> None:

@@ -17,16 +17,16 @@ from dataclasses import replace
 from itertools import islice
 from typing import TypeVar
 
-from toolroll._threads import Worker, give_up_after
-from toolroll.errors import Failure, StoreUnavailable, ToolrollError
+from toolroll.model.errors import Failure, StoreUnavailable, ToolrollError
+from toolroll.model.tools import Tool
 from toolroll.registry.follow.reconciler import EngineOver, Reconciler
+from toolroll.registry.follow.replica import Replica, catch_up, read_settings, stamp_of
 from toolroll.registry.options import Follow
-from toolroll.registry.replica import Replica, catch_up, read_settings, stamp_of
 from toolroll.registry.store.database import Database
 from toolroll.registry.store.notifications import POLL_EVERY_S, Heard, Signals
+from toolroll.runtime.threads import Worker, give_up_after
 from toolroll.selection.pipeline_builder import PipelineBuilder, Progress
 from toolroll.selection.snapshot import Snapshot
-from toolroll.tools import Tool
 
 _log = logging.getLogger("toolroll")
 T = TypeVar("T")

@@ -17,13 +17,14 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from toolroll._threads import Worker
-from toolroll.errors import StoreUnavailable, ToolrollError
+from toolroll.model.errors import StoreUnavailable, ToolrollError
 from toolroll.registry.events import hours, lease
 from toolroll.registry.events.event_record import Event, from_bytes
-from toolroll.registry.events.ingest import IngestResult, ingest_in, is_due
 from toolroll.registry.events.logged_tools import ToolNumbers
-from toolroll.registry.events.maintenance import (
+from toolroll.registry.events.receipts import LIFETIME_S
+from toolroll.registry.events.rows import ReceivedReport
+from toolroll.registry.keeper.ingest import IngestResult, ingest_in, is_due
+from toolroll.registry.keeper.maintenance import (
     HOURS_S,
     delete_old_counts,
     delete_old_events,
@@ -32,11 +33,10 @@ from toolroll.registry.events.maintenance import (
     drop_old_months,
     stored_bytes,
 )
-from toolroll.registry.events.receipts import LIFETIME_S
-from toolroll.registry.events.rows import ReceivedReport
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import CHANNEL, OUTCOMES, Database
 from toolroll.registry.store.errors import DamagedRow
+from toolroll.runtime.threads import Worker
 
 _log = logging.getLogger("toolroll")
 

@@ -16,10 +16,10 @@ import sys
 import threading
 from contextlib import suppress
 
-from toolroll import _gil
-from toolroll.errors import InvalidInput, ToolrollError
+from toolroll.model.errors import InvalidInput, ToolrollError
 from toolroll.registry.keeper.keeper import EVENTS_S, Keeper
 from toolroll.registry.store.database import Database
+from toolroll.runtime import gil as _gil
 
 _NICE = 5  # where there are too few processors for both, selections come first
 _AGAIN_S = 1.0  # until it is started again, and between two attempts to open the registry

@@ -16,12 +16,12 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias, TypeVar
 
-from toolroll._threads import CallPool, Full, Overdue
-from toolroll.conversation import Retention
-from toolroll.errors import Failure, InvalidInput, Overloaded, StoreUnavailable
+from toolroll.model.conversation import Retention
+from toolroll.model.errors import Failure, InvalidInput, Overloaded, StoreUnavailable
 from toolroll.registry.sessions.keys import Key, whole_key_of
 from toolroll.registry.sessions.store import SessionStore, StoredSession
 from toolroll.registry.store.database import Database
+from toolroll.runtime.threads import CallPool, Full, Overdue
 from toolroll.sessions.live import ConversationCache
 from toolroll.sessions.state import NEW, Change, ConversationState, LiveConversation
 

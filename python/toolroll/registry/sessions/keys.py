@@ -7,7 +7,7 @@ import re
 from functools import lru_cache
 from typing import TypeAlias
 
-from toolroll.errors import InvalidInput
+from toolroll.model.errors import InvalidInput
 from toolroll.registry.events.rows import LONGEST_WORD, storable, word
 from toolroll.registry.store.database import words
 

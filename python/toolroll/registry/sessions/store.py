@@ -17,11 +17,11 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
-from toolroll.errors import InvalidInput, quoted
-from toolroll.registry.json_values import JsonRecord
+from toolroll.model.errors import InvalidInput, quoted
 from toolroll.registry.sessions.keys import Key, org_of
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
+from toolroll.registry.store.json_values import JsonRecord
 
 LIFETIME_S = 30 * 24 * 3_600.0  # of a session that is not written to any more
 _TABLE, _C = tables.sessions, tables.sessions.c

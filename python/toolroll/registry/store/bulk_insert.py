@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 
-from toolroll._gil import GilYielder, batches
+from toolroll.runtime.gil import GilYielder, batches
 
 Row = Mapping[str, Any]
 _Converter: TypeAlias = Callable[[Row], tuple[Any, ...]]

@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 
 import sqlalchemy as sa
 
-from toolroll.errors import InvalidInput, StoreUnavailable
+from toolroll.model.errors import InvalidInput, StoreUnavailable
 from toolroll.registry.store import bulk_insert, engines, schema, sqlite_file, tables
 from toolroll.registry.store.engines import BEGIN
 from toolroll.registry.store.errors import translated

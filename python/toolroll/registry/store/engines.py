@@ -13,7 +13,7 @@ from weakref import WeakSet
 import sqlalchemy as sa
 from sqlalchemy.pool import QueuePool
 
-from toolroll.errors import StoreUnavailable
+from toolroll.model.errors import StoreUnavailable
 from toolroll.registry.store import sqlite_file, tables
 from toolroll.registry.store.url import Address
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from sqlalchemy import exc
 
-from toolroll.errors import Conflict, InvalidInput, StoreUnavailable, ToolrollError
+from toolroll.model.errors import Conflict, InvalidInput, StoreUnavailable, ToolrollError
 from toolroll.registry.store import sqlite_file
 from toolroll.registry.store.url import Address
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import psycopg
 
-from toolroll._threads import is_given_up
+from toolroll.runtime.threads import is_given_up
 
 
 def connection_class(is_closing: Event, silence_s: float | None = None) -> type[psycopg.Connection[Any]]:

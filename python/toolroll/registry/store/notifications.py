@@ -14,10 +14,10 @@ from contextlib import suppress
 from enum import Flag
 from typing import Any
 
-from toolroll._threads import give_up_after
-from toolroll.errors import InvalidInput
+from toolroll.model.errors import InvalidInput
 from toolroll.registry.store.database import CHANNEL, OUTCOMES, Database
 from toolroll.registry.store.revision import created_at
+from toolroll.runtime.threads import give_up_after
 
 logger = logging.getLogger(__name__)
 

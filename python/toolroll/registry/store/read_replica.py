@@ -12,7 +12,7 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-from toolroll.errors import InvalidInput, StoreUnavailable
+from toolroll.model.errors import InvalidInput, StoreUnavailable
 from toolroll.registry.store import schema
 from toolroll.registry.store.database import Database
 from toolroll.registry.store.errors import DamagedRow

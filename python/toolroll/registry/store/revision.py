@@ -6,7 +6,7 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-from toolroll.errors import StoreUnavailable
+from toolroll.model.errors import StoreUnavailable
 from toolroll.registry.store import tables
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from toolroll.errors import NotFound, StoreUnavailable
+from toolroll.model.errors import NotFound, StoreUnavailable
 from toolroll.registry.store import partitions, tables
 from toolroll.registry.store.url import Address
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from toolroll.errors import StoreUnavailable
+from toolroll.model.errors import StoreUnavailable
 from toolroll.registry.store import schema
 from toolroll.registry.store.url import Address
 

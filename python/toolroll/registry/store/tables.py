@@ -25,8 +25,8 @@ from sqlalchemy.dialects import sqlite
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.types import TypeDecorator, TypeEngine, UserDefinedType
 
-from toolroll.rules import EFFECTS, KINDS
-from toolroll.tools import STATUSES
+from toolroll.model.rules import EFFECTS, KINDS
+from toolroll.model.tools import STATUSES
 
 SESSION_PARTS = 8  # tables of sessions on PostgreSQL, so that autovacuum cleans them side by side
 

@@ -9,8 +9,8 @@ from typing import Literal
 import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError
 
-from toolroll.argument_checks import REGISTRY_URLS as ALLOWED
-from toolroll.errors import InvalidInput
+from toolroll.model.argument_checks import REGISTRY_URLS as ALLOWED
+from toolroll.model.errors import InvalidInput
 
 Dialect = Literal["sqlite", "postgresql"]
 _LONGEST = 300  # characters of a path in messages

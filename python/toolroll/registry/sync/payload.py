@@ -11,18 +11,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from toolroll.arrays import NO_ROWS
 from toolroll.catalog.routes import RouteTable
-from toolroll.errors import InvalidDefinition, InvalidInput
-from toolroll.identity import canonical_json
-from toolroll.registry.content import GOVERNED, storable, toolkit_content
-from toolroll.registry.governed_rows import is_priority
+from toolroll.model.arrays import NO_ROWS
+from toolroll.model.errors import InvalidDefinition, InvalidInput
+from toolroll.model.identity import canonical_json
+from toolroll.model.rules import PageMapping
+from toolroll.model.tools import Definitions, Tool, Toolkit
+from toolroll.registry.editing.content import GOVERNED, storable, toolkit_content
+from toolroll.registry.editing.governed_rows import is_priority
+from toolroll.registry.editing.tool_edits import checked_hash
 from toolroll.registry.store.database import words
-from toolroll.registry.tool_edits import checked_hash
-from toolroll.rules import PageMapping
 from toolroll.selection.policy.pages import check as check_page
 from toolroll.selection.policy.rule_checks import tiers_of
-from toolroll.tools import Definitions, Tool, Toolkit
 
 _PLAIN = Tool("plain")
 _MOST_SKIPPED = 20  # that are noted, each with its error

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from toolroll.errors import Conflict, InvalidDefinition
-from toolroll.registry.flags import HIDDEN, Flag
-from toolroll.registry.records import Record, Review
-from toolroll.registry.review import WhileWaiting
+from toolroll.model.errors import Conflict, InvalidDefinition
+from toolroll.model.tools import Tool
+from toolroll.registry.editing.flags import HIDDEN, Flag
+from toolroll.registry.editing.records import Record, Review
+from toolroll.registry.editing.review import WhileWaiting
 from toolroll.registry.sync.payload import Problem
 from toolroll.registry.sync.state import RowState
-from toolroll.tools import Tool
 
 Mode = Literal["auto", "changed", "all"]
 MODES: tuple[Mode, ...] = get_args(Mode)

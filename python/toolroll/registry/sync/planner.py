@@ -16,21 +16,21 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from toolroll.errors import InvalidDefinition
-from toolroll.identity import canonical_json
-from toolroll.registry.content import GOVERNED, changed_fields, content_hash
-from toolroll.registry.field_owners import KEPT, merged
-from toolroll.registry.flags import GOVERNED as GOVERNED_FLAG
-from toolroll.registry.flags import Flag, Lookalikes, flags_of, flags_of_toolkit
-from toolroll.registry.records import Record, Review
-from toolroll.registry.review import HINTS_FLAG, WhileWaiting, hint_flags, may_serve, warns_of_more
+from toolroll.model.errors import InvalidDefinition
+from toolroll.model.identity import canonical_json
+from toolroll.model.tools import Tool
+from toolroll.registry.editing.content import GOVERNED, changed_fields, content_hash
+from toolroll.registry.editing.field_owners import KEPT, merged
+from toolroll.registry.editing.flags import GOVERNED as GOVERNED_FLAG
+from toolroll.registry.editing.flags import Flag, Lookalikes, flags_of, flags_of_toolkit
+from toolroll.registry.editing.records import Record, Review
+from toolroll.registry.editing.review import HINTS_FLAG, WhileWaiting, hint_flags, may_serve, warns_of_more
+from toolroll.registry.editing.tool_edits import checked_hash, major_version_flag
 from toolroll.registry.sync.payload import Payload, Problem
 from toolroll.registry.sync.plan import MODES, Action, Mode, RowStep, SyncPlan, ToolStep
 from toolroll.registry.sync.state import RegistryState, RowState, ToolState
 from toolroll.registry.sync.trust import TRUST_HINT, Restrictions
-from toolroll.registry.tool_edits import checked_hash, major_version_flag
 from toolroll.selection.policy.rule_checks import tier_problem
-from toolroll.tools import Tool
 
 MOVED = "moved"  # another toolkit: rules that name the old one no longer apply
 _LASTING = ("major", MOVED, HINTS_FLAG, KEPT)  # stay until somebody approves the tool

@@ -8,15 +8,15 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from toolroll._gil import batches
-from toolroll.registry.content import TOOLKIT_FIELDS
-from toolroll.registry.reach import Reach, knows_tool, knows_toolkit
-from toolroll.registry.records import Record, Review, read_records
-from toolroll.registry.rules import UNNAMED, known_rule
+from toolroll.registry.editing.content import TOOLKIT_FIELDS
+from toolroll.registry.editing.reach import Reach, knows_tool, knows_toolkit
+from toolroll.registry.editing.records import Record, Review, read_records
+from toolroll.registry.editing.rules import UNNAMED, known_rule
+from toolroll.registry.editing.tiers import tiers_in
+from toolroll.registry.editing.versions import Version, version_of
 from toolroll.registry.store import tables
 from toolroll.registry.sync.payload import Payload
-from toolroll.registry.tiers import tiers_in
-from toolroll.registry.versions import Version, version_of
+from toolroll.runtime.gil import batches
 
 _IDS = 500  # ids in one IN
 

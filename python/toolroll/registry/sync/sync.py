@@ -15,10 +15,11 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from toolroll._gil import batches
-from toolroll.registry import governed_rows
-from toolroll.registry.reach import Reach
-from toolroll.registry.review import WhileWaiting
+from toolroll.registry.editing import governed_rows
+from toolroll.registry.editing.reach import Reach
+from toolroll.registry.editing.review import WhileWaiting
+from toolroll.registry.editing.tiers import write_tiers
+from toolroll.registry.editing.tool_edits import ToolEdits
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database, Write, words
 from toolroll.registry.store.revision import revision_in
@@ -27,8 +28,7 @@ from toolroll.registry.sync.payload import Payload
 from toolroll.registry.sync.plan import Mode, RowStep, SyncPlan, ToolStep
 from toolroll.registry.sync.planner import plan
 from toolroll.registry.sync.state import read_state
-from toolroll.registry.tiers import write_tiers
-from toolroll.registry.tool_edits import ToolEdits
+from toolroll.runtime.gil import batches
 
 Progress = Callable[[int, int], None]  # done, total
 

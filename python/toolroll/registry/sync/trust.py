@@ -11,10 +11,10 @@ from dataclasses import replace
 from typing import Any
 
 from toolroll.catalog.toolkits import is_meant
+from toolroll.model.tools import Tool
 from toolroll.registry.sync.payload import Payload, Problem
 from toolroll.registry.sync.plan import Mode
 from toolroll.registry.sync.state import RegistryState, RowState, ToolState
-from toolroll.tools import Tool
 
 TRUST_HINT = "`--trusted` does it"  # how to get a refused request
 _GOVERNING = ("parent", "settings_keys", "base", "tier", "members")

@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterable, Iterator
 from difflib import get_close_matches
 from typing import NamedTuple
 
-from toolroll.rules import EVERYTHING, PageMapping, Rule
-from toolroll.tools import Definitions
+from toolroll.model.rules import EVERYTHING, PageMapping, Rule
+from toolroll.model.tools import Definitions
 
 _log = logging.getLogger("toolroll")
 

@@ -14,10 +14,10 @@ from typing import TypeAlias
 import numpy as np
 
 from toolroll._core import Bitset
-from toolroll._gil import GilYielder
 from toolroll.catalog.stacked import StackedTools
+from toolroll.model.tools import Tool
+from toolroll.runtime.gil import GilYielder
 from toolroll.selection.policy.conditions import Annotated
-from toolroll.tools import Tool
 
 Truths: TypeAlias = Mapping[Annotated, "bool | None"]
 

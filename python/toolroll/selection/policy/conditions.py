@@ -18,8 +18,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from toolroll.context import Context
 from toolroll.formats.visible_text import is_blank
+from toolroll.model.context import Context
 from toolroll.selection.policy.pages import matches
 
 ATTRIBUTES = ("org", "user", "page", "role", "tier")

@@ -9,12 +9,12 @@ from typing import NamedTuple
 import numpy as np
 
 from toolroll._core import Bitset
-from toolroll.argument_checks import LONE_SURROGATE, is_unicode
-from toolroll.arrays import NO_ROWS, Rows
-from toolroll.context import Context
-from toolroll.errors import InvalidDefinition, quoted
 from toolroll.formats.visible_text import is_blank
-from toolroll.rules import PageMapping, pattern_problem
+from toolroll.model.argument_checks import LONE_SURROGATE, is_unicode
+from toolroll.model.arrays import NO_ROWS, Rows
+from toolroll.model.context import Context
+from toolroll.model.errors import InvalidDefinition, quoted
+from toolroll.model.rules import PageMapping, pattern_problem
 
 _REMEMBERED = 1024  # pages whose answer is kept; forgotten all at once when there are more
 _LONGEST_REMEMBERED = 512  # a page is the caller's text: whole documents are not kept as keys

@@ -27,11 +27,12 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from toolroll._core import Bitset
-from toolroll.arrays import Rows
-from toolroll.context import Context
-from toolroll.errors import InvalidDefinition, NotFound, quoted
 from toolroll.formats.sources.labels import folded
-from toolroll.rules import EVERYTHING, Effect, Rule
+from toolroll.model.arrays import Rows
+from toolroll.model.context import Context
+from toolroll.model.errors import InvalidDefinition, NotFound, quoted
+from toolroll.model.rules import EVERYTHING, Effect, Rule
+from toolroll.model.tools import Tool, Toolkit
 from toolroll.selection.policy.annotated_rows import AnnotatedRows
 from toolroll.selection.policy.conditions import (
     Annotated,
@@ -46,7 +47,6 @@ from toolroll.selection.policy.rule_checks import (
     check as check,  # for a registry, before it keeps a rule
 )
 from toolroll.selection.policy.rule_checks import check_fields, condition_of, tier_problem, tiers_of, wrong
-from toolroll.tools import Tool, Toolkit
 
 LevelName: TypeAlias = Literal["platform", "organisation", ""]
 

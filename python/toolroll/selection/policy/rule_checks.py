@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 
-from toolroll.argument_checks import LONE_SURROGATE, is_unicode
-from toolroll.errors import InvalidDefinition, quoted
-from toolroll.rules import EFFECTS, EVERYTHING, KINDS, Rule, pattern_problem
+from toolroll.model.argument_checks import LONE_SURROGATE, is_unicode
+from toolroll.model.errors import InvalidDefinition, quoted
+from toolroll.model.rules import EFFECTS, EVERYTHING, KINDS, Rule, pattern_problem
+from toolroll.model.tools import HINTS
 from toolroll.selection.policy.conditions import (
     ATTRIBUTES,
     OPERATORS,
@@ -23,7 +24,6 @@ from toolroll.selection.policy.conditions import (
     Several,
     annotated_in,
 )
-from toolroll.tools import HINTS
 
 _KEYS = (*ATTRIBUTES, "annotation", "all", "any", "not")
 MAX_DEPTH = 16  # conditions within conditions

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from toolroll.context import Context
-from toolroll.rules import Rule
+from toolroll.model.context import Context
+from toolroll.model.rules import Rule
 from toolroll.selection.policy.conditions import ATTRIBUTES
 
 _MOST = 24

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from toolroll._core import Bitset
-from toolroll.context import Turn
+from toolroll.model.context import Turn
 from toolroll.selection.candidates import Candidates
 
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from toolroll.arrays import Rows
-from toolroll.context import Turn
-from toolroll.conversation import Conversation
+from toolroll.model.arrays import Rows
+from toolroll.model.context import Turn
+from toolroll.model.conversation import Conversation
+from toolroll.model.tools import Tool
 from toolroll.selection.candidates import Candidates, Evidence
-from toolroll.tools import Tool
 
 _DECAY = 0.5  # a turn
 _MOST_ROWS = 256  # of a toolkit: one call says little about so many tools

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from toolroll.arrays import Rows
-from toolroll.context import Turn
+from toolroll.model.arrays import Rows
+from toolroll.model.context import Turn
 from toolroll.selection.candidates import Candidates
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from toolroll._core import Bitset
 from toolroll.catalog.settings import Switches
-from toolroll.context import Turn
+from toolroll.model.context import Turn
 from toolroll.selection.candidates import Candidates
 
 

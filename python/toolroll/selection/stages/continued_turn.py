@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from toolroll.context import Turn
-from toolroll.conversation import Retention
+from toolroll.model.context import Turn
+from toolroll.model.conversation import Retention
 from toolroll.selection.candidates import Candidates
 from toolroll.selection.stages.cap import Cap
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from toolroll._core import Bitset
-from toolroll.context import Turn
-from toolroll.conversation import Conversation, Retention
+from toolroll.model.context import Turn
+from toolroll.model.conversation import Conversation, Retention
 from toolroll.selection.candidates import BeforeList, Candidates
 from toolroll.selection.stages.cap import Cap
 

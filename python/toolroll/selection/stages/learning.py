@@ -9,9 +9,9 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from toolroll._core import Bitset, ToolKeys, Weights, thompson_sample
-from toolroll.arrays import NO_ROWS
-from toolroll.context import Turn
-from toolroll.identity import scopes
+from toolroll.model.arrays import NO_ROWS
+from toolroll.model.context import Turn
+from toolroll.model.identity import scopes
 from toolroll.selection.candidates import Candidates, Draw, RerankingResult
 
 LearningRule: TypeAlias = Literal["outcomes", "thompson"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from toolroll.context import Turn
+from toolroll.model.context import Turn
 from toolroll.selection.candidates import Candidates
 from toolroll.selection.stages.retrieval import Retrieval
 

@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from toolroll._core import ToolKeys
-from toolroll.arrays import Rows
-from toolroll.context import Turn
-from toolroll.conversation import Retention
-from toolroll.identity import scopes
+from toolroll.model.arrays import Rows
+from toolroll.model.context import Turn
+from toolroll.model.conversation import Retention
+from toolroll.model.identity import scopes
 from toolroll.selection.candidates import Candidates, Fallback
 from toolroll.selection.stages.cap import Cap
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from toolroll.arrays import NO_ROWS
-from toolroll.context import Turn
+from toolroll.model.arrays import NO_ROWS
+from toolroll.model.context import Turn
 from toolroll.selection.candidates import Candidates, Evidence
 from toolroll.selection.policy.pages import PageTable
 

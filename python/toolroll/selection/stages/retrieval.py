@@ -12,10 +12,10 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from toolroll._core import Bitset, Fusion, Retriever, ToolKeys
-from toolroll.arrays import NO_ROWS, NO_SCORES, Rows, Scores
 from toolroll.catalog.calibration import AT_LARGE, Calibration
 from toolroll.catalog.stacked import StackedColumn
-from toolroll.context import Turn
+from toolroll.model.arrays import NO_ROWS, NO_SCORES, Rows, Scores
+from toolroll.model.context import Turn
 from toolroll.selection.candidates import Candidates, RetrievalResult, Term
 
 OnNoTool: TypeAlias = Literal["tell", "empty"]

@@ -8,10 +8,10 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from toolroll._core import Bitset, parts_of
-from toolroll.arrays import NO_ROWS, Rows, Scores
 from toolroll.catalog.routes import RouteTable
 from toolroll.catalog.toolkits_by_meaning import ToolkitIndex
-from toolroll.context import Turn
+from toolroll.model.arrays import NO_ROWS, Rows, Scores
+from toolroll.model.context import Turn
 from toolroll.selection.candidates import Candidates, Evidence, Hits
 from toolroll.selection.stages.cap import Cap
 

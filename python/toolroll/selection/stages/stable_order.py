@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from toolroll.context import Turn
+from toolroll.model.context import Turn
 from toolroll.selection.candidates import Candidates
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from toolroll._core import Bitset
-from toolroll.context import Context, Turn
+from toolroll.model.context import Context, Turn
 from toolroll.selection.candidates import Candidates
 from toolroll.selection.policy.policy import Policy
 

@@ -25,8 +25,8 @@ from toolroll.adapters.provider_requests import (
     form_of,
 )
 from toolroll.adapters.provider_requests.error_bodies import error_body
-from toolroll.context import Context
-from toolroll.errors import ToolrollError
+from toolroll.model.context import Context
+from toolroll.model.errors import ToolrollError
 from toolroll.server.callers import Caller
 from toolroll.server.drop_in.connections import Connections
 from toolroll.server.drop_in.cut_answers import is_cut

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from toolroll.adapters.provider_requests.headers import PREFIX
-from toolroll.errors import InvalidInput
+from toolroll.model.errors import InvalidInput
 
 RawHeaders = list[tuple[bytes, bytes]]
 

@@ -11,9 +11,9 @@ from typing import TypeVar
 from fastapi import Request
 
 from toolroll import Registry, Toolroll
-from toolroll.errors import NotFound, ToolrollError
+from toolroll.model.errors import NotFound, ToolrollError
 from toolroll.registry.analytics.window import Window
-from toolroll.registry.reach import Reach
+from toolroll.registry.editing.reach import Reach
 from toolroll.registry.store.database import Database
 from toolroll.server.callers import Caller, Identify
 from toolroll.server.tool_registry.shared_tools import SharedTools

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from fastapi import APIRouter, Query, Request
 
-from toolroll.embedder import Embedder
+from toolroll.model.embedder import Embedder
 from toolroll.registry.analytics import drift, metrics, timeline, tool_calls, usage
 from toolroll.registry.analytics import tools as health
 from toolroll.server.problems import ProblemRoute

@@ -9,11 +9,11 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi import Body as FromBody
 from pydantic import Field
 
-from toolroll.errors import NotFound
-from toolroll.registry.page_mappings import PageRecord
+from toolroll.model.errors import NotFound
+from toolroll.model.rules import PageMapping
+from toolroll.registry.editing.page_mappings import PageRecord
+from toolroll.registry.editing.toolkits import ToolkitRecord
 from toolroll.registry.registry import Registry
-from toolroll.registry.toolkits import ToolkitRecord
-from toolroll.rules import PageMapping
 from toolroll.selection.policy.pages import matches
 from toolroll.server.bodies import Body, Texts, without, without_read_only
 from toolroll.server.problems import ProblemRoute

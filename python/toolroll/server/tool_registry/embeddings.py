@@ -9,11 +9,11 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 
-from toolroll._threads import CallPool
-from toolroll.embedder import Embedder
-from toolroll.errors import ToolrollError
+from toolroll.model.embedder import Embedder
+from toolroll.model.errors import ToolrollError
+from toolroll.registry.editing.vectors import embed_missing, embedding_state, stored_texts
 from toolroll.registry.store.database import Database
-from toolroll.registry.vectors import embed_missing, embedding_state, stored_texts
+from toolroll.runtime.threads import CallPool
 from toolroll.server.problems import ProblemRoute
 from toolroll.server.tool_registry.access import RegistryAccess
 

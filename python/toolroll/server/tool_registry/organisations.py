@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
-from toolroll.registry.organisations import MOST, organisations
+from toolroll.registry.editing.organisations import MOST, organisations
 from toolroll.server.bodies import Body, Texts
 from toolroll.server.problems import ProblemRoute
 from toolroll.server.tool_registry.access import RegistryAccess

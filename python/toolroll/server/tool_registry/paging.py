@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from toolroll.errors import InvalidInput
+from toolroll.model.errors import InvalidInput
 
 T = TypeVar("T")
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from fastapi import APIRouter, Query, Request
 
-from toolroll.embedder import Embedder
+from toolroll.model.embedder import Embedder
 from toolroll.registry.analytics.event_view import list_events
+from toolroll.registry.editing.vectors import StoredEmbedder
 from toolroll.registry.events.replay import replay
-from toolroll.registry.vectors import StoredEmbedder
 from toolroll.selection import profiles
 from toolroll.selection.pipeline_builder import PipelineBuilder
 from toolroll.server.problems import ProblemRoute

@@ -10,20 +10,20 @@ from fastapi import APIRouter, Request
 from pydantic import ConfigDict, FailFast, Field
 from pydantic.alias_generators import to_camel
 
-from toolroll.errors import Denied
 from toolroll.formats.sources.dicts import read_tools_for_registry
+from toolroll.model.errors import Denied
+from toolroll.model.rules import PageMapping
+from toolroll.model.tools import Definitions, Route, Toolkit
 from toolroll.registry.analytics import tools as health
 from toolroll.registry.analytics.plugin_calls import plugin_calls
+from toolroll.registry.analytics.plugins import plugins
 from toolroll.registry.analytics.window import Window
-from toolroll.registry.content import route_to
-from toolroll.registry.plugins import plugins
-from toolroll.rules import PageMapping
+from toolroll.registry.editing.content import route_to
 from toolroll.server.bodies import Body, Texts, without_read_only
 from toolroll.server.callers import Caller
 from toolroll.server.problems import ProblemRoute
 from toolroll.server.tool_registry.access import RegistryAccess
 from toolroll.server.tool_registry.categories import PageMappingBody
-from toolroll.tools import Definitions, Route, Toolkit
 
 
 class _PluginBody(Body):

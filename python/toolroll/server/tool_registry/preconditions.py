@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from fastapi import HTTPException, Request, Response
 
-from toolroll.errors import Conflict
+from toolroll.model.errors import Conflict
 from toolroll.server.answers import JsonAnswer
 
 T = TypeVar("T")

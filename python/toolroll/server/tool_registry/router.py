@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from toolroll import Registry, Toolroll
-from toolroll.embedder import Embedder
+from toolroll.model.embedder import Embedder
 from toolroll.server.callers import Identify, caller_of
 from toolroll.server.tool_registry.access import RegistryAccess
 from toolroll.server.tool_registry.analytics import analytics_router

@@ -9,9 +9,9 @@ from pydantic import ConfigDict
 from pydantic.config import JsonDict
 
 from toolroll import Registry
-from toolroll.errors import InvalidInput
-from toolroll.registry.rules import RuleRecord, kind_of
-from toolroll.rules import Effect, Kind, Rule
+from toolroll.model.errors import InvalidInput
+from toolroll.model.rules import Effect, Kind, Rule
+from toolroll.registry.editing.rules import RuleRecord, kind_of
 from toolroll.server import bodies
 from toolroll.server.problems import ProblemRoute
 from toolroll.server.tool_registry.access import RegistryAccess

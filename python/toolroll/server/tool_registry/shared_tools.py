@@ -15,9 +15,9 @@ import numpy as np
 
 from toolroll import Context, NotFound, Registry, Tool, Toolroll
 from toolroll.catalog.catalog import Catalog
-from toolroll.registry.content import COLUMNS, content_of
-from toolroll.registry.reach import Reach
-from toolroll.registry.rules import RuleRecord
+from toolroll.registry.editing.content import COLUMNS, content_of
+from toolroll.registry.editing.reach import Reach
+from toolroll.registry.editing.rules import RuleRecord
 from toolroll.roll import WhatIf
 from toolroll.selection.policy.sample_contexts import sample_contexts
 from toolroll.selection.visible import VisibleTools

@@ -7,16 +7,16 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body, Query, Request, Response
 from pydantic import Field
 
-from toolroll.errors import InvalidInput, NotFound
-from toolroll.registry.content import attributes_of
-from toolroll.registry.versions import Version, field_differences
+from toolroll.model.errors import InvalidInput, NotFound
+from toolroll.model.tools import Tool
+from toolroll.registry.editing.content import attributes_of
+from toolroll.registry.editing.versions import Version, field_differences
 from toolroll.server import bodies
 from toolroll.server.answers import JsonAnswer
 from toolroll.server.problems import ProblemRoute
 from toolroll.server.tool_registry.access import RegistryAccess
 from toolroll.server.tool_registry.preconditions import CONDITIONAL, changed, unless_known, with_etag
 from toolroll.server.tool_registry.shared_tools import SharedTools
-from toolroll.tools import Tool
 
 LONGEST_PAGE = 500
 _STATES = ("review", "approved_version", "served_version")  # of a version, and no content

@@ -10,9 +10,9 @@ from fastapi import APIRouter, Query, Request
 from pydantic import ConfigDict, FailFast, Field
 
 from toolroll import Context, NotFound, Toolroll
+from toolroll.model.rules import Rule
+from toolroll.registry.editing.rules import RuleRecord
 from toolroll.registry.registry import Registry
-from toolroll.registry.rules import RuleRecord
-from toolroll.rules import Rule
 from toolroll.selection.policy.sample_contexts import sample_contexts
 from toolroll.server.bodies import Body, ContextBody
 from toolroll.server.callers import Caller

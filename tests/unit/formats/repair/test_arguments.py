@@ -10,9 +10,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.unit.formats.repair.worlds import arguments, is_valid, tool_schemas, values
-from toolroll.errors import InvalidInput, ToolrollError
 from toolroll.formats.repair.arguments import Change, Injection, RepairResult, repair
 from toolroll.formats.repair.validation import Validator
+from toolroll.model.errors import InvalidInput, ToolrollError
 
 
 def schema_of(required=(), /, **properties):

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolroll.errors import InvalidInput
 from toolroll.formats.repair.claims import FALLBACK, LANGUAGES, Advice, check_claim, claims_action
 from toolroll.formats.schemas.requests import required
+from toolroll.model.errors import InvalidInput
 
 DATA = Path(__file__).parents[3] / "data"
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolroll.errors import InvalidInput
 from toolroll.formats.repair import acompact, compact, repair_history
+from toolroll.model.errors import InvalidInput
 
 SYSTEM = {"role": "system", "content": "Be brief."}
 

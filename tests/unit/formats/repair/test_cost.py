@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolroll.errors import InvalidInput
 from toolroll.formats.repair.cost import CostLimits, CostMonitor
+from toolroll.model.errors import InvalidInput
 
 LIMITS = CostLimits(
     hard_cap_tokens_per_hour=5_000, short_window_minutes=5, spike_multiplier=3, minimum_baseline_tokens=100

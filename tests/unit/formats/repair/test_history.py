@@ -8,10 +8,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.unit.formats.repair.histories import FORMS, broken, faults, valid
-from toolroll.errors import InvalidInput, ToolrollError
 from toolroll.formats.repair.history import repair_history
 from toolroll.formats.repair.messages import EARLIER, MISSING, form_of
 from toolroll.formats.repair.trimming import truncate_results, window
+from toolroll.model.errors import InvalidInput, ToolrollError
 
 
 def user(content="hi"):

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolroll import Tool, Toolroll
-from toolroll.errors import InvalidInput
 from toolroll.formats.repair.leaked_calls import Call, RecoveryResult, recover
 from toolroll.formats.repair.scanner import NotPythonic, read_call
 from toolroll.formats.schemas.names import provider_name
+from toolroll.model.errors import InvalidInput
 
 ROOT = Path(__file__).parents[4]
 

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from tests.unit.formats.schemas.test_provider_forms import OBJECTS, ORIGINALS, TEXTS
 from tests.unit.formats.schemas.test_strict_schema import HOSTILE, JUNK
 from toolroll.cli import main
-from toolroll.errors import InvalidInput
 from toolroll.formats.schemas import PROVIDERS, Form, convert, convert_all, losses
 from toolroll.formats.sources import as_tool, read_tools
-from toolroll.tools import Tool
+from toolroll.model.errors import InvalidInput
+from toolroll.model.tools import Tool
 
 SCHEMA = {"type": "object", "properties": {"to": {"type": "string"}}, "required": ["to"]}
 ANSWER = {"type": "object", "properties": {"sent": {"type": "boolean"}}}

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolroll.errors import InvalidDefinition, InvalidInput
 from toolroll.formats.schemas import (
     PROVIDERS,
     Form,
@@ -22,8 +21,9 @@ from toolroll.formats.schemas import (
     to_openai_responses,
 )
 from toolroll.formats.sources import as_tool, read_tools
-from toolroll.identity import canonical_json, content_hash, schema_text
-from toolroll.tools import Tool
+from toolroll.model.errors import InvalidDefinition, InvalidInput
+from toolroll.model.identity import canonical_json, content_hash, schema_text
+from toolroll.model.tools import Tool
 
 SCHEMA = {"type": "object", "properties": {"to": {"type": "string"}}, "required": ["to"]}
 SEND = Tool("send", "Sends.", SCHEMA)

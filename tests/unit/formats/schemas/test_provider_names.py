@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolroll.errors import InvalidInput
 from toolroll.formats.schemas import names as names_module
 from toolroll.formats.schemas.names import provider_name, provider_names
+from toolroll.model.errors import InvalidInput
 
 RULES = {  # as the providers state them
     "openai": r"[a-zA-Z0-9_-]{1,64}",

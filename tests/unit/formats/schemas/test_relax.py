@@ -9,9 +9,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.unit.formats.repair.worlds import NAMES, arguments, is_valid, schemas, tool_schemas
-from toolroll.errors import InvalidInput
 from toolroll.formats.repair.arguments import repair
 from toolroll.formats.schemas.relax import relax
+from toolroll.model.errors import InvalidInput
 
 
 def relaxed_property(described: Any, required: bool = False) -> Any:

@@ -8,10 +8,10 @@ import logging
 import pytest
 
 from toolroll import Tool, Toolroll
-from toolroll.errors import InvalidDefinition, InvalidInput
 from toolroll.formats.sources.dicts import read_tools
 from toolroll.formats.sources.fields import MAX_TEXT
 from toolroll.formats.sources.folder import read_folder
+from toolroll.model.errors import InvalidDefinition, InvalidInput
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NewType, Optional, Ty
 
 import pytest
 
-from toolroll.errors import InvalidDefinition
 from toolroll.formats.sources import as_tool
 from toolroll.formats.sources.callables import schema_of
 from toolroll.formats.sources.docstrings import read_docstring
-from toolroll.tools import Tool
+from toolroll.model.errors import InvalidDefinition
+from toolroll.model.tools import Tool
 
 if TYPE_CHECKING:
     from nowhere import Missing

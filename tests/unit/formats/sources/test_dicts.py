@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolroll.errors import InvalidDefinition
 from toolroll.formats.schemas import convert
 from toolroll.formats.sources import as_tool, read_tools
-from toolroll.tools import Tool, Toolkit
+from toolroll.model.errors import InvalidDefinition
+from toolroll.model.tools import Tool, Toolkit
 
 SCHEMA = {"type": "object", "properties": {"to": {"type": "string"}}, "required": ["to"]}
 GEMINI_SCHEMA = {"type": "OBJECT", "properties": {"to": {"type": "STRING"}}, "required": ["to"]}

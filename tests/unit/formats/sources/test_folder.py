@@ -8,11 +8,11 @@ import textwrap
 
 import pytest
 
-from toolroll.errors import InvalidDefinition
 from toolroll.formats.schemas import convert
 from toolroll.formats.sources import read_folder
-from toolroll.rules import PageMapping
-from toolroll.tools import Definitions, Route, Tool, Toolkit
+from toolroll.model.errors import InvalidDefinition
+from toolroll.model.rules import PageMapping
+from toolroll.model.tools import Definitions, Route, Tool, Toolkit
 
 WEATHER = {
     "name": "weather",

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from toolroll import Toolroll
-from toolroll.errors import InvalidDefinition
 from toolroll.formats.sources import read_tools
 from toolroll.formats.sources.hosted import is_hosted
+from toolroll.model.errors import InvalidDefinition
 
 FUNCTION = {
     "type": "function",

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from toolroll import Toolroll
-from toolroll.errors import InvalidDefinition
 from toolroll.formats.sources import as_tool
+from toolroll.model.errors import InvalidDefinition
 
 SCHEMA = {"type": "object", "properties": {"target": {"type": "string"}}, "required": ["target"]}
 

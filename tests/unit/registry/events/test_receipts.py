@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolroll.errors import Denied, InvalidInput
-from toolroll.identity import ToolKey
 from toolroll.learning.exposure import Exposure, ShownTool
+from toolroll.model.errors import Denied, InvalidInput
+from toolroll.model.identity import ToolKey
 from toolroll.registry.events.receipts import LIFETIME_S, LONGEST, Signer, is_receipt
 
 NOW = 1_700_000_000.25

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolroll.identity import ToolKey
 from toolroll.learning.deduplication import NEW_EVENT, EventState, ReportedOutcome, deduplicate
 from toolroll.learning.exposure import Exposure, ShownTool
 from toolroll.learning.outcomes import KINDS, NOT_SHOWN, Entry, Report
+from toolroll.model.identity import ToolKey
 from toolroll.registry.events.details import EntryReader
 from toolroll.registry.events.logged_tools import LoggedTool
 from toolroll.registry.events.rows import (

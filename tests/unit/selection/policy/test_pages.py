@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from tests.strategies import PAGES, TOOLKITS, callers, page_mappings
 from toolroll import Context
-from toolroll.errors import InvalidDefinition
-from toolroll.rules import PageMapping
+from toolroll.model.errors import InvalidDefinition
+from toolroll.model.rules import PageMapping
 from toolroll.selection.policy.pages import PageTable, check, matches
 
 SIZE = 8

@@ -16,8 +16,8 @@ from tests.strategies import TIERS, callers, rules
 from toolroll import Context, Tool, Toolkit
 from toolroll._core import Bitset
 from toolroll.catalog.stacked import StackedTools
-from toolroll.errors import InvalidDefinition, NotFound
-from toolroll.rules import Rule
+from toolroll.model.errors import InvalidDefinition, NotFound
+from toolroll.model.rules import Rule
 from toolroll.selection.policy.policy import Policy, attribute_key
 
 DECISIONS = int(os.environ.get("TOOLROLL_DECISIONS", "20000"))

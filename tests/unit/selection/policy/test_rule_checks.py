@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.strategies import TIERS, rules
-from toolroll.context import Context
-from toolroll.errors import InvalidDefinition
-from toolroll.rules import Rule
+from toolroll.model.context import Context
+from toolroll.model.errors import InvalidDefinition
+from toolroll.model.rules import Rule
 from toolroll.selection.policy.conditions import facts_of
 from toolroll.selection.policy.policy import check
 from toolroll.selection.policy.rule_checks import MAX_ANNOTATED, MAX_DEPTH, MAX_NODES, condition_of

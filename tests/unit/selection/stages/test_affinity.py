@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from toolroll import Context, Tool
 from toolroll._core import Bitset
-from toolroll.context import Turn
-from toolroll.conversation import Conversation
+from toolroll.model.context import Turn
+from toolroll.model.conversation import Conversation
 from toolroll.selection.candidates import Candidates
 from toolroll.selection.stages.affinity import Affinity
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolroll import Context, Profile, Tool, Toolkit, Toolroll
-from toolroll.conversation import Conversation
+from toolroll.model.conversation import Conversation
 from toolroll.sessions.state import ConversationState
 
 VERBS = ("send", "read", "move", "play", "open", "list", "find", "stop")

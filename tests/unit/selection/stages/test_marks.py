@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from toolroll import Context, Tool, Toolkit, Toolroll
 from toolroll._core import Bitset
-from toolroll.arrays import Part
 from toolroll.catalog.mark_table import MarkTable
 from toolroll.catalog.tool_text import texts_of
-from toolroll.context import Turn
+from toolroll.model.arrays import Part
+from toolroll.model.context import Turn
 from toolroll.selection.candidates import Candidates
 from toolroll.selection.profiles import PROFILES
 from toolroll.selection.stages.marks import Marks

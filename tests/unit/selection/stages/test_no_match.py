@@ -7,7 +7,7 @@ import pytest
 
 from toolroll import Context, Profile, Rule, Tool, Toolkit, Toolroll
 from toolroll.embedders.hashing import HashingEmbedder
-from toolroll.rules import PageMapping
+from toolroll.model.rules import PageMapping
 from toolroll.selection.profiles import PROFILES
 
 CRM = [Tool(f"crm_{verb}", f"{verb} a record", toolkit="crm") for verb in ("list", "get", "update", "delete")]

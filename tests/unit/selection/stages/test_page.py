@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tests.strategies import TOOLKITS, callers, candidate_sets, page_mappings
 from toolroll import Context
 from toolroll._core import Bitset
-from toolroll.context import Turn
-from toolroll.rules import PageMapping
+from toolroll.model.context import Turn
+from toolroll.model.rules import PageMapping
 from toolroll.selection.candidates import Candidates
 from toolroll.selection.policy.pages import PageTable
 from toolroll.selection.stages.page import Page

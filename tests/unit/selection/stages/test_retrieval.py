@@ -9,9 +9,9 @@ import pytest
 
 from toolroll import Context, Profile, Tool, Toolkit, Toolroll
 from toolroll._core import Bitset
-from toolroll.arrays import NO_ROWS
 from toolroll.embedders.hashing import HashingEmbedder
 from toolroll.embedders.static import StaticEmbedder
+from toolroll.model.arrays import NO_ROWS
 from toolroll.selection.candidates import Candidates, Hits
 from toolroll.selection.stages.retrieval import Retrieval
 
@@ -309,7 +309,7 @@ def test_an_embedder_that_fails_on_what_was_said_before_keeps_what_it_gave_for_t
 
 
 def test_a_history_of_the_wrong_type_is_the_callers_mistake():
-    from toolroll.errors import InvalidInput
+    from toolroll.model.errors import InvalidInput
 
     with pytest.raises(InvalidInput, match=r"history\[1\]"):
         roll_of().select("yes", history=["x", 5])

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from toolroll import Context, PageMapping, Profile, Route, Rule, Tool, Toolkit, Toolroll
-from toolroll.context import Turn
-from toolroll.errors import InvalidInput
+from toolroll.model.context import Turn
+from toolroll.model.errors import InvalidInput
 from toolroll.selection.profiles import PROFILES
 
 TOOLS = (

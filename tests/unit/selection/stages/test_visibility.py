@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from tests.strategies import TIERS, callers, candidate_sets, rules
 from toolroll import Context
 from toolroll._core import Bitset
-from toolroll.context import Turn
-from toolroll.rules import Rule
+from toolroll.model.context import Turn
+from toolroll.model.rules import Rule
+from toolroll.model.tools import Toolkit
 from toolroll.selection.candidates import Candidates
 from toolroll.selection.policy.policy import Policy
 from toolroll.selection.stages.visibility import Visibility
-from toolroll.tools import Toolkit
 
 NAMES = {f"tool_{row}": row for row in range(8)}
 HIDDEN = Policy.of(8, [Rule("r", "deny", "user", {"user": "ann"}, tool="tool_3")], NAMES, {}, {}, TIERS)

@@ -1,0 +1,1 @@
+"""What a `Toolroll` works on: tools in memory, a registry, published catalogs."""

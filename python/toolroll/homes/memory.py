@@ -1,0 +1,405 @@
+"""What a `Toolroll` selects from and learns into: in memory, here; over a registry, in `registry.home`."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from os import PathLike
+from typing import Any, NoReturn, Protocol, TypeVar
+
+from toolroll._core import Learned
+from toolroll.learning.experiments import Experiment
+from toolroll.learning.exposure import Exposure
+from toolroll.learning.memory import Memory
+from toolroll.learning.outcomes import NOT_SHOWN, Entry, Report
+from toolroll.learning.record_result import RecordResult
+from toolroll.learning.reporters import stored_reporter
+from toolroll.model.errors import EmbedderUnavailable, InvalidInput, NotFound, quoted
+from toolroll.model.tools import Definitions, Tool
+from toolroll.selection.effective_policy import EffectivePolicy, PolicySource
+from toolroll.selection.engine import Engine
+from toolroll.selection.exposure import not_shown
+from toolroll.selection.pipeline import Pipeline
+from toolroll.selection.pipeline_builder import PipelineBuilder, Progress
+from toolroll.selection.readiness import readiness
+from toolroll.selection.recent_selections import MOST_SELECTIONS, RecentSelections
+from toolroll.selection.selection import Selection
+from toolroll.selection.snapshot import Snapshot
+from toolroll.selection.telemetry import Counters
+from toolroll.selection.tool_lists import ToolLists
+from toolroll.sessions.live import Conversations, ConversationsInMemory
+from toolroll.snapshots.saved_source import SavedSource, save_catalog
+
+_log = logging.getLogger("toolroll")
+T = TypeVar("T")
+
+MOST_CONVERSATIONS = 100_000  # in memory
+
+
+class Home(Protocol):
+    """Everything that differs between a catalog in memory and one that follows a registry.
+
+    Safe to share between threads. `Toolroll` checks arguments before they come here.
+    """
+
+    @property
+    def engine(self) -> Engine:
+        """Selects from the newest catalog; the same one for the life of this home."""
+
+    @property
+    def conversations(self) -> Conversations:
+        """What conversations hold between turns."""
+
+    @property
+    def tool_lists(self) -> ToolLists:
+        """The catalogs of lists that came with requests."""
+
+    def recent(self, event_id: str) -> Selection | Exposure | None:
+        """The selection of this event, or what it showed; None where others may know it.
+
+        Raises:
+            NotFound: nobody knows it.
+        """
+
+    def record(
+        self,
+        picked: Selection | Exposure | str,
+        entries: tuple[Entry, ...],
+        *,
+        final: bool,
+        reporter: str | None,
+        org: str | None,
+    ) -> RecordResult:
+        """Counts what a report says of a selection; see `Toolroll.record`."""
+
+    @property
+    def record_turn(self) -> Callable[[Exposure, Report], RecordResult]:
+        """Counts what a session reports of a turn; its result may leave out what changes no estimate yet."""
+
+    def receipt(self, picked: Selection) -> str:
+        """Signed text that says what was selected; see `Toolroll.receipt`."""
+
+    def learned(self, org: str) -> Learned | None:
+        """What an organisation's outcomes have taught; None for nothing."""
+
+    def refresh(self, tools: Iterable[Any] | None, progress: Progress | None) -> None:
+        """Puts the next catalog in place; see `Toolroll.refresh`."""
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Writes the catalog to a file; see `Toolroll.save`."""
+
+    def trial(self, tools: tuple[Tool, ...], orgs: Iterable[str]) -> Snapshot:
+        """The snapshot with these tools in place of those of the same names; nothing is replaced.
+
+        orgs: the organisations that will be asked about.
+
+        Raises:
+            NotFound: there is no tool of that name.
+            InvalidInput: this catalog cannot have changes.
+        """
+
+    def warm_up(self, orgs: frozenset[str] | None, progress: Progress | None) -> None:
+        """Builds what would be built at the first use; see `Toolroll.warm_up`."""
+
+    def is_preparing(self, org: str) -> bool:
+        """Whether an organisation asks for the first time, and its own tools come soon. Must not wait."""
+
+    def forget_outcomes(
+        self,
+        org: str,
+        *,
+        actor: str,
+        event: str | None,
+        reporter: str | None,
+        tool: str | None,
+        since: datetime | None,
+        until: datetime | None,
+        reason: str,
+    ) -> int:
+        """Takes outcomes back; see `Toolroll.forget_outcomes`."""
+
+    def flush(self, timeout_s: float) -> bool:
+        """Whether everything so far is durable, as far as it ever will be."""
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether `close` has been called."""
+
+    def counters(self) -> Counters:
+        """What this process has counted; see `Toolroll.counters`."""
+
+    def health(self) -> dict[str, Any]:
+        """What a health check asks; see `Toolroll.health`. Must not wait."""
+
+    def close(self, timeout_s: float) -> None:
+        """Ends background work; see `Toolroll.close`."""
+
+    async def arun(self, call: Callable[[], T]) -> T:
+        """What a call of this home returns that may wait for the store: an event loop does not wait."""
+
+    def fork_locks(self) -> Iterable[threading.Lock]:
+        """What must be held while the process forks."""
+
+    def after_fork(self) -> None:
+        """Begins anew in the child of a fork, which has none of its parent's threads."""
+
+
+class MemoryHome:
+    """A catalog in this process: outcomes and conversations end with it."""
+
+    def __init__(
+        self,
+        definitions: Definitions | SavedSource,
+        builder: PipelineBuilder,
+        *,
+        read: Callable[[Iterable[Any] | None], Definitions | SavedSource] | None = None,
+        experiment: Experiment | None = None,
+        progress: Progress | None = None,
+        clock: Callable[[], float] | None = None,
+        draw: Callable[[], int] | None = None,
+    ) -> None:
+        """Builds the catalog.
+
+        Args:
+            definitions: of the first catalog, or the file that has it.
+            builder: makes catalogs and pipelines of definitions.
+            read: makes the next definitions, of the tools that `refresh` got or None.
+            experiment: assigns selections to variants.
+            progress: called with (texts embedded, in all).
+            clock: see `Engine`.
+            draw: see `Engine`.
+        """
+        self._builder, self._read = builder, read
+        self._tool_lists = ToolLists(builder)
+        self._building = threading.RLock()  # held while a catalog is built: the later one wins
+        self._is_closed = False
+        self._experiments = {} if experiment is None else {"": experiment}
+        self._recent = RecentSelections(
+            lambda selection: self._engine.exposure(selection, stored_reporter(selection.turn.context.user))
+        )
+        pipeline = self._first(definitions, progress)
+        self._memory = Memory(pipeline.catalog.dim)
+        self.record_turn = partial(self._memory.record, explains=False)
+        self.conversations = ConversationsInMemory(MOST_CONVERSATIONS)
+        hooks: dict[str, Any] = {"clock": clock, "draw": draw}
+        self._engine = Engine(
+            self._snapshot(pipeline, definitions),
+            builder.embedder,
+            learned=self._memory.learned.get,
+            observe=self._recent.append,
+            **{name: hook for name, hook in hooks.items() if hook is not None},
+        )
+
+    @property
+    def engine(self) -> Engine:
+        """Selects from the newest catalog."""
+        return self._engine
+
+    @property
+    def tool_lists(self) -> ToolLists:
+        """The catalogs of lists that came with requests."""
+        return self._tool_lists
+
+    def recent(self, event_id: str) -> Selection | Exposure:
+        """The selection of this event, or what it showed.
+
+        Raises:
+            NotFound: it is not among the last ones.
+        """
+        found = self._recent.find(event_id)
+        if found is None:
+            raise NotFound(
+                f"event {quoted(event_id)}: is not among the last {MOST_SELECTIONS} selections; "
+                "keep the selection itself"
+            )
+        return found
+
+    def record(
+        self,
+        picked: Selection | Exposure | str,
+        entries: tuple[Entry, ...],
+        *,
+        final: bool,
+        reporter: str | None,
+        org: str | None,
+    ) -> RecordResult:
+        """Folds the report into what is learnt; one lock, microseconds.
+
+        Raises:
+            InvalidInput: a tool was not shown.
+            NotFound: the event is not among the last selections, or is another organisation's.
+        """
+        picked = self.recent(picked) if isinstance(picked, str) else picked
+        owner = picked.org if isinstance(picked, Exposure) else picked.turn.context.org
+        if org is not None and owner != org:
+            raise NotFound(f"event {picked.event_id}: is another organisation's")
+        if isinstance(picked, Exposure):
+            exposure = picked if reporter is None else replace(picked, reporter=reporter)
+            return self._memory.record(exposure, Report(picked.event_id, entries, (), final))
+        if reporter is None:
+            user = picked.turn.context.user
+            reporter = stored_reporter(user) if user else ""
+        exposure = self._engine.exposure(picked, reporter)
+        names = [entry.name for entry in entries if entry.kind in NOT_SHOWN]
+        others = not_shown(picked, names) if names else ()
+        return self._memory.record(exposure, Report(picked.event_id, entries, others, final))
+
+    def receipt(self, picked: Selection) -> str:
+        """The event id: in memory, nobody outside this process can report."""
+        return picked.event_id
+
+    def learned(self, org: str) -> Learned | None:
+        """What an organisation's outcomes have taught; None for nothing."""
+        return self._memory.learned.get(org)
+
+    def refresh(self, tools: Iterable[Any] | None, progress: Progress | None) -> None:
+        """Builds the next catalog and puts it in place; if that fails, the last good one stays.
+
+        Raises:
+            InvalidDefinition: the new definitions are malformed.
+            InvalidInput: there is nothing to read again.
+        """
+        with self._building:
+            if self._read is None:
+                raise InvalidInput("refresh: this catalog was made from definitions, make another one")
+            definitions = self._read(tools)
+            changed = self._changed(definitions)
+            if changed is not None:  # selections begin with the measurements of before
+                self._engine.swap(self._snapshot(changed, definitions))
+                pipeline = self._builder.measured(changed)
+            else:
+                pipeline = self._compose(definitions, progress)
+            self._engine.swap(self._snapshot(pipeline, definitions))
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Writes the catalog and its rules to a file.
+
+        Raises:
+            InvalidInput: it cannot be written, or has no vectors because the embedder failed.
+        """
+        snapshot = self._engine.snapshot
+        if snapshot.shared.lasting_failures:
+            raise InvalidInput(
+                f"save: the catalog was built without vectors ({snapshot.shared.lasting_failures[0].error}); "
+                "call refresh() first"
+            )
+        save_catalog(snapshot.shared.catalog, snapshot.policy.policy_source, path)
+
+    def trial(self, tools: tuple[Tool, ...], orgs: Iterable[str]) -> Snapshot:
+        """The snapshot with these tools in place of those of the same names; see `Home`."""
+        snapshot = self._engine.snapshot
+        return replace(snapshot, shared=self._builder.trial(snapshot.shared, tools, snapshot.policy))
+
+    def warm_up(self, orgs: frozenset[str] | None, progress: Progress | None) -> None:
+        """Does nothing: the catalog is built."""
+
+    def is_preparing(self, org: str) -> bool:
+        """False: all tools are there."""
+        return False
+
+    def forget_outcomes(self, org: str, **which: object) -> NoReturn:
+        """Refuses: in memory, outcomes are folded into statistics and not kept.
+
+        Raises:
+            InvalidInput: always.
+        """
+        raise InvalidInput(
+            "forget_outcomes: in memory outcomes are not kept, so none can be taken back; "
+            "use a registry (Toolroll.open)"
+        )
+
+    def flush(self, timeout_s: float) -> bool:
+        """True: nothing waits to be written."""
+        return True
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether `close` has been called."""
+        return self._is_closed
+
+    def health(self) -> dict[str, Any]:
+        """The verdict, the catalog, and how many conversations are held."""
+        snapshot = self._engine.snapshot
+        catalog = snapshot.shared.catalog
+        return {
+            **readiness(
+                self._is_closed,
+                (*snapshot.failures(""), *snapshot.shared.lasting_failures),
+                self._engine.failing,
+            ),
+            "catalog_revision": catalog.revision,
+            "tools": len(catalog),
+            "graph": self.engine.graph.health(),
+            "sessions": {"held": len(self.conversations)},
+            "revision": None,
+            "age_s": None,
+            "organisations": None,
+            "recording": None,
+        }
+
+    def counters(self) -> Counters:
+        """What this process has counted."""
+        return self._engine.counters()
+
+    def close(self, timeout_s: float) -> None:
+        """Notes it for `health`: there is no background work."""
+        self._is_closed = True
+        self._engine.stop_threads()
+
+    async def arun(self, call: Callable[[], T]) -> T:
+        """What the call returns: nothing waits in memory."""
+        return call()
+
+    def fork_locks(self) -> Iterable[threading.Lock]:
+        """What must be held while the process forks; not that of a build, which may take long."""
+        return (self._memory.recording, *self.conversations.locks)
+
+    def after_fork(self) -> None:
+        """Has the child build for itself."""
+        self._building = threading.RLock()
+        self._engine.graph.health()  # begins its build
+
+    def _first(self, definitions: Definitions | SavedSource, progress: Progress | None) -> Pipeline:
+        """A pipeline in any case: without vectors, and saying so, where the embedder fails now."""
+        try:
+            return self._compose(definitions, progress)
+        except EmbedderUnavailable as error:
+            if isinstance(definitions, SavedSource):
+                raise
+            _log.warning("catalog: built without vectors until refresh(): %s", error)
+            return self._builder.by_words(definitions, _effective_policy(definitions), error)
+
+    def _changed(self, definitions: Definitions | SavedSource) -> Pipeline | None:
+        """The pipeline of these definitions, if few of their tools are others than now."""
+        now = self._engine.snapshot.shared
+        if isinstance(definitions, SavedSource):
+            return None
+        changes = self._builder.changes(now, definitions)
+        if changes is None:
+            return None
+        pipeline = self._builder.changed(now, changes, definitions, _effective_policy(definitions))
+        if pipeline is not None:
+            self._builder.warn_of_absent(pipeline.catalog)
+        return pipeline
+
+    def _compose(self, definitions: Definitions | SavedSource, progress: Progress | None) -> Pipeline:
+        policy = _effective_policy(definitions)
+        if isinstance(definitions, SavedSource):
+            pipeline = self._builder.over(definitions.saved, policy)
+        else:
+            pipeline = self._builder.pipeline(definitions, policy, progress)
+        self._builder.warn_of_absent(pipeline.catalog)
+        return pipeline
+
+    def _snapshot(self, pipeline: Pipeline, definitions: Definitions | SavedSource) -> Snapshot:
+        experiments: Mapping[str, Experiment] = self._experiments
+        return Snapshot(pipeline, experiments=experiments, policy=_effective_policy(definitions))
+
+
+def _effective_policy(source: Definitions | SavedSource) -> EffectivePolicy:
+    definitions = source.declared if isinstance(source, SavedSource) else source
+    return EffectivePolicy.validated(PolicySource(definitions.rules, definitions.pages, definitions.tiers))

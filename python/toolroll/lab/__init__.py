@@ -1,0 +1,1 @@
+"""How good and how fast selections are: evaluation, simulation, example messages, judging offline."""

@@ -1,0 +1,119 @@
+"""What a run asks for: the tools that lack examples, in batches, and what that costs."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from toolroll.catalog.tokens import estimate_tokens
+from toolroll.embedders.named import EmbedderChoice
+from toolroll.lab.examples.answer_log import AnswerLog
+from toolroll.lab.examples.prompt import Wanted, prompt
+from toolroll.lab.examples.reply import Answer
+from toolroll.lab.examples.round_trip import ranked
+from toolroll.model.tools import Definitions, Tool
+from toolroll.roll import Toolroll
+
+SPARE = 1.5  # messages asked for, for each that is wanted: some are rejected
+NEAR_MISSES = 4  # asked for with each tool
+SIMILAR = 3  # tools that a request shows beside each
+
+_LONGEST = 400  # characters of a description that is asked like a message
+_MESSAGE_TOKENS = 24  # of a message in an answer, with its quotes
+_TOOL_TOKENS = 24  # of the rest of a tool in an answer
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What the requests of a plan take, without retries.
+
+    Attributes:
+        requests: their number; tools: in all of them.
+        input_tokens, output_tokens: estimates. A model that thinks aloud writes many more.
+    """
+
+    requests: int
+    tools: int
+    input_tokens: int
+    output_tokens: int
+
+    def to_dict(self) -> dict[str, int]:
+        """For JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The tools that lack examples.
+
+    Attributes:
+        wanted: all of them, in the catalog's order.
+        missing: name → how many examples it lacks.
+        answered: those that a former run has asked for, by name.
+        batches: the others, as they are asked for together.
+    """
+
+    wanted: tuple[Wanted, ...]
+    missing: Mapping[str, int]
+    answered: Mapping[str, Answer]
+    batches: tuple[tuple[Wanted, ...], ...]
+
+    def cost(self, language: str) -> Cost:
+        """The cost of asking for all batches."""
+        return Cost(
+            requests=len(self.batches),
+            tools=sum(map(len, self.batches)),
+            input_tokens=sum(
+                estimate_tokens(json.dumps(prompt(batch, language), ensure_ascii=False))
+                for batch in self.batches
+            ),
+            output_tokens=sum(map(output_tokens, self.batches)),
+        )
+
+
+def output_tokens(batch: Sequence[Wanted]) -> int:
+    """An estimate of the tokens of an answer."""
+    return sum(_TOOL_TOKENS + _MESSAGE_TOKENS * (each.messages + each.near_misses) for each in batch)
+
+
+def plan(
+    definitions: Definitions,
+    names: Collection[str],
+    log: AnswerLog,
+    *,
+    per_tool: int,
+    batch: int,
+    embedder: EmbedderChoice = "static",
+    progress: Callable[[int, int], None] | None = None,
+) -> Plan:
+    """Plans to ask for those of the named tools that have fewer than `per_tool` examples.
+
+    batch: most tools in a request. progress: called with (tools done, tools in all).
+    """
+    short = [tool for tool in definitions.tools if tool.name in names and len(tool.examples) < per_tool]
+    by_name = {tool.name: tool for tool in definitions.tools}
+    wanted = []
+    with Toolroll.from_definitions(definitions, embedder=embedder) as roll:
+        for done, tool in enumerate(short):
+            near = ranked(roll, f"{tool.name} {tool.description}"[:_LONGEST])
+            similar = tuple(by_name[name] for name in near if not _are_same(by_name[name], tool))[:SIMILAR]
+            messages = math.ceil(SPARE * (per_tool - len(tool.examples)))
+            wanted.append(Wanted(tool, messages, NEAR_MISSES, similar))
+            if progress is not None:
+                progress(done + 1, len(short))
+    answered = {each.tool.name: answer for each in wanted if (answer := log.get(each)) is not None}
+    asked = [each for each in wanted if each.tool.name not in answered]
+    return Plan(
+        tuple(wanted),
+        {tool.name: per_tool - len(tool.examples) for tool in short},
+        answered,
+        tuple(tuple(asked[at : at + batch]) for at in range(0, len(asked), batch)),
+    )
+
+
+def _are_same(one: Tool, other: Tool) -> bool:
+    return one.name == other.name or (
+        bool(one.interchangeable) and one.interchangeable == other.interchangeable
+    )

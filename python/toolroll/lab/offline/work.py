@@ -1,0 +1,104 @@
+"""Runs independent tasks: in this process, in several, or on a Ray cluster, with the same results.
+
+A task is a function of its arguments that returns bytes, so its result does not depend on where it ran.
+Results are in the order of the tasks. With a folder to keep them in, a run that was killed continues where it
+stopped; on Ray, a task whose worker is lost is done again by another.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import multiprocessing
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from typing import Literal
+
+from toolroll.lab.offline.task import Task
+from toolroll.model.errors import InvalidInput, quoted
+from toolroll.runtime.files import replace_file
+
+On = Literal["here", "ray"]
+ON = ("here", "ray")
+Progress = Callable[[int, int], None]
+_DIGEST = 32
+
+
+def run(
+    tasks: Sequence[Task],
+    *,
+    on: On = "here",
+    jobs: int = 1,
+    kept: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+) -> list[bytes]:
+    """The results of the tasks.
+
+    on: "ray" runs them on the cluster of RAY_ADDRESS, or on one that is started here. jobs: processes of
+    "here", or the most tasks at a time on a cluster that is started here. kept: a folder for results, which a
+    later run of the same tasks takes.
+
+    Raises:
+        InvalidInput: an argument is wrong, or the folder cannot be written.
+        Unavailable: Ray is not installed, or its workers end again and again.
+    """
+    report = progress or (lambda done, of: None)
+    found: dict[int, bytes] = {}
+    if kept is not None:
+        os.makedirs(kept, exist_ok=True)
+        for at, task in enumerate(tasks):
+            result = _read(_path(kept, task))
+            if result is not None:
+                found[at] = result
+    left = [at for at in range(len(tasks)) if at not in found]
+    report(len(found), len(tasks))
+    for place, result in stream([tasks[at] for at in left], on=on, jobs=jobs):
+        at = left[place]
+        if kept is not None:
+            replace_file(_path(kept, tasks[at]), hashlib.sha256(result).digest() + result)
+        found[at] = result
+        report(len(found), len(tasks))
+    return [found[at] for at in range(len(tasks))]
+
+
+def stream(tasks: Sequence[Task], *, on: On, jobs: int) -> Iterator[tuple[int, bytes]]:
+    """Each task's number and result, as they are done. The arguments and errors are those of `run`."""
+    if on not in ON:
+        raise InvalidInput(f"on: is {quoted(on)}, must be one of {', '.join(ON)}")
+    if not tasks:
+        return
+    if on == "ray":
+        from toolroll.lab.offline import ray_cluster
+
+        yield from ray_cluster.stream(tasks, jobs)
+        return
+    if jobs == 1:
+        for at, task in enumerate(tasks):
+            yield at, task.run()
+        return
+    # Spawned, not forked: a fork would copy locks of other threads.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(jobs, len(tasks)), context) as pool:
+        waiting = {pool.submit(task.run): at for at, task in enumerate(tasks)}
+        try:
+            for future in as_completed(waiting):
+                yield waiting[future], future.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _path(kept: str | os.PathLike[str], task: Task) -> str:
+    name = f"{task.call.__module__}.{task.call.__qualname__}\0{task.name}"
+    return os.path.join(kept, f"{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()}.result")
+
+
+def _read(path: str) -> bytes | None:
+    """A kept result; None if there is none, or a damaged one."""
+    try:
+        with open(path, "rb") as file:
+            content = file.read()
+    except OSError:
+        return None
+    digest, result = content[:_DIGEST], content[_DIGEST:]
+    return result if hashlib.sha256(result).digest() == digest else None

@@ -1,0 +1,1 @@
+"""The nouns of every room: tools, rules, context, identity, errors. Standard library and numpy only."""

@@ -1,0 +1,183 @@
+"""What is wrong in a configuration, in words: each wrong key, its place, its value and what is allowed."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from difflib import get_close_matches
+from typing import Any, get_args
+
+from pydantic import AfterValidator, BaseModel
+from pydantic_core import ErrorDetails, PydanticCustomError
+
+from toolroll.model.errors import InvalidDefinition
+
+_LONGEST_VALUE = 60  # characters of a wrong value that a message shows
+# What pydantic's types of errors ask for, in JSON's words.
+_WANTED = {
+    "bool": "true or false",
+    "datetime": "a time, such as 2026-03-01T12:00:00Z",
+    "dict": "an object",
+    "float": "a number",
+    "int": "a whole number",
+    "list": "a list",
+    "model": "an object",
+    "string": "a text",
+    "tuple": "a list",
+}
+_BOUNDS = {
+    "greater_than": "> {gt:g}",
+    "greater_than_equal": ">= {ge:g}",
+    "less_than": "< {lt:g}",
+    "less_than_equal": "<= {le:g}",
+    "string_too_short": "at least {min_length} characters long",
+    "too_short": "a list of {min_length} or more",
+    "too_long": "a list of {max_length} or less",
+    "string_too_long": "at most {max_length} characters long",
+    "worded": "{wanted}",
+    "string_pattern_mismatch": "a text that matches {pattern}",
+    "literal_error": "{expected}",
+}
+
+
+class InvalidConfiguration(InvalidDefinition):
+    """A configuration file is wrong in one or more places.
+
+    Attributes:
+        problems: each of them. The message has a line for each.
+    """
+
+    def __init__(self, problems: Sequence[InvalidDefinition]) -> None:
+        first = problems[0]
+        super().__init__(first.problem, file=first.file, line=first.line)
+        self.problems = tuple(problems)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.problems,)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.problems))
+
+
+def nearest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str:
+    """A question for the name that was probably meant, to end a message with; "" if none is near."""
+    folded = {each.lower(): each for each in names}
+    near = get_close_matches(name.lower(), folded, 1, cutoff)
+    return f"; did you mean {folded[near[0]]!r}?" if near else ""
+
+
+def matching(pattern: str, wanted: str) -> AfterValidator:
+    """The validator of a text that is empty or matches the whole pattern. wanted: the pattern in words."""
+    compiled = re.compile(pattern)
+
+    def check(text: str) -> str:
+        if text and not compiled.fullmatch(text):
+            raise PydanticCustomError("worded", "must be {wanted}", {"wanted": wanted})
+        return text
+
+    return AfterValidator(check)
+
+
+def written(value: Any, problem: ErrorDetails) -> Iterator[str | int]:
+    """The part of an error's path that is in the file, with the key that is missing, which is its last.
+
+    Pydantic adds names of types to it.
+    """
+    last = len(problem["loc"]) - 1
+    for at, part in enumerate(problem["loc"]):
+        is_item = isinstance(value, list) and isinstance(part, int) and part < len(value)
+        if is_item or (isinstance(value, dict) and part in value):
+            value = value[part]
+            yield part
+        elif problem["type"] == "missing" and at == last:
+            yield part
+
+
+def one_of(name: str, names: Sequence[str]) -> str:
+    """The name that was probably meant, else all that are known, to end a message with."""
+    return nearest(name, names) or (f", must be one of {', '.join(names)}" if names else "")
+
+
+def told(
+    kind: type[BaseModel],
+    path: Sequence[str | int],
+    problems: Sequence[ErrorDetails],
+    secret: Collection[str],
+) -> str:
+    """What is wrong with the value at a path below a model, in one line.
+
+    secret: keys whose values, and what is below them, are not shown. A value of an unknown key never is.
+    """
+    first = problems[0]
+    if first["type"] == "missing":
+        return "is missing"
+    if first["type"] == "extra_forbidden":
+        return f"is no known key{one_of(str(path[-1]), keys_at(kind, path[:-1]))}"
+    if first["type"] == "value_error":
+        return str(first.get("ctx", {}).get("error") or first["msg"])
+    return f"is {_shown(path, first['input'], secret)}, {demand(problems)}"
+
+
+def demand(problems: Sequence[ErrorDetails]) -> str:
+    """What must be in place of a value, from all that pydantic says of it, and the name that was meant."""
+    several = list(dict.fromkeys(map(_wanted, problems)))
+    wanted = f"{', '.join(several[:-1])} or {several[-1]}" if len(several) > 1 else several[0]
+    value = problems[0]["input"]
+    near = nearest(value, filter(None, re.findall("'([^']*)'", wanted))) if isinstance(value, str) else ""
+    return f"must be {wanted}{near}"
+
+
+def _wanted(problem: ErrorDetails) -> str:
+    """What pydantic wants in place of a value."""
+    bound = _BOUNDS.get(problem["type"])
+    if bound is not None:
+        return bound.format(**problem.get("ctx", {}))
+    return _WANTED.get(problem["type"].partition("_")[0], f"valid: {problem['msg']}")
+
+
+def _shown(path: Sequence[str | int], value: Any, secret: Collection[str]) -> str:
+    """A wrong value as a message shows it: lists, objects and what may be secret by their kind alone."""
+    if isinstance(value, (dict, list)) or value is None or any(str(part) in secret for part in path):
+        return kind_of(value)
+    shown = json.dumps(value, ensure_ascii=False)
+    return shown if len(shown) <= _LONGEST_VALUE else f"{shown[:_LONGEST_VALUE]}…"
+
+
+def keys_at(kind: type[BaseModel], path: Sequence[str | int]) -> tuple[str, ...]:
+    """The keys of the model that is at this path below another; () where the path leads to no model."""
+    found: Any = kind
+    for part in path:
+        found = _field(found, part) if _is_model(found) else _item(found)
+        if type(None) in get_args(found):  # it may be left out: `Model | None`
+            found = get_args(found)[0]
+    if not _is_model(found):
+        return ()
+    return tuple(field.alias or name for name, field in found.model_fields.items())
+
+
+def _field(model: type[BaseModel], key: object) -> Any:
+    """The type of the field that has this name or alias; None without one."""
+    fields = model.model_fields.items()
+    return next((field.annotation for name, field in fields if key in (name, field.alias)), None)
+
+
+def _item(kind: Any) -> Any:
+    """The type of the items of a list, or of the values of an object; None for any other."""
+    items = [each for each in get_args(kind) if each is not ...]
+    return items[-1] if items else None
+
+
+def _is_model(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, BaseModel)
+
+
+def kind_of(value: Any) -> str:
+    """What JSON calls a value of this type."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true or false"
+    if isinstance(value, (int, float)):
+        return "a number"
+    return "a text" if isinstance(value, str) else "a list" if isinstance(value, list) else "an object"

@@ -1,0 +1,82 @@
+"""Tools of different plugins that seem to do the same: proposed by their texts, accepted by people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from toolroll.catalog.duplicates import LEAST, Duplicate, near_duplicates
+from toolroll.model.embedder import Embedder, as_embedder
+from toolroll.model.errors import Conflict, InvalidInput
+from toolroll.registry.editing.governed_rows import Author
+from toolroll.registry.editing.queries import find_tool
+from toolroll.registry.editing.records import Record, read_records
+from toolroll.registry.editing.tool_edits import ToolEdits
+from toolroll.registry.editing.vectors import StoredEmbedder
+from toolroll.registry.store import tables
+from toolroll.registry.store.database import words
+
+
+class Duplicates(Author):
+    """The near-duplicates of a registry."""
+
+    def list(self, embedder: Embedder, *, org: str = "", least: float = LEAST) -> tuple[Duplicate, ...]:
+        """Pairs of active tools of different plugins that seem to do the same, the best first.
+
+        Tools without a plugin are told apart by their toolkits. Nothing is changed: a person reads the pairs,
+        and `accept` declares one. Vectors of a slow embedder are kept in the database.
+
+        embedder: compares the texts. org: its own tools are compared, too. least: the lowest score; see
+        `toolroll.catalog.duplicates`.
+
+        Raises:
+            EmbedderUnavailable: the embedder fails.
+        """
+        table = tables.tools.c
+        where = (
+            table.org.in_({"", words(org, "org")}),
+            table.deleted_at.is_(None),
+            table.review == "approved",
+            table.status == "active",
+        )
+        with self._database.reading() as connection:
+            records = list(read_records(connection, *where, order_by=(table.org, table.name)))
+        embedder = as_embedder(embedder)
+        if not embedder.is_instant:
+            embedder = StoredEmbedder(embedder, self._database)
+        owners = [f"{record.org}/{record.plugin or record.tool.toolkit}" for record in records]
+        return near_duplicates([record.tool for record in records], owners, embedder, least=least)
+
+    def accept(
+        self, names: Sequence[str], *, group: str = "", org: str = "", reason: str = ""
+    ) -> tuple[Record, ...]:
+        """Declares that tools do the same, by `Tool.interchangeable`: the most reliable one is shown.
+
+        group: its name; "" for the group that one of the tools has, else the first name.
+
+        Raises:
+            NotFound: there is no such tool.
+            InvalidInput: fewer than two tools are named.
+            Conflict: without `group`: the tools are in different groups.
+        """
+        if isinstance(names, str) or len(set(names)) < 2:
+            raise InvalidInput(f"names: is {names!r:.80}, must be the names of two tools or more")
+        with self._database.writing(self.actor, org) as write:
+            records = [find_tool(write.connection, name, org) for name in dict.fromkeys(names)]
+            known = sorted({record.tool.interchangeable for record in records} - {""})
+            if len(known) > 1 and not group:
+                raise Conflict(f"tools: are in the groups {', '.join(known)[:200]}; name one for all")
+            group = group or next(iter(known), min(record.name for record in records))
+            edits = ToolEdits(write)
+            done = tuple(
+                record
+                if record.tool.interchangeable == group
+                else edits.change(
+                    "tool.update", record, replace(record.tool, interchangeable=group), reason=reason
+                )
+                for record in records
+            )
+            if done == tuple(records):
+                write.abandon()
+            edits.flush()
+            return done

@@ -1,0 +1,184 @@
+"""Pins in the registry: which tools of the platform an organisation always selects, or no longer does.
+
+A pin names its tool by tool_id: it survives a new name, and a tool that takes the name later gets nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from toolroll.catalog.pins import Pin
+from toolroll.model.errors import InvalidInput, NotFound
+from toolroll.registry.editing import governed_rows
+from toolroll.registry.editing.governed_rows import Editor, GovernedRow, Row
+from toolroll.registry.editing.queries import find_tool
+from toolroll.registry.editing.reach import Reach
+from toolroll.registry.editing.records import Record
+from toolroll.registry.store import tables
+from toolroll.registry.store.database import words
+from toolroll.registry.store.row_reader import read_rows
+
+_TABLE = tables.pins
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PinRecord(GovernedRow):
+    """A pin in the registry.
+
+    Attributes:
+        org: the organisation whose pin it is.
+        tool: the tool's present name.
+        pin: what catalogs read.
+    """
+
+    org: str
+    tool: str
+    pin: Pin
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        pin = self.pin
+        content = {"pinned": pin.pinned, "pin_weight": pin.weight}
+        return {
+            "org": self.org,
+            "tool": self.tool,
+            "tool_id": pin.tool_id,
+            **content,
+            **self.shared_fields(),
+        }
+
+
+class Pins(Editor[PinRecord]):
+    """The pins of a registry. The platform's own are fields of its tools: `pinned` and `pin_weight`."""
+
+    _table = _TABLE
+
+    def set(
+        self, name: str, *, org: str, pinned: bool = True, weight: int = 0, reason: str = ""
+    ) -> PinRecord:
+        """Makes the organisation always select a tool of the platform, or, without `pinned`, not always.
+
+        weight: pinned tools with a higher weight come first. Writes nothing if no field differs.
+
+        Raises:
+            InvalidInput: org is "", or a value is wrong; or the tool is the organisation's own, whose field
+                `pinned` says the same.
+            NotFound: the platform has no such tool.
+        """
+        if not words(org, "org"):
+            raise InvalidInput(
+                "org is '', must be an organisation; for all of them, update the tool's `pinned`"
+            )
+        if type(pinned) is not bool or type(weight) is not int or not governed_rows.is_priority(weight):
+            raise InvalidInput(
+                f"pin: pinned is {pinned!r:.20}, weight {weight!r:.20}; must be True or False, and an integer"
+            )
+        content = {"pinned": pinned, "pin_weight": weight}
+        with self._database.writing(self.actor, org) as write:
+            record = _platforms_tool(write.connection, name, org, self.reach)
+            tool_id = record.tool.tool_id
+            row = _row(write.connection, org, tool_id)
+            if row is None:
+                row = governed_rows.insert(write, _TABLE, {"tool_id": tool_id, **content})
+                write.log("pin.create", record.name, {"pin_id": row["pin_id"], "after": content}, reason)
+            else:
+                line = ("pin.update", record.name, reason)
+                row = governed_rows.update(write, _TABLE, row, content, line, pin_id=row["pin_id"])
+            return _record(row, record.name)
+
+    def delete(self, name: str, *, org: str, reason: str = "") -> PinRecord:
+        """Deletes the organisation's pin: the platform's `pinned` counts again.
+
+        name: of the tool, or its tool_id.
+
+        Raises:
+            NotFound: there is no such pin.
+        """
+        with self._database.writing(self.actor, org) as write:
+            row, tool = self._named(write.connection, words(name, "tool name"), org)
+            if row is None:
+                raise NotFound(f"tool {tool!r:.80}: has no pin {governed_rows.place_of(org)}")
+            content = {"pinned": row["pinned"], "pin_weight": row["pin_weight"]}
+            write.log("pin.delete", tool, {"pin_id": row["pin_id"], "before": content}, reason)
+            return _record(governed_rows.delete(write, _TABLE, row), tool)
+
+    def _named(self, connection: sa.Connection, name: str, org: str) -> tuple[Row | None, str]:
+        """The organisation's pin of a tool, and the tool's name. Raises NotFound: there is no such tool."""
+        try:
+            record = _known(connection, name, org, self.reach, deleted=True)
+        except NotFound:
+            if (row := _row(connection, org, name)) is None:
+                raise
+            return row, name
+        return _row(connection, org, record.tool.tool_id), record.name
+
+    def list(self, org: str | None = None, deleted: bool = False) -> tuple[PinRecord, ...]:
+        """The pins of an organisation, or all, by organisation, the heaviest first."""
+        tools = tables.tools.c
+        where = [] if org is None else [_TABLE.c.org == words(org, "org")]
+        if not deleted:
+            where.append(_TABLE.c.deleted_at.is_(None))
+        with self._database.reading() as connection:
+            pins = list(read_rows(connection, list(_TABLE.c), *where))
+            ids = sa.select(_TABLE.c.tool_id).where(*where)
+            found = read_rows(connection, (tools.tool_id, tools.name), tools.tool_id.in_(ids))
+            names = {row["tool_id"]: row["name"] for row in found}
+        if self.reach is not None:  # a tool that is out of reach now, perhaps under another name
+            names = {
+                tool_id: name if self.reach.tools.get(name) == tool_id else tool_id
+                for tool_id, name in names.items()
+            }
+        records = [_record(row, names[row["tool_id"]]) for row in pins]
+        return tuple(
+            sorted(
+                records, key=lambda it: (it.org, not it.pin.pinned, -it.pin.weight, it.tool, it.pin.tool_id)
+            )
+        )
+
+
+def pin_in(row: Mapping[str, Any]) -> Pin:
+    """The pin in a row of `pins`."""
+    return Pin(row["tool_id"], row["pinned"], row["pin_weight"])
+
+
+def _platforms_tool(connection: sa.Connection, name: str, org: str, reach: Reach | None) -> Record:
+    try:
+        return _known(connection, name, org, reach)
+    except NotFound as absent:
+        try:
+            own = find_tool(connection, name, org, reach=reach)
+        except NotFound:
+            raise absent from None
+        raise InvalidInput(
+            f"tool {own.name!r:.80}: belongs to organisation {org!r:.80}; update its fields `pinned` and "
+            "`pin_weight`"
+        ) from None
+
+
+def _known(
+    connection: sa.Connection, name: str, org: str, reach: Reach | None, *, deleted: bool = False
+) -> Record:
+    """The platform's tool with this name or tool_id. Raises NotFound, also for one that is out of reach."""
+    if reach is None:
+        return find_tool(connection, name, "", deleted=deleted)
+    if name in reach.tools or name in reach.tools.values():  # no query for others: it would take longer
+        with suppress(NotFound):
+            record = find_tool(connection, name, "", deleted=deleted)
+            if reach.tools.get(record.name) == record.tool.tool_id:
+                return record
+    hint = governed_rows.suggestion(name, reach.tools)
+    raise NotFound(f"tool {name!r:.160}: is not on the platform, as far as {org!r:.80} sees it{hint}")
+
+
+def _row(connection: sa.Connection, org: str, tool_id: str) -> Row | None:
+    found = governed_rows.rows_of(connection, _TABLE, _TABLE.c.org == org, _TABLE.c.tool_id == tool_id)
+    return found[0] if found else None
+
+
+def _record(row: Mapping[str, Any], tool: str) -> PinRecord:
+    return PinRecord(org=row["org"], tool=tool, pin=pin_in(row), **governed_rows.shared_fields(row))

@@ -1,0 +1,77 @@
+"""What a change means that waits for review: which content may serve meanwhile, and what it warns of.
+
+By default a tool that waits is in no catalog. A plugin may choose that the approved content goes on serving.
+A model then reads the old text and calls the new tool, so this is done only if nothing has changed but texts,
+and if the new annotations do not warn of more than the approved ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal, get_args
+
+from toolroll.model.tools import HINTS, Tool
+from toolroll.registry.editing.content import FIELDS, is_same
+from toolroll.registry.editing.flags import Flag
+
+# hidden: a tool whose change waits is in no catalog; approved: its approved content serves if it may.
+WhileWaiting = Literal["hidden", "approved"]
+WHILE_WAITING: tuple[WhileWaiting, ...] = get_args(WhileWaiting)
+
+HINTS_FLAG = "hints"  # the code of `hint_flags`
+
+_LISTED = 6  # hints in the message of a flag
+_LONGEST = 40  # characters of a value in it
+
+# No call depends on these; a change of `annotations` is judged by its hints.
+_TEXTS = (
+    *("display_name", "description", "summary", "when_to_use", "limitations", "tags", "examples"),
+    *("icons", "meta", "version", "annotations"),
+)
+_BINDING = tuple(name for name in FIELDS if name not in _TEXTS)
+
+
+def may_serve(approved: Tool, waiting: Tool) -> bool:
+    """Whether the approved content may serve while the other waits.
+
+    The same calls must fit both, and the waiting annotations must not warn of more than the approved ones.
+    """
+    same_calls = all(is_same(getattr(approved, name), getattr(waiting, name)) for name in _BINDING)
+    return same_calls and not warns_of_more(approved, waiting)
+
+
+def warns_of_more(before: Tool, after: Tool) -> bool:
+    """Whether the annotations of the second tool warn of something of which those of the first do not."""
+    old, new = before.hints, after.hints
+    for name in _changed_hints(before, after):
+        if name not in HINTS:
+            return True
+        reassuring = not HINTS[name]
+        if old.get(name) is reassuring and new.get(name) is not reassuring:
+            return True
+    return False
+
+
+def hint_flags(before: Tool, after: Tool) -> Iterator[Flag]:
+    """The flag for annotations that tell something else now: rules may show or hide the tool by them."""
+    if changed := _changed_hints(before, after):
+        told = (
+            f"{ascii(name)[1:-1]:.{_LONGEST}} was {_said(before, name)}, is {_said(after, name)}"
+            for name in changed[:_LISTED]
+        )
+        more = f" and {len(changed) - _LISTED} more" if len(changed) > _LISTED else ""
+        yield Flag(HINTS_FLAG, f"{'; '.join(told)}{more}")
+
+
+def _changed_hints(before: Tool, after: Tool) -> list[str]:
+    """The names of hints that differ, those of MCP first; a title is a text."""
+    old, new = before.hints, after.hints
+    names = [*HINTS, *sorted((old.keys() | new.keys()) - HINTS.keys() - {"title"})]
+    return [name for name in names if old.get(name) != new.get(name)]
+
+
+def _said(tool: Tool, name: str) -> str:
+    value = tool.hints.get(name)
+    if value is None:
+        return "unknown"
+    return ascii(value)[:_LONGEST] if isinstance(value, str) else str(value).lower()

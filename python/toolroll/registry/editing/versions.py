@@ -1,0 +1,202 @@
+"""The history of a tool: a snapshot of every version, and the difference between two of them."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from toolroll.model.tools import Tool
+from toolroll.registry.editing.content import COLUMNS, content_of, differences, tool_of
+from toolroll.registry.editing.records import Record, Review
+from toolroll.registry.store import tables
+from toolroll.registry.store.json_values import JsonRecord
+from toolroll.registry.store.row_reader import Row, read_rows
+
+SHORT = 80  # characters of a value that `difference` shows on one line, as before → after
+
+
+@dataclass(frozen=True, slots=True)
+class Version(JsonRecord):
+    """One version of a tool. The change that makes a version writes it; nothing changes it later.
+
+    Attributes:
+        tool: the definition at this version.
+        changed: the fields that differ from the version before, "review" and "served_version" among them, and
+            "deleted" or "restored"; "source_values" alone if only the plugin's values of people's fields do;
+            empty for the first version.
+        reason, actor, at: of the change.
+        review, is_deleted: the state at this version.
+        served_version: the approved version that served while this one waited; None for none.
+        source_values: the fields that people owned, each with what its plugin had sent last.
+        flags: things to review.
+    """
+
+    tool: Tool
+    version: int
+    changed: tuple[str, ...]
+    reason: str
+    actor: str
+    at: datetime
+    content_hash: str
+    review: Review
+    served_version: int | None
+    source_values: dict[str, Any]
+    is_deleted: bool
+    flags: tuple[dict[str, str], ...]
+    revision: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        fields = JsonRecord.to_dict(self)
+        del fields["flags"]
+        ids = {"tool_id": self.tool.tool_id, "semantic_version": self.tool.version}
+        content = content_of(self.tool)
+        return ids | fields | {"tool": {column: content[name] for name, column in COLUMNS.items()}}
+
+
+def version_row(record: Record, changed: tuple[str, ...], reason: str) -> dict[str, Any]:
+    """The row of `tool_versions` for a record's present version."""
+    return {
+        "tool_id": record.tool.tool_id,
+        "version": record.version,
+        "snapshot": {
+            "tool": content_of(record.tool),
+            "review": record.review,
+            "source_values": dict(record.source_values),
+            "served_version": record.served_version,
+            "deleted": record.deleted_at is not None,
+            "flags": [dict(flag) for flag in record.flags],
+        },
+        "changed": list(changed),
+        "reason": reason,
+        "actor": record.updated_by,
+        "at": record.updated_at,
+        "content_hash": record.content_hash,
+        "semantic_version": record.tool.version,
+        "revision": record.revision,
+    }
+
+
+def version_of(row: Row) -> Version:
+    """The version in a row of `tool_versions`."""
+    snapshot = row["snapshot"]
+    return Version(
+        tool=tool_of(snapshot["tool"], row["tool_id"]),
+        changed=tuple(row["changed"]),
+        review=snapshot["review"],
+        served_version=snapshot["served_version"],
+        source_values=snapshot["source_values"],
+        is_deleted=snapshot["deleted"],
+        flags=tuple(snapshot["flags"]),
+        **{name: row[name] for name in _AS_STORED},
+    )
+
+
+_AS_STORED = ("version", "reason", "actor", "at", "content_hash", "revision")
+
+
+def find_version(connection: sa.Connection, tool_id: str, number: int) -> Version | None:
+    """One version of a tool; None if there is none of that number."""
+    found = find_versions(connection, tool_id, tables.tool_versions.c.version == number)
+    return found[0] if found else None
+
+
+def find_versions(
+    connection: sa.Connection, tool_id: str, *where: sa.ColumnElement[bool], limit: int | None = None
+) -> tuple[Version, ...]:
+    """The versions of a tool that meet the conditions, the last one first."""
+    v = tables.tool_versions.c
+    order = (v.version.desc(),)
+    return tuple(
+        map(
+            version_of,
+            read_rows(connection, list(v), v.tool_id == tool_id, *where, order_by=order, limit=limit),
+        )
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class FieldDifference(JsonRecord):
+    """One field in which two versions of a tool differ.
+
+    Attributes:
+        field: as `Record.to_dict` names it; "deleted" for whether the tool was.
+    """
+
+    field: str
+    before: Any
+    after: Any
+
+
+def field_differences(before: Version, after: Version) -> tuple[FieldDifference, ...]:
+    """The fields in which two versions differ, in the order of a tool's fields."""
+    found = [FieldDifference(*difference) for difference in differences(before.tool, after.tool)]
+    for name, attribute in (
+        ("review", "review"),
+        ("served_version", "served_version"),
+        ("deleted", "is_deleted"),
+    ):
+        old, new = getattr(before, attribute), getattr(after, attribute)
+        if old != new:
+            found.append(FieldDifference(name, old, new))
+    if news := _news(before, after):
+        old = {name: before.source_values[name] for name in news}
+        found.append(FieldDifference("source_values", old, news))
+    return tuple(found)
+
+
+def _news(before: Version, after: Version) -> dict[str, Any]:
+    """What the plugin sends now for fields that people owned before and own now."""
+    values = before.source_values
+    return {
+        name: said for name, said in after.source_values.items() if name in values and values[name] != said
+    }
+
+
+def difference(before: Version, after: Version) -> str:
+    """The changes from one version to another, field by field, as text for people."""
+    lines = [f"{after.tool.name}: version {before.version} → {after.version}"]
+    for name, old, new in differences(before.tool, after.tool):
+        lines += _field(name, old, new, before, after)
+    if before.review != after.review:
+        lines.append(f"review: {before.review} → {after.review}")
+    if before.served_version != after.served_version:
+        served = (_one_line(version.served_version) for version in (before, after))
+        lines.append(f"serves meanwhile: {' → '.join(served)}")
+    for name, said in _news(before, after).items():
+        lines.append(f"{name}: people's; its plugin says {_one_line(said):.{SHORT}}")
+    if before.is_deleted != after.is_deleted:
+        lines.append("deleted" if after.is_deleted else "restored")
+    if len(lines) == 1:
+        lines.append("no difference")
+    return "\n".join(lines)
+
+
+def _field(name: str, old: Any, new: Any, before: Version, after: Version) -> Iterator[str]:
+    short_old, short_new = _one_line(old), _one_line(new)
+    if max(len(short_old), len(short_new)) <= SHORT and "\n" not in f"{old}{new}":
+        yield f"{name}: {short_old} → {short_new}"
+        return
+    yield f"{name}:"
+    for line in difflib.unified_diff(
+        _lines(old), _lines(new), f"version {before.version}", f"version {after.version}", lineterm="", n=2
+    ):
+        yield f"  {line}"
+
+
+def _one_line(value: Any) -> str:
+    return "none" if value is None else json.dumps(value, ensure_ascii=False, default=dict)
+
+
+def _lines(value: Any) -> list[str]:
+    if value is None:
+        return []
+    if isinstance(value, str):
+        return value.splitlines()
+    return json.dumps(value, ensure_ascii=False, indent=2, default=dict).splitlines()

@@ -1,0 +1,521 @@
+"""A process's copy of a registry: read once, later only the changes.
+
+It has the platform's rows, and those of the organisations that it follows: of ten thousand, few select in one
+process. Rules, settings and experiments are those of all, so a caller who was never seen before is under
+them at once. A replica is a value. `catch_up` makes a newer one in one consistent read, so an interrupted
+read changes nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from toolroll.catalog.pins import Pin
+from toolroll.catalog.refresh import ToolChanges
+from toolroll.learning.experiments import Experiment
+from toolroll.model.errors import InvalidInput, quoted
+from toolroll.model.tools import Definitions, Route, Tool, Toolkit
+from toolroll.registry.editing.changed_orgs import changed_orgs
+from toolroll.registry.editing.content import content_hash, keywords_in, route_to, toolkit_in
+from toolroll.registry.editing.governed_rows import SHARED_FIELDS
+from toolroll.registry.editing.pins import pin_in
+from toolroll.registry.editing.policy_rows import (
+    closed_also,
+    differing,
+    problem_of,
+    read_policy,
+    updated_policy,
+)
+from toolroll.registry.editing.records import served_tool, tool_in
+from toolroll.registry.editing.versions import find_version
+from toolroll.registry.follow.tracked_rows import TrackedRows
+from toolroll.registry.store import policy_digests, tables
+from toolroll.registry.store.database import Database
+from toolroll.registry.store.policy_digests import PUBLIC, Digests, parts_of
+from toolroll.registry.store.revision import revision_in
+from toolroll.registry.store.row_reader import Row, read_rows
+from toolroll.selection.effective_policy import PolicySource
+
+_log = logging.getLogger("toolroll")
+_NOTHING: Mapping[str, Any] = {}
+_OWNED = (tables.tools, tables.toolkits, tables.pins)  # what a catalog of an organisation's own is built from
+_PARTS = (*(table.name for table in _OWNED), PUBLIC)  # of digests
+_NOT_READ = {*SHARED_FIELDS, "plugin", "source_hash", "source_values", "rejected_hash", "flags"} - {
+    "deleted_at"
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Replica:
+    """A registry as of one revision.
+
+    Attributes:
+        revision: of the registry; later changes have a higher one.
+        at: the time of that revision; None for a registry without any change.
+        tools, toolkits: organisation → id → the tool with its approved content, or the toolkit with its
+            routes. `catch_up` keeps the mapping object of an organisation that did not change.
+        pins: organisation → id → its pin of a tool of the platform; kept in the same way.
+        policy_source: rules, page mappings and tiers, and the organisations whose policy rows do not fit
+            their digests.
+        settings: organisation → settings that have a value, the platform's included.
+        own_settings: the same without the platform's.
+        experiments: organisation → the experiment that runs for its turns; "" for all other organisations.
+        damaged: organisation → id → why the row of a tool makes none; such a tool is in no catalog.
+        held: organisation → id → name of a tool that waits for review, or whose row makes none.
+        row_digests: organisation → part → id → digest, of the rows of tools, toolkits and pins.
+        read_at: monotonic seconds of the last read.
+        followed: the organisations whose tools, toolkits and pins are read; None for all. The platform's are.
+        unread: names of organisations that have such rows and are not followed.
+    """
+
+    revision: int = -1
+    at: datetime | None = None
+    tools: Mapping[str, Mapping[str, Tool]] = field(default_factory=dict)
+    toolkits: Mapping[str, Mapping[str, tuple[Toolkit, tuple[Route, ...]]]] = field(default_factory=dict)
+    pins: Mapping[str, Mapping[str, Pin]] = field(default_factory=dict)
+    policy_source: PolicySource = field(default_factory=PolicySource)
+    settings: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    own_settings: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    experiments: Mapping[str, Experiment] = field(default_factory=dict)
+    damaged: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    held: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    row_digests: Mapping[str, Mapping[str, Mapping[str, int]]] = field(default_factory=dict)
+    read_at: float = 0.0
+    followed: frozenset[str] | None = None
+    unread: frozenset[str] = frozenset()
+
+    @property
+    def orgs(self) -> frozenset[str]:
+        """The organisations that have tools, toolkits or pins of their own."""
+        return self.unread.union(org for org in (*self.tools, *self.toolkits, *self.pins) if org)
+
+    def has_read(self, org: str) -> bool:
+        """Whether it has the rows of this organisation."""
+        return self.followed is None or not org or org in self.followed
+
+    def without(self, orgs: Collection[str]) -> Replica:
+        """The same without the rows of these organisations, which are no longer followed."""
+        if self.followed is None or not self.followed.intersection(orgs):
+            return self
+        return replace(
+            self,
+            tools=_others(self.tools, orgs),
+            toolkits=_others(self.toolkits, orgs),
+            pins=_others(self.pins, orgs),
+            damaged=_others(self.damaged, orgs),
+            held=_others(self.held, orgs),
+            row_digests=_others(self.row_digests, orgs),
+            followed=self.followed.difference(orgs),
+            unread=self.unread.union(self.orgs.intersection(orgs)),
+        )
+
+    def pins_of(self, org: str) -> tuple[tuple[Tool, Pin], ...]:
+        """An organisation's pins, each with its tool, by id; those of tools in no catalog are left out."""
+        tools = self.tools.get("", _NOTHING)
+        return tuple(
+            (tools[pin.tool_id], pin)
+            for _, pin in sorted(self.pins.get(org, _NOTHING).items())
+            if pin.tool_id in tools
+        )
+
+    def definitions(self, org: str) -> Definitions:
+        """Tools, toolkits and routes of one organisation; "" is the platform.
+
+        Toolkits are sorted by name: a catalog's revision depends on the order of its routes, and all
+        processes must give equal catalogs the same revision.
+        """
+        tools = tuple(self.tools.get(org, _NOTHING).values())
+        return replace(self.toolkits_and_routes(org), tools=tools)
+
+    def names_held(self, org: str) -> frozenset[str]:
+        """Names of tools of the organisation that are in no catalog."""
+        return frozenset(self.held.get(org, _NOTHING).values())
+
+    def names_since(self, org: str, before: Mapping[str, Tool]) -> frozenset[str]:
+        """Names of tools of the organisation that it did not have in an earlier replica."""
+        now = self.tools.get(org, _NOTHING)
+        if now is before:
+            return frozenset()
+        changed = now.changed_since(before) if isinstance(now, TrackedRows) else None
+        new = now.keys() if changed is None else changed & now.keys()
+        known = {before[key].name for key in new if key in before}
+        return frozenset({now[key].name for key in new} - known)
+
+    def changes(self, org: str, before: Mapping[str, Tool] | None) -> ToolChanges | None:
+        """The tools of an organisation that are others than before; None where that is not known.
+
+        before: its tools in an earlier replica, all of which were in its catalog.
+        """
+        now = self.tools.get(org)
+        if not isinstance(now, TrackedRows) or before is None:
+            return None
+        keys = now.changed_since(before)
+        if keys is None:
+            return None
+        return ToolChanges(
+            frozenset(before[key].name for key in keys if key in before),
+            tuple(now[key] for key in sorted(keys) if key in now),
+        )
+
+    def toolkits_and_routes(self, org: str) -> Definitions:
+        """`definitions` without tools."""
+        toolkits = sorted(self.toolkits.get(org, _NOTHING).values(), key=lambda pair: pair[0].name)
+        return Definitions(
+            (),
+            tuple(toolkit for toolkit, _ in toolkits),
+            tuple(route for _, routes in toolkits for route in routes),
+        )
+
+
+def catch_up(
+    database: Database, seen: Replica, asked: Iterable[str] = (), *, reads_all: bool = False
+) -> Replica:
+    """The present registry, from `seen` and the rows that changed since.
+
+    One consistent read: tools, rules and settings belong together. If the registry's history is not that of
+    `seen`, somebody has restored a backup, and everything is read. What is read is checked against the
+    digests of policy rows (see store/policy_digests.py); organisations that do not fit are in
+    `policy_source`, and are read again until they do.
+
+    asked: organisations to follow from now on, where `seen` does not follow all. reads_all: whether all rows
+    are read, although nothing may have changed.
+
+    Raises:
+        StoreUnavailable: the database does not answer, or a value in it cannot be read.
+    """
+    with database.reading() as connection:
+        revision = revision_in(connection)
+        is_restored = seen.revision > revision or seen.at != _written_at(connection, seen.revision)
+        fresh = frozenset(asked) - {""} - (seen.followed or frozenset())
+        fresh = frozenset() if seen.followed is None else fresh
+        if revision == seen.revision and not is_restored and not fresh and not reads_all:
+            return replace(seen, read_at=time.monotonic())
+        if is_restored:
+            seen = Replica(followed=seen.followed)
+        scope = _Scope.of(connection, seen, revision, fresh, reads_all)
+        orgs = None if scope.changed is None else scope.changed | scope.whole
+        stored = policy_digests.read(connection, orgs)
+        policy, own_settings, experiments = seen.policy_source, seen.own_settings, seen.experiments
+        if scope.changed is None or scope.changed:
+            part, own = read_policy(connection, scope.changed, stored)
+            policy = part if scope.changed is None else updated_policy(policy, scope.changed, part)
+            own_settings = own if scope.changed is None else {**_others(own_settings, scope.changed), **own}
+            experiments = _experiments(connection, experiments)
+        settings = seen.settings
+        if own_settings != seen.own_settings or not settings:
+            settings = _with_shared(own_settings)
+        rows = _Rows(connection, scope, seen)
+        tools = rows.merged(tables.tools, seen.tools, _ToolReader(connection, rows.held))
+        toolkits = rows.merged(tables.toolkits, seen.toolkits, toolkit_and_routes)
+        pins = rows.merged(tables.pins, seen.pins, pin_in)
+        problems, doubtful = rows.checked(stored)
+        if scope.changed is None and policy_digests.total_of(stored) != policy_digests.read_total(connection):
+            problems[""] = "digests of policy rows are missing or old; see: toolroll registry check"
+        for org in problems.keys() & toolkits.keys():
+            toolkits[org] = _as_tree(toolkits[org], toolkits.get("", _NOTHING), tools, org)
+        for org in doubtful & tools.keys():
+            tools[org] = TrackedRows({key: replace(tool, public=False) for key, tool in tools[org].items()})
+        return Replica(
+            revision,
+            _written_at(connection, revision),
+            tools,
+            toolkits,
+            pins,
+            closed_also(policy, problems),
+            settings,
+            own_settings,
+            experiments,
+            {org: found for org, found in rows.damaged.items() if found},
+            {org: found for org, found in rows.held.items() if found},
+            rows.digests,
+            time.monotonic(),
+            scope.followed,
+            scope.unread(seen, stored),
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Scope:
+    """The rows of tools, toolkits and pins that a read looks at.
+
+    Attributes:
+        since: rows above this revision are read, of `changed`.
+        changed: the organisations that have changed or did not fit their digests; None for all.
+        whole: the organisations of which all rows are read.
+        followed: as in `Replica`, after the read.
+    """
+
+    since: int
+    changed: frozenset[str] | None
+    whole: frozenset[str]
+    followed: frozenset[str] | None
+
+    @classmethod
+    def of(
+        cls, connection: sa.Connection, seen: Replica, revision: int, fresh: frozenset[str], reads_all: bool
+    ) -> _Scope:
+        followed = None if seen.followed is None else seen.followed | fresh
+        wrong = frozenset(seen.policy_source.wrong())
+        if seen.revision < 0 or reads_all or "" in wrong:
+            return cls(-1, None, fresh, followed)
+        changed = changed_orgs(connection, seen.revision, revision)
+        if changed is not None:
+            changed |= wrong
+        return cls(seen.revision, changed, fresh | wrong, followed)
+
+    def is_whole(self, org: str) -> bool:
+        """Whether all rows of the organisation are read."""
+        return self.since < 0 or org in self.whole
+
+    def rows(self, table: sa.Table) -> sa.ColumnElement[bool]:
+        """True of the rows to look at."""
+        org = table.c.org
+        is_kept = sa.true() if self.followed is None else org.in_(sorted(self.followed | {""}))
+        if self.since < 0:
+            return is_kept
+        is_new = sa.and_(table.c.revision > self.since, is_kept)
+        if self.changed is not None:
+            kept = self.changed if self.followed is None else self.changed & (self.followed | {""})
+            is_new = sa.and_(table.c.revision > self.since, org.in_(sorted(kept)))
+        whole = self.whole if self.followed is None else self.whole & self.followed
+        return sa.or_(is_new, org.in_(sorted(whole))) if whole else is_new
+
+    def unread(self, seen: Replica, stored: Mapping[str, Digests]) -> frozenset[str]:
+        """`Replica.unread` after the read."""
+        if self.followed is None:
+            return frozenset()
+        owners = {org for org, parts in stored.items() if any(parts.get(part) for part in _PARTS)}
+        before = seen.unread - stored.keys() if self.changed is not None else frozenset()
+        found = frozenset(before | owners) - self.followed - {""}
+        return seen.unread if found == seen.unread else found
+
+
+def _others(by_org: Mapping[str, Any], orgs: Collection[str]) -> dict[str, Any]:
+    return {org: rows for org, rows in by_org.items() if org not in orgs}
+
+
+def stamp_of(database: Database) -> tuple[int, datetime | None]:
+    """The registry's revision and its time: equal for two calls only if nothing has changed between them."""
+    if database.dialect != "postgresql":
+        with database.reading() as connection:
+            revision = revision_in(connection)
+            return revision, _written_at(connection, revision)
+    state, log = tables.registry_state.c, tables.changes.c
+    written_at = sa.select(sa.func.max(log.at)).where(log.revision == state.revision).scalar_subquery()
+    with database.reading(is_single=True) as connection:
+        rows = connection.execute(sa.select(state.revision, written_at)).all()
+        if len(rows) != 1 or rows[0][0] < 0:
+            revision_in(connection)  # which says what is wrong
+        return rows[0][0], rows[0][1]
+
+
+def read_settings(connection: sa.Connection) -> dict[str, frozenset[str]]:
+    """Organisation → settings that have a value, the platform's included."""
+    c = tables.settings.c
+    own = defaultdict[str, set[str]](set)
+    for org, key in connection.execute(sa.select(c.org, c.key).where(c.is_set)):
+        own[org].add(key)
+    return _with_shared({org: frozenset(keys) for org, keys in own.items()})
+
+
+def _with_shared(own: Mapping[str, frozenset[str]]) -> dict[str, frozenset[str]]:
+    """The settings of organisations, each with the platform's."""
+    shared = own.get("", frozenset())
+    return {**{org: keys | shared for org, keys in own.items()}, "": shared}
+
+
+def _experiments(connection: sa.Connection, known: Mapping[str, Experiment]) -> Mapping[str, Experiment]:
+    """Organisation → its running experiment; "" is the one for all others."""
+    c, found = tables.experiments.c, dict[str, Experiment]()
+    columns = (c.name, c.org, c.variants, c.unit, c.salt)
+    for row in read_rows(connection, columns, c.active, order_by=(c.name,)):
+        try:
+            found[row["org"]] = Experiment(row["name"], row["variants"], row["unit"], row["salt"])
+        except (InvalidInput, TypeError, AttributeError) as error:
+            _log.warning("experiment %s: does not run: %s", quoted(row["name"]), error)
+    return known if found == known else found
+
+
+def _written_at(connection: sa.Connection, revision: int) -> datetime | None:
+    """The time of a revision, which distinguishes two histories with the same numbers."""
+    log = tables.changes.c
+    return connection.execute(sa.select(sa.func.max(log.at)).where(log.revision == revision)).scalar()
+
+
+class _Rows:
+    """Reads the rows in a scope, and what they make.
+
+    Attributes:
+        damaged, held, digests: as in `Replica`; `digests` as its `row_digests`.
+    """
+
+    def __init__(self, connection: sa.Connection, scope: _Scope, seen: Replica) -> None:
+        self._connection, self._scope = connection, scope
+        self.damaged: dict[str, dict[str, str]] = {
+            org: dict(rows) for org, rows in seen.damaged.items() if not scope.is_whole(org)
+        }
+        self.held: dict[str, dict[str, str]] = {
+            org: dict(rows) for org, rows in seen.held.items() if not scope.is_whole(org)
+        }
+        self.digests: dict[str, dict[str, Mapping[str, int]]] = {
+            org: dict(parts) for org, parts in seen.row_digests.items() if not scope.is_whole(org)
+        }
+        self._closing: dict[str, str] = {}  # organisation → why a row of its toolkits makes none
+        self._copied: dict[tuple[str, str], dict[str, int]] = {}
+
+    def merged(
+        self, table: sa.Table, known: Mapping[str, Mapping[str, Any]], read: Callable[[Row], Any]
+    ) -> dict[str, Mapping[str, Any]]:
+        """The known values by organisation and id, updated with the rows in the scope."""
+        identity = next(iter(table.primary_key)).name
+        columns = [column for column in table.c if column.name not in _NOT_READ]
+        fresh: dict[str, TrackedRows[Any]] = {}
+        changed: dict[str, set[str]] = {}
+        for org, values in known.items():
+            if self._scope.is_whole(org):  # what is not read any more is gone
+                fresh[org], changed[org] = TrackedRows({}), set(values)
+        order = (table.c.org, table.c[identity])
+        for row in read_rows(self._connection, columns, self._scope.rows(table), order_by=order):
+            org, key = row["org"], row[identity]
+            if org not in fresh:
+                whole = self._scope.is_whole(org)
+                fresh[org] = TrackedRows(_NOTHING if whole else known.get(org, _NOTHING))
+            self._digest(table, org, key, row)
+            value = self._value(table, org, key, row, read)
+            before = known.get(org, _NOTHING).get(key)
+            if _is_same(value, before):
+                value = before
+                changed.get(org, set()).discard(key)
+            else:
+                changed.setdefault(org, set()).add(key)
+            if value is None:
+                fresh[org].pop(key, None)
+            else:
+                fresh[org][key] = value
+        merged: dict[str, Mapping[str, Any]] = dict(known)
+        for org, keys in changed.items():
+            if not keys:
+                continue
+            if fresh[org]:
+                fresh[org].succeed(known.get(org, _NOTHING), keys)
+                merged[org] = fresh[org]
+            else:
+                merged.pop(org, None)
+        return merged
+
+    def checked(self, stored: Mapping[str, Digests]) -> tuple[dict[str, str], frozenset[str]]:
+        """The organisations whose rows do not fit their digests, each with a sentence.
+
+        Also those of which no tool counts as public: somebody may have made one public.
+        """
+        scope, problems, doubtful = self._scope, dict(self._closing), set[str]()
+        for org in {*self.digests, *stored}:
+            if scope.followed is not None and org and org not in scope.followed:
+                continue
+            if scope.changed is not None and org not in scope.changed and org not in scope.whole:
+                continue
+            found = {part: sum(rows.values()) % 2**128 for part, rows in self.digests.get(org, {}).items()}
+            wrong = differing(found, stored.get(org, {}), _PARTS)
+            if wrong:
+                problems[org] = problem_of(org, wrong)
+            if PUBLIC in wrong:
+                doubtful.add(org)
+        return problems, frozenset(doubtful)
+
+    def _value(self, table: sa.Table, org: str, key: str, row: Row, read: Callable[[Row], Any]) -> Any:
+        """What a row makes; None if nothing, as that of a deleted one does."""
+        for rows in (self.damaged.get(org), self.held.get(org)):
+            if rows is not None:
+                rows.pop(key, None)
+        if row["deleted_at"] is not None:
+            return None
+        try:
+            return read(row)
+        except (LookupError, TypeError, ValueError, AttributeError) as error:  # past the database's checks
+            name = row.get("name", key)
+            problem = f"{table.name}: row {key} ({quoted(name)}) cannot be read: {error}; restore a backup"
+            if table is tables.tools:
+                self.damaged.setdefault(org, {})[key] = problem
+                self.held.setdefault(org, {})[key] = name
+            else:
+                self._closing[org] = problem
+            return None
+
+    def _digest(self, table: sa.Table, org: str, key: str, row: Row) -> None:
+        parts, found = self.digests.setdefault(org, {}), parts_of(table, row)
+        for part in (table.name, PUBLIC) if table is tables.tools else (table.name,):
+            rows = self._copied.get((org, part))
+            if rows is None:
+                rows = self._copied[org, part] = dict(parts.get(part, _NOTHING))
+                parts[part] = rows
+            if digest := found.get(part, 0):
+                rows[key] = digest
+            else:
+                rows.pop(key, None)
+
+
+class _ToolReader:
+    """Reads the tool in a row; None if it belongs in no catalog.
+
+    held: gets the names of those that wait for review, as in `Replica`.
+    """
+
+    def __init__(self, connection: sa.Connection, held: dict[str, dict[str, str]]) -> None:
+        self._connection, self._held = connection, held
+
+    def __call__(self, row: Mapping[str, Any]) -> Tool | None:
+        if row["review"] == "approved":
+            return tool_in(row)
+        if row["served_version"] is None:
+            self._held.setdefault(row["org"], {})[row["tool_id"]] = row["name"]
+            return None
+        approved = find_version(self._connection, row["tool_id"], row["served_version"])
+        if approved is None:
+            raise ValueError(f"tool {row['name']!r:.80} has no version {row['served_version']!r:.20}")
+        if content_hash(approved.tool) != approved.content_hash:
+            raise ValueError(f"the content of version {approved.version} is not that of its hash")
+        return served_tool(approved.tool, tool_in(row))
+
+
+def _is_same(one: object, other: object) -> bool:
+    # 1 equals True, but JSON and rules tell them apart.
+    return one == other and repr(one) == repr(other)
+
+
+def _as_tree(
+    own: Mapping[str, tuple[Toolkit, tuple[Route, ...]]],
+    platform: Mapping[str, tuple[Toolkit, tuple[Route, ...]]],
+    tools: Mapping[str, Mapping[str, Tool]],
+    org: str,
+) -> dict[str, tuple[Toolkit, tuple[Route, ...]]]:
+    """The toolkits without parents that are gone or below them, of which no catalog can be built."""
+    parents = {toolkit.name: toolkit.parent for toolkit, _ in (*own.values(), *platform.values())}
+    named = {tool.toolkit for owner in {"", org} for tool in tools.get(owner, _NOTHING).values()}
+
+    def is_rooted(name: str) -> bool:
+        seen, at = {name}, parents[name]
+        while at is not None and at not in seen:
+            seen.add(at)
+            if at not in parents:
+                return at in named
+            at = parents[at]
+        return at is None
+
+    return {
+        key: (toolkit if is_rooted(toolkit.name) else replace(toolkit, parent=None), routes)
+        for key, (toolkit, routes) in own.items()
+    }
+
+
+def toolkit_and_routes(row: Mapping[str, Any]) -> tuple[Toolkit, tuple[Route, ...]]:
+    """The toolkit in a row of `toolkits`, and the routes that switch it on: one or none."""
+    route = route_to(row["name"], keywords_in(row), row["patterns"])
+    return toolkit_in(row), () if route is None else (route,)

@@ -1,0 +1,89 @@
+"""The published catalogs of one name, as they lie in a location.
+
+    NAME/newest.json                 the newest manifest: a small read tells whether there is a new one
+    NAME/manifests/SEQUENCE-SHA.json every manifest that is kept
+    NAME/catalogs/SHA256.catalog     the saved catalogs, by their content
+
+A manifest is written when its catalog is there, and `newest.json` after both, so a publisher that is killed
+leaves nothing that is half there. Manifests and catalogs never change. `newest.json` is a hint: what counts
+is the order of the manifests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from toolroll.model.errors import Denied, InvalidInput, NotFound
+from toolroll.runtime.extras import needs_extra
+from toolroll.snapshots.keys import PublicKey
+from toolroll.snapshots.manifest import LONGEST, Manifest
+
+with needs_extra("published catalogs", "published"):
+    from toolroll.runtime.locations import Location, is_part
+
+NEWEST = "newest.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """One name's objects.
+
+    Attributes:
+        location: of all names.
+        name: of these catalogs.
+        trusted: whose signatures count; None reads manifests without verifying them, to list or prune.
+    """
+
+    location: Location
+    name: str
+    trusted: tuple[PublicKey, ...] | None
+
+    @property
+    def folder(self) -> Location:
+        """Where `newest.json` is."""
+        return self.location.below(self.name)
+
+    @property
+    def manifests(self) -> Location:
+        """The folder of manifests."""
+        return self.location.below(self.name, "manifests")
+
+    @property
+    def catalogs(self) -> Location:
+        """The folder of saved catalogs."""
+        return self.location.below(self.name, "catalogs")
+
+    def newest(self) -> Manifest | None:
+        """What `newest.json` says; None if there is none.
+
+        Raises:
+            InvalidInput, Denied, Unavailable: it is wrong, is signed by nobody who is trusted, or cannot be
+                read.
+        """
+        try:
+            return self._read(self.folder, NEWEST)
+        except NotFound:
+            return None
+
+    def every(self, problems: list[str] | None = None) -> Iterator[Manifest]:
+        """All manifests that can be read, newest first. problems: gets a sentence for each other one."""
+        for name in reversed(self.manifests.names()):
+            if not name.endswith(".json") or is_part(name):
+                continue
+            try:
+                yield self._read(self.manifests, name)
+            except NotFound:  # pruned since it was listed
+                continue
+            except (InvalidInput, Denied) as error:
+                if problems is not None:
+                    problems.append(str(error))
+
+    def _read(self, folder: Location, name: str) -> Manifest:
+        try:
+            found = Manifest.read(folder.read(name, LONGEST), self.trusted)
+        except (InvalidInput, Denied) as error:
+            raise type(error)(f"{folder}/{name}: {error}") from error
+        if found.name != self.name:  # a signed one that somebody copied here
+            raise Denied(f"{folder}/{name}: is of the catalog {found.name!r}, not of {self.name!r}")
+        return found

@@ -184,3 +184,7 @@ def test_no_document_is_missing():
     ]:
         for target in re.findall(r"\]\((?!https?:)([^)#]+)", path.read_text("utf-8")):
             assert (path.parent / target).exists(), f"{path.relative_to(ROOT)}: {target}"
+            leaves = (ROOT / "docs" in path.parents) and not (path.parent / target).resolve().is_relative_to(
+                ROOT / "docs"
+            )
+            assert not leaves, f"{path.relative_to(ROOT)}: {target}: the site has the pages of docs/ alone"

@@ -45,18 +45,11 @@ class Model:
 
 
 def test_the_python_of_the_readme_runs():
-    openai = [{"type": "function", "function": {"name": "book_room", "description": "Book a meeting room"}}]
-    mcp = [{"name": "play_song", "description": "Play a song", "inputSchema": {"type": "object"}}]
-    world: dict[str, Any] = {
-        "my_openai_tools": openai,
-        "my_mcp_tools": mcp,
-        "client": Model(),
-        "messages": [],
-        "run": lambda tool, arguments: True,
-    }
+    world: dict[str, Any] = {"client": Model(), "messages": []}
     (block,) = blocks(README, "python")
     exec(compile(block, "README.md", "exec"), world)
     assert world["outcomes"] == {"get_forecast": True}
+    assert world["result"] == "Oslo: rain for 3 days"
 
 
 def test_the_readme_is_read_in_a_few_minutes():

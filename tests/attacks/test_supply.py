@@ -247,7 +247,7 @@ def test_hooks_run_what_the_gate_runs():
         "pre-commit"
     }
     assert all(lint[name].startswith("==") for name in ("ruff", "mypy", "clang-format"))
-    assert 'pre-commit" run --all-files' in (ROOT / ".ci" / "run").read_text("utf-8")
+    assert 'pre-commit" run --hook-stage pre-push --all-files' in (ROOT / ".ci" / "run").read_text("utf-8")
 
 
 def test_the_pages_packages_have_hashes():

@@ -12,7 +12,7 @@ def complaint(package: Path, core: Path, root: Path) -> str:
 
     A `package` outside of `root`/python is a copy, which is older than changed Python files, too.
     """
-    sources = [root / "CMakeLists.txt", *root.glob("cpp/**/*.[ch]pp")]
+    sources = [*root.glob("cpp/**/*.[ch]pp")]
     if not package.is_relative_to(root / "python"):
         sources += root.glob("python/toolroll/**/*.py")
     newest = max(sources, key=lambda path: path.stat().st_mtime)

@@ -19,7 +19,6 @@ def test_a_package_that_is_older_than_a_source_is_named_with_the_command_that_bu
     editable = write(tmp_path / "python" / "toolroll" / "__init__.py", 300)
     copied = tmp_path / ".venv" / "site-packages" / "toolroll" / "__init__.py"
     core = write(tmp_path / "_core.so", 200)
-    write(tmp_path / "CMakeLists.txt", 150)
     source = write(tmp_path / "cpp" / "src" / "bm25.cpp", 100)
 
     assert complaint(editable, core, tmp_path) == ""

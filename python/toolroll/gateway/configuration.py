@@ -10,11 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
+from toolroll.gateway.configured_hooks import ConfiguredHook
 from toolroll.gateway.document import Document, Problems
 from toolroll.gateway.options import GatewayOptions, without_secrets
 from toolroll.gateway.server_spec import LONGEST_NAME, ServerSpec, Transport, prefix_of
@@ -66,12 +68,14 @@ class Configuration:
         disabled: names of servers that are switched off, with why.
         options: of the gateway.
         folder: of the file; references and relative paths start there.
+        hooks: the hooks that the options name.
     """
 
     servers: Mapping[str, ServerSpec]
     options: GatewayOptions
     folder: Path
     disabled: Mapping[str, str]
+    hooks: tuple[ConfiguredHook, ...] = ()
 
 
 class _Entry(BaseModel):
@@ -126,6 +130,10 @@ def read_configuration(path: Path, environ: Mapping[str, str]) -> Configuration:
     with problems:
         if SECTION in document.value:
             options = document.model(GatewayOptions, (SECTION,))
+    hooks: list[ConfiguredHook] = []
+    for number, reference in enumerate(options.hooks):
+        with problems:
+            hooks.append(ConfiguredHook.of(reference, partial(document.fail, (SECTION, "hooks", number))))
     names: set[str] = set()
     for key in _SERVERS:
         with problems:
@@ -147,7 +155,8 @@ def read_configuration(path: Path, environ: Mapping[str, str]) -> Configuration:
     problems.check()
     if not names:
         document.fail((), 'has no servers: it needs {"mcpServers": {NAME: {"command": …}}}')
-    return with_servers(Configuration({}, options, path.resolve().parent, off), found.values(), environ)
+    configuration = Configuration({}, options, path.resolve().parent, off, tuple(hooks))
+    return with_servers(configuration, found.values(), environ)
 
 
 def with_servers(

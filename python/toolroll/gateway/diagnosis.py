@@ -20,7 +20,7 @@ from toolroll.gateway.references import resolved
 from toolroll.gateway.server_log import ServerLog
 from toolroll.gateway.server_spec import ServerSpec
 from toolroll.gateway.sign_in import Account, Accounts
-from toolroll.model.errors import InvalidInput
+from toolroll.model.errors import InvalidDefinition, InvalidInput
 from toolroll.registry.store.url import Address
 
 _AT_ONCE = 8  # servers that are started at the same time
@@ -91,6 +91,11 @@ def check_options(configuration: Configuration, environ: Mapping[str, str]) -> I
         resolved(options.tokens_key, environ, folder)
     except InvalidInput as error:
         yield f"{SECTION}.tokens_key: {error}"
+    for hook in configuration.hooks:
+        try:
+            hook.make()
+        except InvalidDefinition as error:
+            yield str(error)
 
 
 async def diagnose(configuration: Configuration, state: Path) -> list[Diagnosis]:

@@ -38,20 +38,25 @@ class Refused(Exception):
 
 
 class CallHook(Protocol):
-    """Looks at calls. `before` runs in the order of the hooks, `after` in the opposite one."""
+    """Looks at calls of servers' tools. A subclass overrides what it needs.
+
+    `before` runs in the order of the hooks, `after` in the opposite order. An error of a hook fails its call.
+    """
 
     async def before(self, call: PlannedCall) -> PlannedCall:
-        """The call to make, with other arguments perhaps.
+        """Returns the call to make, perhaps with other arguments.
 
         Raises:
-            Refused: it is not made.
+            Refused: the call is not made, and the model reads why.
         """
+        return call
 
     async def after(self, call: PlannedCall, result: Json) -> Json:
-        """The result to send."""
+        """Returns the result to send: a `CallToolResult` of MCP as JSON."""
+        return result
 
 
-class AskFirst:
+class AskFirst(CallHook):
     """Asks the user before each call of a tool that may destroy something.
 
     A tool may, unless it says that it does not: so the protocol defines `destructiveHint`.
@@ -89,10 +94,6 @@ class AskFirst:
         if answer.get("action") != "accept" or (answer.get("content") or {}).get("allow") is not True:
             raise Refused(f"{name}: the user does not allow this call. Do not try it again in another way.")
         return call
-
-    async def after(self, call: PlannedCall, result: Json) -> Json:
-        """Changes nothing."""
-        return result
 
 
 def is_destructive(tool: Tool) -> bool:

@@ -238,6 +238,7 @@ class GatewayOptions(_Section):
         identity: how callers over HTTP sign in; None for nobody, and only from this machine.
         http: what is taken over HTTP from whoever reaches the port.
         tokens_key: a reference to the key of stored sign-ins; "" for one in the system's keyring.
+        hooks: `package:object` of each hook, in the order in which they run.
         servers: by name.
     """
 
@@ -257,6 +258,7 @@ class GatewayOptions(_Section):
     identity: IdentityOptions | None = None
     http: HttpOptions = HttpOptions()
     tokens_key: str = Field(default="", repr=False)
+    hooks: tuple[str, ...] = ()
     servers: Mapping[str, ServerOptions] = Field(default_factory=dict)
 
 

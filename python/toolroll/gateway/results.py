@@ -7,7 +7,7 @@ import secrets
 from collections import OrderedDict
 from typing import Any
 
-from toolroll.gateway.hooks import PlannedCall
+from toolroll.gateway.hooks import CallHook, PlannedCall
 from toolroll.gateway.mcp_versions import Json
 from toolroll.gateway.tool_names import READ_RESULT
 from toolroll.model.errors import InvalidInput
@@ -38,7 +38,7 @@ READ_RESULT_TOOL = Tool(
 )
 
 
-class LimitResults:
+class LimitResults(CallHook):
     """A hook that shows the first page of long results.
 
     The rest is kept in memory for the caller's own conversation, the newest 64 million characters.
@@ -49,10 +49,6 @@ class LimitResults:
         self._limit = limit
         self._kept: OrderedDict[tuple[str, str], str] = OrderedDict()
         self._size = 0
-
-    async def before(self, call: PlannedCall) -> PlannedCall:
-        """Changes nothing."""
-        return call
 
     async def after(self, call: PlannedCall, result: Json) -> Json:
         """Shortens the texts of a result; structured content and images stay as they are.

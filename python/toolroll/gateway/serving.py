@@ -60,9 +60,13 @@ async def open_gateway(
     """A running gateway and the server in front of it.
 
     state: the folder for what it keeps. caller_of: finds out who calls; by default the configured caller.
-    hooks: run before and after each call. keeper: see `Recording`.
+    hooks: run before and after each call, behind those of the configuration. keeper: see `Recording`.
+
+    Raises:
+        InvalidDefinition: a hook of the configuration cannot be made.
     """
     began = time.monotonic()  # opening a registry takes its part of what the first list may take
+    hooks = (*[each.make() for each in configuration.hooks], *hooks)
     private_folder(state)
     options = configuration.options
     url = registry_url(options, state)

@@ -12,7 +12,6 @@ pytest.importorskip("mcp")
 pytest.importorskip("joserfc")
 
 import anyio
-from mcp.shared._httpx_utils import create_mcp_http_client
 
 from tests.integration.gateways import (
     client_of,
@@ -29,6 +28,7 @@ from toolroll.gateway.configuration import read_configuration
 from toolroll.gateway.diagnosis import diagnose
 from toolroll.gateway.identity import identified_caller
 from toolroll.gateway.loopback_sign_in import sign_in
+from toolroll.gateway.protocol import httpx_client
 from toolroll.gateway.serving import identity_of, open_gateway
 from toolroll.gateway.sign_in import Accounts
 from toolroll.gateway.sign_in_client import SignInFailed
@@ -194,7 +194,7 @@ def test_each_user_signs_in_for_themselves_and_nobody_for_another(tmp_path):
                     assert "sign_in" in await client.names()
                     told, is_error = await client.call("r_whoami")
                     assert is_error and "sign in" in told
-                async with create_mcp_http_client() as client:
+                async with httpx_client() as client:
                     answer = await client.get(f"http://127.0.0.1:{own}/oauth/callback?state=x&code=y")
                     assert answer.status_code == 400
 

@@ -33,7 +33,7 @@ ALLOWED = {
     ("gateway/server_log.py", "run_sync"),
     ("gateway/sign_in.py", "run_sync"),
     ("gateway/sign_in_client.py", "run_sync"),
-    ("gateway/standard_input.py", "run_sync"),
+    ("gateway/server_side.py", "run_sync"),
     ("gateway/status.py", "run_sync"),
     ("gateway/tool_catalog.py", "run_sync"),
     ("lab/offline/work.py", "ProcessPoolExecutor"),

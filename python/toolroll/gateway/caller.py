@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
-from toolroll.gateway import mcp_versions
-from toolroll.gateway.mcp_versions import Incoming, Json
+from mcp import MCPError
+
 from toolroll.gateway.options import CallerOptions
+from toolroll.gateway.protocol import METHOD_NOT_FOUND, Json
+from toolroll.gateway.server_side import Incoming
 from toolroll.model.context import Context
 
 _CAPABILITIES = {
@@ -36,11 +38,9 @@ class Caller:
         return _CAPABILITIES[method] in self.incoming.capabilities and self.incoming.can_ask
 
     async def asked(self, method: str, params: Json) -> Json:
-        """Asks the client. Raises ProtocolError, if it cannot answer."""
+        """Asks the client. Raises MCPError, if it cannot answer."""
         if method not in _CAPABILITIES or not self.can_answer(method):
-            mcp_versions.fail(
-                mcp_versions.METHOD_NOT_FOUND, f"{method}: the client of this call does not answer it"
-            )
+            raise MCPError(METHOD_NOT_FOUND, f"{method}: the client of this call does not answer it")
         return await self.incoming.ask(method, params)
 
 

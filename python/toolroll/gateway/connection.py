@@ -18,13 +18,14 @@ from typing import Any, Literal, Protocol
 import anyio
 import anyio.abc
 import anyio.to_thread
+from mcp import MCPError
 
 from toolroll.formats.visible_text import one_line
-from toolroll.gateway import mcp_versions
 from toolroll.gateway.bounded_lines import METER
 from toolroll.gateway.budget import Budget
-from toolroll.gateway.mcp_versions import Client, Json, OnProgress, ProtocolError
+from toolroll.gateway.client import Client, open_http, open_sse, open_stdio
 from toolroll.gateway.openapi.server import open_openapi
+from toolroll.gateway.protocol import INTERNAL_ERROR, Json, OnProgress, bounded_error, is_closed
 from toolroll.gateway.questions import Questions
 from toolroll.gateway.reasons import ended, first, last_line, not_answered, quoted, said
 from toolroll.gateway.references import resolved
@@ -57,7 +58,7 @@ class Asker(Protocol):
         """The same for all requests of one client."""
 
     async def asked(self, method: str, params: Json) -> Json:
-        """Asks the client. Raises ProtocolError, if it cannot answer."""
+        """Asks the client. Raises MCPError, if it cannot answer."""
 
 
 @dataclass(slots=True)
@@ -185,7 +186,7 @@ class Connection:
             ServerDown: the server is away, or went away.
             Overloaded: too many requests wait for it.
             TimeoutError: it did not answer in time.
-            ProtocolError: it answered with an error.
+            MCPError: it answered with an error.
         """
         _check_json(method, params)
         timeout_s = self.spec.timeout_s if timeout_s is None else timeout_s
@@ -235,8 +236,8 @@ class Connection:
             try:
                 told = None if on_progress is None else _paced(on_progress)
                 return _complete(method, await client.request(method, params, told))
-            except ProtocolError as error:
-                if mcp_versions.is_closed(error) and self.client is client:
+            except MCPError as error:
+                if is_closed(error) and self.client is client:
                     self._ended()  # nothing can be sent any more, though the server may still write
                 if self.client is not client:
                     raise self.away() from None
@@ -249,10 +250,10 @@ class Connection:
             raise self.away()
         raise TimeoutError(f"server {self.spec.name!r}: did not answer within {timeout_s:g} s")
 
-    def _readable(self, error: Exception, call: _Call) -> Exception:
+    def _readable(self, error: MCPError, call: _Call) -> MCPError:
         """The server's error as the client gets it, with its questions named and counted."""
         client = "" if call.asker is None else call.asker.client_key
-        return mcp_versions.readable(self._questions.in_error(error, client, call.questions))
+        return bounded_error(self._questions.in_error(error, client, call.questions))
 
     def away(self) -> ServerDown:
         """Why the server is away, and when to try again."""
@@ -319,8 +320,8 @@ class Connection:
                 try:
                     with anyio.fail_after(_PING_TIMEOUT_S):
                         await client.request("ping", None)
-                except ProtocolError as error:  # an error is an answer
-                    if mcp_versions.is_closed(error):
+                except MCPError as error:  # an error is an answer
+                    if is_closed(error):
                         return
 
     def _set(self, state: State, reason: str) -> None:
@@ -345,8 +346,8 @@ class Connection:
         asking = [call for call in self._calls.values() if call.asker is not None]
         clients = {call.asker.client_key for call in asking if call.asker is not None}
         if len(clients) != 1:
-            mcp_versions.fail(
-                mcp_versions.INTERNAL_ERROR,
+            raise MCPError(
+                INTERNAL_ERROR,
                 f"{method}: no call of a single client is running that could be asked",
             )
         call = asking[-1]
@@ -364,7 +365,7 @@ class Connection:
             self._words = self._log.new()
             async with (
                 self._words.pipe() as errors,
-                mcp_versions.open_stdio(command, args, env, cwd, errors, self._exited) as streams,
+                open_stdio(command, args, env, cwd, errors, self._exited) as streams,
             ):
                 errors.close()  # the process has it now
                 yield streams
@@ -374,7 +375,7 @@ class Connection:
             async with open_openapi(url, document, self._folder, headers, self._log.tell) as streams:
                 yield streams
             return
-        opened = mcp_versions.open_http if spec.transport == "http" else mcp_versions.open_sse
+        opened = open_http if spec.transport == "http" else open_sse
         auth = None
         if self._account is not None:
             auth = await anyio.to_thread.run_sync(self._account.provider, self._refused)
@@ -418,8 +419,8 @@ class Connection:
 def _complete(method: str, result: Json) -> Json:
     """The result, unless a server of the protocol 2026-07-28 puts questions to the client into it."""
     if result.get("resultType", "complete") != "complete":
-        mcp_versions.fail(
-            mcp_versions.INTERNAL_ERROR,
+        raise MCPError(
+            INTERNAL_ERROR,
             f"{method}: the server answers with a question to the user, which this gateway does not pass on",
         )
     return result

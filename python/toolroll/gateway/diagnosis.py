@@ -10,12 +10,13 @@ from typing import Any
 
 import anyio
 
+from toolroll.gateway.client import Client
 from toolroll.gateway.configuration import SECTION, Configuration
 from toolroll.gateway.connection import Connection, address_of, process_of
 from toolroll.gateway.identity import Identity
 from toolroll.gateway.listing import Listing, read_listing, without_excluded
-from toolroll.gateway.mcp_versions import Client, Json
 from toolroll.gateway.places import log_file
+from toolroll.gateway.protocol import Json
 from toolroll.gateway.references import resolved
 from toolroll.gateway.server_log import ServerLog
 from toolroll.gateway.server_spec import ServerSpec

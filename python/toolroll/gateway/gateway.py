@@ -13,6 +13,7 @@ from typing import Any
 
 import anyio
 import anyio.abc
+from mcp import MCPError
 
 from toolroll import Answer, Context, Session, Tool, Unavailable
 from toolroll.formats.meta_tools import CALL_TOOL, SEARCH_TOOLS, read_call
@@ -21,17 +22,10 @@ from toolroll.gateway.call_log import CallLog, Ending
 from toolroll.gateway.caller import Caller
 from toolroll.gateway.configuration import Configuration
 from toolroll.gateway.hooks import AskFirst, CallHook, PlannedCall, Refused, is_destructive
-from toolroll.gateway.mcp_versions import (
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    METHOD_NOT_FOUND,
-    Json,
-    ProtocolError,
-    error_of,
-)
 from toolroll.gateway.modes import Shown, shown_for
 from toolroll.gateway.offered_sign_ins import OfferedSignIns, sign_in_tool
 from toolroll.gateway.places import log_file
+from toolroll.gateway.protocol import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, Json
 from toolroll.gateway.questions import TOO_MANY, URL_NEEDED
 from toolroll.gateway.reasons import said
 from toolroll.gateway.results import READ_RESULT_TOOL, LimitResults
@@ -325,7 +319,7 @@ class Gateway:
         """Runs a tool, or one of the gateway's own.
 
         Raises:
-            ProtocolError: as the server answered.
+            MCPError: as the server answered.
         """
         name, arguments = params.get("name"), params.get("arguments") or {}
         if name == SEARCH_TOOLS.name:
@@ -478,10 +472,9 @@ class Gateway:
         except (Unavailable, TimeoutError) as error:
             ending, told = "unavailable", str(error)
             return _text(f"{told}. {_advice(error)}", is_error=True), {"succeeded": None}
-        except ProtocolError as error:
-            code, told, _ = error_of(error)
-            ending = "failed"
-            return error, {"succeeded": None} if code in _NO_FAULT else _report(False, asked_at)
+        except MCPError as error:
+            ending, told = "failed", error.message
+            return error, {"succeeded": None} if error.code in _NO_FAULT else _report(False, asked_at)
         finally:
             self.call_log.write(call, _ENDINGS[ending], began, told)
 

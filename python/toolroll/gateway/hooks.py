@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from mcp import MCPError
+
 from toolroll.formats.foreign_text import line_text, name_text
-from toolroll.gateway import mcp_versions
 from toolroll.gateway.caller import Caller
-from toolroll.gateway.mcp_versions import Json, ProtocolError
+from toolroll.gateway.protocol import Json
 from toolroll.gateway.server_spec import ServerSpec
 from toolroll.model.tools import Tool
 
@@ -87,10 +88,8 @@ class AskFirst(CallHook):
         }
         try:
             answer = await caller.asked("elicitation/create", question)
-        except ProtocolError as error:
-            raise Refused(
-                f"{name}: the user could not be asked: {mcp_versions.error_of(error)[1]}"
-            ) from error
+        except MCPError as error:
+            raise Refused(f"{name}: the user could not be asked: {error.message}") from error
         if answer.get("action") != "accept" or (answer.get("content") or {}).get("allow") is not True:
             raise Refused(f"{name}: the user does not allow this call. Do not try it again in another way.")
         return call

@@ -7,12 +7,11 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
 
 import anyio
-from mcp.shared import _httpx_utils
+import httpx2
 
 from toolroll.gateway.bounded_lines import LONGEST, Meter
 from toolroll.gateway.whole_lists import WholeLists
 
-HTTPX: Any = getattr(_httpx_utils, "httpx2", None) or getattr(_httpx_utils, "httpx", None)
 MOST_HELD = 2 * LONGEST  # bytes of all answers of a server that have begun and not ended
 PLAIN = {"accept-encoding": "identity"}  # a small compressed answer may become a huge one
 _LINE_END = re.compile(rb"[\r\n]")
@@ -24,17 +23,17 @@ def limit(response: Any, meter: Meter) -> None:
     meter: of its server.
 
     Raises:
-        StreamError: of the package `httpx`: the answer is compressed.
+        StreamError: of the package `httpx2`: the answer is compressed.
     """
     coding = response.headers.get("content-encoding", "identity").strip().lower()
     if coding not in ("", "identity"):
-        raise HTTPX.StreamError(f"its answer is compressed ({coding[:20]}), which nobody asked for")
+        raise httpx2.StreamError(f"its answer is compressed ({coding[:20]}), which nobody asked for")
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     whole = _lines if kind == "text/event-stream" else _body
     response.stream = _Parts(response.stream, whole(_paced(response.stream, meter), _Begun(meter)))
 
 
-class _Parts(HTTPX.AsyncByteStream):  # type: ignore[misc]
+class _Parts(httpx2.AsyncByteStream):
     """The parts of an answer, in place of those of its connection."""
 
     def __init__(self, stream: Any, parts: AsyncGenerator[bytes]) -> None:
@@ -64,9 +63,9 @@ class _Begun:
         self._begun += part
         self._meter.held += len(part)
         if len(self._begun) > LONGEST:
-            raise HTTPX.StreamError(f"its answer, or a line of it, has more than {LONGEST:,} bytes")
+            raise httpx2.StreamError(f"its answer, or a line of it, has more than {LONGEST:,} bytes")
         if self._meter.held > MOST_HELD:
-            raise HTTPX.StreamError(f"its answers that have not ended have more than {MOST_HELD:,} bytes")
+            raise httpx2.StreamError(f"its answers that have not ended have more than {MOST_HELD:,} bytes")
 
     def taken(self, end: int | None = None) -> bytes:
         """Takes what was read up to this place; by default all."""

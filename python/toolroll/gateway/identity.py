@@ -18,15 +18,15 @@ import anyio
 import anyio.to_thread
 import jwt
 from mcp.server.auth.provider import AccessToken
-from mcp.shared._httpx_utils import create_mcp_http_client
 from starlette.authentication import AuthenticationError
 from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse, Response
 
 from toolroll.gateway.caller import Caller, CallerOf, page_of
-from toolroll.gateway.mcp_versions import Incoming
 from toolroll.gateway.options import CallerOptions, ClaimNames, IdentityOptions
+from toolroll.gateway.protocol import httpx_client
 from toolroll.gateway.references import resolved
+from toolroll.gateway.server_side import Incoming
 from toolroll.model.context import Context
 from toolroll.model.errors import Denied, InvalidInput, StoreUnavailable
 from toolroll.registry.access.service_keys import PREFIX, ServiceKeys
@@ -214,7 +214,7 @@ class Identity:
     async def _keys_uri(self) -> str:
         """The address of the issuer's signing keys, from its metadata."""
         issuer, problem = self.options.issuer, ""
-        async with create_mcp_http_client() as client:
+        async with httpx_client() as client:
             for path in _METADATA:
                 try:
                     with anyio.fail_after(_TIMEOUT_S):

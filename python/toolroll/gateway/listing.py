@@ -7,7 +7,10 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from toolroll.gateway.mcp_versions import METHOD_NOT_FOUND, Client, Json, ProtocolError, error_of
+from mcp import MCPError
+
+from toolroll.gateway.client import Client
+from toolroll.gateway.protocol import METHOD_NOT_FOUND, Json
 from toolroll.gateway.whole_lists import MARK
 from toolroll.model.configuration_errors import nearest
 from toolroll.model.errors import InvalidDefinition
@@ -49,7 +52,7 @@ async def read_listing(client: Client) -> Listing:
 
     Raises:
         InvalidDefinition: a list is too large, or has no end.
-        ProtocolError: the server answers with an error.
+        MCPError: the server answers with an error.
     """
     problems: list[str] = []
     found = {}
@@ -97,8 +100,8 @@ async def _read(
     for _ in range(MOST_PAGES):
         try:
             page = await request(method, {} if cursor is None else {"cursor": cursor})
-        except ProtocolError as error:
-            if error_of(error)[0] == METHOD_NOT_FOUND and not items:
+        except MCPError as error:
+            if error.code == METHOD_NOT_FOUND and not items:
                 return []  # it says that it has them and does not
             raise
         found = page.get(kind)

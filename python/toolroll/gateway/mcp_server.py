@@ -8,12 +8,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from functools import partial
 
+from mcp import MCPError
+
 from toolroll import Context, __version__
-from toolroll.gateway import mcp_versions
 from toolroll.gateway.caller import Caller, CallerOf
 from toolroll.gateway.gateway import Gateway
-from toolroll.gateway.mcp_versions import INTERNAL_ERROR, Answer, Incoming, Json, ServerSide
 from toolroll.gateway.offers import Offers
+from toolroll.gateway.protocol import INTERNAL_ERROR, Json
+from toolroll.gateway.server_side import Answer, Incoming, ServerSide
 from toolroll.gateway.subscriptions import Subscriptions
 from toolroll.gateway.tool_lists import ToolLists
 from toolroll.model.errors import Denied, ToolrollError
@@ -42,7 +44,7 @@ class McpServer:
         gateway.on_change(self._changed)
 
     async def answer(self, incoming: Incoming) -> Json:
-        """The result of a request. Raises ProtocolError."""
+        """The result of a request. Raises MCPError."""
         return await self._methods[incoming.method](incoming)
 
     def _answers(self) -> Mapping[str, Answer]:
@@ -101,7 +103,7 @@ class McpServer:
             try:
                 return await function(await self._caller(incoming))
             except (ToolrollError, TimeoutError) as error:
-                mcp_versions.fail(INTERNAL_ERROR, str(error))
+                raise MCPError(INTERNAL_ERROR, str(error)) from error
 
         return answer
 
@@ -117,7 +119,7 @@ class McpServer:
         try:
             caller = await self._caller_of(incoming)
         except Denied as error:
-            mcp_versions.fail(INTERNAL_ERROR, str(error))
+            raise MCPError(INTERNAL_ERROR, str(error)) from error
         self._forget_at_end(caller)
         return caller
 

@@ -9,7 +9,7 @@ import anyio.abc
 
 from toolroll.gateway.caller import Caller
 from toolroll.gateway.loopback_sign_in import loopback_callback, port_of
-from toolroll.gateway.mcp_versions import Json
+from toolroll.gateway.protocol import Json
 from toolroll.gateway.sign_in import Account, SignIn
 from toolroll.gateway.sign_in_client import SignInFailed
 from toolroll.gateway.sign_in_pages import SignIns, link_of

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from toolroll.gateway import mcp_versions
+from mcp import MCPError
+
 from toolroll.gateway.caller import Caller
 from toolroll.gateway.gateway import Gateway
-from toolroll.gateway.mcp_versions import INVALID_PARAMS, Json
+from toolroll.gateway.protocol import INVALID_PARAMS, Json
 from toolroll.gateway.reviewed_offers import Offered, owners, without_texts
 from toolroll.gateway.tool_names import ToolNames
 from toolroll.gateway.upstream import Upstream
@@ -49,7 +50,7 @@ class Offers:
         """Passes a request on to the server that it is about.
 
         Raises:
-            ProtocolError: no server has what it is about, or as the server answered.
+            MCPError: no server has what it is about, or as the server answered.
             ServerDown, Overloaded, TimeoutError: as `Connection.request`.
         """
         method, params = caller.incoming.method, dict(caller.incoming.params)
@@ -80,20 +81,20 @@ class Offers:
             names = self._names.of_server(server, offered.prompts)
             if isinstance(name, str) and name in names:
                 return self._gateway.upstreams[server], names[name]
-        mcp_versions.fail(INVALID_PARAMS, f"no prompt is named {name!r:.100}")
+        raise MCPError(INVALID_PARAMS, f"no prompt is named {name!r:.100}")
 
     def server_of(self, caller: Caller, uri: object) -> Upstream:
         """The server that a resource belongs to.
 
         Raises:
-            ProtocolError: it belongs to none or to several, or this caller may not know of the server.
+            MCPError: it belongs to none or to several, or this caller may not know of the server.
         """
         having = owners(self._seen(caller), uri) if isinstance(uri, str) else []
         if len(having) == 1:
             return self._gateway.upstreams[having[0]]
         if having:
-            mcp_versions.fail(INVALID_PARAMS, f"the resource {uri!r:.200} {_several(having)}")
-        mcp_versions.fail(INVALID_PARAMS, f"no server has the resource {uri!r:.200}")
+            raise MCPError(INVALID_PARAMS, f"the resource {uri!r:.200} {_several(having)}")
+        raise MCPError(INVALID_PARAMS, f"no server has the resource {uri!r:.200}")
 
 
 def _several(servers: list[str]) -> str:

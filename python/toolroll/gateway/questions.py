@@ -11,9 +11,10 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Any
 
+from mcp import MCPError
+
 from toolroll.formats.visible_text import is_visible, one_line
-from toolroll.gateway import mcp_versions
-from toolroll.gateway.mcp_versions import INVALID_PARAMS, Json, error_of
+from toolroll.gateway.protocol import INVALID_PARAMS, Json
 from toolroll.gateway.server_spec import LONGEST_NAME
 
 LARGEST = 1_000_000  # characters of a question as JSON
@@ -41,21 +42,17 @@ class Questions:
         """Counts a question. in_call: those that the call has asked before.
 
         Raises:
-            ProtocolError: it is one too many, or too large.
+            MCPError: it is one too many, or too large.
         """
         now = self._clock()
         while self._asked and now - self._asked[0][0] > _MINUTE_S:
             self._asked.popleft()
         if in_call >= self._a_call:
-            mcp_versions.fail(
-                TOO_MANY, f"{method}: asked {in_call} times during this call, which is the most"
-            )
+            raise MCPError(TOO_MANY, f"{method}: asked {in_call} times during this call, which is the most")
         if sum(one == client for _, one in self._asked) >= self._a_minute:
-            mcp_versions.fail(
-                TOO_MANY, f"{method}: asked {self._a_minute} times this minute, which is the most"
-            )
+            raise MCPError(TOO_MANY, f"{method}: asked {self._a_minute} times this minute, which is the most")
         if (size := len(json.dumps(params))) > LARGEST:
-            mcp_versions.fail(INVALID_PARAMS, f"{method}: has {size:,} characters, may have {LARGEST:,}")
+            raise MCPError(INVALID_PARAMS, f"{method}: has {size:,} characters, may have {LARGEST:,}")
         self._asked.append((now, client))
 
     def named(self, method: str, params: Json) -> Json:
@@ -64,7 +61,7 @@ class Questions:
         Whatever the server writes stands behind that name: a message for a person is one line.
 
         Raises:
-            ProtocolError: a field of a form, or one of its options, has a name that a person cannot read.
+            MCPError: a field of a form, or one of its options, has a name that a person cannot read.
         """
         if method == "elicitation/create":
             message = one_line(str(params.get("message", "")), _LONGEST_MESSAGE)
@@ -78,23 +75,22 @@ class Questions:
             return {**params, "includeContext": "none", "systemPrompt": begun, "messages": signed}
         return params
 
-    def in_error(self, error: Exception, client: str, in_call: int) -> Exception:
-        """The server's ProtocolError for a client. One that asks to open addresses is as many questions.
+    def in_error(self, error: MCPError, client: str, in_call: int) -> MCPError:
+        """The server's MCPError for a client. One that asks to open addresses is as many questions.
 
         Raises:
-            ProtocolError: it is a question too many, too large, or none.
+            MCPError: it is a question too many, too large, or none.
         """
-        code, message, data = error_of(error)
-        if code != URL_NEEDED:
+        if error.code != URL_NEEDED:
             return error
-        asked = data.get("elicitations") if isinstance(data, dict) else None
+        asked = error.data.get("elicitations") if isinstance(error.data, dict) else None
         if not isinstance(asked, list) or not all(isinstance(each, dict) for each in asked):
-            mcp_versions.fail(INVALID_PARAMS, message)
+            raise MCPError(INVALID_PARAMS, error.message)
         method = "elicitation/create"
         for number, each in enumerate(asked, in_call):
             self.check(method, each, client, number)
         named = [self.named(method, each) for each in asked]
-        return mcp_versions.error(code, f"{self._sign} {message}", {"elicitations": named})
+        return MCPError(error.code, f"{self._sign} {error.message}", {"elicitations": named})
 
     def _signed(self, messages: Any) -> Any:
         """The messages, the first text of them with the name."""
@@ -131,7 +127,7 @@ def _labelled(schema: Any) -> Any:
 
 def _checked(text: str) -> str:
     if len(text) > _LONGEST_LABEL or not is_visible(text):
-        mcp_versions.fail(
+        raise MCPError(
             INVALID_PARAMS,
             f"elicitation/create: {text[:50]!a} names a field or an option, must be one line of "
             f"{_LONGEST_LABEL} visible characters at most",

@@ -9,8 +9,10 @@ import signal
 from contextlib import suppress
 from http import HTTPStatus
 
+from mcp import MCPError
+
 from toolroll.formats.visible_text import one_line
-from toolroll.gateway import mcp_versions
+from toolroll.gateway.protocol import CONNECT_ERRORS, host_of, is_closed
 
 _LONGEST = 500  # characters of an error
 _LONGEST_QUOTED = 200  # of a server's own words; in quotes they may take twice as many
@@ -58,12 +60,12 @@ def said(error: BaseException) -> str:
     error = first(error)
     if isinstance(error, TimeoutError):
         return str(error) or "it did not answer in time"
-    if isinstance(error, mcp_versions.CONNECT_ERRORS):
-        return f"it cannot be reached{mcp_versions.host_of(error)}: {_cause(error)}"
-    if isinstance(error, mcp_versions.ProtocolError):
-        if mcp_versions.is_closed(error):
+    if isinstance(error, CONNECT_ERRORS):
+        return f"it cannot be reached{host_of(error)}: {_cause(error)}"
+    if isinstance(error, MCPError):
+        if is_closed(error):
             return "it closed the connection"
-        return f"it says {quoted(mcp_versions.error_of(error)[1])}"
+        return f"it says {quoted(error.message)}"
     return one_line(str(error), _LONGEST) or type(error).__name__
 
 

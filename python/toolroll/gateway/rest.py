@@ -6,6 +6,7 @@ import math
 import secrets
 from typing import Any
 
+from mcp import MCPError
 from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -14,7 +15,8 @@ from starlette.types import Receive, Scope, Send
 
 from toolroll.formats.strict_json import decode, parse
 from toolroll.gateway.mcp_server import McpServer
-from toolroll.gateway.mcp_versions import INVALID_PARAMS, Incoming, ProtocolError, error_of
+from toolroll.gateway.protocol import INVALID_PARAMS
+from toolroll.gateway.server_side import Incoming
 from toolroll.model.errors import InvalidDefinition
 
 _CONVERSATION = "mcp-session-id"
@@ -70,9 +72,8 @@ class RestEndpoint:
         try:
             result = await self._server.answer(incoming)
             return _answer_with(result, f"the server's answer to {self._method}", conversation)
-        except ProtocolError as error:
-            code, message, _ = error_of(error)
-            return _problem(422 if code == INVALID_PARAMS else 502, message)
+        except MCPError as error:
+            return _problem(422 if error.code == INVALID_PARAMS else 502, error.message)
 
 
 def _answer_with(result: Any, what: str, conversation: str) -> Response:

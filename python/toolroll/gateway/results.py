@@ -8,7 +8,7 @@ from collections import OrderedDict
 from typing import Any
 
 from toolroll.gateway.hooks import CallHook, PlannedCall
-from toolroll.gateway.mcp_versions import Json
+from toolroll.gateway.protocol import Json
 from toolroll.gateway.tool_names import READ_RESULT
 from toolroll.model.errors import InvalidInput
 from toolroll.model.tools import Tool

@@ -19,8 +19,8 @@ from typing import Any
 
 from toolroll.gateway.configuration import Configuration
 from toolroll.gateway.listing import Listing
-from toolroll.gateway.mcp_versions import Json
 from toolroll.gateway.places import private_folder
+from toolroll.gateway.protocol import Json
 from toolroll.gateway.server_spec import Review, prefix_of
 from toolroll.model.errors import InvalidInput, NotFound
 from toolroll.runtime.files import replace_file

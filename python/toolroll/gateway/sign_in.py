@@ -18,10 +18,11 @@ from urllib.parse import parse_qs, urlsplit
 
 import anyio
 import anyio.to_thread
+from mcp.shared.auth import AuthorizationCodeResult
 
 from toolroll.formats.visible_text import one_line
-from toolroll.gateway import mcp_versions
 from toolroll.gateway.configuration import Configuration
+from toolroll.gateway.protocol import httpx_client
 from toolroll.gateway.references import resolved
 from toolroll.gateway.server_spec import ServerSpec
 from toolroll.gateway.sign_in_client import SignInClient, SignInFailed, SignInNeeded
@@ -159,7 +160,7 @@ class SignIn:
             provider = SignInClient(self.account, self.redirect_uri, self._redirected, self._called_back)
             provider.subject = self.subject
             with anyio.fail_after(LONGEST_S):
-                async with mcp_versions.http_client_with(provider) as client:
+                async with httpx_client(auth=provider) as client:
                     ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
                     accept = {"Accept": "application/json, text/event-stream"}
                     sent = client.stream("POST", self.account.url, json=ping, headers=accept)
@@ -216,4 +217,6 @@ class SignIn:
         if "error" in self._answer:
             told = self._answer.get("error_description") or self._answer["error"]
             raise SignInFailed(f"the authorization server refuses: {told[:300]}")
-        return mcp_versions.authorization_code(self._answer)
+        return AuthorizationCodeResult(
+            code=self._answer.get("code", ""), state=self._answer.get("state"), iss=self._answer.get("iss")
+        )

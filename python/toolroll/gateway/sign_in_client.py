@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator
 from typing import Any, Protocol
 
 import anyio.to_thread
+import httpx2
 import jwt
 from mcp.client.auth import OAuthClientProvider
 from mcp.shared.auth import (
@@ -20,7 +21,6 @@ from mcp.shared.auth import (
     OAuthToken,
 )
 
-from toolroll.gateway import mcp_versions
 from toolroll.gateway.sign_in_addresses import SignInAddresses, origin_of
 from toolroll.model.errors import Unavailable
 
@@ -129,7 +129,7 @@ class SignInClient(OAuthClientProvider):  # type: ignore[misc]
                     if following is not request or answer.status_code in (401, 403):
                         await self._read(answer)
                 else:
-                    answer = mcp_versions.not_found(following)
+                    answer = httpx2.Response(404, content=b"", request=following)
                 following = await flow.asend(answer)
         except StopAsyncIteration:
             return
@@ -156,9 +156,13 @@ class SignInClient(OAuthClientProvider):  # type: ignore[misc]
         Raises:
             SignInFailed: it is too long.
         """
-        if not await mcp_versions.is_read_within(answer, _LARGEST_ANSWER):
-            told = f"{answer.request.url.host} answers more than {_LARGEST_ANSWER:,} bytes"
-            raise SignInFailed(f"server {self._account.server!r}: {told}")
+        content = b""
+        async for part in answer.aiter_bytes():
+            content += part
+            if len(content) > _LARGEST_ANSWER:
+                told = f"{answer.request.url.host} answers more than {_LARGEST_ANSWER:,} bytes"
+                raise SignInFailed(f"server {self._account.server!r}: {told}")
+        answer._content = content  # as its `aread` does
 
     async def check(self, request: Any) -> None:
         """Refuses a request to an address that is not allowed.

@@ -8,12 +8,12 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 import anyio
+from mcp import MCPError
 
-from toolroll.gateway import mcp_versions
 from toolroll.gateway.caller import Caller
 from toolroll.gateway.gateway import Gateway
-from toolroll.gateway.mcp_versions import INVALID_PARAMS, Json, ProtocolError
 from toolroll.gateway.offers import Offers
+from toolroll.gateway.protocol import INVALID_PARAMS, Json
 from toolroll.gateway.reasons import said
 from toolroll.gateway.upstream import Upstream
 from toolroll.model.errors import ToolrollError
@@ -47,7 +47,7 @@ class Subscriptions:
         """Answers `resources/subscribe`. updated: gets the URI; by default the client is notified.
 
         Raises:
-            ProtocolError: no server has the resource, or the server does not offer subscriptions.
+            MCPError: no server has the resource, or the server does not offer subscriptions.
             ServerDown, Overloaded, TimeoutError: as `Connection.request`.
         """
         uri = caller.incoming.params.get("uri")
@@ -69,7 +69,7 @@ class Subscriptions:
             for uri in uris[:MOST]:
                 try:
                     keys.append(await self._add(caller, uri, updated, listener))
-                except (ProtocolError, ToolrollError, TimeoutError) as error:
+                except (MCPError, ToolrollError, TimeoutError) as error:
                     _log.info("resource %.200s cannot be subscribed to: %s", uri, said(error))
             yield
         finally:
@@ -90,7 +90,7 @@ class Subscriptions:
         client = client or caller.client_key
         key = self._key(caller, self._offers.server_of(caller, uri), uri)
         if sum(client in clients for clients in self._subscribers.values()) >= MOST:
-            mcp_versions.fail(INVALID_PARAMS, f"this client has {MOST:,} subscriptions already")
+            raise MCPError(INVALID_PARAMS, f"this client has {MOST:,} subscriptions already")
         is_first = key not in self._subscribers
         self._subscribers.setdefault(key, {})[client] = updated
         if is_first:
@@ -111,7 +111,7 @@ class Subscriptions:
         server, user, uri = key
         try:
             await self._gateway.upstreams[server].unsubscribe(user, uri)
-        except (ProtocolError, ToolrollError, TimeoutError) as error:  # the server may be away
+        except (MCPError, ToolrollError, TimeoutError) as error:  # the server may be away
             _log.debug("server %r: %s: %s", server, uri, said(error))
 
     async def _updated(self, upstream: Upstream, user: str, params: Json) -> None:

@@ -13,7 +13,7 @@ import anyio.to_thread
 
 from toolroll import Registry, Toolroll, ToolrollError
 from toolroll.gateway.listing import Listing
-from toolroll.gateway.mcp_versions import Json
+from toolroll.gateway.protocol import Json
 from toolroll.gateway.server_spec import ServerSpec
 from toolroll.gateway.tool_names import ToolNames
 from toolroll.model.context import Context

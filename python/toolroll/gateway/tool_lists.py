@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from toolroll.formats.schemas import SentTools
-from toolroll.gateway.mcp_versions import Prepared
+from toolroll.gateway.server_side import Prepared
 
 _MOST_TOOLS = 20_000  # in all lists that are kept
 

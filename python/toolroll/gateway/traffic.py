@@ -10,8 +10,7 @@ import anyio
 
 from toolroll.gateway.bounded_lines import TOO_LONG, Meter, is_too_long
 from toolroll.gateway.budget import Budget
-from toolroll.gateway.http_answers import HTTPX
-from toolroll.gateway.mcp_versions import tool_problem
+from toolroll.gateway.protocol import tool_problem
 
 BURST = 1_000  # messages that nobody asked for, which a server may send at once
 PER_SECOND = 200  # that it may send all the time
@@ -80,13 +79,11 @@ class Traffic(Meter):
         if isinstance(item, Exception):
             if is_too_long(item):
                 raise Flood(TOO_LONG)
-            if isinstance(item, HTTPX.StreamError):  # version 1 hands it on
-                raise Flood(str(item))
             self.bad += 1
             if self.bad > MOST_BAD:
                 raise Flood(f"{self.bad:,} lines of its output are no messages")
             return False
-        message = getattr(item.message, "root", item.message)  # version 1 wraps it
+        message = item.message
         is_answer = getattr(message, "method", None) is None
         is_question = not is_answer and getattr(message, "id", None) is not None
         if is_answer and self._awaited:

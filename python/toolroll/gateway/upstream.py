@@ -13,11 +13,13 @@ from typing import Literal
 
 import anyio
 import anyio.abc
+from mcp import MCPError
 
 from toolroll.gateway.budget import Budget
+from toolroll.gateway.client import Client
 from toolroll.gateway.connection import Connection
 from toolroll.gateway.listing import Listing, read_listing, without_excluded
-from toolroll.gateway.mcp_versions import Client, Json, ProtocolError
+from toolroll.gateway.protocol import Json
 from toolroll.gateway.reasons import said
 from toolroll.gateway.server_log import ServerLog
 from toolroll.gateway.server_spec import ServerSpec
@@ -153,7 +155,7 @@ class Upstream:
         """Subscribes to a resource on this user's connection, and again whenever it comes up.
 
         Raises:
-            ProtocolError, ServerDown, Overloaded, TimeoutError: as `Connection.request`.
+            MCPError, ServerDown, Overloaded, TimeoutError: as `Connection.request`.
         """
         connection = await self.connection_of(user)
         await connection.request("resources/subscribe", {"uri": uri})
@@ -210,7 +212,7 @@ class Upstream:
         for uri in sorted(self.subscribed.get(user, ())):
             try:
                 await client.request("resources/subscribe", {"uri": uri})
-            except ProtocolError as error:  # the resource may be gone
+            except MCPError as error:  # the resource may be gone
                 _log.warning("server %r: %s cannot be subscribed to: %s", self.spec.name, uri, said(error))
 
     async def _refresh(self) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from toolroll import Tool
 from toolroll.formats.repair.validation import Validator
-from toolroll.gateway.mcp_versions import Json
+from toolroll.gateway.protocol import Json
 
 _READ = 2_000  # characters of a result
 # What servers made with the packages of Python and TypeScript answer where their own check refuses arguments.

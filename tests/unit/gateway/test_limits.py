@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from types import SimpleNamespace
 
+import httpx2
 import pytest
 
 pytest.importorskip("mcp")
@@ -12,13 +13,14 @@ pytest.importorskip("mcp")
 import anyio
 from hypothesis import given
 from hypothesis import strategies as st
+from mcp import MCPError
 
-from toolroll.gateway import http_answers, mcp_versions, server_log, subscriptions, upstream
+from toolroll.gateway import http_answers, server_log, subscriptions, upstream
 from toolroll.gateway.bounded_file import BoundedFile
 from toolroll.gateway.bounded_lines import Meter
 from toolroll.gateway.budget import Budget
 from toolroll.gateway.connection import _complete, _paced
-from toolroll.gateway.http_answers import HTTPX, limit
+from toolroll.gateway.http_answers import limit
 from toolroll.gateway.listing import Listing
 from toolroll.gateway.questions import TOO_MANY, URL_NEEDED, Questions
 from toolroll.gateway.server_log import ServerLog
@@ -111,8 +113,8 @@ def test_questions_are_counted_for_each_client_and_come_back_after_a_minute():
     def refused(client: str, in_call: int = 0) -> bool:
         try:
             questions.check("roots/list", {}, client, in_call)
-        except mcp_versions.ProtocolError as error:
-            assert mcp_versions.error_of(error)[0] == TOO_MANY
+        except MCPError as error:
+            assert error.code == TOO_MANY
             return True
         return False
 
@@ -138,7 +140,7 @@ def test_a_form_is_readable_and_its_fields_keep_their_names():
         assert found["title"] == found["description"] == "x [bank] asks: [31m y"
         assert found["enum"] == ["a", "b"] and found["default"] == "a\nb"
     for wrong in ({"properties": {FORGED: field}}, {"properties": {"a": {"enum": [FORGED]}}}):
-        with pytest.raises(mcp_versions.ProtocolError, match="visible characters"):
+        with pytest.raises(MCPError, match="visible characters"):
             Questions("a", 1, 1).named("elicitation/create", {"requestedSchema": wrong})
 
 
@@ -163,11 +165,12 @@ def test_the_model_that_a_server_asks_gets_no_context_of_other_servers():
 
 def test_an_error_that_asks_to_open_addresses_is_as_many_questions():
     def told(data, in_call=0):
-        error = mcp_versions.error(URL_NEEDED, "Open it", data)
+        error = MCPError(URL_NEEDED, "Open it", data)
         try:
-            return mcp_versions.error_of(questions.in_error(error, "ann", in_call))
-        except mcp_versions.ProtocolError as refusal:
-            return mcp_versions.error_of(refusal)
+            error = questions.in_error(error, "ann", in_call)
+        except MCPError as refusal:
+            error = refusal
+        return error.code, error.message, error.data
 
     questions = Questions("a", 2, 4, lambda: 0.0)
     asked = {"mode": "url", "elicitationId": "1", "url": "https://example.org/", "message": FORGED}
@@ -182,14 +185,14 @@ def test_an_error_that_asks_to_open_addresses_is_as_many_questions():
         code, _, data = told(wrong)
         assert code != URL_NEEDED and data is None
     assert told({"elicitations": [asked]})[0] == URL_NEEDED and told({"elicitations": [asked]})[0] == TOO_MANY
-    other = mcp_versions.error(1, "x", {"elicitations": [asked]})
+    other = MCPError(1, "x", {"elicitations": [asked]})
     assert questions.in_error(other, "ann", 0) is other
 
 
 def test_a_result_that_is_a_question_reaches_nobody():
     assert _complete("tools/call", {"content": []}) == {"content": []}
     assert _complete("tools/call", {"resultType": "complete"}) == {"resultType": "complete"}
-    with pytest.raises(mcp_versions.ProtocolError, match="a question to the user"):
+    with pytest.raises(MCPError, match="a question to the user"):
         _complete("tools/call", {"resultType": "input_required", "inputRequests": {}})
 
 
@@ -269,12 +272,12 @@ def _response(parts, **headers):
         for part in parts:
             yield part
 
-    class Stream(HTTPX.AsyncByteStream):
+    class Stream(httpx2.AsyncByteStream):
         def __aiter__(self):
             return stream()
 
     headers = {name.replace("_", "-"): value for name, value in headers.items()}
-    return HTTPX.Response(200, headers=headers, stream=Stream())
+    return httpx2.Response(200, headers=headers, stream=Stream())
 
 
 def test_an_answer_without_end_and_a_compressed_one_are_refused(monkeypatch):
@@ -290,15 +293,15 @@ def test_an_answer_without_end_and_a_compressed_one_are_refused(monkeypatch):
     deep = b'{"tools": [' + b"[" * 300 + b"]" * 300 + b"]}"
     marked = json.dumps({"tools": [1]}).encode()
     for kind, before in (("application/json", b""), ("text/event-stream", b"data:")):
-        with pytest.raises(HTTPX.StreamError, match="more than 1,000 bytes"):
+        with pytest.raises(httpx2.StreamError, match="more than 1,000 bytes"):
             anyio.run(read, kind, [b"x" * 600] * 2)
         assert MARK.encode() in anyio.run(read, kind, [before + deep[:50], deep[50:] + b"\n\n"])
         assert anyio.run(read, kind, [before + marked, b"\n\n"]) == before + marked + b"\n\n"
     assert anyio.run(read, "text/event-stream", [b"data: 1\r", b"\ndata: 2\n" * 50])
-    with pytest.raises(HTTPX.StreamError, match="compressed"):
+    with pytest.raises(httpx2.StreamError, match="compressed"):
         limit(_response([], content_encoding="gzip"), meter)
     assert meter.held == 0
     monkeypatch.setattr(http_answers, "MOST_HELD", 100)
-    with pytest.raises(HTTPX.StreamError, match="not ended"):
+    with pytest.raises(httpx2.StreamError, match="not ended"):
         anyio.run(read, "application/json", [b"x" * 101])
     assert meter.held == 0

@@ -13,7 +13,7 @@ pytest.importorskip("mcp")
 from tests.attacks import bounded
 from tests.integration.gateways import http_client, http_server, run, scripted, tool, write_configuration
 from toolroll.gateway.configuration import read_configuration
-from toolroll.gateway.http_sessions import MOST
+from toolroll.gateway.http_endpoints import MOST
 from toolroll.gateway.protocol import httpx_client
 from toolroll.gateway.serving import open_gateway
 

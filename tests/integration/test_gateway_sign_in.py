@@ -24,14 +24,14 @@ from tests.integration.gateways import (
 from tests.integration.oauth_mcp_server import Authorization, browse, protected_app
 from tests.integration.oidc_issuer import Issuer
 from tests.ports import free_port
+from toolroll.gateway.accounts import Accounts
 from toolroll.gateway.configuration import read_configuration
-from toolroll.gateway.diagnosis import diagnose
 from toolroll.gateway.identity import identified_caller
-from toolroll.gateway.loopback_sign_in import sign_in
 from toolroll.gateway.protocol import httpx_client
 from toolroll.gateway.serving import identity_of, open_gateway
-from toolroll.gateway.sign_in import Accounts
 from toolroll.gateway.sign_in_client import SignInFailed
+from toolroll.gateway.sign_in_tool import sign_in
+from toolroll.gateway.status import diagnose
 
 pytestmark = pytest.mark.slow
 

@@ -24,14 +24,13 @@ HUNG = 10
 # the service are applications, and their threads are their own.
 ALLOWED = {
     ("embedders/onnx_graph.py", "ThreadPoolExecutor"),
-    ("gateway/call_log.py", "run_sync"),
     ("gateway/connection.py", "run_sync"),
     ("gateway/gateway.py", "run_sync"),
     ("gateway/identity.py", "run_sync"),
     ("gateway/openapi/server.py", "run_sync"),
     ("gateway/serving.py", "run_sync"),
-    ("gateway/server_log.py", "run_sync"),
-    ("gateway/sign_in.py", "run_sync"),
+    ("gateway/logs.py", "run_sync"),
+    ("gateway/sign_in_pages.py", "run_sync"),
     ("gateway/sign_in_client.py", "run_sync"),
     ("gateway/server_side.py", "run_sync"),
     ("gateway/status.py", "run_sync"),

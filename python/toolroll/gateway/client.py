@@ -19,8 +19,7 @@ from mcp.client.streamable_http import streamable_http_client
 from pydantic import ValidationError
 
 from toolroll import __version__
-from toolroll.gateway import http_answers
-from toolroll.gateway.bounded_lines import CODEC, METER, Meter
+from toolroll.gateway import server_output
 from toolroll.gateway.protocol import (
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
@@ -31,6 +30,7 @@ from toolroll.gateway.protocol import (
     Streams,
     httpx_client,
 )
+from toolroll.gateway.server_output import CODEC, METER, Meter
 
 # The package logs each line of a server that is no message with a traceback; `Traffic` counts them instead.
 logging.getLogger("mcp.client.stdio").addFilter(lambda record: "parse JSONRPC" not in record.msg)
@@ -138,14 +138,14 @@ def _limited_client(
     meter = METER.get(Meter())
 
     async def look(response: Any) -> None:
-        http_answers.limit(response, meter)
+        server_output.limit(response, meter)
         is_failed = response.status_code == 401 or (
             response.status_code >= 400 and response.request.method in methods
         )
         if is_failed and on_failed is not None:
             on_failed(response.status_code)
 
-    client = httpx_client({**http_answers.PLAIN, **headers}, auth, timeout)
+    client = httpx_client({**server_output.PLAIN, **headers}, auth, timeout)
     client.event_hooks = {"response": [look]}
     return client
 

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from toolroll.gateway.configuration import SECTION, read_configuration, server_of
-from toolroll.gateway.diagnosis import problem_of
 from toolroll.gateway.document import Document
 from toolroll.gateway.references import input_advice, input_reference
 from toolroll.gateway.server_spec import LONGEST_NAME, prefix_of
+from toolroll.gateway.status import problem_of
 from toolroll.model.errors import Conflict, InvalidDefinition, InvalidInput, NotFound
 from toolroll.runtime.files import replace_file
 

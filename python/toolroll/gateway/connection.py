@@ -21,18 +21,18 @@ import anyio.to_thread
 from mcp import MCPError
 
 from toolroll.formats.visible_text import one_line
-from toolroll.gateway.bounded_lines import METER
+from toolroll.gateway.accounts import Account
 from toolroll.gateway.budget import Budget
 from toolroll.gateway.client import Client, open_http, open_sse, open_stdio
+from toolroll.gateway.logs import ServerLog
 from toolroll.gateway.openapi.server import open_openapi
 from toolroll.gateway.protocol import INTERNAL_ERROR, Json, OnProgress, bounded_error, is_closed
 from toolroll.gateway.questions import Questions
 from toolroll.gateway.reasons import ended, first, last_line, not_answered, quoted, said
 from toolroll.gateway.references import resolved
-from toolroll.gateway.server_log import ServerLog
+from toolroll.gateway.server_output import METER
 from toolroll.gateway.server_spec import ServerSpec
-from toolroll.gateway.sign_in import Account
-from toolroll.gateway.sign_in_client import SignInNeeded
+from toolroll.gateway.sign_in_client import SignInNeeded, renewing_client
 from toolroll.gateway.traffic import Flood, LimitedStream, Traffic
 from toolroll.model.errors import InvalidInput, Overloaded, ToolrollError, Unavailable
 
@@ -378,7 +378,7 @@ class Connection:
         opened = open_http if spec.transport == "http" else open_sse
         auth = None
         if self._account is not None:
-            auth = await anyio.to_thread.run_sync(self._account.provider, self._refused)
+            auth = await anyio.to_thread.run_sync(renewing_client, self._account, self._refused)
         has_secret = any(name.lower() == "authorization" for name in headers)
         may_sign_in = auth is None and not has_secret and self._account is not None
 

@@ -18,24 +18,23 @@ from mcp import MCPError
 from toolroll import Answer, Context, Session, Tool, Unavailable
 from toolroll.formats.meta_tools import CALL_TOOL, SEARCH_TOOLS, read_call
 from toolroll.formats.schemas import SentTools, sent_tools
-from toolroll.gateway.call_log import CallLog, Ending
+from toolroll.gateway.accounts import Accounts
 from toolroll.gateway.caller import Caller
 from toolroll.gateway.configuration import Configuration
 from toolroll.gateway.hooks import AskFirst, CallHook, PlannedCall, Refused, is_destructive
-from toolroll.gateway.modes import Shown, shown_for
-from toolroll.gateway.offered_sign_ins import OfferedSignIns, sign_in_tool
+from toolroll.gateway.logs import CallLog, Ending
 from toolroll.gateway.places import log_file
 from toolroll.gateway.protocol import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, Json
 from toolroll.gateway.questions import TOO_MANY, URL_NEEDED
 from toolroll.gateway.reasons import said
-from toolroll.gateway.results import READ_RESULT_TOOL, LimitResults
+from toolroll.gateway.results import READ_RESULT_TOOL, LimitResults, are_wrong
 from toolroll.gateway.reviewed_offers import ReviewedOffers
 from toolroll.gateway.search_markdown import markdown
-from toolroll.gateway.sign_in import Accounts
+from toolroll.gateway.sign_in_tool import OfferedSignIns, sign_in_tool
 from toolroll.gateway.tool_catalog import Route, ToolCatalog
+from toolroll.gateway.tool_lists import Shown, shown_for
 from toolroll.gateway.tool_names import READ_RESULT, SIGN_IN
 from toolroll.gateway.upstream import Upstream
-from toolroll.gateway.wrong_arguments import are_wrong
 from toolroll.learning.outcomes import LONGEST_MS, CallReport
 from toolroll.learning.reporters import UnnamedCaller
 from toolroll.model.errors import InvalidInput, Overloaded, ToolrollError

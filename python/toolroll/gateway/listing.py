@@ -11,7 +11,7 @@ from mcp import MCPError
 
 from toolroll.gateway.client import Client
 from toolroll.gateway.protocol import METHOD_NOT_FOUND, Json
-from toolroll.gateway.whole_lists import MARK
+from toolroll.gateway.server_output import MARK
 from toolroll.model.configuration_errors import nearest
 from toolroll.model.errors import InvalidDefinition
 from toolroll.registry.editing.flags import hidden_characters

@@ -13,10 +13,9 @@ from mcp import MCPError
 from toolroll import Context, __version__
 from toolroll.gateway.caller import Caller, CallerOf
 from toolroll.gateway.gateway import Gateway
-from toolroll.gateway.offers import Offers
+from toolroll.gateway.offers import Offers, Subscriptions
 from toolroll.gateway.protocol import INTERNAL_ERROR, Json
 from toolroll.gateway.server_side import Answer, Incoming, ServerSide
-from toolroll.gateway.subscriptions import Subscriptions
 from toolroll.gateway.tool_lists import ToolLists
 from toolroll.model.errors import Denied, ToolrollError
 

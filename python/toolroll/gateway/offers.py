@@ -1,15 +1,23 @@
-"""Prompts, resources and completions of the servers, passed through."""
+"""Prompts, resources, completions and subscriptions of the servers, passed through."""
 
 from __future__ import annotations
 
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+
+import anyio
 from mcp import MCPError
 
 from toolroll.gateway.caller import Caller
 from toolroll.gateway.gateway import Gateway
 from toolroll.gateway.protocol import INVALID_PARAMS, Json
+from toolroll.gateway.reasons import said
 from toolroll.gateway.reviewed_offers import Offered, owners, without_texts
 from toolroll.gateway.tool_names import ToolNames
 from toolroll.gateway.upstream import Upstream
+from toolroll.model.errors import ToolrollError
 
 
 class Offers:
@@ -100,3 +108,130 @@ class Offers:
 def _several(servers: list[str]) -> str:
     named = ", ".join(map(repr, servers[:5]))
     return f"belongs to several servers, so none of them is asked: {named}"
+
+
+_log = logging.getLogger("toolroll.gateway")
+
+MOST = 1_000  # subscriptions of one client
+_BETWEEN_S = 0.1  # a resource that changes more often is told of less often
+_TELL_S = 5.0  # after which a client that takes no notification is taken for gone
+_METHOD = "notifications/resources/updated"
+
+Key = tuple[str, str, str]  # server, user whose connection it is, URI
+Updated = Callable[[str], Awaitable[None]]
+
+
+class Subscriptions:
+    """Who wants to know of changes of which resource.
+
+    A client hears only of what its own user's connection says. A client that has left is forgotten when its
+    session ends, or when it cannot be told of a change.
+    """
+
+    def __init__(self, gateway: Gateway, offers: Offers) -> None:
+        self._gateway, self._offers = gateway, offers
+        self._subscribers: dict[Key, dict[str, Updated]] = {}  # → client → how it is told
+        self._telling: set[Key] = set()  # clients are being told of a change, or were a moment ago
+        self._again: set[Key] = set()  # changed meanwhile
+        gateway.on_update = self._updated
+
+    async def subscribe(self, caller: Caller, updated: Updated | None = None) -> Json:
+        """Answers `resources/subscribe`. updated: gets the URI; by default the client is notified.
+
+        Raises:
+            MCPError: no server has the resource, or the server does not offer subscriptions.
+            ServerDown, Overloaded, TimeoutError: as `Connection.request`.
+        """
+        uri = caller.incoming.params.get("uri")
+        await self._add(caller, str(uri), updated or partial(_notify, caller))
+        return {}
+
+    async def unsubscribe(self, caller: Caller) -> Json:
+        """Answers `resources/unsubscribe`."""
+        uri = str(caller.incoming.params.get("uri"))
+        await self._remove(self._key(caller, self._offers.server_of(caller, uri), uri), caller.client_key)
+        return {}
+
+    @asynccontextmanager
+    async def subscribed(self, caller: Caller, uris: Sequence[str], updated: Updated) -> AsyncIterator[None]:
+        """Subscribes to these resources while the context is open; without those that cannot be."""
+        listener = f"{caller.client_key}/{id(updated)}"
+        keys = []
+        try:
+            for uri in uris[:MOST]:
+                try:
+                    keys.append(await self._add(caller, uri, updated, listener))
+                except (MCPError, ToolrollError, TimeoutError) as error:
+                    _log.info("resource %.200s cannot be subscribed to: %s", uri, said(error))
+            yield
+        finally:
+            with anyio.move_on_after(_TELL_S, shield=True):  # a client that leaves cancels its request
+                for key in keys:
+                    await self._remove(key, listener)
+
+    def forget(self, client: str) -> None:
+        """Ends all subscriptions of a client that has left."""
+        for key in [key for key, clients in self._subscribers.items() if client in clients]:
+            self._gateway.tasks.start_soon(self._remove, key, client)
+
+    def _key(self, caller: Caller, upstream: Upstream, uri: str) -> Key:
+        user = upstream.process_user(self._gateway.user_of(caller.context))
+        return upstream.spec.name, user, uri
+
+    async def _add(self, caller: Caller, uri: str, updated: Updated, client: str = "") -> Key:
+        client = client or caller.client_key
+        key = self._key(caller, self._offers.server_of(caller, uri), uri)
+        if sum(client in clients for clients in self._subscribers.values()) >= MOST:
+            raise MCPError(INVALID_PARAMS, f"this client has {MOST:,} subscriptions already")
+        is_first = key not in self._subscribers
+        self._subscribers.setdefault(key, {})[client] = updated
+        if is_first:
+            server, user, _ = key
+            try:
+                await self._gateway.upstreams[server].subscribe(user, uri)
+            except BaseException:
+                self._subscribers.pop(key, None)
+                raise
+        return key
+
+    async def _remove(self, key: Key, client: str) -> None:
+        clients = self._subscribers.get(key, {})
+        clients.pop(client, None)
+        if clients or key not in self._subscribers:
+            return
+        del self._subscribers[key]
+        server, user, uri = key
+        try:
+            await self._gateway.upstreams[server].unsubscribe(user, uri)
+        except (MCPError, ToolrollError, TimeoutError) as error:  # the server may be away
+            _log.debug("server %r: %s: %s", server, uri, said(error))
+
+    async def _updated(self, upstream: Upstream, user: str, params: Json) -> None:
+        uri = str(params.get("uri"))
+        key = upstream.spec.name, user, uri
+        if key in self._telling:
+            self._again.add(key)
+            return
+        self._telling.add(key)
+        try:
+            await self._tell(key, uri)
+            await anyio.sleep(_BETWEEN_S)
+            while key in self._again:
+                self._again.remove(key)
+                await self._tell(key, uri)
+                await anyio.sleep(_BETWEEN_S)
+        finally:
+            self._telling.remove(key)
+
+    async def _tell(self, key: Key, uri: str) -> None:
+        for client, updated in list(self._subscribers.get(key, {}).items()):
+            try:
+                with anyio.fail_after(_TELL_S):
+                    await updated(uri)
+            except Exception as error:  # the client has left
+                _log.debug("client %r cannot be told of a change: %s", client, error)
+                await self._remove(key, client)
+
+
+async def _notify(caller: Caller, uri: str) -> None:
+    await caller.incoming.notify_later(_METHOD, {"uri": uri})

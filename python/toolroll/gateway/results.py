@@ -1,12 +1,14 @@
-"""Limits the text of results, and keeps the rest so that the model can read it page by page."""
+"""Results of calls: pages of long ones, and whether wrong arguments were the reason of a failure."""
 
 from __future__ import annotations
 
 import re
 import secrets
 from collections import OrderedDict
+from collections.abc import Mapping
 from typing import Any
 
+from toolroll.formats.repair.validation import Validator
 from toolroll.gateway.hooks import CallHook, PlannedCall
 from toolroll.gateway.protocol import Json
 from toolroll.gateway.tool_names import READ_RESULT
@@ -134,3 +136,27 @@ def _without_end(part: Any) -> Any:
         return part
     part = {key: _without_end(value) if key == "resource" else value for key, value in part.items()}
     return {**part, "text": _FORGED_END.sub("(", part["text"])} if isinstance(part.get("text"), str) else part
+
+
+_READ = 2_000  # characters of a result
+# What servers made with the packages of Python and TypeScript answer where their own check refuses arguments.
+_REFUSED = re.compile(r"-32602|[Ii]nput validation error|validation errors? for (?:\w+Arguments\b|call\[)")
+
+
+def are_wrong(tool: Tool, arguments: Mapping[str, Any], result: Json) -> bool:
+    """Whether a call failed because of its arguments: the result says so, or they do not fit the schema.
+
+    It takes half a second at the most.
+    """
+    content = result.get("content")
+    for part in content if isinstance(content, list) else ():
+        text = part.get("text") if isinstance(part, dict) else None
+        if isinstance(text, str) and _REFUSED.search(text[:_READ]):
+            return True
+    schema = tool.parameters or {}
+    try:
+        return not Validator(schema).accepts(arguments, schema)
+    except (
+        Exception
+    ):  # too large to be checked, or a server's schema is none: then nobody knows whose fault it was
+        return True

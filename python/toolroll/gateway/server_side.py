@@ -21,8 +21,8 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.message import ServerMessageMetadata
 
-from toolroll.gateway.bounded_lines import LineDecoder
 from toolroll.gateway.protocol import INTERNAL_ERROR, Json, RawMessage, RawResult, Streams
+from toolroll.gateway.server_output import LineDecoder
 
 IDLE_S = 1_800.0  # after which a session over HTTP without any request or stream has ended
 _MOST_LISTENERS = 1_024  # requests `subscriptions/listen` at the same time

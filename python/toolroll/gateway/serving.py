@@ -33,12 +33,11 @@ from toolroll.gateway.caller import CallerOf, configured_caller
 from toolroll.gateway.configuration import Configuration
 from toolroll.gateway.gateway import Gateway
 from toolroll.gateway.hooks import CallHook
-from toolroll.gateway.http_sessions import HttpSessions
+from toolroll.gateway.http_endpoints import HttpSessions, RestEndpoint
 from toolroll.gateway.identity import Identity, identified_caller, on_authentication_error
 from toolroll.gateway.mcp_server import McpServer
 from toolroll.gateway.options import is_loopback
 from toolroll.gateway.places import private_folder, registry_url
-from toolroll.gateway.rest import RestEndpoint
 from toolroll.gateway.sign_in_pages import CALLBACK, SignIns
 from toolroll.gateway.status import write_status
 from toolroll.gateway.tool_catalog import ToolCatalog

@@ -1,15 +1,21 @@
 """The OAuth client of the package `mcp`, with stored tokens, and within limits.
 
-It fetches only what `SignInAddresses` allows, and reads no more of an answer than a limit.
+It fetches only addresses that `SignInAddresses` allows. A remote server says where its sign-in is: in a
+header, which leads to metadata, which leads to an authorization server. A hostile server would name an
+address that only the gateway reaches, such as a neighbour's or the cloud's metadata service.
 """
 
 from __future__ import annotations
 
+import ipaddress
 import logging
 import time
-from collections.abc import AsyncGenerator
-from typing import Any, Protocol
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
 
+import anyio
 import anyio.to_thread
 import httpx2
 import jwt
@@ -21,8 +27,77 @@ from mcp.shared.auth import (
     OAuthToken,
 )
 
-from toolroll.gateway.sign_in_addresses import SignInAddresses, origin_of
+from toolroll.gateway.accounts import Account
 from toolroll.model.errors import Unavailable
+
+_NOWHERE = "http://127.0.0.1/"  # no browser comes back to a connection
+_PORTS = {"http": 80, "https": 443}
+_TRANSLATED = tuple(map(ipaddress.ip_network, ("64:ff9b::/96", "2002::/16")))  # stand for addresses of IPv4
+
+
+@dataclass(frozen=True, slots=True)
+class SignInAddresses:
+    """The addresses of one server's sign-in.
+
+    Attributes:
+        server: the server's URL.
+        named: origins that the configuration names.
+    """
+
+    server: str
+    named: tuple[str, ...] = ()
+
+    def is_own(self, url: str) -> bool:
+        """Whether the URL has the server's origin, or one that the configuration names."""
+        return origin_of(url) in (origin_of(self.server), *map(origin_of, self.named))
+
+    async def refusal(self, url: str) -> str:
+        """Why the gateway must not fetch the URL of an authorization server; "" if it may.
+
+        Another origin than the server's has to be public and use https.
+        """
+        if self.is_own(url):
+            return ""
+        scheme, host, port = origin_of(url)
+        if scheme == "https" and host and await _is_public(host, port):
+            return ""
+        return (
+            f"its sign-in is at {scheme}://{host}:{port}, which is neither at the server's own address nor "
+            "public with https; if you trust it, name it in sign_in_origins of the server"
+        )
+
+
+def origin_of(url: str) -> tuple[str, str, int]:
+    """Scheme, host and port of a URL; ("", "", 0) for what is none."""
+    try:
+        parts = urlsplit(url)
+        host = (parts.hostname or "").rstrip(".")
+        if not host.isascii():
+            host = host.encode("idna").decode()
+        return parts.scheme, host, parts.port or _PORTS.get(parts.scheme, 0)
+    except ValueError:
+        return "", "", 0
+
+
+async def _is_public(host: str, port: int) -> bool:
+    """Whether all addresses of the host are public; also where there are none, so nothing can be fetched."""
+    try:
+        found = await anyio.getaddrinfo(host, port)
+    except (OSError, UnicodeError):
+        return not _is_address(host)
+    addresses = [ipaddress.ip_address(address[0].partition("%")[0]) for *_, address in found]
+    return all(
+        address.is_global and not address.is_multicast and not any(address in each for each in _TRANSLATED)
+        for address in addresses
+    )
+
+
+def _is_address(host: str) -> bool:
+    try:
+        return bool(ipaddress.ip_address(host))
+    except ValueError:
+        return False
+
 
 # Why a sign-in failed is told to the browser. The package would log it, too, in the provider's words.
 logging.getLogger("mcp.client.auth.oauth2").addFilter(
@@ -40,32 +115,10 @@ class SignInFailed(Unavailable):
     """An attempt to sign in came to nothing."""
 
 
-class Record(Protocol):
-    """What is stored of an account, and the server that it is at; see `Account`."""
-
-    @property
-    def server(self) -> str:
-        """Its name."""
-
-    @property
-    def url(self) -> str:
-        """Of the server."""
-
-    @property
-    def origins(self) -> tuple[str, ...]:
-        """That the configuration names for the server's sign-in."""
-
-    def record(self) -> dict[str, Any]:
-        """What is known."""
-
-    def update(self, **values: Any) -> None:
-        """Changes parts of it."""
-
-
 class _Storage:
     """The account's record, as the package wants to see it."""
 
-    def __init__(self, account: Record) -> None:
+    def __init__(self, account: Account) -> None:
         self._account = account
         self.provider: SignInClient | None = None
 
@@ -103,7 +156,7 @@ class SignInClient(OAuthClientProvider):  # type: ignore[misc]
     It fetches only what `SignInAddresses` allows.
     """
 
-    def __init__(self, account: Record, redirect_uri: str, on_redirect: Any, on_callback: Any) -> None:
+    def __init__(self, account: Account, redirect_uri: str, on_redirect: Any, on_callback: Any) -> None:
         storage = _Storage(account)
         metadata = OAuthClientMetadata.model_validate(
             {
@@ -147,7 +200,7 @@ class SignInClient(OAuthClientProvider):  # type: ignore[misc]
             return False
         if request.method == "GET" and origin_of(url) != origin_of(issuer or ""):
             return True
-        await self.check(request)
+        await self._check(request)
         return False
 
     async def _read(self, answer: Any) -> None:
@@ -164,7 +217,7 @@ class SignInClient(OAuthClientProvider):  # type: ignore[misc]
                 raise SignInFailed(f"server {self._account.server!r}: {told}")
         answer._content = content  # as its `aread` does
 
-    async def check(self, request: Any) -> None:
+    async def _check(self, request: Any) -> None:
         """Refuses a request to an address that is not allowed.
 
         Raises:
@@ -179,6 +232,25 @@ class SignInClient(OAuthClientProvider):  # type: ignore[misc]
         self.context.token_expiry_time = record.get("expires_at")
         if record.get("metadata") and self.context.oauth_metadata is None:
             self.context.oauth_metadata = OAuthMetadata.model_validate(record["metadata"])
+
+
+def renewing_client(account: Account, on_needed: Callable[[], None]) -> SignInClient | None:
+    """Signs requests with the account's tokens and renews them; None if it has none.
+
+    on_needed: is called when the tokens have expired for good.
+    """
+    record = account.record()
+    if not record.get("tokens"):
+        return None
+
+    async def expired(url: str = "") -> Any:
+        if url:
+            await anyio.to_thread.run_sync(lambda: account.update(tokens=None))
+            on_needed()
+        raise SignInNeeded(f"server {account.server!r}: its sign-in has expired")
+
+    redirect = (record.get("client") or {}).get("redirect_uris") or [_NOWHERE]
+    return SignInClient(account, str(redirect[0]), expired, expired)
 
 
 def _is_anothers(token: str, subject: tuple[str, str] | None) -> bool:

@@ -1,8 +1,9 @@
 """What a browser sees of a sign-in: a page that says who asks, the way to the provider, and the way back.
 
-A link can be sent to anybody. So it leads to a page of the gateway, which names the user who gets the access.
-Whoever agrees there gets a cookie, and the way back is open to the browser with that cookie alone: neither
-the link nor the provider's address signs anybody in for another. A link is used once, within ten minutes.
+A link can be sent to anybody. So it leads to a page of the gateway, which names the user who gets the
+access. Whoever agrees there gets a cookie, and the way back is open to the browser with that cookie alone:
+neither the link nor the provider's address signs anybody in for another. A link is used once, within ten
+minutes.
 """
 
 from __future__ import annotations
@@ -13,16 +14,24 @@ import re
 import secrets
 from collections.abc import Mapping
 from html import escape
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import anyio
+import anyio.to_thread
+from mcp.shared.auth import AuthorizationCodeResult
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from toolroll.formats.visible_text import one_line
+from toolroll.gateway.accounts import Account
 from toolroll.gateway.options import without_secrets
-from toolroll.gateway.sign_in import LONGEST_S, Account, SignIn
-from toolroll.gateway.sign_in_client import SignInFailed
+from toolroll.gateway.protocol import httpx_client
+from toolroll.gateway.sign_in_client import SignInClient, SignInFailed
 
+LONGEST_S = 600.0  # that a sign-in in a browser may take
+_URL_S = 60.0  # until an attempt has a URL
 CALLBACK = "/oauth/callback"
 PAGE = "/oauth/sign-in"
 MOST = 1_000  # attempts at the same time
@@ -59,6 +68,111 @@ your account</strong>.</p>
 </form>
 </html>
 """
+
+
+class SignIn:
+    """One attempt of a user to sign in at a server.
+
+    Attributes:
+        account: whose.
+        redirect_uri: where the browser comes back to.
+        asker: who gets the access, in words by label, for the person at the browser.
+        subject: issuer and subject of the token with which the asker signed in at the gateway; None for none.
+        ticket: names the attempt in the link; a secret of whoever has the link.
+        url: of the authorization server, for the user's browser; "" until `begun` returns.
+        state: names the attempt in the browser's way back.
+        browser: the secret of the browser in which somebody has agreed; "" until then.
+        problem: why it failed; "" if it did not.
+        is_done: whether it has ended.
+    """
+
+    def __init__(
+        self,
+        account: Account,
+        redirect_uri: str,
+        asker: Mapping[str, str],
+        subject: tuple[str, str] | None = None,
+    ) -> None:
+        self.subject = subject
+        self.account, self.redirect_uri, self.asker = account, redirect_uri, asker
+        self.ticket = secrets.token_urlsafe(32)
+        self.url, self.state, self.browser, self.problem = "", "", "", ""
+        self.is_done = False
+        self._has_url, self._has_answer, self._ended = anyio.Event(), anyio.Event(), anyio.Event()
+        self._answer: Mapping[str, str] = {}
+
+    @property
+    def is_secure(self) -> bool:
+        """Whether the browser reaches the gateway by https."""
+        return self.redirect_uri.startswith("https://")
+
+    async def run(self) -> None:
+        """Makes the attempt, until the browser has come back or time is up. Errors go into `problem`."""
+        try:
+            await anyio.to_thread.run_sync(self._forget_other_address)
+            provider = SignInClient(self.account, self.redirect_uri, self._redirected, self._called_back)
+            provider.subject = self.subject
+            with anyio.fail_after(LONGEST_S):
+                async with httpx_client(auth=provider) as client:
+                    ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+                    accept = {"Accept": "application/json, text/event-stream"}
+                    sent = client.stream("POST", self.account.url, json=ping, headers=accept)
+                    async with sent as response:  # whose body may have no end
+                        status = response.status_code
+            if status == 401:
+                self.problem = "the server does not accept its own authorization server's token"
+            elif not self.account.has_tokens:
+                self.problem = "the server does not ask for a sign-in"
+        except TimeoutError:
+            self.problem = "nobody signed in within ten minutes"
+        except Exception as error:  # of the package, the HTTP library, or the server's answers
+            self.problem = one_line(f"{type(error).__name__}: {error}", 500)
+        finally:
+            self.is_done = True
+            self._has_url.set()
+            self._ended.set()
+
+    async def begun(self) -> None:
+        """Waits until the attempt has a URL for the browser.
+
+        Raises:
+            SignInFailed: it gets none.
+        """
+        with anyio.move_on_after(_URL_S):
+            await self._has_url.wait()
+        if not self.url:
+            raise SignInFailed(f"server {self.account.server!r}: {self.problem or 'it does not answer'}")
+
+    async def ended(self) -> str:
+        """Waits for the end of the attempt; why it failed, "" if it did not."""
+        await self._ended.wait()
+        return self.problem
+
+    def answer(self, parameters: Mapping[str, str]) -> None:
+        """Takes what the browser brought back, once: the parameters of the callback's URL."""
+        if not self._has_answer.is_set():
+            self._answer = parameters
+            self._has_answer.set()
+
+    def _forget_other_address(self) -> None:
+        """A registration is for one address of the browser's way back."""
+        record = self.account.record()
+        if self.redirect_uri not in ((record.get("client") or {}).get("redirect_uris") or []):
+            record["client"] = None
+        self.account.store.write(self.account.server, self.account.user, {**record, "tokens": None})
+
+    async def _redirected(self, url: str) -> None:
+        self.url, self.state = url, parse_qs(urlsplit(url).query).get("state", [""])[0]
+        self._has_url.set()
+
+    async def _called_back(self) -> Any:
+        await self._has_answer.wait()
+        if "error" in self._answer:
+            told = self._answer.get("error_description") or self._answer["error"]
+            raise SignInFailed(f"the authorization server refuses: {told[:300]}")
+        return AuthorizationCodeResult(
+            code=self._answer.get("code", ""), state=self._answer.get("state"), iss=self._answer.get("iss")
+        )
 
 
 class SignIns:

@@ -1,13 +1,23 @@
-"""Lists of tools as they are sent: made once, and sent to every client whose list is the same."""
+"""Which tools a client is shown, and its list as it is sent.
+
+- `search`: the core tools of the caller's page, `search_tools` and `call_tool`. The list does not change, so
+  every client can handle it, and its prompt cache stays.
+- `dynamic`: the same tools, and the tools that the searches of this conversation found. Only for clients that
+  read the list again after `tools/list_changed`.
+- `all`: everything that policy allows, for clients that have a search of their own.
+- `auto`: depends on the client and on the number of tools: a search among a few tools helps nobody.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from toolroll.formats.schemas import SentTools
+from toolroll.gateway.options import Mode
 from toolroll.gateway.server_side import Prepared
 
 _MOST_TOOLS = 20_000  # in all lists that are kept
@@ -52,3 +62,23 @@ class ToolLists:
         while self._size > _MOST_TOOLS and len(self._lists) > 1:
             self._size -= len(self._lists.popitem(last=False)[0])
         return found
+
+
+Shown = Literal["search", "dynamic", "all"]
+
+FEW = 15  # tools, up to which they are all shown
+# Clients that read the list again when they are told that it changed.
+_REREADS = re.compile(r"(?i)visual studio code|vscode|mcp[- ]inspector|inspector-client")
+
+
+def shown_for(mode: Mode, client: str, tools: int | None) -> Shown:
+    """What this client is shown.
+
+    client: its name for itself. tools: that the caller may have; None while servers are being started, when
+    a list of few tools could be all that a client ever reads.
+    """
+    if mode != "auto":
+        return mode
+    if tools is not None and tools <= FEW:
+        return "all"
+    return "dynamic" if _REREADS.search(client) else "search"

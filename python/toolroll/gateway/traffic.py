@@ -8,9 +8,9 @@ from typing import Any
 
 import anyio
 
-from toolroll.gateway.bounded_lines import TOO_LONG, Meter, is_too_long
 from toolroll.gateway.budget import Budget
 from toolroll.gateway.protocol import tool_problem
+from toolroll.gateway.server_output import TOO_LONG, Meter, is_too_long
 
 BURST = 1_000  # messages that nobody asked for, which a server may send at once
 PER_SECOND = 200  # that it may send all the time

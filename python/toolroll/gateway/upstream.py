@@ -15,15 +15,15 @@ import anyio
 import anyio.abc
 from mcp import MCPError
 
+from toolroll.gateway.accounts import Account
 from toolroll.gateway.budget import Budget
 from toolroll.gateway.client import Client
 from toolroll.gateway.connection import Connection
 from toolroll.gateway.listing import Listing, read_listing, without_excluded
+from toolroll.gateway.logs import ServerLog
 from toolroll.gateway.protocol import Json
 from toolroll.gateway.reasons import said
-from toolroll.gateway.server_log import ServerLog
 from toolroll.gateway.server_spec import ServerSpec
-from toolroll.gateway.sign_in import Account
 from toolroll.model.errors import Overloaded, ToolrollError
 
 _log = logging.getLogger("toolroll.gateway")

@@ -12,12 +12,12 @@ pytest.importorskip("mcp")
 import anyio
 from pydantic import TypeAdapter, ValidationError
 
-from toolroll.gateway import bounded_lines
-from toolroll.gateway.bounded_lines import TOO_LONG, LineDecoder, is_too_long
+from toolroll.gateway import server_output
 from toolroll.gateway.hooks import is_destructive
-from toolroll.gateway.modes import FEW, shown_for
 from toolroll.gateway.results import LimitResults
 from toolroll.gateway.search_markdown import markdown
+from toolroll.gateway.server_output import TOO_LONG, LineDecoder, is_too_long
+from toolroll.gateway.tool_lists import FEW, shown_for
 from toolroll.gateway.traffic import BURST, PER_SECOND, Flood, LimitedStream, Traffic
 from toolroll.model.errors import InvalidInput
 from toolroll.model.tools import Tool
@@ -188,7 +188,7 @@ def test_lines_are_the_same_however_their_bytes_arrive(texts, size):
 
 
 def test_a_line_that_is_too_long_is_replaced_and_the_next_one_is_read(monkeypatch):
-    monkeypatch.setattr(bounded_lines, "LONGEST", 10)
+    monkeypatch.setattr(server_output, "LONGEST", 10)
     decoder = LineDecoder()
     chunks = [b"first\n12345678", b"9", b"01", b"2345" * 100, b"end\nlast\nbeg"]
     assert [decoder.decode(each) for each in chunks] == ["first\n", "", f"{TOO_LONG}\n", "", "last\n"]

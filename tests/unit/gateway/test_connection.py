@@ -16,9 +16,9 @@ from mcp import MCPError
 from toolroll.formats.visible_text import is_visible
 from toolroll.gateway import client, connection
 from toolroll.gateway.connection import Connection
+from toolroll.gateway.logs import ServerLog
 from toolroll.gateway.places import log_file, private_folder
 from toolroll.gateway.reasons import last_line, quoted, said
-from toolroll.gateway.server_log import ServerLog
 from toolroll.gateway.server_spec import ServerSpec
 from toolroll.model.errors import InvalidInput
 

@@ -15,19 +15,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcp import MCPError
 
-from toolroll.gateway import http_answers, server_log, subscriptions, upstream
-from toolroll.gateway.bounded_file import BoundedFile
-from toolroll.gateway.bounded_lines import Meter
+from toolroll.gateway import logs, offers, server_output, upstream
 from toolroll.gateway.budget import Budget
 from toolroll.gateway.connection import _complete, _paced
-from toolroll.gateway.http_answers import limit
 from toolroll.gateway.listing import Listing
+from toolroll.gateway.logs import BoundedFile, ServerLog
+from toolroll.gateway.offers import Subscriptions
 from toolroll.gateway.questions import TOO_MANY, URL_NEEDED, Questions
-from toolroll.gateway.server_log import ServerLog
+from toolroll.gateway.server_output import MARK, Meter, WholeLists, limit
 from toolroll.gateway.server_spec import ServerSpec
-from toolroll.gateway.subscriptions import Subscriptions
 from toolroll.gateway.upstream import Upstream
-from toolroll.gateway.whole_lists import MARK, WholeLists
 
 
 def test_a_budget_is_spent_at_once_and_comes_back_little_by_little():
@@ -62,7 +59,7 @@ def test_a_file_that_cannot_be_renamed_begins_again(tmp_path):
 
 
 def test_the_end_of_a_flood_is_in_the_log_also_while_its_process_goes_on(tmp_path, monkeypatch):
-    monkeypatch.setattr(server_log, "_QUIET_S", 0.05)
+    monkeypatch.setattr(logs, "_QUIET_S", 0.05)
     log = ServerLog(tmp_path / "a.log")
 
     async def go():
@@ -218,7 +215,7 @@ def test_progress_that_comes_too_fast_is_left_out():
 
 
 def test_changes_of_a_resource_that_come_too_fast_are_told_as_one(monkeypatch):
-    monkeypatch.setattr(subscriptions, "_BETWEEN_S", 0.05)
+    monkeypatch.setattr(offers, "_BETWEEN_S", 0.05)
     told = []
 
     async def updated(uri):
@@ -281,7 +278,7 @@ def _response(parts, **headers):
 
 
 def test_an_answer_without_end_and_a_compressed_one_are_refused(monkeypatch):
-    monkeypatch.setattr(http_answers, "LONGEST", 1_000)
+    monkeypatch.setattr(server_output, "LONGEST", 1_000)
 
     meter = Meter()
 
@@ -301,7 +298,7 @@ def test_an_answer_without_end_and_a_compressed_one_are_refused(monkeypatch):
     with pytest.raises(httpx2.StreamError, match="compressed"):
         limit(_response([], content_encoding="gzip"), meter)
     assert meter.held == 0
-    monkeypatch.setattr(http_answers, "MOST_HELD", 100)
+    monkeypatch.setattr(server_output, "MOST_HELD", 100)
     with pytest.raises(httpx2.StreamError, match="not ended"):
         anyio.run(read, "application/json", [b"x" * 101])
     assert meter.held == 0

@@ -11,7 +11,7 @@ pytest.importorskip("mcp")
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.testclient import TestClient
 
-from toolroll.gateway.rest import RestEndpoint
+from toolroll.gateway.http_endpoints import RestEndpoint
 
 
 class Server:

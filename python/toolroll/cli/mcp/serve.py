@@ -156,7 +156,7 @@ def _loop() -> dict[str, bool]:
 
 
 def _check(configuration: Configuration) -> int:
-    from toolroll.gateway.diagnosis import check
+    from toolroll.gateway.status import check
 
     found = list(check(configuration, os.environ))
     for problem in found:

@@ -26,8 +26,8 @@ def sign_in(server: str, config: Path | None, manifests: Path | None, no_browser
 
     import anyio
 
-    from toolroll.gateway.loopback_sign_in import sign_in as run
-    from toolroll.gateway.sign_in import Accounts
+    from toolroll.gateway.accounts import Accounts
+    from toolroll.gateway.sign_in_tool import sign_in as run
 
     configuration, state = configuration_of(config, manifests)
     spec = configuration.servers.get(server)

@@ -9,7 +9,7 @@ pytest.importorskip("mcp")
 
 import anyio
 
-from toolroll.gateway.http_sessions import HttpSessions
+from toolroll.gateway.http_endpoints import HttpSessions
 
 
 class Sessions:

@@ -1,6 +1,6 @@
-"""What sign-ins at MCP servers have brought: tokens and registrations, encrypted in files.
+"""Whose sign-ins at MCP servers are known: tokens and registrations, encrypted in files.
 
-The key is in the system's keyring, or where the configuration says. Whoever copies the files has nothing.
+The key is in the system's keyring, or where the configuration says. The files alone tell nobody anything.
 """
 
 from __future__ import annotations
@@ -8,16 +8,20 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
 import secrets
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from cryptography.fernet import Fernet, InvalidToken
 
+from toolroll.gateway.configuration import Configuration
 from toolroll.gateway.places import private_folder
 from toolroll.gateway.references import resolved
+from toolroll.gateway.server_spec import ServerSpec
 from toolroll.model.errors import InvalidInput
 from toolroll.runtime.files import replace_file
 
@@ -121,3 +125,66 @@ def _keyring_key() -> str:
             f'"toolroll", such as "${{env:TOKENS_KEY}}" ({error})'
         ) from error
     return found or ""
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Whose tokens for which server.
+
+    Attributes:
+        server: its name.
+        user: "" for everybody's.
+        url: of the server.
+        store: has the tokens.
+        origins: that the configuration names for the server's sign-in.
+    """
+
+    server: str
+    user: str
+    url: str
+    store: TokenStore
+    origins: tuple[str, ...] = ()
+
+    def record(self) -> dict[str, Any]:
+        """What is known."""
+        return self.store.read(self.server, self.user)
+
+    @property
+    def has_tokens(self) -> bool:
+        """Whether somebody has signed in."""
+        return bool(self.record().get("tokens"))
+
+    def update(self, **values: Any) -> None:
+        """Changes parts of it."""
+        self.store.write(self.server, self.user, {**self.record(), **values})
+
+
+@dataclass(frozen=True, slots=True)
+class Accounts:
+    """The accounts of a configuration's servers.
+
+    Attributes:
+        store: has the tokens.
+        environ, folder: that references in URLs are resolved with.
+    """
+
+    store: TokenStore
+    environ: Mapping[str, str]
+    folder: Path
+
+    @classmethod
+    def of_configuration(cls, configuration: Configuration, state: Path) -> Accounts:
+        """state: the folder of the gateway's state."""
+        environ, folder = os.environ, configuration.folder
+        store = TokenStore(state / "tokens", configuration.options.tokens_key, environ, folder)
+        return cls(store, environ, folder)
+
+    def of(self, spec: ServerSpec, user: str) -> Account | None:
+        """The account of this user, "" for everybody's; None for a server without a sign-in or URL."""
+        if spec.transport in ("stdio", "openapi"):
+            return None
+        try:
+            url = resolved(spec.url, self.environ, self.folder)
+            return Account(spec.name, user, url, self.store, spec.sign_in_origins)
+        except InvalidInput:
+            return None  # its connection says so

@@ -1384,8 +1384,8 @@ def test_hooks_change_arguments_and_results_and_refuse(tmp_path):
             )
             await client.call("search_tools", {"queries": ["echo a text"]})
             assert await client.call("a_echo", {"text": "secret"}) == ("Do not send secrets.", True)
-            (found,) = gateway._searched.values()
-            assert not found.is_answered  # a call that was not made is no outcome
+            ((_, known),) = gateway.clients
+            assert not known.is_answered  # a call that was not made is no outcome
         first, second = map(json.loads, gateway.call_log.path.read_text().splitlines())
         assert first["arguments"] == {"text": "x", "by": "hook"} and first["ending"] == "succeeded"
         assert second["ending"] == "refused" and second["error"] == "Do not send secrets."

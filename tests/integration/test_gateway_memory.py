@@ -72,8 +72,7 @@ def test_nothing_is_kept_of_a_session_that_has_ended(tmp_path, monkeypatch, says
                 assert callers() > before
             await until(lambda: callers() == before)
             await until(lambda: roll.health()["sessions"]["held"] == 0)
-            assert not server._sessions and not gateway._searched
-            assert gateway.results is not None and not gateway.results._kept and not gateway.results._size
+            assert not len(gateway.clients) and gateway.clients.kept == 0
 
     async def converse(client) -> None:
         await client.names()

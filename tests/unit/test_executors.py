@@ -34,6 +34,7 @@ ALLOWED = {
     ("gateway/sign_in_client.py", "run_sync"),
     ("gateway/server_side.py", "run_sync"),
     ("gateway/status.py", "run_sync"),
+    ("gateway/tool_calls.py", "run_sync"),
     ("gateway/tool_catalog.py", "run_sync"),
     ("lab/offline/work.py", "ProcessPoolExecutor"),
     ("server/drop_in/proxy.py", "run_sync"),

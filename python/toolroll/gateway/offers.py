@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -11,6 +11,7 @@ import anyio
 from mcp import MCPError
 
 from toolroll.gateway.caller import Caller
+from toolroll.gateway.clients import Resource
 from toolroll.gateway.gateway import Gateway
 from toolroll.gateway.protocol import INVALID_PARAMS, Json
 from toolroll.gateway.reasons import said
@@ -117,7 +118,6 @@ _BETWEEN_S = 0.1  # a resource that changes more often is told of less often
 _TELL_S = 5.0  # after which a client that takes no notification is taken for gone
 _METHOD = "notifications/resources/updated"
 
-Key = tuple[str, str, str]  # server, user whose connection it is, URI
 Updated = Callable[[str], Awaitable[None]]
 
 
@@ -129,21 +129,24 @@ class Subscriptions:
     """
 
     def __init__(self, gateway: Gateway, offers: Offers) -> None:
-        self._gateway, self._offers = gateway, offers
-        self._subscribers: dict[Key, dict[str, Updated]] = {}  # → client → how it is told
-        self._telling: set[Key] = set()  # clients are being told of a change, or were a moment ago
-        self._again: set[Key] = set()  # changed meanwhile
+        self._gateway, self._offers, self._clients = gateway, offers, gateway.clients
+        self._subscribers: dict[Resource, dict[str, Updated]] = {}  # → client → how it is told
+        self._telling: set[Resource] = set()  # clients are being told of a change, or were a moment ago
+        self._again: set[Resource] = set()  # changed meanwhile
         gateway.on_update = self._updated
 
-    async def subscribe(self, caller: Caller, updated: Updated | None = None) -> Json:
-        """Answers `resources/subscribe`. updated: gets the URI; by default the client is notified.
+    async def subscribe(self, caller: Caller) -> Json:
+        """Answers `resources/subscribe`: the client is notified of changes.
 
         Raises:
             MCPError: no server has the resource, or the server does not offer subscriptions.
             ServerDown, Overloaded, TimeoutError: as `Connection.request`.
         """
-        uri = caller.incoming.params.get("uri")
-        await self._add(caller, str(uri), updated or partial(_notify, caller))
+        uri, client = str(caller.incoming.params.get("uri")), self._clients.of(caller.client_key)
+        if len(client.subscriptions) >= MOST:
+            raise MCPError(INVALID_PARAMS, f"this client has {MOST:,} subscriptions already")
+        resource = await self._add(caller, uri, partial(_notify, caller), caller.client_key)
+        client.subscriptions.add(resource)
         return {}
 
     async def unsubscribe(self, caller: Caller) -> Json:
@@ -169,20 +172,17 @@ class Subscriptions:
                 for key in keys:
                     await self._remove(key, listener)
 
-    def forget(self, client: str) -> None:
-        """Ends all subscriptions of a client that has left."""
-        for key in [key for key, clients in self._subscribers.items() if client in clients]:
-            self._gateway.tasks.start_soon(self._remove, key, client)
+    def end(self, client: str, resources: Iterable[Resource]) -> None:
+        """Ends subscriptions of a client that has left."""
+        for resource in list(resources):
+            self._gateway.tasks.start_soon(self._remove, resource, client)
 
-    def _key(self, caller: Caller, upstream: Upstream, uri: str) -> Key:
+    def _key(self, caller: Caller, upstream: Upstream, uri: str) -> Resource:
         user = upstream.process_user(self._gateway.user_of(caller.context))
         return upstream.spec.name, user, uri
 
-    async def _add(self, caller: Caller, uri: str, updated: Updated, client: str = "") -> Key:
-        client = client or caller.client_key
+    async def _add(self, caller: Caller, uri: str, updated: Updated, client: str) -> Resource:
         key = self._key(caller, self._offers.server_of(caller, uri), uri)
-        if sum(client in clients for clients in self._subscribers.values()) >= MOST:
-            raise MCPError(INVALID_PARAMS, f"this client has {MOST:,} subscriptions already")
         is_first = key not in self._subscribers
         self._subscribers.setdefault(key, {})[client] = updated
         if is_first:
@@ -194,7 +194,9 @@ class Subscriptions:
                 raise
         return key
 
-    async def _remove(self, key: Key, client: str) -> None:
+    async def _remove(self, key: Resource, client: str) -> None:
+        if (known := self._clients.get(client)) is not None:
+            known.subscriptions.discard(key)
         clients = self._subscribers.get(key, {})
         clients.pop(client, None)
         if clients or key not in self._subscribers:
@@ -223,7 +225,7 @@ class Subscriptions:
         finally:
             self._telling.remove(key)
 
-    async def _tell(self, key: Key, uri: str) -> None:
+    async def _tell(self, key: Resource, uri: str) -> None:
         for client, updated in list(self._subscribers.get(key, {}).items()):
             try:
                 with anyio.fail_after(_TELL_S):

@@ -51,6 +51,11 @@ class RawResult:
         return value
 
 
+def text_result(text: str, is_error: bool = False) -> Json:
+    """The result of a call that is a text."""
+    return {"content": [{"type": "text", "text": text}], "isError": is_error}
+
+
 def is_closed(error: MCPError) -> bool:
     """Whether the error says that the connection is closed. The package raises it, no server."""
     return (error.code, error.message) == (types.CONNECTION_CLOSED, "Connection closed")

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import re
-import secrets
-from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
 from toolroll.formats.repair.validation import Validator
+from toolroll.gateway.clients import Clients
 from toolroll.gateway.hooks import CallHook, PlannedCall
 from toolroll.gateway.protocol import Json
 from toolroll.gateway.tool_names import READ_RESULT
 from toolroll.model.errors import InvalidInput
 from toolroll.model.tools import Tool
 
-_MOST_KEPT = 64_000_000  # characters of all results that can be read on
 _LARGEST_KEPT = 8_000_000  # of one
 # What looks like the end of one of our pages, in a result: it would say what to call next.
 _FORGED_END = re.compile(r"\[(?=\s*(?i:page)\b[^\[\]]{0,80}\b" + READ_RESULT + r"\b)")
@@ -43,14 +41,12 @@ READ_RESULT_TOOL = Tool(
 class LimitResults(CallHook):
     """A hook that shows the first page of long results.
 
-    The rest is kept in memory for the caller's own conversation, the newest 64 million characters.
+    The rest is kept in memory for the caller's own conversation.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, clients: Clients) -> None:
         """limit: characters of text in a result."""
-        self._limit = limit
-        self._kept: OrderedDict[tuple[str, str], str] = OrderedDict()
-        self._size = 0
+        self._limit, self._clients = limit, clients
 
     async def after(self, call: PlannedCall, result: Json) -> Json:
         """Shortens the texts of a result; structured content and images stay as they are.
@@ -71,7 +67,7 @@ class LimitResults(CallHook):
             return result
         whole = "\n".join(text for text in texts if isinstance(text, str))[:_LARGEST_KEPT]
         others = [part for part in content if not (isinstance(part, dict) and part.get("type") == "text")]
-        result_id = self._keep(call.caller.client_key, whole)
+        result_id = self._clients.keep_result(call.caller.client_key, whole)
         return {**result, "content": [{"type": "text", "text": self._page(result_id, whole, 1)}, *others]}
 
     def read(self, client_key: str, arguments: Json) -> str:
@@ -85,7 +81,7 @@ class LimitResults(CallHook):
             raise InvalidInput(
                 "read_result: result_id is missing, must be the one at the end of a long result"
             )
-        if (whole := self._kept.get((client_key, result_id))) is None:
+        if (whole := self._clients.result(client_key, result_id)) is None:
             raise InvalidInput("read_result: there is no such result any more; call the tool again")
         last = -(-len(whole) // self._limit)
         try:
@@ -96,11 +92,6 @@ class LimitResults(CallHook):
             raise InvalidInput(f"read_result: page is {page!r:.40}, must be from 1 to {last}")
         return self._page(result_id, whole, number)
 
-    def forget(self, client_key: str) -> None:
-        """Drops the results of a conversation that has ended."""
-        for key in [key for key in self._kept if key[0] == client_key]:
-            self._size -= len(self._kept.pop(key))
-
     def _page(self, result_id: str, whole: str, page: int) -> str:
         last = -(-len(whole) // self._limit)
         text = whole[(page - 1) * self._limit : page * self._limit]
@@ -108,14 +99,6 @@ class LimitResults(CallHook):
             return text
         more = f'call {READ_RESULT} with {{"result_id": "{result_id}", "page": {page + 1}}} for the next page'
         return f"{text}\n\n[page {page} of {last}: {more}, or ask for less]"
-
-    def _keep(self, client_key: str, whole: str) -> str:
-        result_id = secrets.token_hex(6)
-        self._kept[client_key, result_id] = whole
-        self._size += len(whole)
-        while self._size > _MOST_KEPT:
-            self._size -= len(self._kept.popitem(last=False)[1])
-        return result_id
 
 
 def _has_end(part: object) -> bool:

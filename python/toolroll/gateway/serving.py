@@ -75,9 +75,10 @@ async def open_gateway(
         try:
             names = ToolNames(configuration.servers, options.separator)
             catalog = ToolCatalog(roll, registry, names, options.review, options.tags)
-            gateway = Gateway(configuration, catalog, state, hooks)
+            gateway = Gateway(configuration, catalog, state)
             process = f"{os.getpid()}-{secrets.token_hex(4)}"
-            server = McpServer(gateway, caller_of or configured_caller(options.caller, process))
+            caller_of = caller_of or configured_caller(options.caller, process)
+            server = McpServer(gateway, caller_of, hooks)
             async with gateway.running(began), write_status(gateway, state, process):
                 yield gateway, server
         finally:

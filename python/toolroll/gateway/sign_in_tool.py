@@ -18,7 +18,7 @@ from starlette.applications import Starlette
 
 from toolroll.gateway.accounts import Account
 from toolroll.gateway.caller import Caller
-from toolroll.gateway.protocol import Json
+from toolroll.gateway.protocol import Json, text_result
 from toolroll.gateway.sign_in_client import SignInFailed
 from toolroll.gateway.sign_in_pages import CALLBACK, SignIn, SignIns, link_of
 from toolroll.gateway.tool_names import SIGN_IN
@@ -154,7 +154,9 @@ class OfferedSignIns:
         """Answers a call of the tool."""
         server = arguments.get("server")
         if server not in self.servers(caller):
-            return _text(f"{SIGN_IN}: no sign-in at {server!r:.80} is needed or possible", is_error=True)
+            return text_result(
+                f"{SIGN_IN}: no sign-in at {server!r:.80} is needed or possible", is_error=True
+            )
         upstream, user = self._upstreams[server], self._user_of(caller.context)
         account = upstream.account(user)
         assert account is not None
@@ -162,8 +164,8 @@ class OfferedSignIns:
             attempt = await self._begun(upstream, user, account, caller)
             await attempt.begun()
         except SignInFailed as error:
-            return _text(f"{SIGN_IN}: {error}", is_error=True)
-        return _text(
+            return text_result(f"{SIGN_IN}: {error}", is_error=True)
+        return text_result(
             f"To use {server}, the user has to sign in. Show this link, and wait until the user says that it "
             f"is done. It is for this user alone and can be used once, within ten minutes.\n\n"
             f"{link_of(attempt)}"
@@ -217,7 +219,3 @@ def _asker(caller: Caller, account: Account) -> dict[str, str]:
         who = {"Organisation": caller.context.org, "User": caller.context.user}
     who["Program, as it calls itself"] = caller.incoming.client
     return {label: name for label, name in who.items() if name}
-
-
-def _text(text: str, is_error: bool = False) -> Json:
-    return {"content": [{"type": "text", "text": text}], "isError": is_error}

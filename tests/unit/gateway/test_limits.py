@@ -17,6 +17,7 @@ from mcp import MCPError
 
 from toolroll.gateway import logs, offers, server_output, upstream
 from toolroll.gateway.budget import Budget
+from toolroll.gateway.clients import Clients
 from toolroll.gateway.connection import _complete, _paced
 from toolroll.gateway.listing import Listing
 from toolroll.gateway.logs import BoundedFile, ServerLog
@@ -222,7 +223,7 @@ def test_changes_of_a_resource_that_come_too_fast_are_told_as_one(monkeypatch):
         told.append(uri)
 
     async def go():
-        some = Subscriptions(SimpleNamespace(on_update=None), SimpleNamespace())
+        some = Subscriptions(SimpleNamespace(on_update=None, clients=Clients()), SimpleNamespace())
         some._subscribers["a", "", "r:/x"] = {"ann": updated}
         server = SimpleNamespace(spec=SimpleNamespace(name="a"))
         async with anyio.create_task_group() as tasks:

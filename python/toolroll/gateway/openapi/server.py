@@ -18,7 +18,15 @@ from toolroll import __version__
 from toolroll.formats.strict_json import decode, parse
 from toolroll.gateway.openapi.operations import Operation, operations_of
 from toolroll.gateway.openapi.requests import request_of
-from toolroll.gateway.protocol import HTTP_ERRORS, INTERNAL_ERROR, INVALID_PARAMS, Json, Streams, httpx_client
+from toolroll.gateway.protocol import (
+    HTTP_ERRORS,
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    Json,
+    Streams,
+    httpx_client,
+    text_result,
+)
 from toolroll.gateway.server_side import Incoming, ServerSide
 from toolroll.model.errors import InvalidDefinition, InvalidInput
 
@@ -98,7 +106,7 @@ class _Service:
         try:
             request = request_of(operation, incoming.params.get("arguments") or {})
         except InvalidInput as error:
-            return _result(str(error), is_error=True)
+            return text_result(str(error), is_error=True)
         own = {name.lower() for name in self._headers}
         stream = self._client.stream(
             request.method,
@@ -110,7 +118,7 @@ class _Service:
             async with stream as response:
                 body = await _bounded(response, LARGEST_ANSWER)
         except InvalidInput as error:
-            return _result(str(error), is_error=True)
+            return text_result(str(error), is_error=True)
         except HTTP_ERRORS as error:
             told = str(error) or type(error).__name__
             raise MCPError(INTERNAL_ERROR, f"the service fails: {told}") from error
@@ -165,7 +173,7 @@ def _answer(response: Any, body: bytes) -> Json:
     status = response.status_code
     if 300 <= status < 400:
         location = response.headers.get("location", "")
-        return _result(
+        return text_result(
             f"{status}: the service redirects to {location:.500}, which is not followed", is_error=True
         )
     if kind.startswith("image/") and status < 300:
@@ -178,9 +186,5 @@ def _answer(response: Any, body: bytes) -> Json:
     if "\0" in text:
         text = f"{len(body):,} bytes of {kind or 'an unknown type'}"
     if status >= 400:
-        return _result(f"{status} {response.reason_phrase}: {text}".rstrip(": "), is_error=True)
-    return _result(text or f"{status} {response.reason_phrase}".strip(), is_error=False)
-
-
-def _result(text: str, is_error: bool) -> Json:
-    return {"content": [{"type": "text", "text": text}], "isError": is_error}
+        return text_result(f"{status} {response.reason_phrase}: {text}".rstrip(": "), is_error=True)
+    return text_result(text or f"{status} {response.reason_phrase}".strip(), is_error=False)

@@ -58,7 +58,7 @@ from toolroll.gateway.options import (
 )
 from toolroll.gateway.places import log_file, state_folder
 from toolroll.gateway.protocol import Json, httpx_client
-from toolroll.gateway.reasons import said
+from toolroll.gateway.reasons import reason_of
 from toolroll.gateway.serving import open_gateway, spare_collections
 from toolroll.gateway.upstream import Upstream
 
@@ -1115,7 +1115,7 @@ def test_a_message_behind_the_end_of_a_session_is_no_error(tmp_path):
         with pytest.raises(Exception) as caught:  # the package puts it into a group
             async with open_stdio(sys.executable, ["-c", program], {}, None, sys.__stderr__):
                 raise ValueError("of the caller")
-        assert said(caught.value) == "of the caller"
+        assert reason_of(caught.value) == "of the caller"
 
     run(go)
 

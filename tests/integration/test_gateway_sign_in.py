@@ -24,7 +24,7 @@ from tests.integration.gateways import (
 from tests.integration.oauth_mcp_server import Authorization, browse, protected_app
 from tests.integration.oidc_issuer import Issuer
 from tests.ports import free_port
-from toolroll.gateway.accounts import Accounts
+from toolroll.gateway.accounts import ServerAccounts
 from toolroll.gateway.configuration import read_configuration
 from toolroll.gateway.identity import identified_caller
 from toolroll.gateway.protocol import httpx_client
@@ -226,7 +226,9 @@ def test_callers_who_are_known_cannot_sign_in_for_everybody(tmp_path):
 
 async def signed_in(configuration, folder):
     """Signs in as the command does."""
-    account = Accounts.of_configuration(configuration, folder / "state").of(configuration.servers["r"], "")
+    account = ServerAccounts.of_configuration(configuration, folder / "state").of(
+        configuration.servers["r"], ""
+    )
     problems = []
     async with anyio.create_task_group() as tasks:
         try:

@@ -32,19 +32,19 @@ MOST_BYTES = 50_000_000  # of all records; those that were written longest ago m
 
 
 class TokenStore:
-    """A record for each server and user: a JSON object. Safe for several processes: the last one wins."""
+    """Keeps a JSON object for each server and user. Several processes may write: the last one wins."""
 
     def __init__(self, folder: Path, key: str, environ: Mapping[str, str], configuration: Path) -> None:
-        """key: a reference to the key; "" for one in the keyring. configuration: its folder.
+        """key: a reference to the key; "" stands for a key in the keyring. configuration: its folder.
 
-        Nothing is read before it is needed: without sign-ins there needs to be no keyring.
+        The key is read at its first use, so a gateway without sign-ins needs no keyring.
         """
         self._folder, self._reference = folder, key
         self._environ, self._configuration = environ, configuration
         self._cipher: Fernet | None = None
 
     def read(self, server: str, user: str) -> dict[str, Any]:
-        """The record; {} where there is none, or it was encrypted with another key.
+        """Returns the record; {} if there is none, or if it was encrypted with another key.
 
         Raises:
             InvalidInput: there is no key.
@@ -78,7 +78,7 @@ class TokenStore:
         replace_file(path, content)
 
     def _make_room(self, path: Path, size: int) -> None:
-        """Deletes the oldest of the other records where there is no room for one of this size."""
+        """Deletes the oldest other records until a record of this size has room."""
         others: list[tuple[int, int, Path]] = []
         for each in self._folder.glob("*.token"):
             with suppress(OSError):  # another process may have made room
@@ -110,7 +110,7 @@ class TokenStore:
 
 
 def _keyring_key() -> str:
-    """The key in the system's keyring, which is made at the first use."""
+    """Returns the key in the system's keyring; makes one at the first use."""
     import keyring
     from keyring.errors import KeyringError
 
@@ -128,15 +128,13 @@ def _keyring_key() -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
-    """Whose tokens for which server.
+class ServerAccount:
+    """The sign-in of a user, or of all users, at a server.
 
     Attributes:
-        server: its name.
-        user: "" for everybody's.
-        url: of the server.
-        store: has the tokens.
-        origins: that the configuration names for the server's sign-in.
+        user: "" for the account that all users share.
+        url: the server's.
+        origins: addresses that the configuration allows for the server's sign-in.
     """
 
     server: str
@@ -146,7 +144,7 @@ class Account:
     origins: tuple[str, ...] = ()
 
     def record(self) -> dict[str, Any]:
-        """What is known."""
+        """Returns what is stored of it."""
         return self.store.read(self.server, self.user)
 
     @property
@@ -155,36 +153,31 @@ class Account:
         return bool(self.record().get("tokens"))
 
     def update(self, **values: Any) -> None:
-        """Changes parts of it."""
+        """Replaces parts of the record."""
         self.store.write(self.server, self.user, {**self.record(), **values})
 
 
 @dataclass(frozen=True, slots=True)
-class Accounts:
-    """The accounts of a configuration's servers.
-
-    Attributes:
-        store: has the tokens.
-        environ, folder: that references in URLs are resolved with.
-    """
+class ServerAccounts:
+    """The accounts of a configuration's servers. `environ` and `folder` resolve references in URLs."""
 
     store: TokenStore
     environ: Mapping[str, str]
     folder: Path
 
     @classmethod
-    def of_configuration(cls, configuration: Configuration, state: Path) -> Accounts:
+    def of_configuration(cls, configuration: Configuration, state: Path) -> ServerAccounts:
         """state: the folder of the gateway's state."""
         environ, folder = os.environ, configuration.folder
         store = TokenStore(state / "tokens", configuration.options.tokens_key, environ, folder)
         return cls(store, environ, folder)
 
-    def of(self, spec: ServerSpec, user: str) -> Account | None:
-        """The account of this user, "" for everybody's; None for a server without a sign-in or URL."""
+    def of(self, spec: ServerSpec, user: str) -> ServerAccount | None:
+        """Returns the account of a user ("" for all users); None for a server without sign-in or URL."""
         if spec.transport in ("stdio", "openapi"):
             return None
         try:
             url = resolved(spec.url, self.environ, self.folder)
-            return Account(spec.name, user, url, self.store, spec.sign_in_origins)
+            return ServerAccount(spec.name, user, url, self.store, spec.sign_in_origins)
         except InvalidInput:
             return None  # its connection says so

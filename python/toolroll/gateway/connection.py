@@ -1,4 +1,4 @@
-"""`Connection`: one running instance of an MCP server, which is started again whenever it ends."""
+"""`Connection`: one running instance of an MCP server. It is started again whenever it ends."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ import anyio.to_thread
 from mcp import MCPError
 
 from toolroll.formats.visible_text import one_line
-from toolroll.gateway.accounts import Account
+from toolroll.gateway.accounts import ServerAccount
 from toolroll.gateway.budget import Budget
 from toolroll.gateway.client import Client, open_http, open_sse, open_stdio
 from toolroll.gateway.logs import ServerLog
 from toolroll.gateway.openapi.server import open_openapi
-from toolroll.gateway.protocol import INTERNAL_ERROR, Json, OnProgress, bounded_error, is_closed
+from toolroll.gateway.protocol import INTERNAL_ERROR, Json, OnProgress, is_closed, visible_error
 from toolroll.gateway.questions import Questions
-from toolroll.gateway.reasons import ended, first, last_line, not_answered, quoted, said
+from toolroll.gateway.reasons import exit_reason, first_error, last_line, quoted, reason_of, status_reason
 from toolroll.gateway.references import resolved
 from toolroll.gateway.server_output import METER
 from toolroll.gateway.server_spec import ServerSpec
@@ -51,24 +51,23 @@ _LONGEST_PROGRESS = 1_000  # characters of one
 
 
 class Asker(Protocol):
-    """A client whose call runs, for the questions that the server has meanwhile."""
+    """A client whose call runs. The server may ask it questions meanwhile."""
 
     @property
     def client_key(self) -> str:
-        """The same for all requests of one client."""
+        """Names the client: the same for all its requests."""
 
     async def asked(self, method: str, params: Json) -> Json:
-        """Asks the client. Raises MCPError, if it cannot answer."""
+        """Asks the client. Raises MCPError if it cannot answer."""
 
 
 @dataclass(slots=True)
-class _Call:
+class _RunningRequest:
     """A request that runs.
 
     Attributes:
-        scope: ends it.
-        asker: the client whose call it is.
-        questions: that the server has asked meanwhile.
+        scope: ends the request when it is cancelled.
+        questions: number of questions that the server has asked meanwhile.
     """
 
     scope: anyio.CancelScope
@@ -77,20 +76,19 @@ class _Call:
 
 
 class ServerDown(Unavailable):
-    """An MCP server is not there, or went away during the call."""
+    """An MCP server is away, or went away during the call."""
 
 
 class Connection:
     """One instance of a server. `run` keeps it alive; `request` sends it requests from any task.
 
     Attributes:
-        spec: how it is reached.
         state: "up" while requests may be sent.
-        reason: why it is not up; "" where it is.
+        reason: why it is not up; "" if it is.
         starts: how often it came up.
-        retry_at: when the next start is tried, by the monotonic clock; 0 where none waits.
-        next_try: the same by the clock on the wall, in seconds since 1970.
-        traffic: of the present connection.
+        retry_at, next_try: the time of the next start, by the monotonic clock (0 if no start waits) and in
+            seconds since 1970.
+        traffic: what the present connection has received.
         needs_sign_in: whether it is away because nobody has signed in.
     """
 
@@ -101,12 +99,12 @@ class Connection:
         log: ServerLog,
         on_up: Callable[[Client], Awaitable[None]],
         on_notification: Callable[[str, Json], Awaitable[None]],
-        account: Account | None = None,
+        account: ServerAccount | None = None,
     ) -> None:
         """folder: of the configuration. log: gets the standard error of its process.
 
-        on_up: is called each time it came up, before it gets any other request. on_notification: is called
-        with each notification. account: has the tokens for a server that asks for a sign-in.
+        on_up: is called each time it comes up, before it gets any other request. account: has the tokens for
+        a server that asks for a sign-in.
         """
         self.spec, self.reason = spec, "it is being started"
         self.state: State = "starting"
@@ -123,12 +121,12 @@ class Connection:
         self._first_try, self._changed, self._retry = anyio.Event(), anyio.Event(), anyio.Event()
         self._slots = anyio.Semaphore(spec.max_in_flight)
         self._waiting = 0
-        self._calls: dict[object, _Call] = {}
+        self._calls: dict[object, _RunningRequest] = {}
         self._questions = Questions(spec.name, spec.questions_per_call, spec.questions_per_minute)
         self._closed, self._conversation = anyio.Event(), anyio.CancelScope()
 
     async def run(self) -> None:
-        """Keeps the server running, until this is cancelled."""
+        """Keeps the server running until it is cancelled."""
         wait_s, told = FIRST_RETRY_S, ""
         try:
             while True:
@@ -179,7 +177,7 @@ class Connection:
     ) -> Json:
         """Sends a request and waits for its result.
 
-        asker: the client whose call it is; the server's questions meanwhile go there.
+        asker: the client whose call it is. It gets the server's questions meanwhile.
 
         Raises:
             InvalidInput: the parameters cannot be written as JSON.
@@ -232,7 +230,7 @@ class Connection:
         if client is None:
             raise self.away()
         with anyio.CancelScope(deadline=anyio.current_time() + timeout_s) as scope:
-            self._calls[key] = _Call(scope, asker)
+            self._calls[key] = _RunningRequest(scope, asker)
             try:
                 told = None if on_progress is None else _paced(on_progress)
                 return _complete(method, await client.request(method, params, told))
@@ -250,13 +248,13 @@ class Connection:
             raise self.away()
         raise TimeoutError(f"server {self.spec.name!r}: did not answer within {timeout_s:g} s")
 
-    def _readable(self, error: MCPError, call: _Call) -> MCPError:
-        """The server's error as the client gets it, with its questions named and counted."""
+    def _readable(self, error: MCPError, call: _RunningRequest) -> MCPError:
+        """Returns the server's error for the client. Questions in it count, and bear the server's name."""
         client = "" if call.asker is None else call.asker.client_key
-        return bounded_error(self._questions.in_error(error, client, call.questions))
+        return visible_error(self._questions.in_error(error, client, call.questions))
 
     def away(self) -> ServerDown:
-        """Why the server is away, and when to try again."""
+        """Returns an error that says why the server is away, and when to try again."""
         wait_s = max(0.0, self.retry_at - time.monotonic()) if self.retry_at else 1.0
         reason = self.reason or "the connection ended"
         return ServerDown(f"server {self.spec.name!r} is away: {reason}", retry_after_s=round(wait_s, 1))
@@ -279,7 +277,7 @@ class Connection:
         self._check_ending()
 
     def _check_ending(self) -> None:
-        """Raises what ended the conversation, if the transport's error does not say it."""
+        """Raises the reason of the end, if the transport's error does not say it."""
         if self._is_refused:
             self.needs_sign_in = True
             raise SignInNeeded(
@@ -305,7 +303,7 @@ class Connection:
                 self._ended()
 
     def _ended(self) -> None:
-        """Ends the calls before the session does, whose error would not say why."""
+        """Ends the calls before the session ends them with an error that says no reason."""
         self._closed.set()
         if self.state == "up":
             self._down(str(self.traffic.flood or "it closed the connection"), 0.0)
@@ -340,21 +338,20 @@ class Connection:
     async def _on_question(self, method: str, params: Json) -> Json:
         """Passes a server's request on to the client whose call it serves.
 
-        A server does not say which call it asks for. If calls of several clients run, nobody is asked: what
-        one client's call is about must not reach another.
+        A server does not say which call it asks for. If calls of several clients run, nobody is asked: no
+        client may read about the call of another.
         """
         asking = [call for call in self._calls.values() if call.asker is not None]
         clients = {call.asker.client_key for call in asking if call.asker is not None}
         if len(clients) != 1:
             raise MCPError(
-                INTERNAL_ERROR,
-                f"{method}: no call of a single client is running that could be asked",
+                INTERNAL_ERROR, f"{method}: no call of a single client is running that could be asked"
             )
         call = asking[-1]
         assert call.asker is not None
         self._questions.check(method, params, call.asker.client_key, call.questions)
         call.questions += 1
-        return await call.asker.asked(method, self._questions.named(method, params))
+        return await call.asker.asked(method, self._questions.signed(method, params))
 
     @asynccontextmanager
     async def _transport(self) -> Any:
@@ -391,7 +388,7 @@ class Connection:
             yield streams
 
     def _refused(self) -> None:
-        """Ends the conversation with a server that wants its user to sign in."""
+        """Ends the conversation with a server that demands a sign-in."""
         self._is_refused = True
         self._conversation.cancel()
 
@@ -399,17 +396,17 @@ class Connection:
         self._exit_code = code
 
     def _why_ended(self, error: Exception | None) -> str:
-        """Why the connection ended, or did not come about."""
+        """Says why the connection ended, or was not made."""
         if self._exit_code is not None and not isinstance(error, (ToolrollError, Flood)):
-            return ended(self._exit_code)
-        if error is not None and isinstance(first(error), TimeoutError) and not self._came_up:
+            return exit_reason(self._exit_code)
+        if error is not None and isinstance(first_error(error), TimeoutError) and not self._came_up:
             return f"it did not answer within {self.spec.start_timeout_s:g} s of its start"
         if self._status and not self._came_up and not isinstance(error, ToolrollError):
-            return not_answered(self._status)
-        return "it closed the connection" if error is None else said(error)
+            return status_reason(self._status)
+        return "it closed the connection" if error is None else reason_of(error)
 
     def _last_words(self) -> str:
-        """The last line of the server's standard error, for a server that ended by itself."""
+        """Quotes the last line of the server's standard error, if the server ended by itself."""
         if self.spec.transport != "stdio" or self.state == "up":
             return ""
         words = last_line(self._words.end)
@@ -417,7 +414,7 @@ class Connection:
 
 
 def _complete(method: str, result: Json) -> Json:
-    """The result, unless a server of the protocol 2026-07-28 puts questions to the client into it."""
+    """Returns the result. Raises MCPError if it is a question to the client (protocol 2026-07-28)."""
     if result.get("resultType", "complete") != "complete":
         raise MCPError(
             INTERNAL_ERROR,
@@ -427,7 +424,7 @@ def _complete(method: str, result: Json) -> Json:
 
 
 def _paced(on_progress: OnProgress) -> OnProgress:
-    """Leaves out what comes faster than anybody reads it."""
+    """Leaves out progress that comes faster than anybody reads it."""
     budget = Budget(_PROGRESS, _PROGRESS_PER_S)
 
     async def tell(progress: float, total: float | None, message: str | None) -> None:
@@ -438,7 +435,7 @@ def _paced(on_progress: OnProgress) -> OnProgress:
 
 
 def _check_json(method: str, params: Mapping[str, Any]) -> None:
-    """Refuses what would fail inside the transport, and end the connection for everybody."""
+    """Refuses parameters that would fail inside the transport, and end the connection for all clients."""
     try:
         json.dumps(params, ensure_ascii=False, allow_nan=False).encode()
     except UnicodeEncodeError as error:
@@ -453,7 +450,7 @@ def _check_json(method: str, params: Mapping[str, Any]) -> None:
 
 
 def address_of(spec: ServerSpec, environ: Mapping[str, str], folder: Path) -> tuple[str, dict[str, str], str]:
-    """URL and headers of a remote server, and its OpenAPI document.
+    """Returns URL and headers of a remote server, and its OpenAPI document.
 
     Raises:
         InvalidInput: a reference cannot be resolved.
@@ -473,7 +470,7 @@ def _resolved(environ: Mapping[str, str], folder: Path, key: str, value: str) ->
 def process_of(
     spec: ServerSpec, environ: Mapping[str, str], folder: Path
 ) -> tuple[str, list[str], dict[str, str], str | None]:
-    """Command, arguments, variables and working folder of a server's process.
+    """Returns command, arguments, variables and working folder of a server's process.
 
     Raises:
         InvalidInput: a reference cannot be resolved, or there is no such program.

@@ -15,16 +15,16 @@ import anyio.abc
 import anyio.to_thread
 
 from toolroll import Context
-from toolroll.gateway.accounts import Accounts
+from toolroll.gateway.accounts import ServerAccounts
 from toolroll.gateway.clients import Clients
 from toolroll.gateway.configuration import Configuration
 from toolroll.gateway.hooks import is_destructive
 from toolroll.gateway.logs import CallLog
 from toolroll.gateway.places import log_file
 from toolroll.gateway.protocol import Json
-from toolroll.gateway.reasons import said
+from toolroll.gateway.reasons import reason_of
 from toolroll.gateway.reviewed_offers import ReviewedOffers
-from toolroll.gateway.sign_in_tool import OfferedSignIns
+from toolroll.gateway.sign_in_tool import SignInTool
 from toolroll.gateway.tool_catalog import ToolCatalog
 from toolroll.gateway.upstream import Upstream
 from toolroll.model.errors import ToolrollError
@@ -53,7 +53,7 @@ class Gateway:
     def __init__(self, configuration: Configuration, catalog: ToolCatalog, state: Path) -> None:
         """state: folder for logs."""
         self.options, self.catalog, self.clients = configuration.options, catalog, Clients()
-        accounts = Accounts.of_configuration(configuration, state)
+        accounts = ServerAccounts.of_configuration(configuration, state)
         self.upstreams = {
             name: Upstream(
                 spec,
@@ -67,7 +67,7 @@ class Gateway:
         }
         self.reviewed = ReviewedOffers.of_configuration(configuration, state)
         self._reviewing = anyio.Lock()
-        self.offered_sign_ins = OfferedSignIns(
+        self.sign_in_tool = SignInTool(
             self.upstreams, self.user_of, self.options.identity is None, lambda: self.tasks
         )
         self.call_log = CallLog(state / "calls.jsonl", self.options.log_arguments)
@@ -172,9 +172,9 @@ class Gateway:
                     await self.catalog.take_over(upstream.spec, upstream.listing)
                     upstream.refusal = ""
                 except Exception as error:  # one server's list costs its own tools only
-                    upstream.refusal = said(error)
+                    upstream.refusal = reason_of(error)
                     _log.warning(
-                        "server %r: its tools are not taken over: %s", upstream.spec.name, said(error)
+                        "server %r: its tools are not taken over: %s", upstream.spec.name, reason_of(error)
                     )
                 if time.monotonic() - began > _TOGETHER_S:
                     self._pending = [*taken[number:], *self._pending]

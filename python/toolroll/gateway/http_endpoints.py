@@ -31,8 +31,8 @@ class _Session:
 
     Attributes:
         owner: who opened it.
-        scope: of the request that did.
-        running: requests and streams of it that have not ended.
+        scope: the scope of the request that opened it.
+        running: number of its requests and streams that have not ended.
     """
 
     owner: object
@@ -41,14 +41,14 @@ class _Session:
 
 
 class HttpSessions:
-    """An ASGI application in front of the one that has the sessions.
+    """Limits the sessions of the application behind it, so that nobody takes the sessions of others.
 
-    Where there are too many, one that nobody uses at the moment ends: of those whose owner has most, the one
-    that was used longest ago. Its client opens another, as the protocol says.
+    If there are too many, one that is not in use ends: of the owner with most sessions, the one that was not
+    used for longest. Its client opens another, as the protocol demands.
     """
 
     def __init__(self, app: ASGIApp, most: int = MOST) -> None:
-        """most: sessions that are kept; those with an open request or stream are kept in any case."""
+        """most: number of sessions. A session with an open request or stream is kept in any case."""
         self._app, self._most = app, most
         self._sessions: OrderedDict[str, _Session] = OrderedDict()  # the one that was used last at the end
 
@@ -84,7 +84,7 @@ class HttpSessions:
         return noted
 
     def _spare(self) -> str | None:
-        """The session to end; None if all are in use."""
+        """Returns the session to end; None if all are in use."""
         counts = Counter(session.owner for session in self._sessions.values())
         unused = [name for name, session in self._sessions.items() if not session.running]
         return max(unused, key=lambda name: counts[self._sessions[name].owner], default=None)
@@ -109,7 +109,7 @@ def _session_id(headers: Any) -> str | None:
 
 
 def _owner(scope: Scope) -> object:
-    """Who sends a request: the bearer of its token, or its address where nobody signs in."""
+    """Returns the sender of a request: the bearer of its token, or its address where nobody signs in."""
     token = getattr(scope.get("user"), "access_token", None)
     if token is None:
         return (scope.get("client") or ("",))[0]
@@ -120,10 +120,10 @@ _CONVERSATION = "mcp-session-id"
 
 
 class RestEndpoint:
-    """An ASGI application that answers one method of MCP as a plain request.
+    """Answers one method of MCP as a plain request, with the result of MCP.
 
-    The result is the one of MCP. The header `Mcp-Session-Id` names a conversation, and `?page=` a page. A
-    request without the header begins a conversation, and the answer names it.
+    The header `Mcp-Session-Id` names a conversation, and `?page=` a page. A request without the header begins
+    a conversation, and the answer names it.
     """
 
     def __init__(self, server: McpServer, method: str, security: TransportSecuritySettings) -> None:
@@ -174,7 +174,7 @@ class RestEndpoint:
 
 
 def _answer_with(result: Any, what: str, conversation: str) -> Response:
-    """The result, or why it is no JSON: servers may send numbers and strings that JSON does not have."""
+    """Answers with the result, or says why it is no JSON: servers may send NaN or lone surrogates."""
     try:
         return JSONResponse(result, headers={_CONVERSATION: conversation})
     except RecursionError:
@@ -184,7 +184,7 @@ def _answer_with(result: Any, what: str, conversation: str) -> Response:
 
 
 def _fault_in(value: Any, place: str = "it") -> str | None:
-    """The first value below this one that JSON does not have, with its place; None if there is none."""
+    """Returns the place of the first value that JSON does not have, in words; None if there is none."""
     if isinstance(value, float) and not math.isfinite(value):
         return f"{place} is {value}, must be a finite number"
     if isinstance(value, str):
@@ -202,7 +202,7 @@ def _fault_in(value: Any, place: str = "it") -> str | None:
 
 
 def _name_of(value: Any, at: int) -> str:
-    """How a list's element is called: by its name, such as a tool's, or by its place."""
+    """Returns the name of a list's element, such as a tool, or its index."""
     name = value.get("name") if isinstance(value, dict) else None
     return f"{name:.80}" if isinstance(name, str) and name.isprintable() else str(at)
 

@@ -26,20 +26,19 @@ from toolroll.gateway.places import private_folder
 
 
 class BoundedFile:
-    """A file that is appended to. At its limit it is renamed, and the one that had that name before is gone.
+    """A log file. At its limit it is renamed and replaces the older one: both take at most twice the limit.
 
-    So it takes at most twice its limit on disk. Several processes may append to it: the limit is that of the
-    file and not of a process, and they can exceed it by what they write at the same moment.
+    Several processes may append to it. They can exceed the limit by what they write at the same moment.
     """
 
     def __init__(self, path: Path, most: int) -> None:
-        """most: bytes of the file. The older file is `NAME.1.SUFFIX`."""
+        """most: bytes of the file. The older file has the name `NAME.1.SUFFIX`."""
         self.path, self._most = path, most
         self.older = path.with_suffix(f".1{path.suffix}")
         self._lock = threading.Lock()
 
     def append(self, data: bytes) -> None:
-        """Appends the data; of more than the limit, only its end. A disk that fails costs the data alone."""
+        """Appends the data, or its end if it is too long. A disk that fails costs the data alone."""
         data = data[-self._most :]
         with self._lock, suppress(OSError):
             if self._size() + len(data) > self._most:
@@ -65,7 +64,7 @@ class BoundedFile:
             os.truncate(self.path, 0)
 
     def text(self) -> str:
-        """All that is left of what was written, the oldest first."""
+        """Returns the text of both files, the oldest first."""
         found = ""
         for path in (self.older, self.path):
             with suppress(OSError):
@@ -84,44 +83,40 @@ _HAS_THREADS = sys.platform == "win32"  # whose event loops cannot wait for such
 
 
 class ServerLog:
-    """The log of one server, for the processes of all its users.
-
-    Attributes:
-        file: it is written to.
-    """
+    """The log of one server, for the processes of all its users."""
 
     def __init__(self, path: Path) -> None:
         self.file = BoundedFile(path, LARGEST)
         self._kept, self._reads = Budget(KEPT, KEPT_PER_S), Budget(READS, READS_PER_S)
 
     def tell(self, text: str) -> None:
-        """Writes lines of our own about the server. Waits for the disk."""
+        """Writes lines about the server. Waits for the disk."""
         data = text.encode("utf-8", "replace")
         private_folder(self.file.path.parent)
         if self._kept.take(len(data)):
             self.file.append(data)
 
     def new(self) -> ProcessLog:
-        """The log of a process that is started now."""
+        """Returns the log of a process that is started now."""
         return ProcessLog(self.file, self._kept, self._reads)
 
 
 class ProcessLog:
-    """What one process writes.
+    """The log of one process.
 
     Attributes:
         end: the last bytes that it wrote.
     """
 
     def __init__(self, file: BoundedFile, kept: Budget, reads: Budget) -> None:
-        """kept, reads: of all processes of its server."""
+        """kept, reads: budgets of all processes of its server."""
         self._file, self._kept, self._reads = file, kept, reads
         self.end = b""
         self._left_out = 0
 
     @asynccontextmanager
     async def pipe(self) -> AsyncIterator[TextIO]:
-        """A file for a process, whose user closes it once the process has it, too."""
+        """Opens a file for a process. The caller closes it once the process has it, too."""
         private_folder(self._file.path.parent)
         source, target = os.pipe()
         try:
@@ -173,7 +168,7 @@ class ProcessLog:
         await anyio.to_thread.run_sync(self._file.append, data)
 
     def _ending(self) -> bytes:
-        """The end of what was left out."""
+        """Returns the end of the bytes that were left out, with their number."""
         end = self.end[-self._left_out :]
         return self._told(self._left_out - len(end)) + end
 
@@ -183,7 +178,7 @@ class ProcessLog:
 
 
 async def _read(source: int) -> bytes:
-    """The next bytes of a pipe; none at its end."""
+    """Reads the next bytes of a pipe; b"" at its end."""
     if _HAS_THREADS:
         limiter = anyio.CapacityLimiter(1)  # others wait for their servers for as long as they like
         return await anyio.to_thread.run_sync(
@@ -199,7 +194,7 @@ _LONGEST = 300  # characters of any other value
 _EVERY_S = 0.5
 _ENCODED = json.JSONEncoder(ensure_ascii=False, default=str).encode  # `json.dumps` makes an encoder for each
 
-# succeeded and failed are the tool's own word; unavailable: the server did not answer; refused: not made.
+# The tool itself says "succeeded" or "failed"; "unavailable": the server did not answer; "refused": no call.
 Ending = Literal["succeeded", "failed", "unavailable", "refused", "cancelled"]
 
 
@@ -207,13 +202,13 @@ class CallLog:
     """Appends calls to a file, many at once. A failing disk costs the log, not the call."""
 
     def __init__(self, path: Path, arguments: bool) -> None:
-        """arguments: whether they are written, too; those of sensitive servers never are."""
+        """arguments: whether they are written, too. Arguments for sensitive servers never are."""
         self.path, self._file, self._arguments = path, BoundedFile(path, _LARGEST), arguments
         self._entries: list[Mapping[str, Any]] = []
         self._has_entries = anyio.Event()
 
     async def run(self) -> None:
-        """Writes what is added, until this is cancelled."""
+        """Writes calls to the file until it is cancelled."""
         while True:
             await self._has_entries.wait()
             await anyio.sleep(_EVERY_S)
@@ -225,7 +220,7 @@ class CallLog:
         self._append(self._taken())
 
     def write(self, call: PlannedCall, ending: Ending, began: float, error: str = "") -> None:
-        """Adds a call, which is in the file after half a second. began: of the performance counter."""
+        """Adds a call, which is in the file after half a second. began: by the performance counter."""
         context = call.caller.context
         entry: dict[str, Any] = {
             "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),

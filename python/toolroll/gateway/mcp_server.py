@@ -10,12 +10,12 @@ from functools import partial
 from mcp import MCPError
 
 from toolroll import Context, __version__
-from toolroll.gateway.caller import Caller, CallerOf
+from toolroll.gateway.caller import Caller, FindCaller
 from toolroll.gateway.gateway import Gateway
 from toolroll.gateway.hooks import CallHook
 from toolroll.gateway.offers import Offers, Subscriptions
 from toolroll.gateway.protocol import INTERNAL_ERROR, Json
-from toolroll.gateway.server_side import Answer, Incoming, ServerSide
+from toolroll.gateway.server_side import Incoming, RequestFunction, ServerSide
 from toolroll.gateway.tool_calls import ToolCalls
 from toolroll.gateway.tool_lists import ToolLists
 from toolroll.model.errors import Denied, ToolrollError
@@ -29,9 +29,9 @@ _INSTRUCTIONS = (
 
 
 class McpServer:
-    """Answers clients. One object serves all of them, and resolves the caller for each request."""
+    """Answers all clients, and finds out the caller of each request."""
 
-    def __init__(self, gateway: Gateway, caller_of: CallerOf, hooks: Iterable[CallHook] = ()) -> None:
+    def __init__(self, gateway: Gateway, caller_of: FindCaller, hooks: Iterable[CallHook] = ()) -> None:
         """hooks: run before and after each call, behind those that the options ask for."""
         self._gateway, self._caller_of = gateway, caller_of
         self._tools = ToolCalls(gateway, hooks)
@@ -43,10 +43,10 @@ class McpServer:
         gateway.on_change(self._changed)
 
     async def answer(self, incoming: Incoming) -> Json:
-        """The result of a request. Raises MCPError."""
+        """Returns the result of a request. Raises MCPError."""
         return await self._methods[incoming.method](incoming)
 
-    def _answers(self) -> Mapping[str, Answer]:
+    def _answers(self) -> Mapping[str, RequestFunction]:
         return {
             "tools/list": self._list_tools,
             "tools/call": self._call_tool,
@@ -69,7 +69,7 @@ class McpServer:
         return found.result
 
     def _forget_at_end(self, caller: Caller) -> None:
-        """Sees to it that nothing is kept of a session over HTTP when it has ended."""
+        """Makes the end of a session over HTTP drop all that is kept of it."""
         incoming = caller.incoming
         if incoming.session_id and incoming.has_connection:
             client = self._gateway.clients.of(caller.client_key)
@@ -90,13 +90,13 @@ class McpServer:
             _log.warning("a call failed: %s", error)
             return {"content": [{"type": "text", "text": str(error)}], "isError": True}
 
-    def _listed(self, kind: str) -> Answer:
+    def _listed(self, kind: str) -> RequestFunction:
         async def answer(incoming: Incoming) -> Json:
             return {kind: await self._offers.listed(await self._caller(incoming), kind)}
 
         return answer
 
-    def _passed_by(self, function: Callable[[Caller], Awaitable[Json]]) -> Answer:
+    def _passed_by(self, function: Callable[[Caller], Awaitable[Json]]) -> RequestFunction:
         async def answer(incoming: Incoming) -> Json:
             try:
                 return await function(await self._caller(incoming))
@@ -122,7 +122,7 @@ class McpServer:
         return caller
 
     async def _changed(self, kind: str) -> None:
-        """Tells clients whose list is another one now."""
+        """Tells clients whose lists have changed."""
         await self.side.publish(kind)
         for key, client in self._gateway.clients:
             if (listener := client.listener) is None:

@@ -14,17 +14,17 @@ from toolroll.gateway.caller import Caller
 from toolroll.gateway.clients import Resource
 from toolroll.gateway.gateway import Gateway
 from toolroll.gateway.protocol import INVALID_PARAMS, Json
-from toolroll.gateway.reasons import said
-from toolroll.gateway.reviewed_offers import Offered, owners, without_texts
+from toolroll.gateway.reasons import reason_of
+from toolroll.gateway.reviewed_offers import ServerOffers, owners, without_texts
 from toolroll.gateway.tool_names import ToolNames
 from toolroll.gateway.upstream import Upstream
 from toolroll.model.errors import ToolrollError
 
 
 class Offers:
-    """What servers offer beside tools. Prompts get the server's prefix, resources keep their URIs.
+    """Prompts and resources of the servers. Prompts get the server's prefix, resources keep their URIs.
 
-    A caller who may have none of a server's tools does not get its prompts and resources either.
+    A caller who may have no tool of a server gets no prompt or resource of it either.
     """
 
     def __init__(self, gateway: Gateway) -> None:
@@ -32,9 +32,9 @@ class Offers:
         self._names = ToolNames(gateway.upstreams, gateway.options.separator)
 
     async def listed(self, caller: Caller, kind: str) -> list[Json]:
-        """All "prompts", "resources" or "resourceTemplates" of this caller.
+        """Returns all "prompts", "resources" or "resourceTemplates" of this caller.
 
-        A resource is left out if it belongs to another server; one that several list says so.
+        A resource is left out if it belongs to another server. A resource that several servers list says so.
         """
         await self._gateway.known()
         found: dict[str, Json] = {}
@@ -56,10 +56,10 @@ class Offers:
         return list(found.values())
 
     async def passed(self, caller: Caller) -> Json:
-        """Passes a request on to the server that it is about.
+        """Passes a request on to the server of its prompt or resource.
 
         Raises:
-            MCPError: no server has what it is about, or as the server answered.
+            MCPError: no server has the prompt or resource, or the server answered with an error.
             ServerDown, Overloaded, TimeoutError: as `Connection.request`.
         """
         method, params = caller.incoming.method, dict(caller.incoming.params)
@@ -78,7 +78,7 @@ class Offers:
         connection = await upstream.connection_of(self._gateway.user_of(caller.context))
         return await connection.request(method, params, asker=caller)
 
-    def _seen(self, caller: Caller) -> dict[str, Offered]:
+    def _seen(self, caller: Caller) -> dict[str, ServerOffers]:
         return {
             server: offered
             for server, offered in self._gateway.reviewed.offered.items()
@@ -93,7 +93,7 @@ class Offers:
         raise MCPError(INVALID_PARAMS, f"no prompt is named {name!r:.100}")
 
     def server_of(self, caller: Caller, uri: object) -> Upstream:
-        """The server that a resource belongs to.
+        """Returns the server of a resource.
 
         Raises:
             MCPError: it belongs to none or to several, or this caller may not know of the server.
@@ -122,10 +122,10 @@ Updated = Callable[[str], Awaitable[None]]
 
 
 class Subscriptions:
-    """Who wants to know of changes of which resource.
+    """Subscriptions of clients to resources. A server gets one for each URI, however many clients have it.
 
-    A client hears only of what its own user's connection says. A client that has left is forgotten when its
-    session ends, or when it cannot be told of a change.
+    A client hears of a change only if the connection of its own user reports it. The subscriptions of a
+    client that has left end with its session, or when it cannot be told of a change.
     """
 
     def __init__(self, gateway: Gateway, offers: Offers) -> None:
@@ -136,7 +136,7 @@ class Subscriptions:
         gateway.on_update = self._updated
 
     async def subscribe(self, caller: Caller) -> Json:
-        """Answers `resources/subscribe`: the client is notified of changes.
+        """Answers `resources/subscribe`.
 
         Raises:
             MCPError: no server has the resource, or the server does not offer subscriptions.
@@ -157,7 +157,7 @@ class Subscriptions:
 
     @asynccontextmanager
     async def subscribed(self, caller: Caller, uris: Sequence[str], updated: Updated) -> AsyncIterator[None]:
-        """Subscribes to these resources while the context is open; without those that cannot be."""
+        """Subscribes to these resources while the context is open, as far as servers allow it."""
         listener = f"{caller.client_key}/{id(updated)}"
         keys = []
         try:
@@ -165,7 +165,7 @@ class Subscriptions:
                 try:
                     keys.append(await self._add(caller, uri, updated, listener))
                 except (MCPError, ToolrollError, TimeoutError) as error:
-                    _log.info("resource %.200s cannot be subscribed to: %s", uri, said(error))
+                    _log.info("resource %.200s cannot be subscribed to: %s", uri, reason_of(error))
             yield
         finally:
             with anyio.move_on_after(_TELL_S, shield=True):  # a client that leaves cancels its request
@@ -206,7 +206,7 @@ class Subscriptions:
         try:
             await self._gateway.upstreams[server].unsubscribe(user, uri)
         except (MCPError, ToolrollError, TimeoutError) as error:  # the server may be away
-            _log.debug("server %r: %s: %s", server, uri, said(error))
+            _log.debug("server %r: %s: %s", server, uri, reason_of(error))
 
     async def _updated(self, upstream: Upstream, user: str, params: Json) -> None:
         uri = str(params.get("uri"))

@@ -269,7 +269,7 @@ def without_secrets(url: str) -> str:
     return f"{scheme}{separator}{host.rpartition('@')[2]}{slash}{path}"
 
 
-def changed(options: GatewayOptions, **values: Any) -> GatewayOptions:
+def with_changes(options: GatewayOptions, **values: Any) -> GatewayOptions:
     """The options with those of the values that are not None, checked."""
     given = {name: value for name, value in values.items() if value is not None}
     return GatewayOptions.model_validate({**options.model_dump(), **given}) if given else options

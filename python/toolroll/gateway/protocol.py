@@ -61,7 +61,7 @@ def is_closed(error: MCPError) -> bool:
     return (error.code, error.message) == (types.CONNECTION_CLOSED, "Connection closed")
 
 
-def bounded_error(error: MCPError) -> MCPError:
+def visible_error(error: MCPError) -> MCPError:
     """A server's error for a model: its message is bounded, and has only visible characters."""
     told = paragraphs(error.message, _LONGEST_MESSAGE)
     return error if told == error.message else MCPError(error.code, told, error.data)

@@ -1,6 +1,6 @@
-"""Questions of servers to the client: so many, so long, and each begins with the name of its server.
+"""Questions of servers to clients: limited in number and length, and each begins with its server's name.
 
-The person who is asked sees what the server wrote, and the model of the client reads it.
+A person sees the server's words, and the model of the client reads them.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ _MINUTE_S = 60.0
 
 
 class Questions:
-    """What one server may ask over one connection."""
+    """The questions of one server over one connection."""
 
     def __init__(
         self, server: str, a_call: int, a_minute: int, clock: Callable[[], float] = monotonic
     ) -> None:
-        """a_call, a_minute: how many questions a client gets during one call, and in a minute."""
+        """a_call, a_minute: most questions that a client gets during one call, and in a minute."""
         self._sign = f"[{one_line(server, LONGEST_NAME)}] asks:"
         self._a_call, self._a_minute, self._clock = a_call, a_minute, clock
         self._asked: deque[tuple[float, str]] = deque()  # of the last minute: when, and which client
 
     def check(self, method: str, params: Json, client: str, in_call: int) -> None:
-        """Counts a question. in_call: those that the call has asked before.
+        """Counts a question. in_call: number of earlier questions during the call.
 
         Raises:
             MCPError: it is one too many, or too large.
@@ -55,10 +55,10 @@ class Questions:
             raise MCPError(INVALID_PARAMS, f"{method}: has {size:,} characters, may have {LARGEST:,}")
         self._asked.append((now, client))
 
-    def named(self, method: str, params: Json) -> Json:
-        """The question as the client gets it: its texts begin with the name of the server.
+    def signed(self, method: str, params: Json) -> Json:
+        """Returns the question for the client. Its texts begin with the server's name.
 
-        Whatever the server writes stands behind that name: a message for a person is one line.
+        A message for a person is one line, so all of the server's words stand behind that name.
 
         Raises:
             MCPError: a field of a form, or one of its options, has a name that a person cannot read.
@@ -76,10 +76,10 @@ class Questions:
         return params
 
     def in_error(self, error: MCPError, client: str, in_call: int) -> MCPError:
-        """The server's MCPError for a client. One that asks to open addresses is as many questions.
+        """Returns the server's error for a client. Each address that it asks to open is a question.
 
         Raises:
-            MCPError: it is a question too many, too large, or none.
+            MCPError: it is one question too many, too large, or malformed.
         """
         if error.code != URL_NEEDED:
             return error
@@ -89,11 +89,11 @@ class Questions:
         method = "elicitation/create"
         for number, each in enumerate(asked, in_call):
             self.check(method, each, client, number)
-        named = [self.named(method, each) for each in asked]
+        named = [self.signed(method, each) for each in asked]
         return MCPError(error.code, f"{self._sign} {error.message}", {"elicitations": named})
 
     def _signed(self, messages: Any) -> Any:
-        """The messages, the first text of them with the name."""
+        """Returns the messages. The first text begins with the server's name."""
         if not isinstance(messages, list) or not messages or not isinstance(messages[0], dict):
             return messages
         content = messages[0].get("content")
@@ -108,7 +108,7 @@ class Questions:
 
 
 def _labelled(schema: Any) -> Any:
-    """The schema of a form whose labels are one line each."""
+    """Returns the schema of a form; each label is one line."""
     if isinstance(schema, list):
         return [_labelled(each) for each in schema]
     if isinstance(schema, str):

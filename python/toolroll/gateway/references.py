@@ -1,6 +1,6 @@
 """References in a configuration: `${env:TOKEN}`, `${keyring:service/user}`, `${workspaceFolder}`.
 
-So no secret has to stand in the file. A reference that cannot be resolved is an error that says what to do.
+With references, no secret has to stand in the file.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
 def resolved(text: str, environ: Mapping[str, str], folder: Path) -> str:
-    """The text with its references replaced by their values.
+    """Replaces references in the text by their values.
 
     folder: of the configuration file; `${workspaceFolder}` stands for it.
 
@@ -28,7 +28,7 @@ def resolved(text: str, environ: Mapping[str, str], folder: Path) -> str:
 
 
 def input_reference(text: str) -> str:
-    """The id of VS Code's `${input:ID}` in the text; "" for none."""
+    """Returns the id of VS Code's `${input:ID}` in the text; "" if there is none."""
     match = next((one for one in _REFERENCE.finditer(text) if one[1].startswith("input:")), None)
     return "" if match is None else match[1].removeprefix("input:")
 
@@ -65,7 +65,7 @@ _INPUT_ADVICE = (
 
 
 def input_advice(name: str) -> str:
-    """What to write in place of `${input:NAME}`."""
+    """Says what to write in place of `${input:NAME}`."""
     return _INPUT_ADVICE.format(name)
 
 

@@ -15,7 +15,7 @@ from toolroll.model.errors import InvalidInput
 from toolroll.model.tools import Tool
 
 _LARGEST_KEPT = 8_000_000  # of one
-# What looks like the end of one of our pages, in a result: it would say what to call next.
+# A text of a server that looks like the end of one of our pages: it would say what to call next.
 _FORGED_END = re.compile(r"\[(?=\s*(?i:page)\b[^\[\]]{0,80}\b" + READ_RESULT + r"\b)")
 
 READ_RESULT_TOOL = Tool(
@@ -49,9 +49,9 @@ class LimitResults(CallHook):
         self._limit, self._clients = limit, clients
 
     async def after(self, call: PlannedCall, result: Json) -> Json:
-        """Shortens the texts of a result; structured content and images stay as they are.
+        """Shortens the texts of a result. Structured content and images stay as they are.
 
-        A text that looks like the end of one of our pages begins with "(" in place of "[".
+        A text of the server that looks like the end of one of our pages begins with "(" in place of "[".
         """
         content = result.get("content")
         if not isinstance(content, list):
@@ -71,7 +71,7 @@ class LimitResults(CallHook):
         return {**result, "content": [{"type": "text", "text": self._page(result_id, whole, 1)}, *others]}
 
     def read(self, client_key: str, arguments: Json) -> str:
-        """A further page of a result.
+        """Returns a page of a result.
 
         Raises:
             InvalidInput: there is no such result or page; the text is for the model.
@@ -106,7 +106,7 @@ def _has_end(part: object) -> bool:
 
 
 def _texts(part: object) -> tuple[str, ...]:
-    """The texts that a model reads of a part: its own, and that of a resource in it."""
+    """Returns the texts of a part that a model reads: its own, and the text of a resource in it."""
     if not isinstance(part, dict):
         return ()
     resource = part.get("resource")
@@ -127,7 +127,7 @@ _REFUSED = re.compile(r"-32602|[Ii]nput validation error|validation errors? for 
 
 
 def are_wrong(tool: Tool, arguments: Mapping[str, Any], result: Json) -> bool:
-    """Whether a call failed because of its arguments: the result says so, or they do not fit the schema.
+    """Whether a call failed because of its arguments: the result says so, or they break the schema.
 
     It takes half a second at the most.
     """

@@ -36,20 +36,20 @@ _MARK = json.dumps(MARK).encode()
 
 
 class WholeLists:
-    """Makes the lists of one server readable, within limits."""
+    """Repairs lists of one server, within limits."""
 
     def __init__(self) -> None:
         self._budget = Budget(2 * LARGEST, PER_S)
 
     def readable(self, message: bytes) -> bytes:
-        """The message; of a list that parsers refuse, with `MARK` in place of what they refuse it for."""
+        """Returns the message. In a list that parsers refuse, `MARK` replaces the values that they refuse."""
         if len(message) > LARGEST or not has_list(message) or _is_json(message):
             return message
         return _marked(message) if self._budget.take(len(message)) else message
 
 
 def has_list(message: bytes) -> bool:
-    """Whether a message may have a list; quick."""
+    """Whether a message may have a list. Quick."""
     return _LISTS.search(message) is not None
 
 
@@ -86,17 +86,17 @@ LONGEST = 32_000_000  # bytes
 
 
 class Meter:
-    """Counts what is read of a server. This one has no limits.
+    """Counts the bytes that are read from a server, without limits.
 
     Attributes:
-        held: bytes of answers that have begun and not ended.
+        held: bytes of answers that have not ended.
     """
 
     def __init__(self) -> None:
         self.held = 0
 
     def read(self, size: int) -> float:
-        """Notes that so many bytes of its output were read; the seconds to wait before more are."""
+        """Counts bytes of the server's output; returns the seconds to wait before more is read."""
         return 0.0
 
 
@@ -113,7 +113,7 @@ class LineDecoder(codecs.IncrementalDecoder):
         self._meter, self._lists = METER.get(Meter()), WholeLists()
 
     def decode(self, data: bytes, final: bool = False) -> str:  # type: ignore[override]
-        """The lines that end in the data. final: the last line ends here, too."""
+        """Returns the lines that end in the data. final: the last line ends here, too."""
         self._meter.read(len(data))
         if self._is_skipping:
             _, end, data = bytes(data).partition(b"\n")
@@ -144,7 +144,7 @@ class LineDecoder(codecs.IncrementalDecoder):
 
 
 def is_too_long(error: Exception) -> bool:
-    """Whether the package could not read a line because it stands for one that was too long."""
+    """Whether the package could not read a line because it replaces one that was too long."""
     return isinstance(error, ValidationError) and any(
         each.get("input") == TOO_LONG for each in error.errors(include_url=False, include_context=False)
     )
@@ -167,9 +167,7 @@ _LINE_END = re.compile(rb"[\r\n]")
 
 
 def limit(response: Any, meter: Meter) -> None:
-    """Limits what is read of a response of which nothing was read yet.
-
-    meter: of its server.
+    """Limits a response before it is read. meter: its server's.
 
     Raises:
         StreamError: of the package `httpx2`: the answer is compressed.
@@ -179,11 +177,11 @@ def limit(response: Any, meter: Meter) -> None:
         raise httpx2.StreamError(f"its answer is compressed ({coding[:20]}), which nobody asked for")
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     whole = _lines if kind == "text/event-stream" else _body
-    response.stream = _Parts(response.stream, whole(_paced(response.stream, meter), _Begun(meter)))
+    response.stream = _Parts(response.stream, whole(_paced(response.stream, meter), _PartialAnswer(meter)))
 
 
 class _Parts(httpx2.AsyncByteStream):
-    """The parts of an answer, in place of those of its connection."""
+    """The limited parts of an answer, in place of the parts of its connection."""
 
     def __init__(self, stream: Any, parts: AsyncGenerator[bytes]) -> None:
         self._stream, self._parts = stream, parts
@@ -197,8 +195,8 @@ class _Parts(httpx2.AsyncByteStream):
         await self._stream.aclose()
 
 
-class _Begun:
-    """What was read of an answer, or of a line of it, that has not ended."""
+class _PartialAnswer:
+    """The bytes of an answer, or of a line of it, that has not ended."""
 
     def __init__(self, meter: Meter) -> None:
         self._meter, self._begun = meter, bytearray()
@@ -207,7 +205,7 @@ class _Begun:
         """Adds a part.
 
         Raises:
-            StreamError: it is too long, or all answers of its server together are.
+            StreamError: it is too long, or all unfinished answers of its server together are.
         """
         self._begun += part
         self._meter.held += len(part)
@@ -217,7 +215,7 @@ class _Begun:
             raise httpx2.StreamError(f"its answers that have not ended have more than {MOST_HELD:,} bytes")
 
     def taken(self, end: int | None = None) -> bytes:
-        """Takes what was read up to this place; by default all."""
+        """Takes the bytes before this place; by default all."""
         found = bytes(self._begun[:end])
         del self._begun[:end]
         self._meter.held -= len(found)
@@ -225,7 +223,7 @@ class _Begun:
 
     @property
     def line_end(self) -> int:
-        """Behind the last line that has ended; 0 for none."""
+        """The place behind the last line that has ended; 0 if none has."""
         return max(self._begun.rfind(b"\n"), self._begun.rfind(b"\r")) + 1
 
 
@@ -236,7 +234,7 @@ async def _paced(stream: Any, meter: Meter) -> AsyncIterator[bytes]:
             await anyio.sleep(wait_s)
 
 
-async def _body(parts: AsyncIterator[bytes], begun: _Begun) -> AsyncGenerator[bytes]:
+async def _body(parts: AsyncIterator[bytes], begun: _PartialAnswer) -> AsyncGenerator[bytes]:
     try:
         async for part in parts:
             begun.add(part)
@@ -245,8 +243,8 @@ async def _body(parts: AsyncIterator[bytes], begun: _Begun) -> AsyncGenerator[by
         begun.taken()
 
 
-async def _lines(parts: AsyncIterator[bytes], begun: _Begun) -> AsyncGenerator[bytes]:
-    """Whole lines of a stream of events."""
+async def _lines(parts: AsyncIterator[bytes], begun: _PartialAnswer) -> AsyncGenerator[bytes]:
+    """Yields whole lines of a stream of events."""
     lists = WholeLists()
     try:
         async for part in parts:

@@ -118,7 +118,7 @@ class Incoming:
             await self._session.send_notification(RawMessage(method, params))
 
 
-class Prepared(dict[str, Any]):
+class SharedResult(dict[str, Any]):
     """A result that is sent many times. Nobody may change it.
 
     Attributes:
@@ -138,10 +138,10 @@ class Prepared(dict[str, Any]):
         return self.forms[version]
 
 
-Answer = Callable[[Incoming], Awaitable[Json]]
+RequestFunction = Callable[[Incoming], Awaitable[Json]]
 # Subscribes a client to resources for as long as the context is open: the request, their URIs, and the
 # function that gets the URI of each one that changed.
-Subscribed = Callable[
+Subscribe = Callable[
     [Incoming, Sequence[str], Callable[[str], Awaitable[None]]], AbstractAsyncContextManager[None]
 ]
 
@@ -165,8 +165,8 @@ class ServerSide:
         name: str,
         own_version: str,
         instructions: str,
-        answers: Mapping[str, Answer],
-        subscribed: Subscribed | None = None,
+        answers: Mapping[str, RequestFunction],
+        subscribed: Subscribe | None = None,
     ) -> None:
         """subscribed: subscribes clients of the protocol 2026-07-28 to resources."""
         self._server = _Server(name, version=own_version, instructions=instructions)
@@ -219,7 +219,7 @@ class ServerSide:
         finally:
             self._buses.remove(bus)
 
-    def _add(self, method: str, answer: Answer) -> None:
+    def _add(self, method: str, answer: RequestFunction) -> None:
         params_type, envelope = _METHODS[method]
 
         async def on_request(context: Any, params: Any) -> Json:
@@ -229,13 +229,13 @@ class ServerSide:
         if method == "tools/list":
             self._add_straight(method, answer)
 
-    def _add_straight(self, method: str, answer: Answer) -> None:
+    def _add_straight(self, method: str, answer: RequestFunction) -> None:
         """Answers a method under another name, too, whose results the package does not check."""
         straight = f"toolroll/{method}"
 
         async def on_request(context: Any, params: Any) -> Json:
             found = await answer(_incoming(context, method))
-            prepared = found if isinstance(found, Prepared) else Prepared(found)
+            prepared = found if isinstance(found, SharedResult) else SharedResult(found)
             return prepared.form(method, context.protocol_version)
 
         async def rename(context: Any, call_next: Callable[[Any], Awaitable[Any]]) -> Any:

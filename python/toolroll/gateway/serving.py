@@ -29,7 +29,7 @@ from toolroll import InvalidInput, Recording, Registry, Toolroll
 from toolroll.front.bodies import BodiesInFlight, BoundedBodies
 from toolroll.front.connections import Front
 from toolroll.front.limits import FrontLimits, fitted
-from toolroll.gateway.caller import CallerOf, configured_caller
+from toolroll.gateway.caller import FindCaller, configured_caller
 from toolroll.gateway.configuration import Configuration
 from toolroll.gateway.gateway import Gateway
 from toolroll.gateway.hooks import CallHook
@@ -52,13 +52,13 @@ async def open_gateway(
     configuration: Configuration,
     state: Path,
     *,
-    caller_of: CallerOf | None = None,
+    caller_of: FindCaller | None = None,
     hooks: Iterable[CallHook] = (),
     keeper: Literal["thread", "process"] = "thread",
 ) -> AsyncIterator[tuple[Gateway, McpServer]]:
-    """A running gateway and the server in front of it.
+    """Runs a gateway and the server in front of it.
 
-    state: the folder for what it keeps. caller_of: finds out who calls; by default the configured caller.
+    state: the folder for its state. caller_of: finds out who calls; by default the configured caller.
     hooks: run before and after each call, behind those of the configuration. keeper: see `Recording`.
 
     Raises:
@@ -124,16 +124,16 @@ async def serve_http(configuration: Configuration, state: Path, host: str, port:
 
 
 async def spare_collections(gateway: Gateway) -> None:
-    """Takes what lives as long as the process out of garbage collections: each would walk all of it."""
+    """Takes objects that live as long as the process out of garbage collection."""
     await gateway.known(_SETTLED_S)
     gc.collect()
     gc.freeze()
 
 
 def identity_of(configuration: Configuration, gateway: Gateway | None = None) -> Identity | None:
-    """How callers over HTTP sign in; None where the configuration says nothing of it.
+    """Returns the verifier of callers over HTTP; None if the configuration names none.
 
-    gateway: whose registry has the service keys, if they are accepted.
+    gateway: its registry has the service keys, if they are accepted.
     """
     options = configuration.options
     if options.identity is None:
@@ -145,7 +145,7 @@ def identity_of(configuration: Configuration, gateway: Gateway | None = None) ->
 
 
 def check_loopback(host: str) -> None:
-    """Refuses addresses that other machines can reach: nobody signs in here.
+    """Refuses addresses that other machines can reach, because nobody signs in.
 
     Raises:
         InvalidInput: it is such an address.
@@ -158,8 +158,8 @@ def check_loopback(host: str) -> None:
 
 
 def sign_ins_of(gateway: Gateway, base: str) -> SignIns:
-    """The gateway's sign-ins at servers, whose browsers come back to this address of the gateway."""
-    offered = gateway.offered_sign_ins
+    """Returns the gateway's sign-ins at servers. Browsers come back to this address of the gateway."""
+    offered = gateway.sign_in_tool
     offered.callback = f"{base}{CALLBACK}"
     return offered.sign_ins
 

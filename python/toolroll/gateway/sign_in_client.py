@@ -20,14 +20,9 @@ import anyio.to_thread
 import httpx2
 import jwt
 from mcp.client.auth import OAuthClientProvider
-from mcp.shared.auth import (
-    OAuthClientInformationFull,
-    OAuthClientMetadata,
-    OAuthMetadata,
-    OAuthToken,
-)
+from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthMetadata, OAuthToken
 
-from toolroll.gateway.accounts import Account
+from toolroll.gateway.accounts import ServerAccount
 from toolroll.model.errors import Unavailable
 
 _NOWHERE = "http://127.0.0.1/"  # no browser comes back to a connection
@@ -41,18 +36,18 @@ class SignInAddresses:
 
     Attributes:
         server: the server's URL.
-        named: origins that the configuration names.
+        named: origins from the configuration.
     """
 
     server: str
     named: tuple[str, ...] = ()
 
     def is_own(self, url: str) -> bool:
-        """Whether the URL has the server's origin, or one that the configuration names."""
+        """Whether the URL has the server's origin, or one from the configuration."""
         return origin_of(url) in (origin_of(self.server), *map(origin_of, self.named))
 
     async def refusal(self, url: str) -> str:
-        """Why the gateway must not fetch the URL of an authorization server; "" if it may.
+        """Says why the gateway must not fetch the URL of an authorization server; "" if it may.
 
         Another origin than the server's has to be public and use https.
         """
@@ -68,7 +63,7 @@ class SignInAddresses:
 
 
 def origin_of(url: str) -> tuple[str, str, int]:
-    """Scheme, host and port of a URL; ("", "", 0) for what is none."""
+    """Returns scheme, host and port of a URL; ("", "", 0) if it is none."""
     try:
         parts = urlsplit(url)
         host = (parts.hostname or "").rstrip(".")
@@ -80,7 +75,7 @@ def origin_of(url: str) -> tuple[str, str, int]:
 
 
 async def _is_public(host: str, port: int) -> bool:
-    """Whether all addresses of the host are public; also where there are none, so nothing can be fetched."""
+    """Whether all addresses of the host are public. A name without addresses counts as public."""
     try:
         found = await anyio.getaddrinfo(host, port)
     except (OSError, UnicodeError):
@@ -108,17 +103,17 @@ _LARGEST_ANSWER = 1_000_000  # bytes of an answer of the authorization server
 
 
 class SignInNeeded(Unavailable):
-    """An MCP server wants its user to sign in."""
+    """An MCP server demands that its user signs in."""
 
 
 class SignInFailed(Unavailable):
-    """An attempt to sign in came to nothing."""
+    """An attempt to sign in has failed."""
 
 
 class _Storage:
-    """The account's record, as the package wants to see it."""
+    """The account's record, in the form that the package reads."""
 
-    def __init__(self, account: Account) -> None:
+    def __init__(self, account: ServerAccount) -> None:
         self._account = account
         self.provider: SignInClient | None = None
 
@@ -151,12 +146,13 @@ class _Storage:
 
 
 class SignInClient(OAuthClientProvider):  # type: ignore[misc]
-    """The package's client, which also remembers when tokens expire and where they are renewed.
+    """The package's client. It also stores when tokens expire and where they are renewed.
 
-    It fetches only what `SignInAddresses` allows.
+    Attributes:
+        subject: issuer and subject of the token with which the asker signed in at the gateway.
     """
 
-    def __init__(self, account: Account, redirect_uri: str, on_redirect: Any, on_callback: Any) -> None:
+    def __init__(self, account: ServerAccount, redirect_uri: str, on_redirect: Any, on_callback: Any) -> None:
         storage = _Storage(account)
         metadata = OAuthClientMetadata.model_validate(
             {
@@ -172,7 +168,7 @@ class SignInClient(OAuthClientProvider):  # type: ignore[misc]
         self._addresses = SignInAddresses(account.url, account.origins)
 
     async def async_auth_flow(self, request: Any) -> AsyncGenerator[Any, Any]:
-        """The package's flow. A server's metadata is looked for at the server's own address alone."""
+        """Runs the package's flow. It reads a server's metadata from the server's own address alone."""
         flow = super().async_auth_flow(request)
         try:
             following = await flow.__anext__()
@@ -204,7 +200,7 @@ class SignInClient(OAuthClientProvider):  # type: ignore[misc]
         return False
 
     async def _read(self, answer: Any) -> None:
-        """Reads an answer before the package does, which would read any length.
+        """Reads an answer before the package does: the package reads any length.
 
         Raises:
             SignInFailed: it is too long.
@@ -234,7 +230,7 @@ class SignInClient(OAuthClientProvider):  # type: ignore[misc]
             self.context.oauth_metadata = OAuthMetadata.model_validate(record["metadata"])
 
 
-def renewing_client(account: Account, on_needed: Callable[[], None]) -> SignInClient | None:
+def renewing_client(account: ServerAccount, on_needed: Callable[[], None]) -> SignInClient | None:
     """Signs requests with the account's tokens and renews them; None if it has none.
 
     on_needed: is called when the tokens have expired for good.
@@ -254,9 +250,9 @@ def renewing_client(account: Account, on_needed: Callable[[], None]) -> SignInCl
 
 
 def _is_anothers(token: str, subject: tuple[str, str] | None) -> bool:
-    """Whether the token is another user's of the issuer at which the asker signed in.
+    """Whether the token belongs to another user than the asker, at the issuer where the asker signed in.
 
-    Other issuers' tokens and those that are no JWT do not say who their user is at that issuer.
+    Tokens of other issuers, and tokens that are no JWT, do not say who their user is at that issuer.
     """
     if subject is None:
         return False

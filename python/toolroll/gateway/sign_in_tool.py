@@ -16,7 +16,7 @@ import anyio.abc
 import uvicorn
 from starlette.applications import Starlette
 
-from toolroll.gateway.accounts import Account
+from toolroll.gateway.accounts import ServerAccount
 from toolroll.gateway.caller import Caller
 from toolroll.gateway.protocol import Json, text_result
 from toolroll.gateway.sign_in_client import SignInFailed
@@ -28,10 +28,9 @@ from toolroll.model.tools import Tool
 
 
 class _Server(uvicorn.Server):
-    """A server beside another one in the process, which alone gets signals.
+    """A second server in the process. It leaves signals to the first one.
 
-    sse-starlette takes the end of the server that has the signals for the end of the process, and would end
-    all streams of events with this one.
+    When the server with the signals ends, sse-starlette ends all streams of events in the process.
     """
 
     @contextmanager
@@ -42,9 +41,9 @@ class _Server(uvicorn.Server):
 
 @asynccontextmanager
 async def loopback_callback(sign_ins: SignIns, port: int = 0) -> AsyncIterator[str]:
-    """Serves the browser's pages on this machine, and gives the address of its way back.
+    """Serves the browser's pages on this machine, and yields the address to which it comes back.
 
-    port: that is tried first; 0 for any.
+    port: is tried first; 0 stands for any.
     """
     app = Starlette(routes=sign_ins.routes())
     settings = uvicorn.Config(
@@ -77,14 +76,14 @@ async def _serve(server: uvicorn.Server, socket: Socket) -> None:
         await server.serve([socket])
 
 
-def port_of(account: Account) -> int:
-    """The port of the address that the account's registration is for; 0 for none."""
+def port_of(account: ServerAccount) -> int:
+    """Returns the port in the account's registration; 0 if it has none."""
     registered = ((account.record().get("client") or {}).get("redirect_uris") or [""])[0]
     return urlsplit(str(registered)).port or 0
 
 
-async def sign_in(account: Account, show: Callable[[str], object] = webbrowser.open) -> None:
-    """Signs a user in who sits at this machine. show: gets the link.
+async def sign_in(account: ServerAccount, show: Callable[[str], object] = webbrowser.open) -> None:
+    """Signs in a user at this machine. show: gets the link.
 
     Raises:
         SignInFailed: the user is not signed in.
@@ -103,8 +102,8 @@ async def sign_in(account: Account, show: Callable[[str], object] = webbrowser.o
         raise SignInFailed(f"server {account.server!r}: {problem}")
 
 
-def sign_in_tool(servers: Sequence[str]) -> Tool:
-    """The tool, for these servers."""
+def sign_in_definition(servers: Sequence[str]) -> Tool:
+    """Returns the definition of the tool `sign_in` for these servers."""
     return Tool(
         SIGN_IN,
         f"Gives a link with which the user signs in at a server ({', '.join(servers)}), to use its tools.",
@@ -118,12 +117,12 @@ def sign_in_tool(servers: Sequence[str]) -> Tool:
     )
 
 
-class OfferedSignIns:
-    """Which sign-ins a caller is offered, and the attempts that run.
+class SignInTool:
+    """The tool `sign_in`: it gives a user links to servers that demand a sign-in.
 
     Attributes:
-        callback: the address to which browsers come back; "" where each attempt serves one on this machine.
-        sign_ins: the attempts.
+        callback: the address to which browsers come back; "" if each attempt opens a port of this machine.
+        sign_ins: the attempts that run.
     """
 
     def __init__(
@@ -133,16 +132,15 @@ class OfferedSignIns:
         is_local: bool,
         tasks: Callable[[], anyio.abc.TaskGroup],
     ) -> None:
-        """user_of: whose connection serves a context.
+        """user_of: returns the user whose connection serves a context. tasks: run attempts.
 
-        is_local: whether callers are users of this machine. Others may sign in for themselves alone. tasks:
-        for attempts.
+        is_local: whether callers are users of this machine. Other callers may sign in for themselves alone.
         """
         self.callback, self.sign_ins = "", SignIns()
         self._upstreams, self._user_of, self._is_local, self._tasks = upstreams, user_of, is_local, tasks
 
     def servers(self, caller: Caller) -> list[str]:
-        """Servers at which this caller has to sign in, and may: for everybody only where nobody is known."""
+        """Returns the servers at which this caller has to sign in, and may."""
         user = self._user_of(caller.context)
         return [
             name
@@ -171,7 +169,7 @@ class OfferedSignIns:
             f"{link_of(attempt)}"
         )
 
-    async def _begun(self, upstream: Upstream, user: str, account: Account, caller: Caller) -> SignIn:
+    async def _begun(self, upstream: Upstream, user: str, account: ServerAccount, caller: Caller) -> SignIn:
         asker = _asker(caller, account)
         if self.callback:
             attempt, is_new = self.sign_ins.begin(account, self.callback, asker, _subject(caller, account))
@@ -193,7 +191,7 @@ class OfferedSignIns:
         self,
         upstream: Upstream,
         user: str,
-        account: Account,
+        account: ServerAccount,
         asker: Mapping[str, str],
         task_status: anyio.abc.TaskStatus[SignIn] = anyio.TASK_STATUS_IGNORED,
     ) -> None:
@@ -204,15 +202,15 @@ class OfferedSignIns:
             await anyio.sleep(0.5)  # the browser gets its page
 
 
-def _subject(caller: Caller, account: Account) -> tuple[str, str] | None:
-    """Issuer and subject of the caller's token; None for a shared sign-in, and for callers with a key."""
+def _subject(caller: Caller, account: ServerAccount) -> tuple[str, str] | None:
+    """Returns issuer and subject of the caller's token; None for a shared sign-in or a caller with a key."""
     token = caller.incoming.token
     issuer = (getattr(token, "claims", None) or {}).get("iss")
     return (issuer, token.subject) if issuer and account.user else None
 
 
-def _asker(caller: Caller, account: Account) -> dict[str, str]:
-    """Who gets the access, in words, for whoever opens the link."""
+def _asker(caller: Caller, account: ServerAccount) -> dict[str, str]:
+    """Says who gets the access, for the person who opens the link."""
     if not account.user:
         who = {"User": "everybody who uses this gateway"}
     else:

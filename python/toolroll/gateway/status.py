@@ -1,4 +1,4 @@
-"""What the servers of a configuration do: in running gateways, or when each of them is started once."""
+"""The state of servers: in running gateways, or after each of them was started once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import anyio.to_thread
 
-from toolroll.gateway.accounts import Account, Accounts
+from toolroll.gateway.accounts import ServerAccount, ServerAccounts
 from toolroll.gateway.client import Client
 from toolroll.gateway.configuration import SECTION, Configuration
 from toolroll.gateway.connection import Connection, address_of, process_of
@@ -40,15 +40,17 @@ _MOST_PROBLEMS = 20
 
 @asynccontextmanager
 async def write_status(gateway: Gateway, state: Path, process: str) -> AsyncIterator[None]:
-    """Writes the gateway's state every two seconds, and removes it at the end."""
+    """Writes the gateway's state to a file every two seconds, and removes the file at the end."""
     path = private_folder(state / "running") / f"{process}.json"
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_write, gateway, path)
-        try:
-            yield
-        finally:
-            tasks.cancel_scope.cancel()
-            path.unlink(missing_ok=True)
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_write, gateway, path)
+            try:
+                yield
+            finally:
+                tasks.cancel_scope.cancel()
+    finally:
+        path.unlink(missing_ok=True)  # now: a thread may have written it until here
 
 
 async def _write(gateway: Gateway, path: Path) -> None:
@@ -64,7 +66,7 @@ async def _write(gateway: Gateway, path: Path) -> None:
 
 
 def status_of(gateway: Gateway) -> dict[str, Any]:
-    """The state of a gateway as JSON."""
+    """Returns the state of a gateway as JSON."""
     return {
         "pid": os.getpid(),
         "mode": gateway.options.mode,
@@ -93,8 +95,8 @@ def _server(upstream: Upstream, gateway: Gateway) -> dict[str, Any]:
     }
 
 
-def running(state: Path) -> Iterator[dict[str, Any]]:
-    """The states of the gateways that run now with this folder."""
+def running_gateways(state: Path) -> Iterator[dict[str, Any]]:
+    """Yields the states of the gateways that run now with this folder."""
     for path in sorted((state / "running").glob("*.json")):
         try:
             found, written = json.loads(path.read_text("utf-8")), path.stat().st_mtime
@@ -109,15 +111,13 @@ _AT_ONCE = 8  # servers that are started at the same time
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What came of starting a server.
+    """The result of starting a server once.
 
     Attributes:
-        server: its name.
-        ok: whether it can be used.
-        tools, prompts, resources: how many it lists.
-        start_s: how long it took to start and list them.
-        told: its own name and version.
-        problem: why it cannot be used, or what is wrong with its lists; "" for nothing.
+        tools, prompts, resources: number of items that it lists.
+        start_s: the time until it had listed them.
+        told: the server's own name and version.
+        problem: why it cannot be used, or what is wrong with its lists; "" if nothing is.
     """
 
     server: str
@@ -135,7 +135,7 @@ class Diagnosis:
 
 
 def check(configuration: Configuration, environ: Mapping[str, str]) -> Iterator[str]:
-    """What is wrong with a configuration that can be known before any server is started."""
+    """Yields what is wrong with a configuration, as far as it shows before any server is started."""
     folder = configuration.folder
     for spec in configuration.servers.values():
         if problem := problem_of(spec, environ, folder):
@@ -144,7 +144,7 @@ def check(configuration: Configuration, environ: Mapping[str, str]) -> Iterator[
 
 
 def problem_of(spec: ServerSpec, environ: Mapping[str, str], folder: Path) -> str:
-    """Why a server cannot be started, as far as it can be known before; "" for nothing."""
+    """Says why a server cannot be started, as far as it shows before the start; "" if it seems all right."""
     try:
         if spec.transport == "stdio":
             process_of(spec, environ, folder)
@@ -156,7 +156,7 @@ def problem_of(spec: ServerSpec, environ: Mapping[str, str], folder: Path) -> st
 
 
 def check_options(configuration: Configuration, environ: Mapping[str, str]) -> Iterator[str]:
-    """What is wrong with the options that no server is to blame for."""
+    """Yields what is wrong with the options."""
     options, folder = configuration.options, configuration.folder
     try:
         if options.catalog:
@@ -186,7 +186,7 @@ async def diagnose(configuration: Configuration, state: Path) -> list[Diagnosis]
         for name, why in configuration.disabled.items()
     }
     limiter = anyio.Semaphore(_AT_ONCE)
-    accounts = Accounts.of_configuration(configuration, state)
+    accounts = ServerAccounts.of_configuration(configuration, state)
 
     async def one(spec: ServerSpec) -> None:
         async with limiter:
@@ -199,7 +199,7 @@ async def diagnose(configuration: Configuration, state: Path) -> list[Diagnosis]
     return [found[name] for name in (*configuration.servers, *configuration.disabled)]
 
 
-async def _tried(spec: ServerSpec, folder: Path, log: Path, account: Account | None) -> Diagnosis:
+async def _tried(spec: ServerSpec, folder: Path, log: Path, account: ServerAccount | None) -> Diagnosis:
     listings: list[tuple[Listing, str]] = []
 
     async def on_up(client: Client) -> None:
@@ -207,7 +207,7 @@ async def _tried(spec: ServerSpec, folder: Path, log: Path, account: Account | N
         listings.append((listing, client.server))
 
     async def on_notification(method: str, params: Json) -> None:
-        """Nobody wants to know."""
+        """Ignores it."""
 
     connection = Connection(spec, folder, ServerLog(log), on_up, on_notification, account)
     began = time.monotonic()

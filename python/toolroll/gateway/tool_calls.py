@@ -23,9 +23,9 @@ from toolroll.gateway.protocol import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT
 from toolroll.gateway.questions import TOO_MANY, URL_NEEDED
 from toolroll.gateway.results import READ_RESULT_TOOL, LimitResults, are_wrong
 from toolroll.gateway.search_markdown import markdown
-from toolroll.gateway.sign_in_tool import sign_in_tool
+from toolroll.gateway.sign_in_tool import sign_in_definition
 from toolroll.gateway.tool_catalog import Route
-from toolroll.gateway.tool_lists import Shown, shown_for
+from toolroll.gateway.tool_lists import ListMode, list_mode
 from toolroll.gateway.tool_names import READ_RESULT, SIGN_IN
 from toolroll.gateway.upstream import Upstream
 from toolroll.learning.outcomes import LONGEST_MS, CallReport
@@ -49,7 +49,7 @@ class ToolCalls:
     def __init__(self, gateway: Gateway, hooks: Iterable[CallHook] = ()) -> None:
         """hooks: run before and after each call, behind those that the options ask for."""
         self._gateway, self._catalog, self._options = gateway, gateway.catalog, gateway.options
-        self._clients, self._sign_ins = gateway.clients, gateway.offered_sign_ins
+        self._clients, self._sign_ins = gateway.clients, gateway.sign_in_tool
         limit = self._options.result_limit
         self._results = LimitResults(limit, self._clients) if limit else None
         limiting: list[CallHook] = [self._results] if self._results else []
@@ -66,7 +66,7 @@ class ToolCalls:
         shown = self._shown(caller, len(visible))
         more = () if self._results is None else (READ_RESULT_TOOL,)
         if waiting := self._sign_ins.servers(caller):
-            more = (*more, sign_in_tool(waiting))
+            more = (*more, sign_in_definition(waiting))
         tools: tuple[Tool, ...]
         if shown == "all":
             # A client that never reads the list again finds the tools of servers that start late.
@@ -81,9 +81,9 @@ class ToolCalls:
             tools = (*tools, *[tool for tool in loaded if tool is not None][-_MOST_DYNAMIC:])
         return sent_tools(tools, "mcp")
 
-    def _shown(self, caller: Caller, tools: int) -> Shown:
+    def _shown(self, caller: Caller, tools: int) -> ListMode:
         count = None if self._gateway.is_starting else tools
-        return shown_for(self._options.mode, caller.incoming.client, count)
+        return list_mode(self._options.mode, caller.incoming.client, count)
 
     async def call_tool(self, caller: Caller, params: Json) -> Json:
         """Runs a tool, or one of the gateway's own.

@@ -18,7 +18,7 @@ from toolroll.gateway.hooks import is_destructive
 from toolroll.gateway.results import LimitResults
 from toolroll.gateway.search_markdown import markdown
 from toolroll.gateway.server_output import TOO_LONG, LineDecoder, is_too_long
-from toolroll.gateway.tool_lists import FEW, shown_for
+from toolroll.gateway.tool_lists import FEW, list_mode
 from toolroll.gateway.traffic import BURST, PER_SECOND, Flood, LimitedStream, Traffic
 from toolroll.model.errors import InvalidInput
 from toolroll.model.tools import Tool
@@ -79,7 +79,7 @@ def test_no_text_of_a_tool_begins_a_line_in_markdown():
     ],
 )
 def test_a_client_is_shown_what_it_can_handle(mode, client, tools, shown):
-    assert shown_for(mode, client, tools) == shown
+    assert list_mode(mode, client, tools) == shown
 
 
 @pytest.mark.parametrize(

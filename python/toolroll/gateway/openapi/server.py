@@ -1,4 +1,4 @@
-"""An HTTP service as an MCP server within this process: lists its operations, and calls them."""
+"""Makes an HTTP service an MCP server within this process."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ _LONGEST_TOLD = 500  # characters of one
 async def open_openapi(
     url: str, document: str, folder: Path, headers: Mapping[str, str], tell: Callable[[str], None]
 ) -> AsyncIterator[Streams]:
-    """Streams to a server over the service at the URL.
+    """Yields streams to an MCP server for the service at the URL.
 
-    document: a file of the folder, or a URL. headers: of all requests to the service. tell: gets
-    lines with the operations that were left out, in a thread.
+    document: a file of the folder, or a URL. headers: of all requests to the service. tell: gets lines with
+    the operations that were left out, in a thread.
 
     Raises:
-        InvalidInput: the URL is none of a service.
+        InvalidInput: the URL cannot belong to a service.
     """
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:

@@ -1,6 +1,6 @@
-"""Whose sign-ins at MCP servers are known: tokens and registrations, encrypted in files.
+"""Sign-ins of users at MCP servers: tokens and registrations, encrypted in files.
 
-The key is in the system's keyring, or where the configuration says. The files alone tell nobody anything.
+The key is in the system's keyring, or the configuration refers to one. The files alone tell nobody anything.
 """
 
 from __future__ import annotations

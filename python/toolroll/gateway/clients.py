@@ -1,4 +1,4 @@
-"""What the gateway knows of its clients: one object a client, until the client's session ends."""
+"""Keeps what the gateway knows of each client in one object, until the client's session ends."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Clients:
         return client
 
     def forget(self, key: str) -> KnownClient | None:
-        """Drops all that is known of a client; returns it for those who still have to clean up."""
+        """Drops all that is known of a client; returns it, so that the caller can end its subscriptions."""
         client = self._clients.pop(key, None)
         for result_id in () if client is None else client.results:
             self.kept -= len(self._results.pop(result_id, ("", ""))[1])

@@ -6,12 +6,10 @@ import json
 import logging
 import math
 import os
-import shutil
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -29,7 +27,7 @@ from toolroll.gateway.openapi.server import open_openapi
 from toolroll.gateway.protocol import INTERNAL_ERROR, Json, OnProgress, is_closed, visible_error
 from toolroll.gateway.questions import Questions
 from toolroll.gateway.reasons import exit_reason, first_error, last_line, quoted, reason_of, status_reason
-from toolroll.gateway.references import resolved
+from toolroll.gateway.references import address_of, process_of
 from toolroll.gateway.server_output import METER
 from toolroll.gateway.server_spec import ServerSpec
 from toolroll.gateway.sign_in_client import SignInNeeded, renewing_client
@@ -447,62 +445,3 @@ def _check_json(method: str, params: Mapping[str, Any]) -> None:
         raise InvalidInput(f"{method}: its parameters are nested too deeply") from error
     except (TypeError, ValueError) as error:
         raise InvalidInput(f"{method}: its parameters cannot be written as JSON: {error}") from error
-
-
-def address_of(spec: ServerSpec, environ: Mapping[str, str], folder: Path) -> tuple[str, dict[str, str], str]:
-    """Returns URL and headers of a remote server, and its OpenAPI document.
-
-    Raises:
-        InvalidInput: a reference cannot be resolved.
-    """
-    text = partial(_resolved, environ, folder)
-    headers = {name: text(f"headers.{name}", value) for name, value in spec.headers.items()}
-    return text("url", spec.url), headers, text("openapi", spec.openapi)
-
-
-def _resolved(environ: Mapping[str, str], folder: Path, key: str, value: str) -> str:
-    try:
-        return resolved(value, environ, folder)
-    except InvalidInput as error:
-        raise InvalidInput(f"{key}: {error}") from error
-
-
-def process_of(
-    spec: ServerSpec, environ: Mapping[str, str], folder: Path
-) -> tuple[str, list[str], dict[str, str], str | None]:
-    """Returns command, arguments, variables and working folder of a server's process.
-
-    Raises:
-        InvalidInput: a reference cannot be resolved, or there is no such program.
-    """
-    text = partial(_resolved, environ, folder)
-    cwd = str(folder / text("cwd", spec.cwd)) if spec.cwd else None
-    if cwd is not None and not os.path.isdir(cwd):
-        raise InvalidInput(f"cwd: its working folder {cwd} does not exist")
-    env: dict[str, str] = {}
-    if spec.env_file:
-        env |= _variables(folder / text("envFile", spec.env_file))
-    env |= {name: text(f"env.{name}", value) for name, value in spec.env.items()}
-    prefix = [text("command_prefix", part) for part in spec.command_prefix]
-    own = [text("command", spec.command), *[text("args", part) for part in spec.args]]
-    command, *args = [*prefix, *own]
-    command = os.path.expanduser(command)
-    looked_in = env.get("PATH") or environ.get("PATH")
-    beside = os.path.join(cwd or "", command) if os.path.dirname(command) else command
-    if shutil.which(beside, path=looked_in) is None:
-        key = "command_prefix" if prefix else "command"
-        if os.path.isfile(beside):
-            raise InvalidInput(f"{key}: its program {command!r} cannot be executed: it is a plain file")
-        raise InvalidInput(
-            f"{key}: its program {command!r} is not there: install it, or write its whole path"
-        )
-    return command, args, env, cwd
-
-
-def _variables(path: Path) -> dict[str, str]:
-    try:
-        lines = path.read_text("utf-8").splitlines()
-    except (OSError, ValueError) as error:
-        raise InvalidInput(f"its envFile {path} cannot be read: {error}") from error
-    pairs = (line.removeprefix("export ").partition("=") for line in map(str.strip, lines))
-    return {name.strip(): value.strip().strip("'\"") for name, eq, value in pairs if eq and name[0] != "#"}

@@ -118,7 +118,7 @@ class Gateway:
                 await anyio.sleep(_BETWEEN_STARTS_S)
 
     async def _note_first(self, upstream: Upstream) -> None:
-        """A server that could not be started does not hold up the first list."""
+        """Lets the first list go on without a server that could not be started."""
         await upstream.main.tried()
         if upstream.listing is None:
             self._known[upstream.spec.name].set()
@@ -159,7 +159,7 @@ class Gateway:
             self._tasks.start_soon(self.on_update, upstream, user, params)  # a slow client holds up no server
 
     async def _take_over(self) -> None:
-        """Takes the lists of servers over, those that come together at once."""
+        """Takes lists of servers over. Lists that come together are shown together."""
         while True:
             await self._has_pending.wait()
             self._has_pending = anyio.Event()
@@ -188,7 +188,7 @@ class Gateway:
             await self._changed("tools", "prompts", "resources")
 
     async def _review_offers(self, upstreams: Iterable[Upstream]) -> None:
-        """Takes prompts and resources over as far as they are approved: files are written side by side."""
+        """Takes approved prompts and resources over. Files of several servers are written side by side."""
         async with self._reviewing, anyio.create_task_group() as tasks:
             for upstream in upstreams:
                 tasks.start_soon(self._review, upstream)

@@ -1,4 +1,4 @@
-"""What the gateway serves over HTTP: sessions of MCP, and plain requests for programs without MCP."""
+"""Endpoints over HTTP: sessions of MCP, and plain requests for programs without MCP."""
 
 from __future__ import annotations
 

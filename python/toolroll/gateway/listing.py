@@ -1,4 +1,4 @@
-"""What an MCP server offers: its tools, prompts and resources, read within limits."""
+"""Reads the tools, prompts and resources of an MCP server, within limits."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class McpServer:
     """Answers all clients, and finds out the caller of each request."""
 
     def __init__(self, gateway: Gateway, caller_of: FindCaller, hooks: Iterable[CallHook] = ()) -> None:
-        """hooks: run before and after each call, behind those that the options ask for."""
+        """hooks: run before and after each call, behind the hooks that the options add."""
         self._gateway, self._caller_of = gateway, caller_of
         self._tools = ToolCalls(gateway, hooks)
         self._offers = Offers(gateway)

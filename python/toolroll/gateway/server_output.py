@@ -1,4 +1,4 @@
-"""What servers send, within limits: lines over stdio, answers over HTTP, and lists with broken items.
+"""Limits what servers send: lines over stdio, answers over HTTP, and lists with broken items.
 
 The package `mcp` reads a line or an answer however long it gets. It takes the name of a codec for the
 output of a process: `LineDecoder` hands over whole lines, and replaces a line that is too long by a short

@@ -76,7 +76,7 @@ class Incoming:
 
     @property
     def capabilities(self) -> Json:
-        """What the client says that it can do."""
+        """The capabilities that the client declares."""
         found = None if self._session is None else self._session.client_capabilities
         return {} if found is None else dict(found.model_dump(by_alias=True, exclude_none=True))
 

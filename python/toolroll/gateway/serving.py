@@ -59,7 +59,7 @@ async def open_gateway(
     """Runs a gateway and the server in front of it.
 
     state: the folder for its state. caller_of: finds out who calls; by default the configured caller.
-    hooks: run before and after each call, behind those of the configuration. keeper: see `Recording`.
+    hooks: run before and after each call, behind the hooks of the configuration. keeper: see `Recording`.
 
     Raises:
         InvalidDefinition: a hook of the configuration cannot be made.

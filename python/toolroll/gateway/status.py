@@ -17,13 +17,13 @@ import anyio.to_thread
 from toolroll.gateway.accounts import ServerAccount, ServerAccounts
 from toolroll.gateway.client import Client
 from toolroll.gateway.configuration import SECTION, Configuration
-from toolroll.gateway.connection import Connection, address_of, process_of
+from toolroll.gateway.connection import Connection
 from toolroll.gateway.identity import Identity
 from toolroll.gateway.listing import Listing, read_listing, without_excluded
 from toolroll.gateway.logs import ServerLog
 from toolroll.gateway.places import log_file, private_folder
 from toolroll.gateway.protocol import Json
-from toolroll.gateway.references import resolved
+from toolroll.gateway.references import address_of, process_of, resolved
 from toolroll.gateway.server_spec import ServerSpec
 from toolroll.model.errors import InvalidDefinition, InvalidInput
 from toolroll.registry.store.url import Address

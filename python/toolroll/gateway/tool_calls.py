@@ -44,10 +44,10 @@ _NO_FAULT = (INTERNAL_ERROR, METHOD_NOT_FOUND, INVALID_PARAMS, TOO_MANY, URL_NEE
 
 
 class ToolCalls:
-    """What clients do with the tools of a gateway."""
+    """Serves clients' requests about tools."""
 
     def __init__(self, gateway: Gateway, hooks: Iterable[CallHook] = ()) -> None:
-        """hooks: run before and after each call, behind those that the options ask for."""
+        """hooks: run before and after each call, behind the hooks that the options add."""
         self._gateway, self._catalog, self._options = gateway, gateway.catalog, gateway.options
         self._clients, self._sign_ins = gateway.clients, gateway.sign_in_tool
         limit = self._options.result_limit

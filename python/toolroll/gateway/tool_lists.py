@@ -1,4 +1,4 @@
-"""Which tools a client is shown, and its list as it is sent.
+"""Decides which tools a client is shown, and makes its list.
 
 - `search`: the core tools of the caller's page, `search_tools` and `call_tool`. The list does not change, so
   every client can handle it, and its prompt cache stays.

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 pytest.importorskip("mcp")
 
+from tests.example_packages import install
 from tests.integration.gateways import command_client, run, write_configuration
 from toolroll.cli import main
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "gateway-hook"
 SERVER = """
 from mcp.server.mcpserver import MCPServer
 
@@ -30,11 +27,8 @@ server.run()
 
 
 def test_an_installed_hook_redacts_what_a_servers_tool_answers(tmp_path, monkeypatch):
-    installed, server = tmp_path / "installed", tmp_path / "vault.py"
-    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation", "--target"]
-    subprocess.run([*pip, str(installed), str(EXAMPLE)], check=True)
-    server.write_text(SERVER)
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join((str(installed), os.environ.get("PYTHONPATH", ""))))
+    monkeypatch.setenv("PYTHONPATH", install(tmp_path / "packages", "gateway-hook")["PYTHONPATH"])
+    (server := tmp_path / "vault.py").write_text(SERVER)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     servers = {"vault": {"command": sys.executable, "args": [str(server)]}}
     hooks = ["redact_secrets:RedactSecrets"]

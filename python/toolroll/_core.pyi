@@ -557,7 +557,6 @@ class Weights:
         protected_leaders: int,
         reliability_in_order: float,
         explore: float,
-        draw: str,
     ) -> None: ...
     @property
     def reliability(self) -> float: ...
@@ -577,8 +576,6 @@ class Weights:
     def reliability_in_order(self) -> float: ...
     @property
     def explore(self) -> float: ...
-    @property
-    def draw(self) -> str: ...
 
 # selector.hpp
 _Part: TypeAlias = tuple[str, NDArray[np.float32] | None, float, float]

@@ -44,7 +44,7 @@ struct VectorIndex::Parts {
   bool publish(std::unique_ptr<const TunedGraph> graph) const {
     const TunedGraph* none = nullptr;
     if (!graph_.compare_exchange_strong(none, graph.get(), std::memory_order_acq_rel)) return false;
-    static_cast<void>(graph.release());
+    [[maybe_unused]] const TunedGraph* const owned = graph.release();
     return true;
   }
   ~Parts() { delete graph(); }

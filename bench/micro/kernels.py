@@ -65,8 +65,10 @@ def automaton() -> Call:
 
 
 def marks() -> Call:
+    names = _core.Automaton([], [])
     return each(
-        _core.find_marks, [f"{text} by 5 pm: report.pdf, PROJ-123, ann@example.org" for text in asked()]
+        lambda text: _core.find_meanings(text, names),
+        [f"{text} by 5 pm: report.pdf, PROJ-123, ann@example.org" for text in asked()],
     )
 
 

@@ -10,7 +10,6 @@
 #include "gil.hpp"
 #include "text.hpp"
 #include "toolroll/bm25.hpp"
-#include "toolroll/english.hpp"
 
 namespace toolroll::bindings {
 namespace {
@@ -104,15 +103,6 @@ void bind_bm25(py::module_& m) {
             return Bm25Index::load(path);
           },
           py::arg("path"));
-
-  m.def(
-      "stem_english",
-      [](const std::string& word) {
-        std::string stem = word;
-        stem.resize(stem_english(stem));
-        return stem;
-      },
-      py::arg("word"));
 }
 
 }  // namespace toolroll::bindings

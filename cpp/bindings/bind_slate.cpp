@@ -21,14 +21,7 @@ void bind_slate(py::module_& m) {
            py::kw_only(), py::arg("reliability"), py::arg("lift"), py::arg("exploration_scale"),
            py::arg("sd_max"), py::arg("most_up"), py::arg("most_down"),
            py::arg("protected_leaders"), py::arg("reliability_in_order"), py::arg("explore"))
-      .def_readonly("reliability", &Weights::reliability)
-      .def_readonly("lift", &Weights::lift)
-      .def_readonly("exploration_scale", &Weights::exploration_scale)
-      .def_readonly("sd_max", &Weights::sd_max)
-      .def_readonly("most_up", &Weights::most_up)
-      .def_readonly("most_down", &Weights::most_down)
       .def_readonly("protected_leaders", &Weights::protected_leaders)
-      .def_readonly("reliability_in_order", &Weights::reliability_in_order)
       .def_readonly("explore", &Weights::explore);
 }
 

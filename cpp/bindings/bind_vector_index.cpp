@@ -147,7 +147,6 @@ void bind_vector_index(py::module_& m) {
       .def_property_readonly("size", &VectorIndex::size)
       .def_property_readonly("dim", &VectorIndex::dim)
       .def_property_readonly("has_graph", &VectorIndex::has_graph)
-      .def_property_readonly("default_ef", &VectorIndex::default_ef)
       .def("save", &VectorIndex::save, py::arg("path"), py::call_guard<py::gil_scoped_release>())
       .def_static("load", &VectorIndex::load, py::arg("path"),
                   py::call_guard<py::gil_scoped_release>());

@@ -1,11 +1,10 @@
 #include "toolroll/english.hpp"
 
-#include <doctest/doctest.h>
-
 #include <random>
 #include <string>
 #include <string_view>
-#include <utility>
+
+#include "check.hpp"
 
 namespace toolroll {
 namespace {
@@ -15,30 +14,79 @@ std::string stem(std::string word) {
   return word;
 }
 
+struct Stem {
+  const char* word;
+  const char* stem;
+};
+
 // From the published vocabulary of the English (Porter2) stemmer, Snowball 3.1.
-constexpr std::pair<const char*, const char*> kStems[] = {
-    {"consistency", "consist"}, {"consigned", "consign"}, {"knack", "knack"},
-    {"knightly", "knight"}, {"skies", "sky"}, {"dying", "die"}, {"lying", "lie"}, {"news", "news"},
-    {"proceed", "proceed"}, {"exceeding", "exceed"}, {"succeeds", "succeed"}, {"outing", "outing"},
-    {"evening", "evening"}, {"add", "add"}, {"egged", "egg"}, {"offing", "off"},
-    {"hopping", "hop"}, {"hoping", "hope"}, {"filing", "file"}, {"failing", "fail"},
-    {"tied", "tie"}, {"cries", "cri"}, {"gas", "gas"}, {"this", "this"}, {"gaps", "gap"},
-    {"kiwis", "kiwi"}, {"luxuriated", "luxuri"}, {"generate", "generat"}, {"generic", "generic"},
-    {"communism", "communism"}, {"arsenal", "arsenal"}, {"internal", "internal"},
-    {"university", "universiti"}, {"organization", "organiz"}, {"past", "past"},
-    {"pasted", "paste"}, {"searching", "search"}, {"indices", "indic"}, {"databases", "databas"},
-    {"invoices", "invoic"}, {"scheduled", "schedul"}, {"meetings", "meet"},
-    {"apologist", "apolog"}, {"conditional", "condit"}, {"relational", "relat"},
-    {"vietnamization", "vietnam"}, {"sensibility", "sensibl"}, {"hopefulness", "hope"},
-    {"electricity", "electr"}, {"adjustment", "adjust"}, {"replacement", "replac"},
-    {"adoption", "adopt"}, {"controller", "control"}, {"roll", "roll"}, {"rate", "rate"},
-    {"sky", "sky"}, {"yes", "yes"}, {"youth", "youth"}, {"boyish", "boyish"}, {"flying", "fli"},
-    {"agreed", "agre"}, {"feed", "feed"}};
+constexpr Stem kStems[] = {{"consistency", "consist"},
+                           {"consigned", "consign"},
+                           {"knack", "knack"},
+                           {"knightly", "knight"},
+                           {"skies", "sky"},
+                           {"dying", "die"},
+                           {"lying", "lie"},
+                           {"news", "news"},
+                           {"proceed", "proceed"},
+                           {"exceeding", "exceed"},
+                           {"succeeds", "succeed"},
+                           {"outing", "outing"},
+                           {"evening", "evening"},
+                           {"add", "add"},
+                           {"egged", "egg"},
+                           {"offing", "off"},
+                           {"hopping", "hop"},
+                           {"hoping", "hope"},
+                           {"filing", "file"},
+                           {"failing", "fail"},
+                           {"tied", "tie"},
+                           {"cries", "cri"},
+                           {"gas", "gas"},
+                           {"this", "this"},
+                           {"gaps", "gap"},
+                           {"kiwis", "kiwi"},
+                           {"luxuriated", "luxuri"},
+                           {"generate", "generat"},
+                           {"generic", "generic"},
+                           {"communism", "communism"},
+                           {"arsenal", "arsenal"},
+                           {"internal", "internal"},
+                           {"university", "universiti"},
+                           {"organization", "organiz"},
+                           {"past", "past"},
+                           {"pasted", "paste"},
+                           {"searching", "search"},
+                           {"indices", "indic"},
+                           {"databases", "databas"},
+                           {"invoices", "invoic"},
+                           {"scheduled", "schedul"},
+                           {"meetings", "meet"},
+                           {"apologist", "apolog"},
+                           {"conditional", "condit"},
+                           {"relational", "relat"},
+                           {"vietnamization", "vietnam"},
+                           {"sensibility", "sensibl"},
+                           {"hopefulness", "hope"},
+                           {"electricity", "electr"},
+                           {"adjustment", "adjust"},
+                           {"replacement", "replac"},
+                           {"adoption", "adopt"},
+                           {"controller", "control"},
+                           {"roll", "roll"},
+                           {"rate", "rate"},
+                           {"sky", "sky"},
+                           {"yes", "yes"},
+                           {"youth", "youth"},
+                           {"boyish", "boyish"},
+                           {"flying", "fli"},
+                           {"agreed", "agre"},
+                           {"feed", "feed"}};
 
 TEST_CASE("English words have their published stems") {
-  for (const auto& [word, expected] : kStems) {
-    CAPTURE(word);
-    CHECK(stem(word) == expected);
+  for (const Stem& one : kStems) {
+    CAPTURE(one.word);
+    CHECK(stem(one.word) == one.stem);
   }
 }
 

@@ -1,10 +1,9 @@
 #include "toolroll/learned.hpp"
 
-#include <doctest/doctest.h>
-
 #include <random>
 #include <thread>
 
+#include "check.hpp"
 #include "toolroll/archive.hpp"
 #include "toolroll/slate.hpp"
 

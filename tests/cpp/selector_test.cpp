@@ -1,7 +1,5 @@
 #include "toolroll/selector.hpp"
 
-#include <doctest/doctest.h>
-
 #include <functional>
 #include <memory>
 #include <new>
@@ -12,6 +10,7 @@
 #include <vector>
 
 #include "allocation.hpp"
+#include "check.hpp"
 
 namespace toolroll {
 namespace {

@@ -1,13 +1,12 @@
 #include "toolroll/thompson.hpp"
 
-#include <doctest/doctest.h>
-
 #include <cmath>
 #include <limits>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "check.hpp"
 #include "toolroll/stream.hpp"
 
 namespace toolroll {

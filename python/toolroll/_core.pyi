@@ -53,8 +53,8 @@ class VectorIndex:
     def build(
         vectors: NDArray[np.float32],
         hnsw: bool = False,
-        m: int = 16,
-        ef_construction: int = 200,
+        m: int = ...,
+        ef_construction: int = ...,
     ) -> VectorIndex: ...
     def with_changes(self, changes: RowChanges, added: NDArray[np.float32]) -> VectorIndex: ...
     def search(
@@ -80,7 +80,7 @@ class VectorIndex:
     def load(path: str) -> VectorIndex: ...
 
 class GraphBuild:
-    def __init__(self, index: VectorIndex, m: int = 16, ef_construction: int = 200) -> None: ...
+    def __init__(self, index: VectorIndex, m: int = ..., ef_construction: int = ...) -> None: ...
     def stop(self) -> None: ...
     @property
     def is_running(self) -> bool: ...
@@ -115,8 +115,8 @@ class Bm25Index:
     def build(
         fields: Sequence[Sequence[str]],
         weights: Sequence[float],
-        k1: float = 1.2,
-        b: float = 0.75,
+        k1: float = ...,
+        b: float = ...,
         analysis: str = "default",
         background: Bm25Index | None = None,
     ) -> Bm25Index: ...

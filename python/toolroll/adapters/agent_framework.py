@@ -27,8 +27,8 @@ from agent_framework.exceptions import UserInputRequiredException
 
 from toolroll.adapters.messages import CallResult, MadeCall, ReadMessage, Role, failed_by_text
 from toolroll.adapters.selection_options import SelectionOptions
-from toolroll.adapters.tool_choice import chosen_names
 from toolroll.adapters.tool_selector import ToolSelector
+from toolroll.formats.providers.request_form import chosen_names
 from toolroll.model.context import Context
 from toolroll.roll import Toolroll
 

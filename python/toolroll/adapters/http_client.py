@@ -21,8 +21,8 @@ from toolroll.adapters.provider_requests import (
     form_of,
 )
 from toolroll.adapters.provider_requests.error_bodies import error_body
-from toolroll.adapters.provider_requests.forms import RequestForm
 from toolroll.adapters.provider_requests.headers import PREFIX
+from toolroll.formats.providers.request_form import RequestForm
 from toolroll.model.errors import Denied, InvalidInput, ToolrollError
 from toolroll.roll import Toolroll
 

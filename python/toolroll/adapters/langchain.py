@@ -26,8 +26,8 @@ from typing_extensions import NotRequired
 from toolroll.adapters.agent_turn import AgentTurn, CallOutcome
 from toolroll.adapters.asked_by import ContextOf, context_reader
 from toolroll.adapters.messages import CallResult, MadeCall, ReadMessage, read_message
-from toolroll.adapters.tool_choice import chosen_names
 from toolroll.adapters.tool_selector import ToolSelector, check_conversation
+from toolroll.formats.providers.request_form import chosen_names
 from toolroll.model.context import Context
 from toolroll.roll import Toolroll
 

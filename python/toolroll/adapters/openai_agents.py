@@ -31,8 +31,8 @@ from agents import (
 from toolroll.adapters.agent_turn import AgentTurn
 from toolroll.adapters.asked_by import context_reader
 from toolroll.adapters.messages import failed_by_text
-from toolroll.adapters.tool_choice import chosen_names
 from toolroll.adapters.tool_selector import ToolSelector
+from toolroll.formats.providers.request_form import chosen_names
 from toolroll.model.context import Context
 from toolroll.roll import Toolroll
 

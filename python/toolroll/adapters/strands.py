@@ -17,8 +17,8 @@ from strands.middleware import InvokeModelStage
 
 from toolroll.adapters.agent_turn import AgentTurn
 from toolroll.adapters.selection_options import SelectionOptions
-from toolroll.adapters.tool_choice import chosen_names
 from toolroll.adapters.tool_selector import ToolSelector
+from toolroll.formats.providers.request_form import chosen_names
 from toolroll.model.context import Context
 from toolroll.roll import Toolroll
 

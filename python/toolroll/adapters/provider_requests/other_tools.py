@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from operator import is_
 from typing import Any
 
-from toolroll.adapters.provider_requests.forms import RequestForm
+from toolroll.formats.providers.request_form import RequestForm
 from toolroll.formats.sources.labels import LISTS, plain_name
 from toolroll.model.context import Context
 from toolroll.model.errors import Denied

@@ -14,12 +14,12 @@ from typing import Any, Literal
 
 from toolroll.adapters.agent_turn import AgentTurn
 from toolroll.adapters.messages import read_messages
-from toolroll.adapters.provider_requests.forms import RequestForm
 from toolroll.adapters.provider_requests.headers import RequestHeaders
 from toolroll.adapters.provider_requests.other_tools import check_beside, check_path, tools_beside
 from toolroll.adapters.provider_requests.provider_request import ProviderRequest
 from toolroll.adapters.provider_requests.tool_texts import KnownToolTexts
 from toolroll.adapters.tool_selector import ToolSelector
+from toolroll.formats.providers.request_form import RequestForm
 from toolroll.learning.reporters import Reporter
 from toolroll.model.argument_checks import items_of
 from toolroll.model.context import Context

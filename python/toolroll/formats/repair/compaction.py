@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from toolroll.formats.repair.fields import Message
-from toolroll.formats.repair.messages import Form, check
+from toolroll.formats.providers.message_fields import Message
+from toolroll.formats.repair.history import check
 from toolroll.formats.repair.trimming import beginning, check_count, is_system
 from toolroll.model.argument_checks import check_callable
 from toolroll.model.errors import InvalidInput, quoted
@@ -37,7 +37,7 @@ def compact(
     *,
     most: int = 50,
     keep_last: int = 20,
-    form: Form | None = None,
+    form: str | None = None,
 ) -> Compaction:
     """Summarises the old messages of a history that has grown beyond `most` messages.
 
@@ -68,7 +68,7 @@ async def acompact(
     *,
     most: int = 50,
     keep_last: int = 20,
-    form: Form | None = None,
+    form: str | None = None,
 ) -> Compaction:
     """`compact` with a function that is awaited."""
     old, kept = _parts(messages, summarise, summary, most, keep_last, form)
@@ -83,7 +83,7 @@ def _parts(
     summary: object,
     most: int,
     keep_last: int,
-    form: Form | None,
+    form: str | None,
 ) -> tuple[list[Message], list[Message]]:
     """The messages to summarise, none where the history is short, and those to keep."""
     messages = check(messages)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from toolroll.formats.schemas.gemini import from_gemini
+from toolroll.formats.providers.gemini import from_gemini, is_gemini
 from toolroll.formats.sources import fields
 from toolroll.formats.sources.fields import IGNORED, Field, FieldError, InvalidValue
 from toolroll.model.tools import Tool
@@ -168,7 +168,7 @@ def read_own(item: Mapping[str, Any]) -> Tool:
         _check_keys(item, _ANY)
         values = fields.read_fields(item, _ANY)
         for attribute, key in (("parameters", "parameters"), ("returns", "response")):
-            if key in item and _is_gemini(values.get(attribute)):
+            if key in item and is_gemini(values.get(attribute)):
                 values[attribute] = from_gemini(values[attribute])
     if "name" not in values:
         raise FieldError("name is missing")
@@ -181,12 +181,6 @@ def read_own(item: Mapping[str, Any]) -> Tool:
 def keys_of(names: tuple[str, ...]) -> frozenset[str]:
     """The names as a set, the same object for the same names."""
     return frozenset(names)
-
-
-def _is_gemini(schema: Any) -> bool:
-    """Whether a schema is in Gemini's own dialect, whose types are in capitals."""
-    kind = schema.get("type") if isinstance(schema, Mapping) else None
-    return isinstance(kind, str) and kind.isupper()
 
 
 def _check_keys(item: Mapping[str, Any], table: Mapping[str, Field]) -> None:

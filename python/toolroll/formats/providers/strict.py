@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from toolroll.formats.schemas.references import (
+from toolroll.formats.providers.references import (
     STRUCTURE,
     Notes,
     TooLargeError,

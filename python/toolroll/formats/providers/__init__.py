@@ -7,10 +7,14 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 
 from toolroll.formats.providers.anthropic import ANTHROPIC
+from toolroll.formats.providers.form import Form
 from toolroll.formats.providers.gemini import GEMINI
+from toolroll.formats.providers.history_form import HistoryForm
 from toolroll.formats.providers.mcp import MCP
 from toolroll.formats.providers.openai import OPENAI, OPENAI_RESPONSES
 from toolroll.formats.providers.provider import HOWS, How, Provider, ToolSearch
+from toolroll.formats.providers.references import Notes
+from toolroll.formats.providers.request_form import RequestForm
 from toolroll.model.errors import InvalidInput, quoted
 from toolroll.runtime.plugins import offered_by, plugin, plugin_names
 
@@ -18,8 +22,12 @@ __all__ = [
     "HOWS",
     "MOST_TOOLS",
     "PROVIDERS",
+    "Form",
+    "HistoryForm",
     "How",
+    "Notes",
     "Provider",
+    "RequestForm",
     "ToolSearch",
     "find_provider",
     "installed_providers",

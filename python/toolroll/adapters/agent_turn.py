@@ -1,4 +1,4 @@
-"""`AgentTurn`: the tools of one turn of an agent, which calls pass, and what came of them."""
+"""`AgentTurn`: the tools of one turn of an agent, the check of each call, and its outcome."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from toolroll.adapters.heard import ReadMessages, heard_in
+from toolroll.adapters.last_message import ReadMessages, last_message
 from toolroll.adapters.listed_tools import ListedTools
 from toolroll.learning.outcomes import LONGEST_MS, CallReport
 from toolroll.learning.reporters import Reporter, UnnamedCaller
@@ -20,11 +20,11 @@ from toolroll.sessions.session import Session
 
 _log = logging.getLogger("toolroll")
 
-_MOST_BEGUN = 256  # calls of a turn that run at once
+_MOST_STARTED = 256  # calls of a turn that run at once
 
 
 class TurnOptions(NamedTuple):
-    """What a selector says of all its turns; see `ToolSelector`."""
+    """Options of a selector that its turns need; see `ToolSelector`."""
 
     read_messages: ReadMessages
     suspending: tuple[type[BaseException], ...]
@@ -32,7 +32,7 @@ class TurnOptions(NamedTuple):
 
 
 class AgentTurn:
-    """One turn of an agent: the tools to send, which calls pass, and what came of them."""
+    """One turn of an agent: the tools to send, the check of each call, and its outcome."""
 
     def __init__(
         self,
@@ -44,8 +44,8 @@ class AgentTurn:
     ) -> None:
         """Made by `ToolSelector`.
 
-        reporter: who reports its outcomes; None for the context's user. An agent without a user reports as an
-            unnamed caller: what its model calls is no word of the application's.
+        reporter: reports its outcomes; None for the context's user. An agent without a user reports as an
+            unnamed caller, since its model decides what is called.
         """
         self.roll, self.listed, self.context, self._options = roll, listed, context, options
         self.reporter = UnnamedCaller("agent") if reporter is None and not context.user else reporter
@@ -56,7 +56,7 @@ class AgentTurn:
         self.identity: tuple[Any, ...] = ()
         self.asked = (-1, "")  # the user's message, and its place among the messages
         self.reported: set[str] = set()  # ids of calls, by `report_results`
-        self._begun: dict[str, float] = {}  # call → when it began, by `begin`
+        self._started: dict[str, float] = {}  # call → when it began, by `begin`
         self.is_further = False  # whether this is a further step of a turn that was selected before
         self._is_over = self._has_reports = False
         self._tools: tuple[Selection, ListedTools, tuple[Any, ...]] | None = None
@@ -113,11 +113,11 @@ class AgentTurn:
             return False
         if self.session is not None and not self.session.is_open:
             return False
-        self.listed = listed  # other objects may say the same
+        self.listed = listed  # its objects may be new, with the same descriptions
         return True
 
     def release(self) -> None:
-        """Lets go of the framework's objects: the first ones that said the same take their place."""
+        """Releases the framework's own objects; equal ones of an earlier list are used instead."""
         self.listed, self._tools = self.listed.first, None
 
     def refusal(self, name: str, *, unknown: bool = False) -> str | None:
@@ -151,12 +151,12 @@ class AgentTurn:
 
     def begin(self, call: str) -> None:
         """Notes that a call begins, for frameworks that tell of its begin and of its end. call: its id."""
-        if len(self._begun) < _MOST_BEGUN:  # calls that never end must not fill the memory
-            self._begun[call] = time.perf_counter()
+        if len(self._started) < _MOST_STARTED:  # calls that never end must not fill the memory
+            self._started[call] = time.perf_counter()
 
     def took(self, call: str) -> float | None:
         """Milliseconds since `begin` of this call, for `report`; None if nobody told of its begin."""
-        began = self._begun.pop(call, None)
+        began = self._started.pop(call, None)
         return None if began is None else _ms_since(began)
 
     def report(self, name: str, worked: bool | None, duration_ms: float | None = None) -> bool:
@@ -280,10 +280,10 @@ class AgentTurn:
         return True
 
     def _results(self, messages: Sequence[Any]) -> list[tuple[str, bool | None]]:
-        heard = heard_in(messages, self._options.read_messages)
-        names = {call.call_id: call.name for one in heard.since for call in one.calls if call.call_id}
+        after = last_message(messages, self._options.read_messages).after
+        names = {call.call_id: call.name for one in after for call in one.calls if call.call_id}
         found: list[tuple[str, bool | None]] = []
-        for at, one in enumerate(heard.since):
+        for at, one in enumerate(after):
             for result in one.results:
                 name = result.name or names.get(result.call_id, "")
                 mark = result.call_id or f"{at} {name}"

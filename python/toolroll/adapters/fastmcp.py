@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
+from operator import attrgetter
 from typing import Annotated, Any
 
 from fastmcp.exceptions import NotFoundError, ToolError
@@ -20,7 +21,7 @@ from fastmcp.server.transforms.search.base import BaseSearchTransform
 from fastmcp.tools.base import Tool, ToolResult
 
 from toolroll.adapters.agent_turn import AgentTurn
-from toolroll.adapters.asked_by import context_reader
+from toolroll.adapters.arguments import context_reader
 from toolroll.adapters.tool_selector import ToolSelector
 from toolroll.formats.meta_tools import MOST_FOUND
 from toolroll.model.argument_checks import check_number
@@ -58,7 +59,7 @@ class ToolSearchTransform(BaseSearchTransform):  # type: ignore[misc]
         check_number(max_results, "max_results", 1, MOST_FOUND)
         super().__init__(max_results=max_results, always_visible=always_visible, **options)
         self._context_of = context_reader(context, "FastMCP's context")
-        self.selector = ToolSelector(roll, read_tool=_described)
+        self.selector = ToolSelector(roll, read_tool=attrgetter("name", "description", "parameters"))
 
     async def get_tool(self, name: str, call_next: Any, *, version: Any = None) -> Tool | None:
         """The tool, if a client may call it by this name."""
@@ -114,7 +115,3 @@ class ToolSearchTransform(BaseSearchTransform):  # type: ignore[misc]
         context = self._context_of(ctx) or Context()
         name = f"mcp/{context.user or getattr(ctx, 'client_id', None) or 'anyone'}"
         return await self.selector.aresume(tools, name, context=context)
-
-
-def _described(tool: Tool) -> tuple[str, str | None, Any]:
-    return tool.name, tool.description, tool.parameters

@@ -27,10 +27,9 @@ from litellm.integrations.custom_logger import CustomLogger
 from litellm.types.integrations.custom_logger import AgenticLoopPlan, AgenticLoopRequestPatch
 
 from toolroll.adapters.agent_turn import AgentTurn
-from toolroll.adapters.asked_by import context_reader
+from toolroll.adapters.arguments import SelectionOptions, context_reader
 from toolroll.adapters.messages import MadeCall, read_messages
 from toolroll.adapters.provider_requests.other_tools import check_beside, tools_beside
-from toolroll.adapters.selection_options import SelectionOptions
 from toolroll.adapters.tool_selector import ToolSelector
 from toolroll.formats.providers import PROVIDERS
 from toolroll.formats.providers.request_form import chosen_names

@@ -120,7 +120,7 @@ def read_message(message: object) -> ReadMessage | None:
         return ReadMessage("assistant", "", (_call(message),))
     if kind in _RESULTS:
         return ReadMessage("tool", "", (), (_result(message),))
-    role = _role(kind if role is None else role)  # LangChain's messages have a type
+    role = role_of(kind if role is None else role)  # LangChain's messages have a type
     if role is None:
         return None
     if content is None:
@@ -184,7 +184,8 @@ def _field(message: object, name: str) -> Any:
     return message.get(name) if type(message) is dict else field_of(message, name)
 
 
-def _role(role: Any) -> Role | None:
+def role_of(role: Any) -> Role | None:
+    """The role that a framework's word or enumeration names; None for any other value."""
     role = getattr(role, "value", role)
     return _ROLES.get(role) if isinstance(role, str) else None
 

@@ -29,7 +29,7 @@ from agents import (
 )
 
 from toolroll.adapters.agent_turn import AgentTurn
-from toolroll.adapters.asked_by import context_reader
+from toolroll.adapters.arguments import context_reader
 from toolroll.adapters.messages import failed_by_text
 from toolroll.adapters.tool_selector import ToolSelector
 from toolroll.formats.providers.request_form import chosen_names
@@ -66,13 +66,13 @@ class SelectingAgent(Agent[Any]):  # type: ignore[misc]
     def __post_init__(self) -> None:
         super().__post_init__()
         about = "the run's context"
-        self._asks = context_reader(self.selection_context, about, argument="selection_context")
+        self._context_of = context_reader(self.selection_context, about, argument="selection_context")
         self._selector = ToolSelector(
             self.roll,
             k=self.k,
             max_tools=self.max_tools,
             always_include=self.always_include,
-            read_tool=_described,
+            read_tool=_describe,
         )
         self._runs: OrderedDict[int, tuple[Any, AgentTurn]] = OrderedDict()
         hooks: AgentHooks[Any] | None = getattr(self, "hooks", None)
@@ -89,7 +89,7 @@ class SelectingAgent(Agent[Any]):  # type: ignore[misc]
             tools,
             run_context.turn_input,
             conversation=self._conversation(run_context),
-            context=self._asks(run_context),
+            context=self._context_of(run_context),
             always_include=chosen_names(self.model_settings.tool_choice),
         )
         # All contexts of a run share one object, that of its usage. It is kept, so that its id is its own.
@@ -105,7 +105,7 @@ class SelectingAgent(Agent[Any]):  # type: ignore[misc]
         return self._selector.find(
             context.turn_input,
             conversation=self._conversation(context),
-            context=self._asks(context),
+            context=self._context_of(context),
         )
 
     def forget(self, context: RunContextWrapper[Any]) -> None:
@@ -199,6 +199,6 @@ def run_config(config: RunConfig | None = None) -> RunConfig:
     )
 
 
-def _described(tool: Any) -> tuple[str, str, Any] | None:
+def _describe(tool: Any) -> tuple[str, str, Any] | None:
     is_function = isinstance(tool, FunctionTool)
     return (tool.name, tool.description, tool.params_json_schema) if is_function else None

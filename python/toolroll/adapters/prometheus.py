@@ -47,27 +47,23 @@ def _of_selections(counters: Counters) -> Iterator[Metric]:
         buckets=list(zip(bounds, latency.cumulative, strict=True)),
         sum_value=latency.sum_s,
     )
-    yield _counter(
+    yield _counters(
         "degraded_selections",
         "Selections, searches and lists in which a stage or dependency failed.",
         "stage",
         counters.degraded,
     )
-    yield _counter("denied", "Calls and receipts that were refused.", "reason", counters.denied)
-    yield _counter("reports", "Reports of outcomes that were recorded.", value=counters.reports)
-    yield _counter(
+    yield _counters("denied", "Calls and receipts that were refused.", "reason", counters.denied)
+    yield _counter("reports", "Reports of outcomes that were recorded.", counters.reports)
+    yield _counters(
         "outcomes", "Outcomes of tools as reported; a repetition counts again.", "kind", counters.outcomes
     )
     yield _counter(
-        "outcomes_counted", "Outcomes of tools that said something new.", value=counters.outcomes_counted
+        "outcomes_counted", "Outcomes of tools that said something new.", counters.outcomes_counted
     )
-    yield _counter("observer_errors", "Exceptions that observers raised.", value=counters.observer_errors)
-    yield _counter(
-        "calls_refused",
-        "Calls of event loops that were not begun because too many waited.",
-        "what",
-        counters.calls_refused,
-    )
+    yield _counter("observer_errors", "Exceptions that observers raised.", counters.observer_errors)
+    yield _counters("calls_refused", "Calls of event loops that were not begun because too many waited.",
+                    "what", counters.calls_refused)  # fmt: skip
 
 
 def _of_catalog(counters: Counters, health: Mapping[str, Any]) -> Iterator[Metric]:
@@ -84,68 +80,63 @@ def _of_catalog(counters: Counters, health: Mapping[str, Any]) -> Iterator[Metri
 
 
 def _of_registry(counters: Counters, health: Mapping[str, Any]) -> Iterator[Metric]:
-    sessions, events = health["sessions"], health["recording"]["events"]
-    waiting, organisations = health["recording"]["outcomes"], health["organisations"]
-    kept = health["recording"]["keeper"]
+    sessions, recording, organisations = health["sessions"], health["recording"], health["organisations"]
+    events = recording["events"]
     yield _gauge("registry_revision", "Revision of the registry that was read last.", health["revision"])
     yield _gauge(
         "registry_read_timestamp_seconds",
         "When the registry was last known to be current, in seconds since the epoch.",
         time.time() - health["age_s"],
     )
-    states = {
-        "ready": organisations["ready"],
-        "waiting": organisations["waiting"],
-        "unread": organisations["unread"],
-        "failing": len(organisations["failing"]),
-    }
-    family = GaugeMetricFamily(
-        "toolroll_organisations", "Organisations with tools of their own.", labels=["state"]
+    states = {**_some(organisations, "ready", "waiting", "unread"), "failing": len(organisations["failing"])}
+    yield _labelled(
+        GaugeMetricFamily, "organisations", "Organisations with tools of their own.", "state", states
     )
-    for state, count in states.items():
-        family.add_metric([state], count)
-    yield family
-    yield _counter("session_reads", "Conversations read.", value=counters.session_reads or 0)
+    yield _counter("session_reads", "Conversations read.", counters.session_reads or 0)
     yield _counter(
         "session_timeouts",
         "Calls for a conversation that were not answered in time.",
-        value=counters.session_timeouts or 0,
+        counters.session_timeouts or 0,
     )
-    yield _counter(
+    yield _counters(
         "session_writes",
         "Writes of conversations.",
         "result",
         _some(sessions, "written", "conflicts", "dropped"),
     )
     yield _gauge("sessions_waiting", "Conversations that wait to be written.", sessions["waiting"])
-    yield _counter("events", "Selections for the event log.", "result", _some(events, "written", "dropped"))
+    yield _counters("events", "Selections for the event log.", "result", _some(events, "written", "dropped"))
     yield _gauge("events_waiting", "Selections that wait for the event log.", events["waiting"])
-    yield _counter(
+    yield _counters(
         "stored_reports",
         "Reports since the registry's keeper took over.",
         "result",
-        _some(kept, "counted", "repeated", "refused"),
+        _some(recording["keeper"], "counted", "repeated", "refused"),
     )
     yield _gauge("outbox_bytes", "Bytes of reports that wait for the registry.", counters.outbox_bytes or 0)
-    yield _gauge(
-        "outbox_wait_seconds", "How long the oldest waiting report has waited.", waiting["waiting_s"]
-    )
+    yield _gauge("outbox_wait_seconds", "How long the oldest waiting report has waited.",
+                 recording["outcomes"]["waiting_s"])  # fmt: skip
 
 
-def _counter(
-    name: str, text: str, label: str | None = None, counts: Mapping[str, int] | None = None, value: int = 0
-) -> Metric:
-    """A total, or one for each value of the label. The format adds `_total` to the name."""
-    if label is None or counts is None:
-        return CounterMetricFamily(f"toolroll_{name}", text, value=value)
-    family = CounterMetricFamily(f"toolroll_{name}", text, labels=[label])
-    for key, count in counts.items():
-        family.add_metric([key], count)
-    return family
+def _counter(name: str, text: str, value: int) -> Metric:
+    """The format adds `_total` to the name."""
+    return CounterMetricFamily(f"toolroll_{name}", text, value=value)
+
+
+def _counters(name: str, text: str, label: str, counts: Mapping[str, int]) -> Metric:
+    return _labelled(CounterMetricFamily, name, text, label, counts)
 
 
 def _gauge(name: str, text: str, value: float) -> Metric:
     return GaugeMetricFamily(f"toolroll_{name}", text, value=value)
+
+
+def _labelled(family: Any, name: str, text: str, label: str, counts: Mapping[str, int]) -> Metric:
+    """One sample for each value of the label."""
+    made = family(f"toolroll_{name}", text, labels=[label])
+    for key, count in counts.items():
+        made.add_metric([key], count)
+    return made
 
 
 def _some(counts: Mapping[str, int], *names: str) -> dict[str, int]:

@@ -30,9 +30,8 @@ from pydantic_ai.tools import ToolDefinition
 from typing_extensions import Unpack
 
 from toolroll.adapters.agent_turn import AgentTurn
-from toolroll.adapters.asked_by import ContextOf, context_reader
+from toolroll.adapters.arguments import ContextOf, SelectionOptions, context_reader
 from toolroll.adapters.messages import CallResult, MadeCall, ReadMessage, failed_by_text
-from toolroll.adapters.selection_options import SelectionOptions
 from toolroll.adapters.tool_selector import ToolSelector
 from toolroll.formats.meta_tools import MOST_FOUND, MOST_QUERIES
 from toolroll.model.argument_checks import check_number
@@ -40,7 +39,7 @@ from toolroll.model.context import Context
 from toolroll.roll import Toolroll
 
 # Of a `ToolDefinition`. They are new objects in each step, with the same contents.
-_described = attrgetter("name", "description", "parameters_json_schema")
+_describe = attrgetter("name", "description", "parameters_json_schema")
 
 
 @dataclass(init=False)
@@ -68,7 +67,7 @@ class ToolSelection(AbstractCapability[Any]):  # type: ignore[misc]
         self._context = context_reader(context, "the RunContext")
         self.selector = ToolSelector(
             roll,
-            read_tool=_described,
+            read_tool=_describe,
             read_messages=read_messages,
             suspending=(ApprovalRequired, CallDeferred, SkipToolExecution),
             **options,
@@ -148,7 +147,7 @@ class SearchStrategy(AbstractCapability[Any]):  # type: ignore[misc]
         self._context = context_reader(context, "the RunContext")
         self._max_results = max_results
         self.selector = ToolSelector(
-            roll, read_tool=_described, suspending=(ApprovalRequired, CallDeferred, SkipToolExecution)
+            roll, read_tool=_describe, suspending=(ApprovalRequired, CallDeferred, SkipToolExecution)
         )
 
     async def __call__(

@@ -20,8 +20,8 @@ from semantic_kernel.connectors.ai.function_choice_type import FunctionChoiceTyp
 from semantic_kernel.filters import FilterTypes
 from semantic_kernel.functions import FunctionResult
 
-from toolroll.adapters.messages import CallResult, MadeCall, ReadMessage, Role, failed_by_text
-from toolroll.adapters.selection_options import SelectionOptions
+from toolroll.adapters.arguments import SelectionOptions
+from toolroll.adapters.messages import CallResult, MadeCall, ReadMessage, failed_by_text, role_of
 from toolroll.adapters.tool_selector import ToolSelector
 from toolroll.model.context import Context
 from toolroll.roll import Toolroll
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 _FAILED = (
     "An error occurred while invoking the function"  # how the kernel begins the answer after an exception
 )
-_ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "tool": "tool"}
 
 
 class SelectedFunctions(FunctionChoiceBehavior):  # type: ignore[misc]
@@ -87,7 +86,7 @@ class ToolSelection:
         self.selector = ToolSelector(
             roll,
             context=context,
-            read_tool=_described,
+            read_tool=_describe,
             read_messages=read_messages,
             **options,
         )
@@ -166,7 +165,7 @@ def read_messages(messages: Sequence[Any]) -> list[ReadMessage]:
             for one in message.items
             if one.content_type == "function_result"
         ]
-        role = _ROLES.get(str(message.role.value), "system")
+        role = role_of(message.role) or "system"
         read.append(ReadMessage(role, message.content or "", tuple(calls), tuple(results)))
     return read
 
@@ -175,7 +174,7 @@ def _failed(result: Any) -> bool:
     return (isinstance(result, str) and result.startswith(_FAILED)) or failed_by_text(result)
 
 
-def _described(metadata: Any) -> tuple[str, str | None, Any]:
+def _describe(metadata: Any) -> tuple[str, str | None, Any]:
     sent = [one for one in metadata.parameters if one.include_in_function_choices]
     schema = {
         "type": "object",

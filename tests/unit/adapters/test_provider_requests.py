@@ -14,7 +14,7 @@ from tests.unit.adapters.generated_requests import FORMS, HOSTED, POOL, generate
 from toolroll import Context, Recording, Rule, Toolroll
 from toolroll.adapters import ToolSelector
 from toolroll.adapters.provider_requests import RequestHeaders, RequestSelector, form_of
-from toolroll.adapters.provider_requests.error_bodies import error_body
+from toolroll.adapters.provider_requests.forms import error_body
 from toolroll.formats.providers import PROVIDERS
 from toolroll.model.errors import InvalidInput, Unavailable
 

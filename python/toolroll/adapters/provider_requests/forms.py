@@ -1,8 +1,10 @@
-"""Finds the form of a provider's request by its path."""
+"""Finds the form of a provider's request by its path, and writes our own errors in that form."""
 
 from __future__ import annotations
 
-from toolroll.formats.providers import PROVIDERS, installed_providers
+import json
+
+from toolroll.formats.providers import PROVIDERS, installed_providers, provider_of
 from toolroll.formats.providers.request_form import RequestForm
 
 
@@ -16,3 +18,13 @@ def form_of(method: str, path: str) -> RequestForm | None:
                 if form.path.search(path):
                     return form
     return None
+
+
+def error_body(form: RequestForm | None, status: int, message: str) -> bytes:
+    """The JSON of an error of ours, which the provider's clients raise as they do its own.
+
+    form: of the request; None for OpenAI's.
+    """
+    write = (None if form is None else provider_of(form.provider).error) or PROVIDERS["openai"].error
+    assert write is not None
+    return json.dumps(write(status, f"toolroll: {message}")).encode()

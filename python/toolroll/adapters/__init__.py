@@ -1,4 +1,4 @@
-"""toolroll inside agent frameworks and monitoring systems: one file for each, and what the former share."""
+"""toolroll inside agent frameworks and monitoring systems: one file for each, and their common parts."""
 
 from toolroll.adapters.agent_turn import AgentTurn
 from toolroll.adapters.arguments import SelectionOptions

@@ -62,7 +62,7 @@ class AgentTurn:
         self._tools: tuple[Selection, ListedTools, tuple[Any, ...]] | None = None
 
     def over(self, roll: Toolroll) -> None:
-        """Takes the roll over its list. For `ToolSelector`."""
+        """Sets the roll that selects from its list. For `ToolSelector`."""
         self.roll = roll
         for listed in (self.listed, self.listed.first):
             if not listed.is_read:
@@ -70,7 +70,7 @@ class AgentTurn:
 
     @property
     def memory_bytes(self) -> int:
-        """Of its list and the catalog of it, by estimate. For `ToolSelector`."""
+        """Bytes of its list and its catalog, by estimate. For `ToolSelector`."""
         tool_list = None if self.selection is None else self.selection.turn.tool_list
         return 0 if tool_list is None else tool_list.memory_bytes
 
@@ -78,8 +78,8 @@ class AgentTurn:
     def tools(self) -> tuple[Any, ...]:
         """The framework's own objects to send to the model.
 
-        Those that are not selected from (hosted tools, objects of no known kind) come first. The selected
-        ones follow, best first, and in a conversation they keep their places, for the provider's cache.
+        Hosted tools and objects of no known kind come first, since they are always sent. The selected tools
+        follow, best first; in a conversation they keep their places, for the provider's cache.
         """
         selection, made = self.shown, self._tools
         if made is None or made[0] is not selection or made[1] is not self.listed:
@@ -93,14 +93,14 @@ class AgentTurn:
 
     @property
     def is_allowed(self) -> bool:
-        """Whether the caller may still have all that the turn has selected."""
+        """Whether the caller may still have all selected tools."""
         visible, made = self.roll.visible(self.context), self.shown.turn.tool_list
         withheld = frozenset() if made is None else made.withheld
         return visible.has_all(self.shown.rows) and visible.withheld <= withheld
 
     @property
     def shown(self) -> Selection:
-        """The selection of the turn, with what its conversation has loaded since."""
+        """The selection of the turn, with the tools that its conversation has loaded since."""
         if self.session is not None and self.session.is_open:
             return self.session.selection
         if self.selection is None:
@@ -123,8 +123,8 @@ class AgentTurn:
     def refusal(self, name: str, *, unknown: bool = False) -> str | None:
         """None if the call of this tool may run; otherwise the text to answer it with.
 
-        unknown: whether a name that is none of the tools of the list is refused, too. Otherwise it is the
-            framework's to answer.
+        unknown: whether a name that no tool of the list has is refused, too. Otherwise the framework answers
+            it.
         """
         if not self._is_checked(name, unknown):
             return None
@@ -140,7 +140,7 @@ class AgentTurn:
         return None
 
     async def arefusal(self, name: str, *, unknown: bool = False) -> str | None:
-        """`refusal` for an event loop: it also sees what another process has offered a moment ago."""
+        """`refusal` for an event loop: it also sees the newest offers of other processes."""
         if self.session is None or not self.session.is_open or not self._is_checked(name, unknown):
             return self.refusal(name, unknown=unknown)
         try:
@@ -150,17 +150,17 @@ class AgentTurn:
         return None
 
     def begin(self, call: str) -> None:
-        """Notes that a call begins, for frameworks that tell of its begin and of its end. call: its id."""
+        """Notes the start of a call, for frameworks with a hook for each end of it. call: its id."""
         if len(self._started) < _MOST_STARTED:  # calls that never end must not fill the memory
             self._started[call] = time.perf_counter()
 
     def took(self, call: str) -> float | None:
-        """Milliseconds since `begin` of this call, for `report`; None if nobody told of its begin."""
+        """Milliseconds since `begin` of this call, for `report`; None if its start is unknown."""
         began = self._started.pop(call, None)
         return None if began is None else _ms_since(began)
 
     def report(self, name: str, worked: bool | None, duration_ms: float | None = None) -> bool:
-        """Reports a call that ran: True, False, or None where that is unknown or no fault of the tool's.
+        """Reports a call that ran: True, False, or None if that is unknown or not the tool's fault.
 
         duration_ms: how long it took, if that was measured.
 
@@ -199,7 +199,7 @@ class AgentTurn:
 
     @contextmanager
     def call(self, name: str) -> Iterator[CallOutcome]:
-        """Reports what came of the call that runs inside, and how long it took; `worked` may be set there.
+        """Reports the outcome and the duration of the call that runs inside; `worked` may be set there.
 
         An exception is a failure, unless `worked` was set to None before, and goes on its way. A call that is
         cancelled is unknown. If the framework suspends the call by an exception, nothing is reported.
@@ -235,10 +235,10 @@ class AgentTurn:
         return tuple([name for name, worked in outcomes if await self.areport(name, worked)])
 
     def end(self) -> None:
-        """Closes the turn: tools that were shown and not called are known now. Nothing happens twice.
+        """Closes the turn, so that the tools without a call are known. A second call does nothing.
 
-        A turn that nobody closes is closed ten minutes after its first report. A closed turn no longer keeps
-        its tools: others of the same content may come back from `tools`.
+        An open turn is closed ten minutes after its first report. A closed turn releases its objects, so
+        `tools` may return equal objects of an earlier list.
         """
         if self._is_over:
             return
@@ -267,7 +267,7 @@ class AgentTurn:
             _log.warning("adapter: the end of a turn was not recorded: %s", error)
 
     def _is_checked(self, name: str, unknown: bool) -> bool:
-        """Whether offers and policy decide on this name: not on tools that are sent in any case."""
+        """Whether offers and policy decide on this name; not for tools that are always sent."""
         return name in self.listed.names or (unknown and (not name or name not in self.listed.content))
 
     def _counts(self, name: str) -> bool:
@@ -294,16 +294,16 @@ class AgentTurn:
 
 
 class CallOutcome:
-    """What came of a call.
+    """The outcome of a call.
 
     Attributes:
-        worked: True, until somebody sets it to False, or to None: unknown, or no fault of the tool's.
+        worked: True by default; set it to False, or to None if that is unknown or not the tool's fault.
     """
 
     worked: bool | None = True
 
     def after(self, error: BaseException) -> bool | None:
-        """What came of a call that ended with this exception."""
+        """The outcome of a call that ended with this exception."""
         return False if isinstance(error, Exception) and self.worked is not None else None
 
 

@@ -176,7 +176,7 @@ def _with(hooks: list[Any] | None, hook: Callable[..., Any]) -> list[Any]:
 
 
 def _divided(given: Iterable[Any], *, is_async: bool) -> tuple[list[Any], list[Any]]:
-    """The tools to select from, those of toolkits one by one; and Agno's own, which are always sent."""
+    """The tools to select from, with the tools of each toolkit; and Agno's own, which are always sent."""
     tools: list[Any] = []
     for one in given:
         if isinstance(one, Toolkit):
@@ -188,7 +188,7 @@ def _divided(given: Iterable[Any], *, is_async: bool) -> tuple[list[Any], list[A
 
 
 def _instructions(given: Iterable[Any], turn: AgentTurn) -> list[Toolkit]:
-    """Empty toolkits with the instructions of those that selected tools are from."""
+    """Empty toolkits with the instructions of the selected tools' toolkits."""
     sent = set(turn.names)
     return [
         Toolkit(name=one.name, instructions=one.instructions, add_instructions=True)
@@ -204,7 +204,7 @@ def _module(tool: Any) -> str:
 
 
 def _messages(run_response: Any, session: Any) -> list[Any]:
-    """Messages of the run before, and what the user says now."""
+    """Messages of the run before, and the user's new ones."""
     runs = [run for run in session.runs or () if run.run_id != run_response.run_id]
     before = list(runs[-1].messages or ()) if runs else []
     said = run_response.input.input_content
@@ -214,7 +214,7 @@ def _messages(run_response: Any, session: Any) -> list[Any]:
 
 
 def _describe(tool: Any) -> tuple[Any, Any, Any]:
-    """Of a `Function`, which Agno completes from its entrypoint for each run, or of a Python function."""
+    """Describes a `Function`, which Agno completes from its entrypoint for each run, or a Python function."""
     if not isinstance(tool, Function):
         made = Function.from_callable(tool)
         return made.name, made.description, made.parameters

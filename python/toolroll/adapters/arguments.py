@@ -17,7 +17,7 @@ class SelectionOptions(TypedDict, total=False):
     """How many tools each turn has, and which ones in any case: arguments of `ToolSelector`.
 
     Attributes:
-        max_tools: how many tools are sent at the most, beside `always_include`, hosted tools, and those that
+        max_tools: how many tools are sent at the most, beside `always_include`, hosted tools, and tools that
             the framework itself adds. Left out, or None: no limit.
         always_include: names of tools that every turn has. A name that no tool has is passed over.
         k: how many tools retrieval finds, as in `Toolroll.select`.

@@ -109,7 +109,7 @@ class SelectingAgent(Agent):  # type: ignore[misc]
 
 
 def _describe(tool: Any) -> tuple[str, str, Any] | None:
-    """Of a tool; None for one of CrewAI's own, such as those that hand a task to another agent."""
+    """Describes a tool; None for CrewAI's own, such as one that hands a task to another agent."""
     if type(tool).__module__.startswith(_OWN):
         return None
     schema = None if tool.args_schema is None else tool.args_schema.model_json_schema()

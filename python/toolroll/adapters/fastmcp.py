@@ -4,8 +4,8 @@
 
     server.add_transform(ToolSearchTransform(max_results=5))
 
-Clients see two tools, `search_tools` and `call_tool`, and those that are always visible. Connections of MCP's
-newest version have no session, so all clients of one user share what was found; policy decides for each call.
+Clients see `search_tools`, `call_tool` and the tools that are always visible. Connections of MCP's newest
+version have no session, so all clients of one user share the found tools; policy decides for each call.
 """
 
 from __future__ import annotations

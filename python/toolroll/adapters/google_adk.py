@@ -179,7 +179,7 @@ def _conversation(context: Any) -> str:
 
 
 def _describe(tool: Any) -> tuple[str, str, Any]:
-    """Of a tool of ADK, which stays the same object from request to request, or of a bare declaration."""
+    """Describes a tool of ADK, which stays the same object from request to request, or a bare declaration."""
     declaration = tool._get_declaration() if isinstance(tool, BaseTool) else tool
     if declaration is None:
         return tool.name, tool.description, None

@@ -4,7 +4,7 @@
 
     client = OpenAI(http_client=toolroll_client(roll))
 
-They are clients of httpx2, or of httpx where that is the one that is installed.
+They are clients of httpx2, or of httpx if httpx2 is not installed.
 """
 
 from __future__ import annotations

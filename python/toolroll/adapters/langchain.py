@@ -171,7 +171,7 @@ class ToolSelectorMiddleware(AgentMiddleware):  # type: ignore[misc]
         return self.selector.find(conversation=_conversation(), run=_run(state), context=context)
 
     def _turn_of_call(self, request: ToolCallRequest) -> AgentTurn | None:
-        """The turn that the call belongs to; None where another process has begun it."""
+        """The turn that the call belongs to; None if another process has begun it."""
         turn = self._turn(request.state, request.runtime)
         return turn if turn is not None and turn.run == _run(request.state) else None
 

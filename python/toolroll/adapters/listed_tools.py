@@ -1,4 +1,4 @@
-"""`ListedTools`: a framework's list of tools, and what a catalog reads of it."""
+"""`ListedTools`: a framework's list of tools, and the definitions that a catalog reads."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ class _Places(NamedTuple):
 
 
 class ListedTools:
-    """A framework's list of tools, and what the catalog reads of it.
+    """A framework's list of tools, and the definitions that the catalog reads.
 
     Attributes:
         objects: the framework's own objects.
         descriptions: of the objects.
         content: their names, in order; "" for an object without a name.
         first: an earlier list with the same descriptions; this one if there is none.
-        items: what the catalog reads, one for each object.
+        items: definitions for the catalog, one for each object.
         names: of the tools that are selected from; empty until a catalog was made.
         memory_bytes: of the list and its catalog, by estimate; 0 until a catalog was made.
     """
@@ -71,7 +71,7 @@ class ListedTools:
         return bool(self.names)
 
     def of(self, selection: Selection) -> tuple[Any, ...]:
-        """The selected objects: first those that are handed on in any case."""
+        """The objects that are always sent, then the selected ones."""
         tool_list = selection.turn.tool_list
         assert tool_list is not None  # it is over this list
         if self._places is None:

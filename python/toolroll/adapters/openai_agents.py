@@ -81,7 +81,7 @@ class SelectingAgent(Agent[Any]):  # type: ignore[misc]
         self.hooks = ReportingHooks(self, hooks)
 
     async def get_all_tools(self, run_context: RunContextWrapper[Any]) -> list[Tool]:
-        """The selected tools, and those that are no functions."""
+        """The selected tools, and all tools that are no functions."""
         tools = await super().get_all_tools(run_context)
         if not any(isinstance(tool, FunctionTool) for tool in tools):
             return tools  # type: ignore[no-any-return]
@@ -92,7 +92,7 @@ class SelectingAgent(Agent[Any]):  # type: ignore[misc]
             context=self._context_of(run_context),
             always_include=chosen_names(self.model_settings.tool_choice),
         )
-        # All contexts of a run share one object, that of its usage. It is kept, so that its id is its own.
+        # All contexts of a run share its usage object, which is kept, so that no other object gets its id.
         self._runs[id(run_context.usage)] = run_context.usage, turn
         if len(self._runs) > _MOST_RUNS:
             self._runs.popitem(last=False)
@@ -125,7 +125,7 @@ class ReportingHooks(AgentHooks[Any]):  # type: ignore[misc]
     def __init__(self, agent: SelectingAgent, inner: AgentHooks[Any] | None) -> None:
         """inner: the agent's own hooks."""
         self.inner = inner
-        self.outcomes: MutableMapping[Any, bool | None] = WeakKeyDictionary()  # what a call's exception says
+        self.outcomes: MutableMapping[Any, bool | None] = WeakKeyDictionary()  # of failed calls
         self._agent = agent
 
     async def on_start(self, context: Any, agent: Any) -> None:

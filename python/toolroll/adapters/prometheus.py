@@ -133,7 +133,7 @@ def _gauge(name: str, text: str, value: float) -> Metric:
 
 def _labelled(family: Any, name: str, text: str, label: str, counts: Mapping[str, int]) -> Metric:
     """One sample for each value of the label."""
-    made = family(f"toolroll_{name}", text, labels=[label])
+    made: Metric = family(f"toolroll_{name}", text, labels=[label])
     for key, count in counts.items():
         made.add_metric([key], count)
     return made

@@ -5,7 +5,7 @@
 
     agent = Agent(model, tools=tools, capabilities=[ToolSelection(max_tools=12)])
 
-It selects from all function tools of the agent, those of toolsets and MCP servers among them. With
+It selects from all function tools of the agent, also of toolsets and MCP servers. With
 `SearchStrategy`, the model searches: it is the strategy of Pydantic-AI's own `ToolSearch`.
 """
 
@@ -125,7 +125,7 @@ class SearchStrategy(AbstractCapability[Any]):  # type: ignore[misc]
         search = SearchStrategy()
         agent = Agent(model, tools=tools, capabilities=[ToolSearch(strategy=search), search])
 
-    The model searches among the tools with `defer_loading`, and the calls of what it found are the outcomes.
+    The model searches among the tools with `defer_loading`; its calls of found tools are reported.
     A tool that policy denies is not sent, not found and not run.
     """
 
@@ -163,7 +163,7 @@ class SearchStrategy(AbstractCapability[Any]):  # type: ignore[misc]
     async def prepare_tools(
         self, ctx: RunContext[Any], tool_defs: list[ToolDefinition]
     ) -> list[ToolDefinition]:
-        """All tools but those that policy denies: a provider gets deferred tools, too."""
+        """All tools that policy allows: a provider gets deferred tools, too."""
         deferred = [tool for tool in tool_defs if tool.defer_loading]
         if not deferred:
             return tool_defs

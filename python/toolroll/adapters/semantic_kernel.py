@@ -38,9 +38,9 @@ class SelectedFunctions(FunctionChoiceBehavior):  # type: ignore[misc]
     """The choice among the selected functions of a turn, in the order of the selection.
 
     Attributes:
-        conversation: of the turn; None where it stands alone.
+        conversation: of the turn; None if it stands alone.
         run: of the turn.
-        asked_by: who asks, where the choice was told.
+        asked_by: who asks; None for the selection's.
     """
 
     conversation: str | None = None
@@ -49,7 +49,7 @@ class SelectedFunctions(FunctionChoiceBehavior):  # type: ignore[misc]
 
     @property
     def key(self) -> dict[str, Any]:
-        """By which `ToolSelector.find` finds the turn."""
+        """Arguments with which `ToolSelector.find` finds the turn."""
         return {"conversation": self.conversation, "run": self.run, "context": self.asked_by}
 
     def get_config(self, kernel: Kernel) -> Any:
@@ -106,7 +106,7 @@ class ToolSelection:
             messages: a chat history, or messages, with the user's last one; or its text.
             conversation: names it, so that its list stays stable from turn to turn. None: each turn stands
                 alone, and functions called in the messages stay.
-            context: who asks; None for that of the selection.
+            context: who asks; None for the selection's.
             auto_invoke: whether the kernel calls functions by itself, as in `FunctionChoiceBehavior.Auto`.
         """
         said = [messages] if isinstance(messages, str) else list(getattr(messages, "messages", messages))

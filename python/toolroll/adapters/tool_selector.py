@@ -58,8 +58,8 @@ _MOST_USERS = 2  # messages of the user among them that a selection reads
 class ToolSelector:
     """Selects a framework's tools for each turn of its agents. Safe to share between threads and agents.
 
-    The tools come with each call, in the framework's own objects: a list that changed is read again, and one
-    that did not costs microseconds. Rules, learning and stored conversations are those of `roll`.
+    The tools come with each call, in the framework's own objects: a list that changed is read again, and an
+    unchanged one costs microseconds. Rules, learning and stored conversations are the roll's.
     """
 
     def __init__(
@@ -85,9 +85,9 @@ class ToolSelector:
             always_include: names of tools that every turn has. A name that no tool has is passed over.
             context: who asks, where a call does not say.
             read_tool: name, description and parameters (a JSON Schema) of one of the framework's tools; None
-                for what is no function, and so is sent whatever is selected. Dictionaries never reach it:
+                for an object that is no function, which is always sent. Dictionaries never reach it:
                 they are read as `Toolroll.from_tools` reads them.
-            read_messages: reads the framework's messages. The usual one refuses what is no message.
+            read_messages: reads the framework's messages. The default refuses objects that are no messages.
             suspending: exceptions by which the framework suspends a call, such as one that waits for a
                 person: they are no outcome.
             learns: whether outcomes are recorded.
@@ -214,7 +214,7 @@ class ToolSelector:
     ) -> AgentTurn | None:
         """The turn that `turn` has returned last for this conversation, run or messages, in this process.
 
-        context: as `turn` got it: a conversation is that of an organisation and user.
+        context: as in `turn`: a conversation belongs to an organisation and user.
         """
         context = self._context_of(context)
         check_conversation(conversation)
@@ -229,7 +229,7 @@ class ToolSelector:
     def resume(self, tools: Sequence[Any], conversation: str, *, context: Context | None = None) -> AgentTurn:
         """The open turn of a conversation that another process has begun, such as before an approval.
 
-        tools: those whose calls are checked and reported, at least.
+        tools: at least the tools that the conversation may call.
         """
         turn = self._resumed(tools, conversation, context)
         turn.over(self.roll.with_tools(turn.listed.items))
@@ -309,7 +309,7 @@ class ToolSelector:
         return {"k": self._k, "max_tools": most, "always_include": included, "history": history}
 
     def _sent_before(self, step: _Step, messages: Sequence[Any]) -> tuple[str, ...]:
-        """Names that the turn before this one has sent, where messages are all that is known of it."""
+        """Names that the turn before this one has sent, found by its messages."""
         turn = step.turn
         if not self._keeps_places or turn.run is not None or step.message.place <= 0:
             return ()
@@ -341,14 +341,14 @@ class ToolSelector:
         return turn
 
     def _hold(self, turn: AgentTurn) -> None:
-        """Lets a turn have its own objects for now, and takes them from the oldest. The lock is held."""
+        """Keeps a turn's own objects, and releases the oldest turn's. The lock is held."""
         if turn.listed.first is not turn.listed:
             self._newest.append(turn)
             while len(self._newest) > MOST_LISTS:
                 self._newest.popleft().release()
 
     def _listed(self, tools: Sequence[Any]) -> ListedTools:
-        """What is known of this list: of the same objects, or of others that say the same."""
+        """The list of these objects: a known one, or a new one that shares equal descriptions."""
         tools = objects_of(tools)
         with self._lock:
             known = self._lists.get(_place(tools))
@@ -370,7 +370,7 @@ class ToolSelector:
         )
 
     def _keep_list(self, listed: ListedTools, memory_bytes: int) -> None:
-        """Keeps a list of which a catalog was made. The lock is held."""
+        """Keeps a list that has a catalog. The lock is held."""
         first = listed.first
         alike = self._firsts.get(listed.content, ())
         if first not in alike:
@@ -384,7 +384,7 @@ class ToolSelector:
             self._forget_lists()
 
     def _forget_lists(self) -> None:
-        """Lets go of the lists that were not used for longest, and of their turns. The lock is held."""
+        """Forgets the lists that were not used for longest, and their turns. The lock is held."""
         while self._list_bytes > MOST_BYTES * 7 // 8 and len(self._firsts) > 1:
             _, alike = self._firsts.popitem(last=False)
             self._list_bytes -= sum(first.memory_bytes for first in alike)
@@ -412,7 +412,7 @@ class _Step(NamedTuple):
 
 
 def _place(tools: Sequence[Any]) -> tuple[int, int, int]:
-    """By what a list of the very same objects is found."""
+    """The key by which a list of the same objects is found."""
     return (id(tools[0]), id(tools[-1]), len(tools)) if tools else (0, 0, 0)
 
 
@@ -422,5 +422,5 @@ def _check_messages(messages: object) -> None:
 
 
 def _key(context: Context, conversation: str | None, run: Hashable | None) -> Hashable | None:
-    """What a turn with a name is known by."""
+    """The key of a turn that has a name; None for any other."""
     return run if conversation is None else (context.org, context.user, conversation)

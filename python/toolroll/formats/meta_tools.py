@@ -163,7 +163,7 @@ def read_search(arguments: object) -> Search:
 
 
 def read_call(arguments: object) -> Call:
-    """Reads the arguments of `call_tool`: an object, or its JSON text; the tool's own likewise.
+    """Reads the arguments of `call_tool`: an object, or its JSON text. So may the tool's arguments be.
 
     If `arguments` is missing, all other keys beside the name are the tool's arguments.
 

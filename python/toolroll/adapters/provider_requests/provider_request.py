@@ -1,4 +1,4 @@
-"""One request to a provider: what a selection reads of it, and its text with other tools."""
+"""One request to a provider: its tools and conversation, and its text with other tools."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ class ProviderRequest:
         return self._changed(changes)
 
     def restricted_to(self, names: list[str]) -> bytes:
-        """The body with its list as it came, of which these tools may be called."""
+        """The body with an unchanged list, of which only these tools may be called."""
         restrict = provider_of(self.form.provider).restrict
         assert restrict is not None
         choice = self.form.restricted(self.choice, restrict(names, self.form.must_call(self.choice)))

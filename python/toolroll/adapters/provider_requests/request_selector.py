@@ -205,7 +205,7 @@ class RequestSelector:
             body: as it came.
             form: of the request.
             headers: what our headers in the request say.
-            context: who asks; None for that of the headers, else the selector's.
+            context: who asks; None for the context in the headers, else the selector's.
             may_report: whether outcomes that this caller sends count.
             reporter: who reports them; None for the context's user.
 
@@ -267,7 +267,7 @@ class RequestSelector:
     def _read(
         self, body: bytes, form: RequestForm, headers: RequestHeaders, context: Context | None
     ) -> tuple[_ToolRequest | None, list[Any], Context]:
-        """The request, None where there is nothing to select from; tools beside its list; and who asks."""
+        """The request, or None if it has no tools; the tools beside its list; and who asks."""
         started = time.perf_counter()
         context = self._context_of(form, headers, context)
         has_rules, beside = self.selector.roll.has_rules(context), list[Any]()

@@ -1,7 +1,7 @@
 """Lists of tools in the text of requests: the tools as objects, and the text of each.
 
-A client sends the same list with each request. So a list that is known is found by comparing its text, which
-takes microseconds, and its objects are those of the time before.
+A client sends the same list with each request. A known list is found by comparing its text, which takes
+microseconds, and its objects are used again.
 """
 
 from __future__ import annotations

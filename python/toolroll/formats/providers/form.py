@@ -1,4 +1,4 @@
-"""Options of a conversion, what it loses, and checks of arguments that several modules share."""
+"""`Form` and `Loss`: the options and the losses of a conversion; checks of lists of tools and names."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PLAIN = Form()
 
 
 def form_of(strict: bool, json_schema: bool, returns: bool) -> Form:
-    """The form with these options; `PLAIN` itself without any."""
+    """The form with these options; `PLAIN` itself if all are False."""
     is_plain = strict is False and json_schema is False and returns is False
     return PLAIN if is_plain else Form(strict, json_schema, returns)
 
@@ -47,7 +47,7 @@ class Loss:
     Attributes:
         tool: the tool's own name.
         where: path to the part, such as "parameters.properties.to".
-        what: what is dropped or changed.
+        what: the change, such as "default is dropped".
     """
 
     tool: str

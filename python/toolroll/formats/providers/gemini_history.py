@@ -176,7 +176,7 @@ def _with_results_of(
     call_of: dict[Position, Position],
     changes: list[HistoryChange],
 ) -> Message:
-    """The message with its own results and those that are due, without results that belong elsewhere."""
+    """The message with its own results and the due ones, without results that belong elsewhere."""
     strange: set[int] = set()
     for place in _results_at(index, message):
         if place.part not in own or _is_model(message):

@@ -1,9 +1,8 @@
-"""The object that a tool was read from: whether it can be sent again, and what more it contains.
+"""The object that a tool was read from: whether it can be sent again, and which marks it has.
 
-A conversion carries over what the target has a place for. The fields of the tool itself are read first: its
-title, annotations, icons and the schema of its result. A provider's own marks, such as those for a cache, are
-in the original only; they count while the original still matches the tool: a changed copy of the tool no
-longer uses it.
+Title, annotations, icons and the schema of the result are fields of the tool. A provider's own marks, such as
+`cache_control`, are in the original only. They count while the original still matches the tool, so a changed
+copy of the tool has none.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ def marks(tool: Tool, dialect: str = "") -> dict[str, Any]:
 
 
 def mcp_fields(tool: Tool) -> dict[str, Any]:
-    """What a tool has beside name, description and parameters that MCP has a key for, under that key."""
+    """The fields that MCP has beside name, description and parameters, by MCP's keys."""
     fields = {
         "title": tool.display_name or None,
         "outputSchema": tool.returns,
@@ -90,5 +89,5 @@ def _dialect_of(original: Mapping[str, Any]) -> tuple[Mapping[str, Any], str, st
 
 
 def _is_current(holder: Mapping[str, Any], tool: Tool, parameters: str) -> bool:
-    # Gemini's own dialect was translated when it was read, so there is no one object to compare.
+    # Gemini's dialect was translated when it was read, so there is no object to compare.
     return not parameters or matches(holder, tool, parameters)

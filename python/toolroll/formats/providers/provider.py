@@ -22,8 +22,8 @@ from toolroll.model.tools import Tool
 How = Literal["replace", "allow", "defer", "meta-tools"]
 HOWS: tuple[How, ...] = get_args(How)
 
-# Tool, name to send, options, losses → the definition. The losses are for the function to add to: pairs of a
-# place in the tool, such as "parameters.properties.to", and what the provider does not receive of it.
+# Tool, name to send, options, losses → the definition. The function adds to the losses: pairs of a place in
+# the tool, such as "parameters.properties.to", and a text, such as "default is dropped".
 Writer = Callable[[Tool, str, Form, Notes], dict[str, Any]]
 
 DIGITS = 16  # hexadecimal digits of the hash: a second name for 64 bits of SHA-256 is hard to find

@@ -13,7 +13,7 @@ _FREE = (None, "auto", "required")
 
 @dataclass(frozen=True, slots=True)
 class RequestForm:
-    """The form of one request, whose choice of tools is written as OpenAI or Anthropic do.
+    """The form of one request. Its choice of tools is written as in OpenAI's or Anthropic's requests.
 
     Attributes:
         provider: name of the provider.

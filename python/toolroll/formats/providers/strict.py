@@ -55,7 +55,7 @@ class NotStrictError(Exception):
 
 
 def strict_schema(parameters: Mapping[str, Any] | None) -> tuple[dict[str, Any], Notes]:
-    """The schema of strict mode, and notes on what was dropped.
+    """The schema of strict mode, and notes on dropped keywords.
 
     A strict schema is returned equal, without notes. Time and size are bounded, whatever the schema refers
     to. Raises NotStrictError if the tool has to be sent without strict mode.

@@ -105,7 +105,7 @@ def _line(content: object, name: str) -> str | None:
 
 
 def _size(content: object) -> int:
-    """The number of characters of a result; of other content, such as an image, that of its JSON."""
+    """The number of characters of a result; an image, or other content, counts as its JSON."""
     if isinstance(content, (list, tuple)):
         return sum(map(_block_size, content))
     return 0 if content is None else _block_size(content)

@@ -1,4 +1,4 @@
-"""Writes tools as a provider takes them, and says what is lost on the way."""
+"""Writes tools as a provider takes them, and lists what is lost."""
 
 from __future__ import annotations
 

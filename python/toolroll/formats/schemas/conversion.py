@@ -1,7 +1,7 @@
-"""Converts a tool for a provider, and says what is lost of it.
+"""Converts a tool for a provider, and lists what is lost.
 
-A tool that cannot be converted goes out as one that takes any object, so that it costs no other tool of the
-turn its place. That is logged once for each tool and provider, and `losses` names it.
+A tool that cannot be converted is sent as one that takes any object, so that the other tools of the turn are
+still sent. The log says so once for each tool and provider, and so does `losses`.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Converted(NamedTuple):
     Attributes:
         made: may be the tool's own `original`.
         copy: the same in dictionaries and lists of its own; values of other classes are shared.
-        text: as compact JSON in UTF-8; None where it holds an object that JSON does not have.
+        text: as compact JSON in UTF-8; None if it holds an object that JSON does not have.
         problem: why the parameters could not be converted; "" if they were.
     """
 
@@ -133,7 +133,7 @@ def json_text(value: Any) -> bytes | None:
 
 
 def plain_copy(value: Any) -> Any:
-    """A copy in dictionaries and lists alone; what is in it is JSON, or an author's own mapping of it."""
+    """A copy in dictionaries and lists; the value is JSON, with any kind of mapping and sequence."""
     if type(value) is dict or isinstance(value, Mapping):
         return {key: part if type(part) in _LEAVES else plain_copy(part) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
@@ -163,7 +163,7 @@ def _is_deeper(value: Any, most: int) -> bool:
 
 
 def _lost_fields(tool: Tool, provider: str, made: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What a tool has beside its name, description and parameters that is not in its definition."""
+    """The fields and marks of a tool that are not in its definition."""
     target = provider_of(provider)
     own, lost = marks(tool, target.dialect), []
     for key in (*marks(tool), *mcp_fields(tool)):

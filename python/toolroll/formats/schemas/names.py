@@ -34,7 +34,7 @@ def said_name(name: str) -> str:
 def own_name_of(sent: str, names: Iterable[str]) -> str | None:
     """Which of these tools is sent under this replaced name; None if none is.
 
-    A tool whose own name this is was sent under another one, so it never matches. O(names), one hash each.
+    A tool with `sent` as its own name never matches: it was sent under another name. O(names), one hash each.
     """
     digest = sent.rpartition("__")[2]
     if not is_replaced(sent) or len(digest) not in (DIGITS, _MOST_DIGITS):

@@ -34,7 +34,7 @@ def answer_search(provider: str, call: Any, found: Iterable[Tool], *, strict: bo
     call: the model's own block, as the library's object or as a dictionary: Anthropic's ``tool_use`` of
         `search_tools` (the answer is a ``tool_result``, for the next user message), OpenAI's
         ``tool_search_call`` (the answer is a ``tool_search_output``, for the next input).
-    found: best first; tools that this caller may see, such as those of a selection in the same context.
+    found: best first; tools that this caller may see, such as a selection's in the same context.
     strict: OpenAI's tools in strict mode, as in `Selection.schemas`.
 
     Raises:

@@ -29,14 +29,14 @@ _NAME, _SCHEMA, _TEXT = itemgetter(1), itemgetter(2), itemgetter(3)  # of a `Sen
 
 
 class SentTool(NamedTuple):
-    """One tool as a provider is sent it. Nothing in it is handed out, only copies.
+    """One tool as a provider is sent it. Callers get copies only.
 
     Attributes:
-        tool: the tool itself; None for an item that no tool of the caller stands for.
-        name: under which it is sent.
-        schema: dictionaries and lists that belong to nobody else.
+        tool: the tool itself; None for an item of the provider's own.
+        name: the name that is sent.
+        schema: the definition, in dictionaries and lists that nothing else uses.
         text: the same as JSON; None if JSON cannot express it.
-        mark: of a deferred tool, Anthropic's mark for the cache, which such a tool cannot carry.
+        mark: Anthropic's `cache_control`, which a deferred tool cannot have.
     """
 
     tool: Tool | None
@@ -105,7 +105,7 @@ def convert_all(
 ) -> tuple[list[dict[str, Any]], dict[str, str]]:
     """The list to send as `tools`, and the way back from the names in it to the tools' own.
 
-    The dictionaries are the caller's to change. The arguments and errors are those of `sent_tools`.
+    The caller may change the dictionaries. Arguments and errors as for `sent_tools`.
     """
     sent = sent_tools(tools, provider, form, deferred)
     return sent.schemas(), sent.names
@@ -149,7 +149,7 @@ def sent_tools(
 
 
 def _deferring(tools: Sequence[Tool], provider: str, form: Form, deferred: Collection[str]) -> list[SentTool]:
-    """The tools, those of these names deferred.
+    """All tools, of which the ones named in `deferred` are deferred.
 
     A deferred tool cannot carry Anthropic's mark for the cache. The last tool that is loaded gets it, so
     that everything before it is still cached.

@@ -38,7 +38,7 @@ SHAPES = (
 
 
 def read_tools(items: Iterable[Any], toolkit: str = "", on_bad_tool: OnBadTool | None = None) -> Definitions:
-    """Reads tools of any known shape, in order; toolkits are those that the tools name.
+    """Reads tools of any known shape, in order; the toolkits are the ones that the tools name.
 
     toolkit: used for tools that name none.
     on_bad_tool: "refuse" raises for a tool with an error, "skip" repairs it or leaves it out, and logs that.

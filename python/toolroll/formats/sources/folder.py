@@ -51,7 +51,7 @@ def read_folder(
     Files are read in the order of their names; hidden files are skipped. Raises InvalidDefinition for the
     first error, and for a folder without such a file.
 
-    tiers: the caller's, which go before those of the folder. Toolkits with another tier are an error; without
+    tiers: the caller's, used instead of the folder's. Toolkits with another tier are an error; without
         any tiers, all toolkits may have the same one. None if the tiers are not known here, as for a registry
         that has its own.
     on_bad_tool: as in `read_tools`. If servers' answers share a name, each such tool has its toolkit in front
@@ -102,7 +102,7 @@ def _collection_paused() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """The content of one file, and what is needed to find lines in it."""
+    """The definitions of one file, and its text, in which the lines of errors are found."""
 
     file: str
     text: str
@@ -148,7 +148,7 @@ def files_of(folder: str) -> Iterator[str]:
 
 
 def _no_files(folder: str) -> InvalidDefinition:
-    """The error for a folder in which nothing is read: what it should hold, and what it holds."""
+    """The error for a folder without a file to read; it names the files that the folder holds."""
     problem = f"holds no file to read; must hold toolkit files (NAME.json), or {LINES}"
     with os.scandir(folder) as entries:
         found = sorted(entries, key=lambda entry: entry.name)
@@ -333,7 +333,7 @@ def _with_prefixes(parts: list[_Part], names: Counter[str]) -> list[_Part]:
 
 
 def _without_duplicates(parts: list[_Part]) -> list[_Part]:
-    """The parts without tools whose name is taken, where those may be skipped."""
+    """The parts without tools that have the name of an earlier one, if such tools may be skipped."""
     places: dict[str, tuple[_Part, int]] = {}
     found = []
     for part in parts:

@@ -1,7 +1,7 @@
 """Reads a tool for a registry: every key is understood or refused, so nothing that was sent is lost.
 
-The names are those of toolkit files, those in which the registry answers (`GET /tools/…` can be sent back),
-and those of a catalog in SQL, such as `parameters_schema`. A field that is null has its default.
+It reads the names in toolkit files, in the registry's answers (`GET /tools/…` can be sent back) and in
+catalogs in SQL, such as `parameters_schema`. A field that is null has its default.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def _named(attribute: str, *names: str) -> dict[str, Field]:
     return dict.fromkeys(names, (attribute, read))
 
 
-# Further names: the registry's own, and those of catalogs in SQL.
+# Further names: the registry's own, and names in catalogs in SQL.
 ALIASES: dict[str, Field] = {
     **_EXECUTION,
     **_named("display_name", "display_name"),
@@ -172,7 +172,7 @@ def read_own(item: Mapping[str, Any]) -> Tool:
                 values[attribute] = from_gemini(values[attribute])
     if "name" not in values:
         raise FieldError("name is missing")
-    if "inputSchema" in item and values.get("display_name"):  # of MCP, whose title is all that sums it up
+    if "inputSchema" in item and values.get("display_name"):  # MCP has no summary, so its title is used
         values.setdefault("summary", values["display_name"])
     return Tool(**values, original=item, keys=keys_of(tuple(values)))
 
@@ -189,7 +189,7 @@ def _check_keys(item: Mapping[str, Any], table: Mapping[str, Field]) -> None:
 
 
 def _check_mcp(item: Mapping[str, Any]) -> None:
-    """Refuses our own keys in MCP's form, of which nothing else is believed; MCP allows others."""
+    """Refuses our own keys in MCP's form, since a server must not set them. MCP allows other keys."""
     if ours := [key for key in item if key in FIELDS and key not in _MCP_KEYS]:
         raise RefusedKeys(
             f"{', '.join(map(repr, ours))} cannot stand beside 'inputSchema', the form of MCP's servers; "

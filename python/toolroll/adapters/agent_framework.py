@@ -40,10 +40,7 @@ _Run: TypeAlias = "ContextVar[str | None]"  # of one agent's middlewares: its to
 
 
 def tool_selection(
-    roll: Toolroll | None = None,
-    *,
-    context: Context | None = None,
-    **options: Unpack[SelectionOptions],
+    roll: Toolroll | None = None, *, context: Context | None = None, **options: Unpack[SelectionOptions]
 ) -> list[Any]:
     """The middlewares of an agent: for its runs, its model and its tools.
 

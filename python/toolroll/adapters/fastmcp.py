@@ -70,8 +70,7 @@ class ToolSearchTransform(BaseSearchTransform):  # type: ignore[misc]
 
     def _make_search_tool(self) -> Tool:
         async def search_tools(
-            query: Annotated[str, "What the tool should do, in plain words"],
-            ctx: RequestContext = None,
+            query: Annotated[str, "What the tool should do, in plain words"], ctx: RequestContext = None
         ) -> str | list[dict[str, Any]]:
             """Finds tools by what they do. Call what it finds with call_tool."""
             tools = await self._get_visible_tools(ctx)

@@ -18,15 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from agents import (
-    Agent,
-    AgentHooks,
-    FunctionTool,
-    ModelBehaviorError,
-    RunConfig,
-    RunContextWrapper,
-    Tool,
-)
+from agents import Agent, AgentHooks, FunctionTool, ModelBehaviorError, RunConfig, RunContextWrapper, Tool
 
 from toolroll.adapters.agent_turn import AgentTurn
 from toolroll.adapters.arguments import context_reader
@@ -103,9 +95,7 @@ class SelectingAgent(Agent[Any]):  # type: ignore[misc]
         if (known := self._runs.get(id(context.usage))) is not None:
             return known[1]
         return self._selector.find(
-            context.turn_input,
-            conversation=self._conversation(context),
-            context=self._context_of(context),
+            context.turn_input, conversation=self._conversation(context), context=self._context_of(context)
         )
 
     def forget(self, context: RunContextWrapper[Any]) -> None:

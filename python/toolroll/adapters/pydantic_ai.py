@@ -81,11 +81,7 @@ class ToolSelection(AbstractCapability[Any]):  # type: ignore[misc]
             return tool_defs
         messages = [*ctx.messages] if ctx.messages else [_prompt(ctx)]
         turn = await self.selector.aturn(
-            tool_defs,
-            messages,
-            conversation=ctx.conversation_id,
-            run=ctx.run_id,
-            context=self._context(ctx),
+            tool_defs, messages, conversation=ctx.conversation_id, run=ctx.run_id, context=self._context(ctx)
         )
         await turn.areport_results(messages)
         return list(turn.tools)

@@ -84,11 +84,7 @@ class ToolSelection:
         """
         self._kernel = kernel
         self.selector = ToolSelector(
-            roll,
-            context=context,
-            read_tool=_describe,
-            read_messages=read_messages,
-            **options,
+            roll, context=context, read_tool=_describe, read_messages=read_messages, **options
         )
         kernel.add_filter(FilterTypes.AUTO_FUNCTION_INVOCATION, self._around_call)
 

@@ -187,10 +187,7 @@ def _error(text: str, file: str | None, first_line: int) -> InvalidDefinition:
     offset, problem = _first_problem(text) or (0, "is not JSON that can be read")
     line_start = text.rfind("\n", 0, offset) + 1
     return InvalidDefinition(
-        problem,
-        file=file,
-        line=first_line + text.count("\n", 0, offset),
-        column=offset - line_start + 1,
+        problem, file=file, line=first_line + text.count("\n", 0, offset), column=offset - line_start + 1
     )
 
 

@@ -23,11 +23,9 @@ class AnthropicHistory(HistoryForm):
     """The messages of Anthropic's Messages."""
 
     def is_sign(self, message: Message) -> bool:
-        """Whether a message has a block with a call or a result."""
         return any(text_field(block, "type") in ("tool_use", "tool_result") for block in blocks(message))
 
     def calls_in(self, message: Message) -> Iterator[tuple[int, str, str]]:
-        """The assistant's blocks with a call that has an id."""
         if field(message, "role") != "assistant":
             return
         for part, block in enumerate(blocks(message)):
@@ -35,17 +33,14 @@ class AnthropicHistory(HistoryForm):
                 yield part, call_id, text_field(block, "name")
 
     def results_in(self, message: Message) -> Iterator[tuple[int, str, str]]:
-        """The blocks with a result."""
         for part, block in enumerate(blocks(message)):
             if field(block, "type") == "tool_result":
                 yield part, text_field(block, "tool_use_id"), ""
 
     def content(self, message: Message, part: int) -> object:
-        """The block's content."""
         return field(blocks(message)[part], "content")
 
     def with_contents(self, message: Message, texts: Mapping[int, str]) -> Message:
-        """The message whose blocks have other contents."""
         content: list[Any] = []
         part = -1
         for block in field(message, "content"):

@@ -36,7 +36,6 @@ class GeminiHistory(HistoryForm):
     """The contents of Gemini."""
 
     def is_sign(self, message: Message) -> bool:
-        """Whether a message is the model's by Gemini's word for it, or has parts."""
         return field(message, "role") == "model" or isinstance(field(message, "parts"), (list, tuple))
 
     def calls_in(self, message: Message) -> Iterator[tuple[int, str, str]]:
@@ -47,18 +46,16 @@ class GeminiHistory(HistoryForm):
                     yield part, text_field(call, "id"), name
 
     def results_in(self, message: Message) -> Iterator[tuple[int, str, str]]:
-        """The parts with a response."""
         for part, answer in _parts_of(message, "function_response"):
             yield part, text_field(answer, "id"), text_field(answer, "name")
 
     def content(self, message: Message, part: int) -> object:
-        """The response, or the text that is all of it."""
         response = field(_part_field(list_field(message, "parts")[part], "function_response"), "response")
         output = field(response, "output") if isinstance(response, Mapping) and len(response) == 1 else None
         return output if isinstance(output, str) else response
 
     def with_contents(self, message: Message, texts: Mapping[int, str]) -> Message:
-        """The message with other responses, without the media that the old ones refer to."""
+        # The media that the old responses refer to are left out.
         parts = list(list_field(message, "parts"))
         for place, text in texts.items():
             part = parts[place]

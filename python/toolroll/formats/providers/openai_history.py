@@ -27,14 +27,12 @@ class ChatHistory(HistoryForm):
     """The messages of OpenAI's chat completions, which many other providers use too."""
 
     def is_sign(self, message: Message) -> bool:
-        """Whether a message is a tool's or has calls."""
         if text_field(message, "type") not in ("", "message"):
             return False
         is_result = field(message, "role") == "tool" and field(message, "parts") is None
         return is_result or bool(field(message, "tool_calls"))
 
     def calls_in(self, message: Message) -> Iterator[tuple[int, str, str]]:
-        """The assistant's calls that have an id."""
         if field(message, "role") != "assistant":
             return
         for part, call in enumerate(list_field(message, "tool_calls")):
@@ -48,11 +46,9 @@ class ChatHistory(HistoryForm):
             yield 0, text_field(message, "tool_call_id"), text_field(message, "name")
 
     def content(self, message: Message, part: int) -> object:
-        """The message's content."""
         return field(message, "content")
 
     def with_contents(self, message: Message, texts: Mapping[int, str]) -> Message:
-        """The message with another content."""
         return with_field(message, "content", texts[0])
 
     def repaired(self, messages: list[Message], changes: list[HistoryChange]) -> list[Message]:

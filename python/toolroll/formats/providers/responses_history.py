@@ -35,26 +35,21 @@ class ResponsesHistory(HistoryForm):
     """The items of OpenAI's Responses."""
 
     def is_sign(self, message: Message) -> bool:
-        """Whether an item is a call, an output or reasoning."""
         kind = text_field(message, "type")
         return kind in OUTPUTS or kind in CALLS or kind == "reasoning"
 
     def calls_in(self, message: Message) -> Iterator[tuple[int, str, str]]:
-        """An item that is a call with an id."""
         if _is_call(message) and (call_id := text_field(message, "call_id")):
             yield 0, call_id, text_field(message, "name")
 
     def results_in(self, message: Message) -> Iterator[tuple[int, str, str]]:
-        """An item that is an output."""
         if text_field(message, "type") in CALLS:
             yield 0, text_field(message, "call_id"), text_field(message, "name")
 
     def content(self, message: Message, part: int) -> object:
-        """The item's output."""
         return field(message, "output")
 
     def with_contents(self, message: Message, texts: Mapping[int, str]) -> Message:
-        """The item with another output."""
         return with_field(message, "output", texts[0])
 
     def needs_previous(self, messages: Sequence[Message]) -> list[bool]:

@@ -190,11 +190,7 @@ class _Repair:
         self._cache: dict[tuple[int, int, str, frozenset[str]], tuple[Any, list[Change]]] = {}
 
     def run(
-        self,
-        parsed: dict[str, Any],
-        inject: Mapping[str, Injection],
-        closed: bool,
-        changes: list[Change],
+        self, parsed: dict[str, Any], inject: Mapping[str, Injection], closed: bool, changes: list[Change]
     ) -> RepairResult:
         declared = DeclaredProperties(self.validator, self.schema)
         arguments = dict(parsed)

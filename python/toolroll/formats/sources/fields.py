@@ -189,6 +189,12 @@ def whole(value: Any) -> int:
     return value
 
 
+def items(value: Any) -> list[Any]:
+    if type(value) is not list:
+        raise InvalidValue("a list", value)
+    return value
+
+
 def status(value: Any) -> str:
     if type(value) is not str or value not in STATUSES:
         raise InvalidValue("draft, active, deprecated or retired", value)

@@ -206,10 +206,7 @@ def _read_file(file: str, on_bad_tool: OnBadTool | None, for_registry: bool) -> 
 
 def _with(definitions: Definitions, bad: BadTools) -> Definitions:
     return replace(
-        definitions,
-        skipped=tuple(bad.skipped),
-        repaired=tuple(bad.repaired),
-        refused=tuple(bad.refused),
+        definitions, skipped=tuple(bad.skipped), repaired=tuple(bad.repaired), refused=tuple(bad.refused)
     )
 
 
@@ -432,12 +429,6 @@ def _toolkit_error(part: _Part, key: str, problem: str) -> InvalidDefinition:
     return InvalidDefinition(problem, file=part.file, line=strict_json.line_of(part.text, [key]), field=key)
 
 
-def _list(value: Any) -> list[Any]:
-    if type(value) is not list:
-        raise InvalidValue("a list", value)
-    return value
-
-
 def _object(value: Any) -> dict[str, Any]:
     if type(value) is not dict:
         raise InvalidValue("an object", value)
@@ -451,7 +442,7 @@ def _function_type(value: Any) -> str:
 
 
 def _keywords(value: Any) -> tuple[tuple[str, str], ...]:
-    return tuple(_keyword(item, i) for i, item in enumerate(_list(value)))
+    return tuple(_keyword(item, i) for i, item in enumerate(fields.items(value)))
 
 
 def _keyword(item: Any, i: int) -> tuple[str, str]:
@@ -522,8 +513,8 @@ _TOOLKIT: dict[str, Field] = {
     "description": ("description", fields.text_or_null),
     "keywords": ("keywords", _keywords),
     "patterns": ("patterns", _patterns),
-    "tasks": ("tasks", _list),
-    "tools": ("tasks", _list),
+    "tasks": ("tasks", fields.items),
+    "tools": ("tasks", fields.items),
     "settings_keys": ("settings_keys", fields.texts),
     "parent": ("parent", fields.name_or_null),
     "members": ("members", _members),

@@ -126,9 +126,7 @@ _PROVIDERS: dict[str, Field] = {
     ),
 }
 _ANY = {**FIELDS, **_PROVIDERS}
-_FUNCTION = {
-    **{key: _ANY[key] for key in ("name", "description", "parameters", "output_schema", "strict")},
-}
+_FUNCTION = {**{key: _ANY[key] for key in ("name", "description", "parameters", "output_schema", "strict")}}
 _CHAT = {key: field for key, field in _ANY.items() if field[0] not in ("name", "description", "parameters")}
 _MCP_KEYS = (
     "name",

@@ -148,12 +148,12 @@ class ToolSelectorMiddleware(AgentMiddleware):  # type: ignore[misc]
         return result
 
     def after_agent(self, state: Any, runtime: Any) -> None:
-        """The run is over, and its turn with it."""
+        """Closes the turn at the end of the run."""
         if (turn := self._turn(state, runtime)) is not None:
             turn.end()
 
     async def aafter_agent(self, state: Any, runtime: Any) -> None:
-        """The run is over, and its turn with it."""
+        """Closes the turn at the end of the run."""
         if (turn := self._turn(state, runtime)) is not None:
             await turn.aend()
 

@@ -124,7 +124,7 @@ class ReportingHooks(AgentHooks[Any]):  # type: ignore[misc]
             await self.inner.on_start(context, agent)
 
     async def on_end(self, context: Any, agent: Any, output: Any) -> None:
-        """The run is over, and its turn with it."""
+        """Closes the turn at the end of the run."""
         if (turn := self._agent.turn(context)) is not None:
             await turn.aend()
         self._agent.forget(context)

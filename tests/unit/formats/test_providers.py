@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -9,6 +10,9 @@ from typing import Any
 
 import pytest
 
+from toolroll.adapters.provider_requests.forms import error_body, form_of
+from toolroll.adapters.provider_requests.provider_request import ProviderRequest
+from toolroll.adapters.provider_requests.tool_texts import KnownToolTexts
 from toolroll.formats import providers
 from toolroll.formats.providers import MOST_TOOLS, PROVIDERS, Provider, find_provider, provider_of
 from toolroll.formats.schemas import provider_name
@@ -104,3 +108,13 @@ def test_a_definition_in_no_form_of_ours_is_read_by_the_package_that_knows_it(of
     tool = as_tool(item)
     assert tool.parameters == schema and tool.original is item
     assert as_tool({**item, "parameters": {}}).parameters == {}
+
+
+def test_the_drop_in_reads_the_requests_of_an_installed_provider(offers):
+    form = replace(PROVIDERS["openai"].requests[0], provider="theirs", path=re.compile(r"/their/chat\Z"))
+    offers["theirs"] = replace(PROVIDERS["openai"], name="theirs", requests=(form,), error=None)
+    assert form_of("POST", "/their/chat") is form and form_of("POST", "/other/chat") is None
+    body = b'{"messages": [], "tools": [{"type": "function", "function": {"name": "a"}}]}'
+    request = ProviderRequest.read(body, form, KnownToolTexts())
+    assert request is not None and request.restricted_to(["a"]).count(b"allowed_tools") == 2
+    assert json.loads(error_body(form, 502, "x"))["error"]["code"] == "toolroll"

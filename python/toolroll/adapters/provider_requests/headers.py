@@ -52,7 +52,7 @@ class RequestHeaders:
         return Context(**{**self.context, "org": org}) if self.context or org else Context()
 
     def conversation_of(self, context: Context) -> str | None:
-        """The conversation's name, apart from those of other users; None if none is stated.
+        """The conversation's name, with organisation and user in front; None if none is stated.
 
         Raises:
             InvalidInput: it is too long.

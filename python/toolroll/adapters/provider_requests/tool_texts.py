@@ -122,7 +122,7 @@ class ToolTexts:
         return "[" + ",".join([known.get(id(item)) or self._part(item) for item in items]) + "]"
 
     def _part(self, item: Mapping[str, Any]) -> str:
-        """The text of a group that has lost tools."""
+        """The text of a group from which tools were removed."""
         for group in self.groups:
             if (
                 item.keys() == {group.key} and group.item.keys() != item.keys()

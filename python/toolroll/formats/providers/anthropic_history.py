@@ -20,7 +20,7 @@ from toolroll.formats.providers.message_fields import Message, field, is_object,
 
 
 class AnthropicHistory(HistoryForm):
-    """The messages of Anthropic's Messages."""
+    """The conversation in a request to Anthropic's Messages."""
 
     def is_sign(self, message: Message) -> bool:
         return any(text_field(block, "type") in ("tool_use", "tool_result") for block in blocks(message))

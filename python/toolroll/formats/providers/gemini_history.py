@@ -125,7 +125,7 @@ class GeminiHistory(HistoryForm):
 
 
 def _with_sound_calls(index: int, message: Message, changes: list[HistoryChange]) -> Message:
-    """The message without calls of the user or without a name."""
+    """The message without unusable calls: a call of the user, and a call without a name."""
     parts = list_field(message, "parts")
     kept = []
     for part in parts:

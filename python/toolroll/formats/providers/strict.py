@@ -153,7 +153,7 @@ class _Walk:
         level: int,
         entered: tuple[str, ...],
     ) -> dict[str, Any]:
-        """Alternatives; keywords beside them go into each."""
+        """A choice of alternatives. Keywords beside them are added to each alternative."""
         beside = {
             key: value
             for key, value in schema.items()
@@ -302,7 +302,7 @@ SCALARS = ("string", "number", "integer", "boolean")
 
 
 def or_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """The same, or null."""
+    """A schema that accepts null, too."""
     if "anyOf" in schema:
         if any(option.get("type") == "null" for option in schema["anyOf"]):
             return schema

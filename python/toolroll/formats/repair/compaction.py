@@ -85,7 +85,7 @@ def _parts(
     keep_last: int,
     form: str | None,
 ) -> tuple[list[Message], list[Message]]:
-    """The messages to summarise, none where the history is short, and those to keep."""
+    """The messages to summarise, none of a short history, and the messages to keep."""
     messages = check(messages)
     check_callable(summarise, "summarise", "(old messages, summary so far)", optional=False)
     if not isinstance(summary, str):

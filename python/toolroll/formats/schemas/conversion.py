@@ -39,9 +39,9 @@ def convert(tool: Tool, provider: str, form: Form = PLAIN) -> dict[str, Any]:
 
 
 def losses(tools: Iterable[Tool], provider: str, form: Form = PLAIN) -> tuple[Loss, ...]:
-    """What the provider does not receive of these tools: keywords, annotations and marks without a place.
+    """The keywords, annotations and marks of these tools that the provider does not receive.
 
-    A tool that goes out as the very object it came as loses nothing. O(size of the schemas): for a look
+    A tool that is sent as the object that it was read from loses nothing. O(size of the schemas): for a look
     before the first request, not for each turn. Raises InvalidInput for an unknown provider or form.
     """
     check_form(provider, form)

@@ -1,4 +1,4 @@
-"""Lists of tools as a provider is sent them: as dictionaries for the caller to change, and as JSON.
+"""Lists of tools in a provider's form: as dictionaries for the caller to change, and as JSON.
 
 Each tool is converted once for a provider and form. After that its dictionaries are copied by the core, and
 its JSON is a part of the list's. Conversions are kept by tool and not by catalog: a refresh keeps the tools
@@ -29,7 +29,7 @@ _NAME, _SCHEMA, _TEXT = itemgetter(1), itemgetter(2), itemgetter(3)  # of a `Sen
 
 
 class SentTool(NamedTuple):
-    """One tool as a provider is sent it. Callers get copies only.
+    """One tool in a provider's form. Callers get copies only.
 
     Attributes:
         tool: the tool itself; None for an item of the provider's own.
@@ -47,7 +47,7 @@ class SentTool(NamedTuple):
 
 
 class SentTools(NamedTuple):
-    """A list of tools as a provider is sent it.
+    """A list of tools in a provider's form.
 
     Attributes:
         provider: whose form this is.

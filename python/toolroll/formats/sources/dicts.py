@@ -327,7 +327,7 @@ class Group(NamedTuple):
 
 
 def group_of(item: Mapping[str, Any]) -> Group | None:
-    """Gemini's function declarations, or a result of MCP's `tools/list`; None for one tool.
+    """The list inside Gemini's function declarations or a result of MCP's `tools/list`; None for one tool.
 
     Raises:
         FieldError: the declarations are no list.

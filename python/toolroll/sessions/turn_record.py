@@ -100,7 +100,7 @@ class TurnRecord(NamedTuple):
     @property
     def most_tools(self) -> int | None:
         """How many tools the list may have: `max_tools`, or what the provider takes beside the meta-tools."""
-        taken = MOST_TOOLS.get(self.provider)
+        taken = MOST_TOOLS[self.provider]
         limits = (self.max_tools, None if taken is None else max(0, taken - len(self.meta_tools)))
         return min((limit for limit in limits if limit is not None), default=None)
 

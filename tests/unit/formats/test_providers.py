@@ -54,14 +54,14 @@ def offers(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, object]]:
 
 def test_nothing_is_looked_up_for_a_provider_of_ours(offers, monkeypatch):
     monkeypatch.setattr(plugins, "_points", lambda group: pytest.fail("looked up"))
-    assert all(provider_of(name) is PROVIDERS[name] and MOST_TOOLS.get(name) != 0 for name in PROVIDERS)
+    assert all(provider_of(name) is PROVIDERS[name] and MOST_TOOLS[name] != 0 for name in PROVIDERS)
     assert as_tool({"name": "a", "description": "b", "parameters": {}}).name == "a"
 
 
 def test_a_provider_is_found_by_its_name(offers):
     offers["theirs"] = replace(PROVIDERS["openai"], name="theirs", most_tools=7)
-    assert provider_of("theirs") is offers["theirs"] and MOST_TOOLS.get("theirs") == 7
-    assert find_provider("nobody") is None and MOST_TOOLS.get("nobody") is None
+    assert provider_of("theirs") is offers["theirs"] and MOST_TOOLS["theirs"] == 7
+    assert find_provider("nobody") is None and MOST_TOOLS["nobody"] is None
     with pytest.raises(InvalidInput, match=r"provider is 'nobody', must be one of openai, .*, mcp, theirs"):
         provider_of("nobody")
 
@@ -80,7 +80,7 @@ def test_a_package_that_offers_something_else_is_named_and_costs_no_selection(of
     offers["theirs"] = offered
     with pytest.raises(InvalidInput, match=said):
         provider_of("theirs")
-    assert MOST_TOOLS.get("theirs") is None and providers.installed_providers() == ()
+    assert MOST_TOOLS["theirs"] is None and providers.installed_providers() == ()
 
 
 @pytest.mark.parametrize(

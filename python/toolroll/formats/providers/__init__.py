@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 from toolroll.formats.providers.anthropic import ANTHROPIC
@@ -105,23 +105,19 @@ def _installed(name: str) -> Provider:
     return found
 
 
-class _MostTools(Mapping[str, int]):
-    """Name → how many tools one request may have, for each provider that states it."""
+class _MostTools(dict[str, "int | None"]):
+    """Provider → how many tools one request may have; None if unknown or not stated."""
 
-    def __getitem__(self, name: str) -> int:
+    def __missing__(self, name: str) -> int | None:
         try:
             provider = find_provider(name)
-        except InvalidInput:  # the caller who names the provider is told; a selection goes on
-            provider = None
-        if provider is None or provider.most_tools is None:
-            raise KeyError(name)
-        return provider.most_tools
-
-    def __iter__(self) -> Iterator[str]:
-        return (name for name, provider in PROVIDERS.items() if provider.most_tools is not None)
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
+        except (
+            InvalidInput
+        ):  # the caller who asks for the provider's form gets the error; a selection goes on
+            return None
+        return None if provider is None else provider.most_tools
 
 
-MOST_TOOLS: Mapping[str, int] = _MostTools()
+MOST_TOOLS: Mapping[str, int | None] = _MostTools(
+    {"": None, **{name: provider.most_tools for name, provider in PROVIDERS.items()}}
+)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from toolroll.formats.providers.form import Form
@@ -132,30 +133,29 @@ def _error(status: int, message: str) -> dict[str, Any]:
     return {"error": {"message": message, "type": kind, "param": None, "code": "toolroll"}}
 
 
-def _chat_request(path: str, route: str, selects: bool = True) -> RequestForm:
-    return RequestForm(
-        "openai",
-        re.compile(path),
-        route,
-        ("messages",),
-        ("tools", "functions"),
-        ("tool_choice", "function_call"),
-        ("parallel_tool_calls",),
-        selects,
-    )
+_COMPLETIONS = RequestForm(
+    "openai",
+    re.compile(r"/chat/completions/?\Z"),
+    "/chat/completions",
+    ("messages",),
+    ("tools", "functions"),
+    ("tool_choice", "function_call"),
+    ("parallel_tool_calls",),
+)
+_RESPONSE = RequestForm(
+    "openai_responses",
+    re.compile(r"/responses/?\Z"),
+    "/responses",
+    ("input",),
+    ("tools",),
+    ("tool_choice",),
+    ("parallel_tool_calls",),
+)
 
 
-def _responses_request(path: str, route: str, selects: bool = True) -> RequestForm:
-    return RequestForm(
-        "openai_responses",
-        re.compile(path),
-        route,
-        ("input",),
-        ("tools",),
-        ("tool_choice",),
-        ("parallel_tool_calls",),
-        selects,
-    )
+def _unselected(form: RequestForm, path: str, route: str) -> RequestForm:
+    """The form of a request at another path, in which tools are not selected."""
+    return replace(form, path=re.compile(path), route=route, selects=False)
 
 
 OPENAI = Provider(
@@ -168,8 +168,8 @@ OPENAI = Provider(
     require={"tool_choice": "required"},
     history=ChatHistory(),
     requests=(
-        _chat_request(r"/chat/completions/?\Z", "/chat/completions"),
-        _chat_request(r"(/v1|\A)/completions/?\Z", "/completions", selects=False),
+        _COMPLETIONS,
+        _unselected(_COMPLETIONS, r"(/v1|\A)/completions/?\Z", "/completions"),
     ),
     error=_error,
     takes_strict=True,
@@ -187,9 +187,9 @@ OPENAI_RESPONSES = Provider(
     search=ToolSearch("call_id", sends_all=False, answer=_answer, tool=_client_search),
     history=ResponsesHistory(),
     requests=(
-        _responses_request(r"/responses/?\Z", "/responses"),
-        _responses_request(r"/responses/compact/?\Z", "/responses/compact", selects=False),
-        _responses_request(r"/responses/input_tokens/?\Z", "/responses/input_tokens", selects=False),
+        _RESPONSE,
+        _unselected(_RESPONSE, r"/responses/compact/?\Z", "/responses/compact"),
+        _unselected(_RESPONSE, r"/responses/input_tokens/?\Z", "/responses/input_tokens"),
     ),
     error=_error,
     takes_strict=True,

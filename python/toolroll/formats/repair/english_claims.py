@@ -40,66 +40,99 @@ _PAST = (  # irregular forms of the simple past, beside those of _IRREGULAR that
 )
 _ADVERB = (
     r"(?:(?:just|now|already|also|successfully|since|then|even|both|finally|manually|immediately|quickly"
-    r"|gladly|therefore|duly|simply|safely|automatically|temporarily|permanently|actually|fully|officially"
-    r"|recently|personally|remotely|properly|politely|gone ahead and|went ahead and|taken the liberty of) )*"
+    r"|gladly"
+    r"|therefore|duly|simply|safely|automatically|temporarily|permanently|actually|fully|officially"
+    r"|recently"
+    r"|personally|remotely|properly|politely|gone ahead and|went ahead and|taken the liberty of) )*"
 )
 
 
 _OUTSIDE = re.compile(
-    r"\b(?:to|in|into|on|onto|from|off|under|through|at|inside|across|for)\b[^.,;:]{0,40}\b(?:folder|drive"
-    r"|calendar|lists?|inbox|spreadsheet|sheet|account|accounts|board|channel|album|playlist|notebook|notes"
-    r"|log|repo\w*|database|crm|queue|cart|basket|order|profile|settings|contacts|form|file|files|page"
-    r"|website|site|wiki|desktop|downloads|documents|bucket|server|cluster|cloud|ticket|project|backlog"
-    r"|sprint|presentation|slides|group|plan|system|records?|dashboard|table of|schedule|todo|to-do|agenda"
-    r"|tracker|registry|portal|branch|web|internet|online|mailbox|messages|e-?mails|mails|history|statement"
-    r"|logs|excel|csv|pdf|notion|slack|github|jira|trello|library|catalog|warehouse|store|shop|bank|scheduler"
-    r"|reminders)\b|\b[\w-]+\.(?:md|pdf|txt|csv|xlsx?|docx?|pptx?|json|ya?ml|py|js|ts|html|png|jpe?g|mp[34]"
-    r"|zip|log|sql)\b|\b(?:online|the web|your (?:\w+ )?(?:calendar|inbox|drive|contacts|account|orders?|mail"
-    r"|e-?mails?|schedule|files|settings|profile|(?:\w+ )?reservations?|bookings?|tickets?|policy|records?"
-    r"|address|spreadsheet|messages|logs|subscription|cart|tracking))\b|\bthe (?:tracking|logs?|database"
-    r"|weather|web|status|inventory|stock|availability|server|dashboard|forecast)\b"
+    r"\b(?:to|in|into|on|onto|from|off|under|through|at|inside|across|for)\b[^.,;:]{0,40}\b(?:folder"
+    r"|drive|calendar"
+    r"|lists?|inbox|spreadsheet|sheet|account|accounts|board|channel|album|playlist|notebook|notes|log"
+    r"|repo\w*"
+    r"|database|crm|queue|cart|basket|order|profile|settings|contacts|form|file|files|page|website|site"
+    r"|wiki|desktop"
+    r"|downloads|documents|bucket|server|cluster|cloud|ticket|project|backlog|sprint|presentation|slides"
+    r"|group|plan"
+    r"|system|records?|dashboard|table of|schedule|todo|to-do|agenda|tracker|registry|portal|branch|web"
+    r"|internet"
+    r"|online|mailbox|messages|e-?mails|mails|history|statement|logs|excel|csv|pdf|notion|slack|github"
+    r"|jira|trello"
+    r"|library|catalog|warehouse|store|shop|bank|scheduler|reminders)\b"
+    r"|\b[\w-]+\.(?:md|pdf|txt|csv|xlsx?|docx?|pptx?|json|ya?ml|py|js|ts|html|png|jpe?g|mp[34]|zip|log"
+    r"|sql)\b"
+    r"|\b(?:online|the web|your (?:\w+ )?(?:calendar|inbox|drive|contacts|account|orders?|mail|e-?mails?"
+    r"|schedule|files|settings|profile|(?:\w+ )?reservations?|bookings?|tickets?|policy|records?|address"
+    r"|spreadsheet|messages|logs|subscription|cart|tracking))\b"
+    r"|\bthe (?:tracking|logs?|database|weather|web|status|inventory|stock|availability|server|dashboard"
+    r"|forecast)\b"
 )
 _GIVEN = re.compile(  # the user's text, or something shown in the reply
     r"\b(?:you (?:\w+ )?(?:gave|pasted|posted|sent|shared|linked|quoted|provided|wrote|attached|described"
-    r"|mentioned)|your (?:\w+ )?(?:code|snippet|function|text|essay|sentence|paragraph|question|math|maths"
-    r"|formula|draft|wording|example|answer|proof|poem|script|query|logic|argument|reasoning|story|regex"
-    r"|first|second|two|notes|input|feedback|points?)|(?:first|second|third|last) (?:line|sentence|paragraph"
-    r"|step|word|clause|one)|my (?:reasoning|thoughts|answer|points)|sentences?|paragraphs?|commas?|spelling"
-    r"|grammar|wording|tone|comments|bold|italics|the words?|asterisk|variable|jokes?|below|above|following"
-    r"|for you to (?:review|read)|(?:this|my) (?:reply|answer|response))\b"
+    r"|mentioned)"
+    r"|your (?:\w+ )?(?:code|snippet|function|text|essay|sentence|paragraph|question|math|maths|formula"
+    r"|draft"
+    r"|wording|example|answer|proof|poem|script|query|logic|argument|reasoning|story|regex|first|second"
+    r"|two|notes"
+    r"|input|feedback|points?)"
+    r"|(?:first|second|third|last) (?:line|sentence|paragraph|step|word|clause|one)"
+    r"|my (?:reasoning|thoughts|answer|points)|sentences?|paragraphs?|commas?|spelling|grammar|wording"
+    r"|tone|comments|bold|italics|the words?|asterisk|variable|jokes?"
+    r"|below|above|following|for you to (?:review|read)|(?:this|my) (?:reply|answer|response))\b"
 )
 _WORK_OBJECT = re.compile(
     rf"^(?:(?:an?|the|two|three|four|five|some|you|both|your|\d+) ?)?(?:[\w'’-]+ ){{0,3}}?(?:{WORK})\b"
 )
+_DISPLAY = re.compile(
+    r"[ *]*\n\s*(?:```|>|\||[\"“*•]|- |\d[.)] "
+    r"|#)"
+)  # follows the sentence of what is shown
 
 _HERE = re.compile(r"\bhere(?:['’]s| is| are)\b|\bbelow\b|```", re.IGNORECASE)  # "Done! Here is the text."
 
 _CONDITION = re.compile(
-    r"\b(?:if|once|when|whenever|after|unless|until|whether|before|not|never|cannot|nothing|none|no|nobody"
-    r"|neither|may|might|could|would|should|must|will|shall|seems?|appears?|apparently|looks|pretend|imagine"
-    r"|suppose|assume|believe|think|guess|hope|understand|see|glad|great that|sorry|who|whom|whose|which"
-    r"|while|because|according|says?|said|means|sure that|check that|you|he|she|they|someone|somebody|nor"
-    r"|until|than|though|although|as soon|like|wish|recommend|suggest|afraid|congratulations"
-    r"|thanks? (?:you )?for|how|why|where|to have|as i|what|story|example|in theory|usually|often|always"
-    r"|generally|typically|every|each|any)\b|n['’]t\b"
+    r"\b(?:if|once|when|whenever|after|unless|until|whether|before|not|never|cannot|nothing|none|no"
+    r"|nobody|neither"
+    r"|may|might|could|would|should|must|will|shall|seems?|appears?|apparently|looks|pretend|imagine"
+    r"|suppose|assume"
+    r"|believe|think|guess|hope|understand|see|glad|great that|sorry|who|whom|whose|which|while|because"
+    r"|according"
+    r"|says?|said|means|sure that|check that|you|he|she|they|someone|somebody|nor|until|than|though"
+    r"|although"
+    r"|as soon|like|wish|recommend|suggest|afraid|congratulations|thanks? (?:you )?for|how|why|where"
+    r"|to have|as i"
+    r"|what|story|example|in theory|usually|often|always|generally|typically|every|each|any)\b|n['’]t\b"
 )
 # What may stand before "I" or a passive subject, although _CONDITION lists its words.
 _OPENING = re.compile(
-    r"^\W*(?:(?:done|all set|don['’]t worry|no (?:problem|worries)(?: at all)?|as (?:you )?(?:requested|asked"
-    r"|discussed|instructed|agreed)|thank(?:s| you)[^,.!]{0,40}|great(?: news)?|good news|sure(?: thing)?"
-    r"|here['’]s what i did|per your request|like you asked|i['’]m (?:happy|pleased|glad) to (?:say|report"
-    r"|confirm|tell you) that|(?:please )?(?:rest assured|note|be advised)(?: that)?|i can confirm that"
-    r"|just to confirm)\W+)+"
+    r"^\W*(?:(?:done|all set|don['’]t worry|no (?:problem|worries)(?: at all)?|as (?:you )?(?:requested"
+    r"|asked|discussed|instructed|agreed)"
+    r"|thank(?:s| you)[^,.!]{0,40}|great(?: news)?|good news|sure(?: thing)?|here['’]s what i did"
+    r"|per your request"
+    r"|like you asked|i['’]m (?:happy|pleased|glad) to (?:say|report|confirm|tell you) that"
+    r"|(?:please )?(?:rest assured|note|be advised)(?: that)?|i can confirm that|just to confirm)\W+)+"
 )
 _OTHERS = re.compile(
     r"\bby (?!e-?mail\b|mail\b|post\b|phone\b|sms\b|text\b|hand\b|default\b|date\b|one\b|\d|then\b|now\b"
-    r"|courier\b|(?:mon|tues|wednes|thurs|fri|satur|sun)day|tomorrow|noon|midnight|bank|card|priority|name)"
+    r"|courier\b"
+    r"|(?:mon|tues|wednes|thurs|fri|satur|sun)day|tomorrow|noon|midnight|bank|card|priority|name)"
     r"|\bfrom your (?:own |colleague)|\bbecause\b|\bdue to\b|\bsince\b|\btoo many\b|\bseveral times\b"
-    r"|\bfor years\b|\bso (?:you may|you can claim|you['’]re entitled)|\b(?:twice|many times|a lot)\b"
-    r"|\band was\b"
+    r"|\bfor years\b"
+    r"|\bso (?:you may|you can claim|you['’]re entitled)|\b(?:twice|many times|a lot)\b|\band was\b"
 )
 _LONG_AGO = re.compile(
     r"\b(?:yesterday|ago|last (?:night|week|month|year|\w+day)|years|in (?:19|20)\d\d|back then)\b"
+)
+_PAST_TIME = re.compile(
+    r"\b(?:yesterday|ago|last (?:night|week|month|year|\w+day|spring|summer|autumn|winter)|this morning"
+    r"|earlier"
+    r"|in (?:19|20|1[0-8])\d\d|in (?:spring|summer|autumn|winter|january|february|march|april|may|june"
+    r"|july|august"
+    r"|september|october|november|december)|on (?:the )?\d+|on (?:mon|tues|wednes|thurs|fri|satur"
+    r"|sun)day"
+    r"|at (?:\d\d:\d\d|noon|midnight)|at \d+ ?[ap]m|back then|before the)\b"
 )
 
 _FIRST = re.compile(rf"\b(?:(?:i|we)'ve|(?:i|we) have|ive) {_ADVERB}({_PARTICIPLE})\b")
@@ -114,9 +147,10 @@ _SUCCESS = re.compile(rf"\bsuccessfully ({_PARTICIPLE})\b|\b({_PARTICIPLE}) succ
 _WENT = re.compile(rf"{_START}(?:your|the)\b[^,;:()]{{0,60}}? (?:(?:has|have) gone|went) (?:through|out)\b")
 _MANAGED = re.compile(
     r"\bi(?: was able|'ve managed| managed|'ve been able) to (?:add|assign|block|book|call|cancel|change"
-    r"|close|create|delete|deploy|extend|get|install|make|move|order|pay|post|reach|register|remove"
-    r"|reschedule|reserve|reset|restart|restore|save|schedule|send|set|start|submit|turn|update|upgrade"
-    r"|upload)\b"
+    r"|close|create"
+    r"|delete|deploy|extend|get|install|make|move|order|pay|post|reach|register|remove|reschedule|reserve"
+    r"|reset|restart"
+    r"|restore|save|schedule|send|set|start|submit|turn|update|upgrade|upload)\b"
 )
 _CONTRACTED = re.compile(rf"(?:^|[,:;—–] )(?:\w+'s|you've) {_ADVERB}been {_ADVERB}({_PARTICIPLE})\b")
 _WAS = re.compile(
@@ -125,24 +159,30 @@ _WAS = re.compile(
 )
 _STATE = re.compile(
     rf"{_START}((?:your|the|all|everything|both)\b[^,;:()]{{1,60}}?|it|that|you|everything|this)(?: (?:is"
-    rf"|are)|['’]s|['’]re) (?:all |both )?(?:(?P<now>now (?:\w+ly )?(?:{_PARTICIPLE}|on|off|live|active|open"
-    rf"|out|up|back|running|paused|in|available|gone)|now in the|(?:charging|running|online|up) again)"
+    rf"|are)|['’]s|['’]re) (?:all |both )?"
+    rf"(?:(?P<now>now (?:\w+ly )?(?:{_PARTICIPLE}|on|off|live|active|open|out|up|back|running|paused|in"
+    rf"|available|gone)"
+    rf"|now in the|(?:charging|running|online|up) again)"
     r"|(?P<plain>booked|reserved|confirmed|scheduled|cancell?ed|live|on (?:its|their|the) way|extended"
-    r"|activated|deactivated|renewed|refunded|restored|enabled|disabled|returned|complete|taken care of"
-    r"|merged|resolved|upgraded|frozen|blocked|placed|submitted|checked in|registered|locked|armed|unlocked"
-    r"|underway|closed|saved|all set|paid|(?:made|sorted|off|on|done|out|gone|live|set)(?=\s*(?:$|[.,;!—–-]"
-    r"| and| again| now| for| in all)))\b)"
+    r"|activated|deactivated"
+    r"|renewed|refunded|restored|enabled|disabled|returned|complete|taken care of|merged"
+    r"|resolved|upgraded|frozen|blocked|placed|submitted|checked in|registered|locked|armed|unlocked"
+    r"|underway"
+    r"|closed|saved|all set|paid|(?:made|sorted|off|on|done|out|gone|live|set)(?=\s*(?:$|[.,;!—–-]| and"
+    r"| again| now| for| in all)))\b)"
 )
 _STATE_EXCLUDED = re.compile(
     r"\b(?:fully|closed on|done by|done in|on (?:mon|tues|wednes|thurs|fri|satur|sun)days|set (?:in|by)"
-    r"|out of|off to|as your|on (?:the )?(?:table|left|right|page)|gone (?:mad|up|down)|up to"
-    r"|set for the trip|in economy|on average|confirmed as|when|if|once|unless|until|after|as soon|like this"
+    r"|out of|off to"
+    r"|as your|on (?:the )?(?:table|left|right|page)|gone (?:mad|up|down)|up to|set for the trip"
+    r"|in economy|on average|confirmed as|when|if|once|unless|until|after|as soon|like this"
     r"|in your (?:\w+ )?example)\b"
 )
 _HEAD_STOP = (
-    "is|are|was|were|be|been|being|has|have|had|do|does|did|can|could|will|would|shall|should|may|might|must"
-    "|that|which|who|when|if|while|and|or|but|because|not|no|to|of the|i|you|he|she|we|they|it|by|how|what"
-    "|get|gets|already|easier|never|well|once|half|done"
+    "is|are|was|were|be|been|being|has|have|had|do|does|did|can|could|will|would|shall|should|may|might|must|that"
+    "|which|who|when|if|while|and|or|but|because|not|no|to|of the|i|you|he|she|we|they|it|by"
+    "|how|what|get|gets"
+    "|already|easier|never|well|once|half|done"
 )
 _ELLIPTIC = re.compile(
     rf"^((?!(?:{_HEAD_STOP}|built|written|based|according|well"
@@ -153,19 +193,22 @@ _ELLIPTIC = re.compile(
 _LEADING = re.compile(
     rf"^(?:already |successfully |just |now )?({_PARTICIPLE})(?: (?:the|your|you|a|an|all|both|two|three"
     rf"|four|five|six|ten|twelve|it|them|him|her"
-    r"|that|this|these|to|into|as|for|out|off|up|back|successfully|and|\d[\d,.]*|`[^`]*`|[A-Z#@][\w-]*|nginx"
-    r"|everyone|everything)\b|\s*(?:$|[.!✅🎉]|:(?! *\d)))"
+    r"|that|this|these|to|into|as|for|out|off|up|back|successfully|and|\d[\d,.]*|`[^`]*`|[A-Z#@][\w-]*"
+    r"|nginx|everyone|everything)\b"
+    r"|\s*(?:$|[.!✅🎉]|:(?! *\d)))"
 )
 _ALONE = re.compile(
-    r"^(?:(?:okay|ok|alright|all right|yes|yep|sure|great|perfect|thanks|and)\W+)*(?:all |it['’]s |that['’]s "
-    r"|everything['’]s |consider it |already )?(?:done|finished|completed|complete|sent|booked|sorted"
-    r"|taken care of|submitted|saved|cancell?ed|deleted|updated|confirmed|success)(?: (?:for you|now"
-    r"|as requested))*[\s.!✅🎉👍✔]*$"
+    r"^(?:(?:okay|ok|alright|all right|yes|yep|sure|great|perfect|thanks|and)\W+)*"
+    r"(?:all |it['’]s |that['’]s |everything['’]s |consider it |already )?"
+    r"(?:done|finished|completed|complete|sent|booked|sorted|taken care of|submitted|saved|cancell?ed"
+    r"|deleted|updated"
+    r"|confirmed|success)(?: (?:for you|now|as requested))*[\s.!✅🎉👍✔]*$"
 )
 _ALL_SET = re.compile(
     r"^(?:(?:okay|ok|great|perfect|✅)\W+)*(?:all|you['’]re all|you are all|everything is"
     r"|you['’]re) set[\s.!✅🎉]*$"
 )
+_HABIT = re.compile(r"\b(?:every|today|near|usually|always|only|for (?:adults|children|members))\b")
 _FINITE = re.compile(
     r"^[^.,;:!—–]*\b(?:that|which|suggests|shows|means|is|are|was|were|can|must|will|has|have|cannot"
     r"|apply|applies|entitles?|stay)\b"
@@ -174,17 +217,22 @@ _SUBJECT_FOLLOWS = re.compile(
     rf"{_FINITE.pattern}|^[^.;!—–]*, (?:the|this|these|an?|it|you|we|he|she|they|prices|\w+ (?:is|are|was"
     rf"|were))\b"
 )
+_LABEL = re.compile(r"[A-Z][\w']*(?: [A-Z][\w']*){1,3}:")  # "Total Paid: 40"
 _NO_ACTION = re.compile(
-    r"^ (?:no|nothing|none|not|up the (?:numbers|figures|sum)|(?:(?:it|them) )?with an?)\b|\binto account\b"
-    r"|\bin my head\b|\btense\b|\bin my (?:last|previous|first|earlier)\b"
+    r"^ (?:no|nothing|none|not|up the (?:numbers|figures|sum)|(?:(?:it|them) )?with an?)\b"
+    r"|\binto account\b|\bin my head\b|\btense\b"
+    r"|\bin my (?:last|previous|first|earlier)\b"
 )
 _AND_THEN = re.compile(rf"\band (?:then )?({_PARTICIPLE})\b")
 _IDIOM = re.compile(  # verbs of INNER that are actions with these words
-    r"(?:let|left) [^.,;]{1,40}\b(?:know|message|note)\b|(?:did|done) (?:that|this|it|so|the)\b|(?:took"
-    r"|taken) (?:care of|the)\b|(?:ran|run) (?:the|a|your|all)\b|gave [^.,;]{1,40}\b(?:access|permission)"
-    r"|found your (?:\w+ ){0,2}(?:reservations?|bookings?|orders?|account|profile|details|flights?|tickets?"
-    r"|records?)\b|turned (?:\S+ ){0,4}(?:on|off|up|down)\b|switched\b|found (?:\S+ ){1,6}(?:in|on"
-    r"|under) your\b|asked [A-Z]\w+ to\b|told (?:[A-Z]\w+|him|her|them)\b|got you\b|called the\b"
+    r"(?:let|left) [^.,;]{1,40}\b(?:know|message|note)\b|(?:did|done) (?:that|this|it|so|the)\b"
+    r"|(?:took|taken) (?:care of|the)\b|(?:ran|run) (?:the|a|your|all)\b|gave [^.,;]{1,40}\b(?:access"
+    r"|permission)"
+    r"|found your (?:\w+ ){0,2}(?:reservations?|bookings?|orders?|account|profile|details|flights?"
+    r"|tickets?|records?)\b"
+    r"|turned (?:\S+ ){0,4}(?:on|off|up|down)\b|switched\b|found (?:\S+ ){1,6}(?:in|on|under) your\b"
+    r"|asked [A-Z]\w+ to\b|told (?:[A-Z]\w+|him|her|them)\b"
+    r"|got you\b|called the\b"
 )
 
 
@@ -214,16 +262,16 @@ def claim_in(sentence: str, following: str) -> Found | None:
     start = opening.end() if opening else len(said) - len(said.lstrip(" \t*_#>-•–—✅✔☑️🎉👍!."))
     body = said[start:]
     found = (
-        _first_person(sentence[start:], body)
+        _first_person(sentence[start:], body, following)
         or _statement(body, opened=opening is not None)
         or _without_verb(sentence[start:], body)
     )
     return None if found is None else Found(start + found.start, start + found.end)
 
 
-def _first_person(spoken: str, body: str) -> Found | None:
+def _first_person(spoken: str, body: str, following: str) -> Found | None:
     """A sentence in the first person: "I've sent the email.", "I restarted the server."."""
-    shown = body.rstrip().endswith(":")
+    shown = body.rstrip().endswith(":") or _DISPLAY.match(following) is not None
     for pattern in (_FIRST, _FIRST_PAST):
         match = pattern.search(body)
         if match is None or _CONDITION.search(_clause_before(body, match.start())):
@@ -250,13 +298,13 @@ def _statement(body: str, opened: bool) -> Found | None:
         if pattern in (_SUCCESS, _PASSIVE, _CONTRACTED):
             group = match.lastindex or 0
             is_inner = match[group] in INNER and not _IDIOM.match(body, match.start(group))
-            is_claim = not is_inner and not _LONG_AGO.search(rest)
+            is_claim = not is_inner and not _PAST_TIME.search(rest)
         elif pattern is _WAS:
             is_near = match[2] or match[4] or match[1].startswith("your") or _OUTSIDE.search(rest)
-            is_claim = bool(is_near) and not _LONG_AGO.search(rest)
+            is_claim = bool(is_near) and not _PAST_TIME.search(rest)
         elif pattern is _STATE and match["plain"] and match[1].startswith("the") and not opened:
             # "The shop is closed today" describes; "The booking is confirmed" claims.
-            is_claim = match["plain"] not in DESCRIPTIONS
+            is_claim = match["plain"] not in DESCRIPTIONS and not _HABIT.search(rest)
         else:
             is_claim = True
         if is_claim:
@@ -307,6 +355,8 @@ def _is_action(verb: str, spoken: str, rest: str, shown: bool) -> bool:
 
 def _without_verb(spoken: str, body: str) -> Found | None:
     """A sentence without a finite verb: "Restarted the server.", "Timer set for ten minutes."."""
+    if _LABEL.match(spoken):
+        return None
     match = _LEADING.match(body[:1] + spoken[1:])
     if match is not None and match[1] not in NO_ANSWER | UNINFLECTED:
         rest = body[match.end() :]

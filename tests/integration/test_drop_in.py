@@ -28,6 +28,7 @@ import toolroll
 from tests.adapters.loopback import anthropic_reply, gemini_reply, openai_reply
 from tests.loopback_server import LoopbackHandler, LoopbackServer, closed_at_the_end
 from tests.ports import free_port, refusing_port
+from tests.table import each_row
 from toolroll import Registry, Rule, Tool, Toolroll
 from toolroll.adapters.http_client import toolroll_async_client, toolroll_client
 from toolroll.adapters.provider_requests import HEADER, RequestSelector
@@ -800,7 +801,7 @@ def test_the_page_has_every_setting_of_the_drop_in():
             assert f"| `{name}` |" in PAGE, name
 
 
-@pytest.mark.parametrize(
+@each_row(
     "url",
     ["", "api.openai.com", "ftp://x", "http://", "http://u:p@x", "http://x?key=1", "http://x:99999", "//x"],
 )

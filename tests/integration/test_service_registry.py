@@ -11,6 +11,7 @@ import sqlalchemy as sa
 pytest.importorskip("fastapi")
 
 from tests.integration.served import Served, served
+from tests.table import each_row
 from toolroll.model.rules import Rule
 from toolroll.model.tools import Tool, Toolkit
 from toolroll.registry.registry import Registry
@@ -536,7 +537,7 @@ def _fits(path: str, template: str) -> bool:
     )
 
 
-@pytest.mark.parametrize(("method", "path", "body"), ENDPOINTS + BEYOND_THE_SEEDS)
+@each_row(("method", "path", "body"), ENDPOINTS + BEYOND_THE_SEEDS)
 def test_no_endpoint_crosses_organisations(
     service: Served, keys: dict[str, str], registry: Registry, method: str, path: str, body: object
 ) -> None:

@@ -139,7 +139,7 @@ def test_nobody_takes_the_lease_from_a_keeper_in_the_middle_of_a_batch(
         thread.start()
         time.sleep(0.2)
         assert results == []
-    thread.join(5)
+    thread.join(60)
     assert results in ([True], [False])  # after the commit
     database.close()
 

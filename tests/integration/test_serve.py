@@ -133,8 +133,8 @@ def test_a_stop_ends_within_its_grace_and_loses_no_answer_no_event_and_no_outcom
             thread.start()
         service.wait_until(lambda: len(answered) > 30)
         begun = time.monotonic()
-        service.stop(25)
-        assert time.monotonic() - begun < 20
+        service.stop(120)
+        assert time.monotonic() - begun < 100
         for thread in asking:
             thread.join()
         with pytest.raises(urllib.error.URLError):

@@ -49,7 +49,7 @@ class Running:
         data = None if body is None else json.dumps(body).encode()
         asked = urllib.request.Request(self.base + path, data, headers)
         try:
-            with urllib.request.urlopen(asked, timeout=20) as answer:
+            with urllib.request.urlopen(asked, timeout=120) as answer:
                 content = answer.read()
                 return json.loads(content) if "json" in answer.headers["Content-Type"] else content.decode()
         except urllib.error.HTTPError as error:

@@ -52,7 +52,7 @@ class OtherProcess:
         return int(self._process.stdout.readline())
 
     def close(self) -> None:
-        self._process.communicate("", timeout=20)
+        self._process.communicate("", timeout=120)
 
 
 @pytest.fixture

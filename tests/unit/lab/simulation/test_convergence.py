@@ -7,7 +7,7 @@ from scipy import stats
 
 from tests.table import each_row
 from toolroll.lab.simulation.convergence import convergence, t_quantile
-from toolroll.learning.beta import quantile
+from toolroll.registry.analytics.beta import quantile
 
 pytestmark = pytest.mark.slow
 

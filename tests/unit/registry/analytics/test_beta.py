@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from tests.table import each_row
-from toolroll.learning.beta import interval, quantile
+from toolroll.registry.analytics.beta import interval, quantile
 
 
 def test_quantiles_are_scipys_for_shapes_of_all_decimals():

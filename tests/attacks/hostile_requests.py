@@ -53,7 +53,7 @@ _KNOWN = {  # what leads a request deeper
     "per": ["day", "hour"],
     "profile": ["default", ""],
     "schemas": ["openai", "anthropic", "gemini", "mcp"],
-    "level": ["everywhere", "page", "context", "seed"],
+    "level": ["everywhere", "page", "context", "plain"],
 }
 
 

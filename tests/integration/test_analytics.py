@@ -191,8 +191,8 @@ def test_arms_have_the_mean_and_the_interval_of_their_decayed_counts(database):
 
 
 def test_arms_of_seed_4_start_from_one_and_one_and_do_not_decay(database):
-    write(database, tables.learned, *arm("a", 8, 2, 0, level="seed", context_key="free:home:general"))
-    (found,) = arms(database, ALL, at(100), level="seed")
+    write(database, tables.learned, *arm("a", 8, 2, 0, level="plain", context_key="free:home:general"))
+    (found,) = arms(database, ALL, at(100), level="plain")
     assert (found.mean, found.low, found.high) == pytest.approx((0.75, *stats.beta(9, 3).interval(0.95)))
     assert arms(database, ALL, at(100)) == ()
     with pytest.raises(InvalidInput, match="must be one of"):

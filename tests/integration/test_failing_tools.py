@@ -76,7 +76,7 @@ def test_the_estimates_keep_their_quotas(database: Database) -> None:
     for number in range(40):
         call(database, number, number < 20)
     with database.reading() as connection:
-        query = sa.select(arm_statistics).where(arm_statistics.c.level == "seed")
+        query = sa.select(arm_statistics).where(arm_statistics.c.level == "plain")
         mail = connection.execute(query).one()
     assert (mail.successes, mail.failures) == (15, 0)
     assert (mail.called, mail.succeeded) == (40, 20)

@@ -100,11 +100,11 @@ def test_a_report_counts_for_each_level_of_its_context(database: Database) -> No
         ("everywhere", ""),
         ("page", "crm"),
         ("context", "team:crm:read"),
-        ("seed", "team:crm:general"),
+        ("plain", "team:crm:general"),
     ):
         mail, rain = cell(database, "mail", level), cell(database, "rain", level)
         assert (mail.context_key, rain.context_key) == (context, context)
-        calls, expected = (0, 0) if level == "seed" else (1, 0.25)
+        calls, expected = (0, 0) if level == "plain" else (1, 0.25)
         assert (mail.successes, mail.failures, mail.calls, mail.expected) == (1, 0, calls, expected)
         assert (rain.successes, rain.failures, rain.calls, rain.expected) == (0, 0, 0, expected)
         assert (mail.shown, mail.called, mail.succeeded) == (1, 1, 1)
@@ -218,11 +218,11 @@ def test_a_tool_that_was_not_shown_is_refused_and_the_others_count(database: Dat
 def test_counts_decay_from_the_time_of_the_event_whatever_the_order(database: Database) -> None:
     old, new = exposure("e1", "mail", at=NOW), exposure("e2", "mail", at=NOW + 14 * DAY_S)
     ingest(database, [], [said(new, {"mail": "succeeded"}), said(old, {"mail": "succeeded"})])
-    mail, seed = cell(database, "mail"), cell(database, "mail", "seed")
+    mail, plain = cell(database, "mail"), cell(database, "mail", "plain")
     assert mail.successes == pytest.approx(1.5, rel=1e-12)
     assert mail.calls == pytest.approx(1 + 2 ** (-14 / 30), rel=1e-12)
     assert mail.updated_at == datetime.fromtimestamp(NOW + 14 * DAY_S, timezone.utc)
-    assert (seed.successes, seed.called) == (2, 2)
+    assert (plain.successes, plain.called) == (2, 2)
 
 
 def test_what_is_late_is_kept_and_weighs_nothing(database: Database) -> None:

@@ -109,7 +109,7 @@ def weighted(numbers: range, begun: float, table: Database) -> None:
         rows = connection.execute(sa.select(arm_statistics)).all()
     plain: Counter[tuple[str, str]] = Counter()
     for row in rows:
-        if row.level == "seed":
+        if row.level == "plain":
             plain[row.org, row.tool] += row.successes
         elif row.level == "everywhere":
             said = exact[row.org, row.tool]

@@ -172,7 +172,7 @@ def drift(options: WindowOptions, embedder: str, older_than: datetime | None) ->
 @option(
     "--level",
     "Contexts to tell apart.",
-    choices=("everywhere", "page", "context", "seed"),
+    choices=("everywhere", "page", "context", "plain"),
     default="everywhere",
 )
 @option("--tool", "Only this tool.", metavar="NAME", unset="all")

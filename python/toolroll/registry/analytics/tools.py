@@ -17,7 +17,7 @@ from toolroll.registry.analytics.window import Window
 from toolroll.registry.analytics.window_sums import WindowSums, total, whole_hours
 from toolroll.registry.events.breaks import Break as FoundBreak
 from toolroll.registry.events.learned_rows import arm_statistics as _arms
-from toolroll.registry.events.row_fold import BREAK, LEVELS, SEED
+from toolroll.registry.events.row_fold import BREAK, LEVELS, PLAIN
 from toolroll.registry.events.rows import seconds
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
@@ -33,7 +33,7 @@ class Arm(JsonRecord):
 
     Attributes:
         org, tool: the organisation and the tool.
-        level: "everywhere", "page", "context", or "seed" for the counts of the profile `learned`, which has
+        level: "everywhere", "page", "context", or "plain" for the counts of the profile `learned`, which has
             no calls and expected ones.
         context_key: the page, or tier:page:category; "" for everywhere.
         mean, low, high: posterior mean of its success, and the equal-tailed 95 % interval.
@@ -78,7 +78,7 @@ def arms(
     order = (_arms.c.called.desc(), _arms.c.shown.desc(), _arms.c.org, _arms.c.tool, _arms.c.context_key)
     with database.reading() as connection:
         rows = connection.execute(sa.select(_arms).where(*where).order_by(*order).limit(limit)).all()
-    is_plain = level == SEED  # the profile `learned`: Beta(1, 1), no decay
+    is_plain = level == PLAIN  # the profile `learned`: Beta(1, 1), no decay
     left = np.array([1.0 if is_plain else _left(row.at, now, RATES.reliability_half_s) for row in rows])
     mean, strength = (0.5, 2.0) if is_plain else (RATES.prior_mean, RATES.prior_strength)
     successes, failures = (

@@ -23,7 +23,7 @@ from toolroll.registry.store import tables
 from toolroll.registry.store.bulk_insert import merge
 from toolroll.runtime.gil import GilYielder, batches
 
-LEVELS = EVERYWHERE, PAGE, CONTEXT, SEED = "everywhere", "page", "context", "seed"
+LEVELS = EVERYWHERE, PAGE, CONTEXT, PLAIN = "everywhere", "page", "context", "plain"
 STATE, VECTOR = "state", "vector"
 TOOL, SUBJECT, BREAK, RUN = "tool", "subject", "break", "run"
 _SOME = 48  # keys in a query: more would hold up selections
@@ -56,7 +56,7 @@ def for_core(rows: Iterable[Any]) -> tuple[Cells, Records]:
         elif kind == SUBJECT:
             cells.append((_LIFT, key, scope, calls, expected, at))
         else:
-            cell = _PLAIN if level == SEED else _RELIABILITY
+            cell = _PLAIN if level == PLAIN else _RELIABILITY
             cells.append((cell, key, scope, successes, failures, at))
     return cells, records
 

@@ -619,7 +619,7 @@ learning_state = sa.Table(
 
 # What outcomes have taught: the result of the one fold (`registry.events.learned_rows`). A host reads the
 # rows whose `revision`, the number of the outcome that changed them last, is above what it has.
-#   kind "tool": by its name. Successes and failures at the levels everywhere, page, context and seed, with
+#   kind "tool": by its name. Successes and failures at the levels everywhere, page, context and plain, with
 #     whole numbers; at the level "state", who reported, and the change detector.
 #   kind "subject": by name and text, or by group. Calls and expected calls at the first three levels; at the
 #     level "state", who reported; at the level "vector", the messages of one embedder.

@@ -48,7 +48,7 @@ def analytics_router(access: RegistryAccess, embedder: Embedder | None, shared: 
         request: Request,
         org: str | None = None,
         tool: str | None = None,
-        level: Literal["everywhere", "page", "context", "seed"] = "everywhere",
+        level: Literal["everywhere", "page", "context", "plain"] = "everywhere",
         limit: int = Query(100, ge=1, le=1_000),
     ) -> dict[str, Any]:
         """The reliability of tools with its 95 % interval, those with the most calls first."""

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from toolroll.lab.simulation.report import Target, table
-from toolroll.lab.simulation.simulation import STATIC, Estimate, Plan, Simulation, simulate
+from toolroll.lab.simulation.report import Goal, table
+from toolroll.lab.simulation.simulation import STATIC, Simulation, SimulationPlan, WorldMean, simulate
 from toolroll.lab.simulation.world_metrics import SurvivalTime, median_time
 from toolroll.lab.simulation.worlds import SCENARIOS
 
@@ -21,22 +21,22 @@ LEARNED, OURS = "learned", "default"
 _RESAMPLES = 1_000
 
 
-def targets(simulation: Simulation, ours: str = OURS) -> list[Target]:
+def targets(simulation: Simulation, ours: str = OURS) -> list[Goal]:
     """The targets that the played scenarios and policies can be compared with."""
-    found: list[Target] = []
+    found: list[Goal] = []
 
-    def at_most(what: str, bar: float, value: Estimate) -> None:
-        found.append(Target.of(what, scenario, value, bar, at_most=True))
+    def at_most(what: str, bar: float, value: WorldMean) -> None:
+        found.append(Goal.of(what, scenario, value, bar, at_most=True))
 
     def above_static(what: str, bar: float, name: str) -> None:
         value = simulation.difference(scenario, ours, STATIC, name)
-        found.append(Target.of(what, scenario, value, bar, at_most=False))
+        found.append(Goal.of(what, scenario, value, bar, at_most=False))
 
     def median(what: str, bar: float, which: str) -> None:
         if times := simulation.times(scenario, ours, which):
             worlds = [getattr(one, which) for one in simulation.played[scenario][ours]]
             low, high = interval_of_median(worlds)
-            found.append(Target(what, scenario, low, median_time(times), high, bar, True))
+            found.append(Goal(what, scenario, low, median_time(times), high, bar, True))
 
     for scenario, played in simulation.played.items():
         if ours not in played:
@@ -63,7 +63,7 @@ def targets(simulation: Simulation, ours: str = OURS) -> list[Target]:
                 simulation.values(scenario, ours, "success"),
                 strict=True,
             )
-            at_most("success, points lost to the channel", 1, Estimate.of([a - b for a, b in pairs]))
+            at_most("success, points lost to the channel", 1, WorldMean.of([a - b for a, b in pairs]))
     return found
 
 
@@ -88,7 +88,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--scenario", default="main,null,channel,break", help=f"of {', '.join(SCENARIOS)}")
     parser.add_argument("--jobs", type=int, default=1)
     options = parser.parse_args(arguments)
-    plan = Plan(
+    plan = SimulationPlan(
         options.folder,
         scenarios=tuple(options.scenario.split(",")),
         worlds=options.worlds,

@@ -105,7 +105,7 @@ def _table(n: int, left: int, bucket: int, draw: Any, names: Any, begin: int, sc
 
 
 def measure(folder: Path, which: str) -> None:
-    from toolroll.lab.offline.judging import Target, judge
+    from toolroll.lab.offline.judging import TargetRule, judge
     from toolroll.lab.offline.lake import event_files
 
     parts = event_files(folder)
@@ -119,7 +119,7 @@ def measure(folder: Path, which: str) -> None:
         return result
 
     if which == "here":
-        found["events"] = timed("judge, 2 processes", lambda: judge(parts, Target(), jobs=2)).events
+        found["events"] = timed("judge, 2 processes", lambda: judge(parts, TargetRule(), jobs=2)).events
     else:
         import ray
 
@@ -127,9 +127,9 @@ def measure(folder: Path, which: str) -> None:
         best = {1: math.inf, 2: math.inf}
         for workers in (1, 2) * _ROUNDS:  # in turn, so that other work disturbs both
             ray.init(num_cpus=workers, include_dashboard=False, log_to_driver=False)
-            judge(some[:workers], Target("logged"), on="ray")  # starts the workers' imports
+            judge(some[:workers], TargetRule("logged"), on="ray")  # starts the workers' imports
             name = f"judge a quarter on ray, {workers} workers"
-            results.append(timed(name, lambda: judge(some, Target(), on="ray")).to_dict())
+            results.append(timed(name, lambda: judge(some, TargetRule(), on="ray")).to_dict())
             best[workers] = min(best[workers], found[name])
             ray.shutdown()
         found["same bits"] = all(each == results[0] for each in results)

@@ -20,8 +20,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from toolroll.registry.analytics.metrics import metrics
-from toolroll.registry.analytics.plugin_calls import plugin_calls
-from toolroll.registry.analytics.tool_calls import tool_calls
+from toolroll.registry.analytics.tool_calls import plugin_calls, tool_calls
 from toolroll.registry.analytics.usage import heatmap, hits
 from toolroll.registry.analytics.window import Window
 from toolroll.registry.events import hours

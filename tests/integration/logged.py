@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from toolroll.learning.exposure import ShownTool
 from toolroll.model.identity import ToolKey, pack_key
 from toolroll.registry.events import hours, learned_rows
-from toolroll.registry.events.candidate_columns import CandidateColumns
+from toolroll.registry.events.columns import CandidateColumns
 from toolroll.registry.events.details import OutcomeEntry, packed_entries, packed_event, tools_of
 from toolroll.registry.events.fold import outcomes_of
 from toolroll.registry.events.logged_tools import LoggedTool, ToolNumbers

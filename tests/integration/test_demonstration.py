@@ -23,8 +23,7 @@ from tests.ports import free_port
 from toolroll.cli import main
 from toolroll.registry.analytics.comparison import LEAST_UNITS
 from toolroll.registry.analytics.experiments import counts, list_experiments
-from toolroll.registry.analytics.metrics import metrics
-from toolroll.registry.analytics.timeline import timeline
+from toolroll.registry.analytics.metrics import metrics, timeline
 from toolroll.registry.analytics.tools import arms, broken
 from toolroll.registry.analytics.window import Window
 from toolroll.registry.registry import Registry

@@ -20,10 +20,8 @@ from tests.integration.outcomes import exposure, said
 from toolroll.model.tools import Definitions, Tool
 from toolroll.registry.analytics.comparison import VariantSums
 from toolroll.registry.analytics.experiments import ExperimentCounts, counts, find
-from toolroll.registry.analytics.metrics import metrics
-from toolroll.registry.analytics.plugin_calls import plugin_calls
-from toolroll.registry.analytics.timeline import timeline
-from toolroll.registry.analytics.tool_calls import tool_calls
+from toolroll.registry.analytics.metrics import metrics, timeline
+from toolroll.registry.analytics.tool_calls import plugin_calls, tool_calls
 from toolroll.registry.analytics.tools import unused
 from toolroll.registry.analytics.usage import OF, heatmap, hits
 from toolroll.registry.analytics.window import Window

@@ -21,10 +21,9 @@ pytest.importorskip("duckdb")
 from tests.integration.logged import at, called, event, write_events
 from toolroll.cli import main
 from toolroll.lab.offline import judging, work
-from toolroll.lab.offline.judging import Target, judge
+from toolroll.lab.offline.judging import TargetRule, judge
 from toolroll.lab.offline.lake import event_files
-from toolroll.lab.offline.task import Task
-from toolroll.lab.offline.work import run
+from toolroll.lab.offline.work import Task, run
 from toolroll.model.errors import InvalidInput, NotFound
 from toolroll.registry.analytics import off_policy
 from toolroll.registry.analytics.off_policy_log import evaluate_off_policy
@@ -107,7 +106,7 @@ def test_a_rule_is_judged_as_the_registry_judges_it(database, lake, rule, monkey
 
     monkeypatch.setattr(judging, "_ROWS", 97)  # so that events lie across batches
     expected = evaluate_off_policy(database, Window(), decide)
-    found = judge(event_files(lake), Target(rule))
+    found = judge(event_files(lake), TargetRule(rule))
     assert (found.events, found.skipped) == (expected.events, expected.skipped)
     ours, theirs = found.judgement.to_dict(), expected.judgement.to_dict()
     for name in ours.keys() - {"doubly_robust"}:
@@ -117,14 +116,17 @@ def test_a_rule_is_judged_as_the_registry_judges_it(database, lake, rule, monkey
 
 def test_one_file_is_judged_as_its_partitions(database, lake, tmp_path):
     export(database, Window(), tmp_path / "one.parquet")
-    one, many = judge(event_files(tmp_path / "one.parquet"), Target()), judge(event_files(lake), Target())
+    one, many = (
+        judge(event_files(tmp_path / "one.parquet"), TargetRule()),
+        judge(event_files(lake), TargetRule()),
+    )
     assert one.judgement.ips.value == pytest.approx(many.judgement.ips.value)
     assert one.events == many.events and len(event_files(lake)) == 4
 
 
 def test_processes_change_no_bit_of_the_result(lake):
     parts = event_files(lake)
-    assert judge(parts, Target(), jobs=2).to_dict() == judge(parts, Target()).to_dict()
+    assert judge(parts, TargetRule(), jobs=2).to_dict() == judge(parts, TargetRule()).to_dict()
 
 
 @pytest.mark.slow
@@ -132,7 +134,7 @@ def test_a_ray_cluster_changes_no_bit_of_the_result(lake, monkeypatch):
     pytest.importorskip("ray")
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     parts = event_files(lake)
-    assert judge(parts, Target(), on="ray", jobs=2).to_dict() == judge(parts, Target()).to_dict()
+    assert judge(parts, TargetRule(), on="ray", jobs=2).to_dict() == judge(parts, TargetRule()).to_dict()
 
 
 def _slow(number: int, folder: str) -> bytes:
@@ -197,9 +199,9 @@ def test_what_is_wrong_is_said(tmp_path, capsys):
         event_files(tmp_path)
     (tmp_path / "bad.parquet").write_bytes(b"no parquet")
     with pytest.raises(InvalidInput, match="Parquet"):
-        judge(event_files(tmp_path), Target())
+        judge(event_files(tmp_path), TargetRule())
     with pytest.raises(InvalidInput, match="rule"):
-        Target("best")
+        TargetRule("best")
     with pytest.raises(InvalidInput, match="on: is"):
         work.run([], on="moon")
     assert main(["events", "parquet", "judge", str(tmp_path / "none")]) == 1
@@ -264,15 +266,15 @@ def test_worlds_and_queries_come_to_the_same_elsewhere(tmp_path, monkeypatch, on
     if on == "ray":
         pytest.importorskip("ray")
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    from toolroll.lab.evaluation import asking
+    from toolroll.lab.evaluation import runner
     from toolroll.lab.evaluation.quality import evaluate
-    from toolroll.lab.simulation.simulation import Plan, simulate
+    from toolroll.lab.simulation.simulation import SimulationPlan, simulate
 
-    plan = Plan(worlds=2, messages=100, policies=("static", "default"))
+    plan = SimulationPlan(worlds=2, messages=100, policies=("static", "default"))
     here, there = simulate(plan), simulate(plan, 2, on=on, kept=str(tmp_path / "worlds"))
     assert _without_times(here) == _without_times(there)
     assert _without_times(simulate(plan, kept=str(tmp_path / "worlds"))) == _without_times(there)
-    monkeypatch.setattr(asking, "_SOME", 7)
+    monkeypatch.setattr(runner, "_SOME", 7)
     folder = tmp_path / "data"
     folder.mkdir()
     names = [f"{verb}_{thing}" for verb in ("send", "find", "delete") for thing in ("mail", "file", "order")]

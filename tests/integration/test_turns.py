@@ -21,7 +21,7 @@ from toolroll.formats.providers import MOST_TOOLS, PROVIDERS
 from toolroll.model.errors import Denied
 from toolroll.model.tools import Definitions
 from toolroll.registry.events.details import EntryReader
-from toolroll.registry.events.rows import by_event, outcome_rows, settled_after
+from toolroll.registry.events.rows import by_event, outcome_rows, state_after
 from toolroll.registry.registry import Registry
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
@@ -81,7 +81,7 @@ def counted(url: str) -> dict[str, dict[str, str]]:
         rows = outcome_rows(EntryReader(connection), found)
     database.close()
     return {
-        event: {name: one.kind for name, one in settled_after(of_event).said.items()}
+        event: {name: one.kind for name, one in state_after(of_event).said.items()}
         for event, of_event in by_event(rows).items()
     }
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from toolroll.formats.sources.bad_tools import OnBadTool
     from toolroll.lab.examples.editable_tools import EditableTools
-    from toolroll.lab.examples.plan import Cost, Plan
+    from toolroll.lab.examples.plan import Cost, RequestPlan
     from toolroll.lab.examples.review import Review
 
 _LISTED = 20  # rejected messages, skipped or closed tools, that are printed
@@ -90,8 +90,8 @@ def command(
     the extra `remote`.
     """
     from toolroll.embedders import named
-    from toolroll.lab.examples.answer_log import AnswerLog, default_path
-    from toolroll.lab.examples.asking import Asking
+    from toolroll.lab.examples.answers import AnswerLog, default_path
+    from toolroll.lab.examples.asking import RequestRun
     from toolroll.lab.examples.chat_endpoint import ChatEndpoint
     from toolroll.lab.examples.plan import plan
     from toolroll.lab.examples.review import review
@@ -117,7 +117,7 @@ def command(
         if cost.requests and not _is_agreed(cost, endpoint.url, yes):
             note("nothing was asked, nothing was written")
             return 1
-        asking = Asking(endpoint, log, language)
+        asking = RequestRun(endpoint, log, language)
         try:
             with Progress(_BETWEEN_S) as progress:
                 asking.run(planned.batches, concurrency, progress.counter("asking for tools"))
@@ -148,7 +148,7 @@ def _tools(options: WriteOptions, on_bad_tool: OnBadTool | None, stack: ExitStac
             raise click.UsageError(f"{name}: is for registries")
     if not os.path.exists(options.catalog):
         raise NotFound(f"{options.catalog!r}: no such file or folder")
-    from toolroll.lab.examples.folder_tools import FolderTools
+    from toolroll.lab.examples.editable_tools import FolderTools
 
     return FolderTools(options.catalog, on_bad_tool)
 
@@ -187,7 +187,7 @@ def _is_agreed(cost: Cost, url: str, yes: bool) -> bool:
 
 def _print(
     options: WriteOptions,
-    planned: Plan,
+    planned: RequestPlan,
     cost: Cost,
     skipped: Mapping[str, str],
     result: Review,

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from bench.quality.learning import targets
 
-from toolroll.lab.simulation.simulation import Plan, simulate
+from toolroll.lab.simulation.simulation import SimulationPlan, simulate
 
 pytestmark = pytest.mark.slow
 
 
 def test_every_target_of_the_played_scenarios_is_compared() -> None:
-    found = targets(simulate(Plan(messages=120, worlds=2, scenarios=("main", "null", "channel"))))
+    found = targets(simulate(SimulationPlan(messages=120, worlds=2, scenarios=("main", "null", "channel"))))
     compared = {(one.scenario, one.what) for one in found}
     assert {
         ("main", "regret, share of static's"),

@@ -225,7 +225,7 @@ def plugins(options: WindowOptions) -> None:
     The plugins with the most failures come first.
     """
     with options.report() as database:
-        from toolroll.registry.analytics.plugin_calls import plugin_calls
+        from toolroll.registry.analytics.tool_calls import plugin_calls
 
         found = plugin_calls(database, options.window())
     _print_calls(options.json, "plugins", found, "ORG PLUGIN")

@@ -99,13 +99,13 @@ def judge(
     """
     check_on(on)
     parts = source.parts()
-    from toolroll.lab.offline.judging import Target
+    from toolroll.lab.offline.judging import TargetRule
     from toolroll.lab.offline.judging import judge as judge_parts
 
     with Progress() as progress:
         found = judge_parts(
             parts,
-            Target(rule, k, float(clip)),
+            TargetRule(rule, k, float(clip)),
             on=on,
             jobs=jobs,
             kept=keep,

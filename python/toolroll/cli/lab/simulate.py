@@ -78,7 +78,7 @@ def command(
         _print_convergence(json)
         return
     from toolroll.lab.simulation.report import table, to_json
-    from toolroll.lab.simulation.simulation import Plan, simulate
+    from toolroll.lab.simulation.simulation import SimulationPlan, simulate
     from toolroll.lab.simulation.worlds import SCENARIOS
     from toolroll.runtime.files import check_writable
 
@@ -87,7 +87,7 @@ def command(
         from toolroll.lab.pictures.curves import draw  # fails here, before the work
     with Progress() as progress:
         result = simulate(
-            Plan(
+            SimulationPlan(
                 folder=folder,
                 scenarios=tuple(SCENARIOS) if scenarios == ("all",) else scenarios,
                 changes=tuple(parameters.items()),
@@ -109,8 +109,7 @@ def command(
 def _print_convergence(as_json: bool) -> None:
     from dataclasses import asdict
 
-    from toolroll.lab.simulation.convergence import convergence
-    from toolroll.lab.simulation.projection import BEST, CALLS, NEAR, OTHERS, TOOLS, Bandit
+    from toolroll.lab.simulation.projection import BEST, CALLS, NEAR, OTHERS, TOOLS, Bandit, convergence
     from toolroll.lab.simulation.report import convergence_table, projection_table
 
     rows, bandits = convergence(BEST), [Bandit.play(tools) for tools in TOOLS]

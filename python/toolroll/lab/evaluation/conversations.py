@@ -52,7 +52,7 @@ class PlayedDialogs:
 
 
 @dataclass(frozen=True, slots=True)
-class Conversations:
+class DialogResults:
     """The measurements of one folder.
 
     Attributes:
@@ -98,7 +98,7 @@ def converse(
     split: Split = "test",
     examples: Examples = "none",
     progress: Progress | None = None,
-) -> Conversations:
+) -> DialogResults:
     """Plays the dialogs of a folder: queries with the same `context.dialog`, in the order of `context.turn`.
 
     Args:
@@ -140,13 +140,13 @@ def converse(
     }
     played = []
     for at, way in enumerate(WAYS):
-        counts = _Counts()
+        counts = _DialogSums()
         for done, (name, turns) in enumerate(dialogs.items()):
             report("playing", at * len(dialogs) + done, len(WAYS) * len(dialogs))
             counts.dialog(turns, ways[way](name, turns))
         played.append(counts.played(way))
     count = sum(map(len, dialogs.values()))
-    return Conversations(dataset.name, k, max_tools, len(dialogs), count, tuple(played))
+    return DialogResults(dataset.name, k, max_tools, len(dialogs), count, tuple(played))
 
 
 def dialogs_of(queries: Iterable[Query]) -> dict[str, list[Query]]:
@@ -158,7 +158,7 @@ def dialogs_of(queries: Iterable[Query]) -> dict[str, list[Query]]:
     return {name: sorted(turns, key=_number) for name, turns in dialogs.items()}
 
 
-def table(results: Sequence[Conversations]) -> str:
+def table(results: Sequence[DialogResults]) -> str:
     """Results for people."""
     lines = []
     for result in results:
@@ -201,7 +201,7 @@ def _number(query: Query) -> int:
     return number
 
 
-class _Counts:
+class _DialogSums:
     """The counts of one way."""
 
     def __init__(self) -> None:

@@ -32,7 +32,7 @@ _CELLS = 1 << 20  # of one block of resamples
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class RankedAnswer:
     """The answer to one query.
 
     Attributes:
@@ -111,7 +111,9 @@ class Figures:
         }
 
 
-def figures(queries: Sequence[Query], answers: Sequence[Answer], ks: Sequence[int], seed: int = 0) -> Figures:
+def figures(
+    queries: Sequence[Query], answers: Sequence[RankedAnswer], ks: Sequence[int], seed: int = 0
+) -> Figures:
     """The metrics of an answer for each query. Deterministic, intervals included."""
     pairs = list(zip(queries, answers, strict=True))
     places = [gold_places(query, answer.ranked) for query, answer in pairs if query.gold]
@@ -149,7 +151,7 @@ def recall(query: Query, found: Sequence[str]) -> float:
     return float(np.isfinite(gold_places(query, found)).mean())
 
 
-def abstention(queries: Sequence[Query], answers: Sequence[Answer]) -> Abstention:
+def abstention(queries: Sequence[Query], answers: Sequence[RankedAnswer]) -> Abstention:
     """The metrics of the refusals."""
     served = [answer for query, answer in zip(queries, answers, strict=True) if query.gold]
     others = [answer for query, answer in zip(queries, answers, strict=True) if not query.gold]

@@ -14,7 +14,6 @@ from os import PathLike
 from typing import Any
 
 from toolroll.embedders.named import EmbedderChoice
-from toolroll.lab.evaluation.asking import AskedRoll, ask_elsewhere
 from toolroll.lab.evaluation.dataset import (
     Dataset,
     Examples,
@@ -25,8 +24,17 @@ from toolroll.lab.evaluation.dataset import (
     sample,
     with_examples,
 )
-from toolroll.lab.evaluation.metrics import Answer, Figures, figures
-from toolroll.lab.evaluation.runner import Latency, Progress, Times, answer, select, time_messages
+from toolroll.lab.evaluation.metrics import Figures, RankedAnswer, figures
+from toolroll.lab.evaluation.runner import (
+    Latency,
+    Progress,
+    RollRecipe,
+    Times,
+    answer,
+    ask_elsewhere,
+    select,
+    time_messages,
+)
 from toolroll.lab.offline.work import On
 from toolroll.model.errors import InvalidInput, quoted
 from toolroll.model.tools import Definitions
@@ -80,7 +88,7 @@ class Evaluation:
     failure: str
     seconds: float
     queries: tuple[Query, ...]
-    answers: tuple[Answer, ...]
+    answers: tuple[RankedAnswer, ...]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for `toolroll eval --json`; None for a value that does not exist."""
@@ -185,7 +193,7 @@ def evaluate(
         progress=lambda done, of: report("embedding", done, of),
     )
     depth = max(*depths, DEPTH)
-    answers: list[Answer] = []
+    answers: list[RankedAnswer] = []
     failure = ""
     if on == "here" and jobs == 1 and kept is None:
         for done, query in enumerate(asked):
@@ -195,7 +203,7 @@ def evaluate(
             failure = failure or next(map(str, picked.failures), "")
     else:
         for some in ask_elsewhere(
-            AskedRoll(definitions, embedder, settings, depth, history),
+            RollRecipe(definitions, embedder, settings, depth, history),
             asked,
             on=on,
             jobs=jobs,
@@ -240,7 +248,7 @@ def _identity(embedder: EmbedderChoice) -> str:
 
 
 def _by(
-    key: str | None, asked: Sequence[Query], answers: Sequence[Answer], ks: Sequence[int], seed: int
+    key: str | None, asked: Sequence[Query], answers: Sequence[RankedAnswer], ks: Sequence[int], seed: int
 ) -> dict[str, Figures]:
     if key is None:
         return {}

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from toolroll.lab.evaluation.dataset import Query
-from toolroll.lab.evaluation.metrics import Abstention, Answer, Figures
+from toolroll.lab.evaluation.metrics import Abstention, Figures, RankedAnswer
 from toolroll.lab.evaluation.quality import Evaluation
 from toolroll.runtime.files import replace_file
 
@@ -239,7 +239,7 @@ def _micros(value: float) -> str:
 def write_run(
     path: str | os.PathLike[str],
     queries: Sequence[Query],
-    answers: Sequence[Answer],
+    answers: Sequence[RankedAnswer],
     spellings: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
     """Writes one line for each answer, and replaces the file atomically.

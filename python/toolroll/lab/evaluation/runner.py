@@ -1,4 +1,4 @@
-"""Runs labelled messages against a catalog: once for the answers, and again for the times.
+"""Asks the messages of a dataset, here or in other processes, and measures the times.
 
 The first pass would fill caches for the second. So a message is timed with trailing spaces, which no cache of
 message vectors has seen and no embedder reads, and each distinct text once a round.
@@ -7,17 +7,26 @@ message vectors has seen and no embedder reads, and each distinct text once a ro
 from __future__ import annotations
 
 import gc
+import hashlib
+import json
+import pickle
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import astuple, dataclass, field, replace
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
+from toolroll._version import __version__
+from toolroll.embedders.named import EmbedderChoice
 from toolroll.lab.evaluation.dataset import Query, sample
-from toolroll.lab.evaluation.metrics import Answer
+from toolroll.lab.evaluation.metrics import RankedAnswer
+from toolroll.lab.offline.work import On, Task, run
 from toolroll.model.context import Context
+from toolroll.model.tools import Definitions
 from toolroll.roll import Toolroll
+from toolroll.selection.profiles import Profile
 from toolroll.selection.selection import Selection
 
 TIMED = 1_000  # the most messages that are timed
@@ -69,7 +78,7 @@ def select(roll: Toolroll, query: Query, k: int, history: bool) -> Selection:
     )
 
 
-def answer(picked: Selection, depth: int) -> Answer:
+def answer(picked: Selection, depth: int) -> RankedAnswer:
     """The ranking behind a selection; of a refused one, what would have been selected.
 
     Tools that are a fallback are no ranking, so where nothing matched there is none.
@@ -81,7 +90,7 @@ def answer(picked: Selection, depth: int) -> Answer:
         step = ranking
     order = np.argsort(-step.scores, kind="stable")[:depth]
     rows = step.rows[order].tolist()
-    return Answer(
+    return RankedAnswer(
         ranked=tuple(picked.catalog.tools[row].name for row in rows),
         abstained=not picked.names or not picked.has_match,
         confidence=picked.confidence or 0.0,
@@ -127,3 +136,83 @@ def _fresh(query: Query, turn: int) -> Query:
 def _times(nanoseconds: npt.NDArray[np.float64]) -> Times:
     by_message = np.median(nanoseconds, axis=0) / 1e3
     return Times(*np.percentile(by_message, (50, 95, 99)).tolist())
+
+
+_SOME = 200  # queries of a task
+
+
+@dataclass(frozen=True, slots=True)
+class RollRecipe:
+    """The `Toolroll` that is asked, as another process makes it. Equal if the digests are.
+
+    Attributes:
+        definitions, embedder, profile: as `Toolroll.from_definitions` takes them.
+        depth: of the rankings.
+        history: whether earlier messages are passed.
+        digest: of all of them.
+    """
+
+    definitions: Definitions = field(compare=False)
+    embedder: EmbedderChoice = field(compare=False)
+    profile: Profile = field(compare=False)
+    depth: int = field(compare=False)
+    history: bool = field(compare=False)
+    digest: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        values = (self.definitions, self.embedder, self.profile, self.depth, self.history)
+        object.__setattr__(self, "digest", hashlib.sha256(pickle.dumps(values)).hexdigest())
+
+
+@dataclass(frozen=True, slots=True)
+class RankedAnswers:
+    """The answers to some queries, in their order, and the first failure of a selection; "" for none."""
+
+    answers: tuple[RankedAnswer, ...]
+    failure: str
+
+    def to_bytes(self) -> bytes:
+        """For another process, or for a folder: JSON, which runs no code when it is read."""
+        return json.dumps([self.failure, *map(astuple, self.answers)]).encode()
+
+    @classmethod
+    def from_bytes(cls, written: bytes) -> RankedAnswers:
+        """The answers that `to_bytes` wrote."""
+        failure, *answers = json.loads(written)
+        return cls(
+            tuple(
+                RankedAnswer(tuple(ranked), abstained, confidence, tuple(degraded))
+                for ranked, abstained, confidence, degraded in answers
+            ),
+            failure,
+        )
+
+
+def ask_elsewhere(
+    roll: RollRecipe,
+    asked: Sequence[Query],
+    *,
+    on: On,
+    jobs: int,
+    kept: str | None,
+    progress: Callable[[int, int], None],
+) -> Iterator[RankedAnswers]:
+    """The answers to all queries, in their order. on, jobs, kept: as for `work.run`."""
+    of = f"{__version__} {roll.digest}"
+    parts = [tuple(asked[first : first + _SOME]) for first in range(0, len(asked), _SOME)]
+    tasks = [Task(f"{of} {part!r}", _ask, (roll, part)) for part in parts]
+    for result in run(tasks, on=on, jobs=jobs, kept=kept, progress=progress):
+        yield RankedAnswers.from_bytes(result)
+
+
+def _ask(asked: RollRecipe, queries: Sequence[Query]) -> bytes:
+    roll = _made(asked)
+    picked = [select(roll, query, asked.depth, asked.history) for query in queries]
+    failure = next((str(failure) for one in picked for failure in one.failures), "")
+    return RankedAnswers(tuple(answer(one, asked.depth) for one in picked), failure).to_bytes()
+
+
+@lru_cache(maxsize=1)
+def _made(asked: RollRecipe) -> Toolroll:
+    """Made once a process."""
+    return Toolroll.from_definitions(asked.definitions, embedder=asked.embedder, profile=asked.profile)

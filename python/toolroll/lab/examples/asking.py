@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from toolroll.lab.examples.answer_log import AnswerLog
+from toolroll.lab.examples.answers import AnswerLog, ModelAnswer, read_reply
 from toolroll.lab.examples.chat_endpoint import ChatEndpoint, ChatUnavailable
 from toolroll.lab.examples.plan import output_tokens
-from toolroll.lab.examples.prompt import Wanted, prompt
-from toolroll.lab.examples.reply import Answer, read_reply
+from toolroll.lab.examples.prompt import ToolRequest, prompt
 
 ATTEMPTS = 3  # of a batch whose answer is no JSON, or lacks tools
 MOST_FAILURES = 3  # requests in a row without an answer, after which the server is given up
@@ -19,7 +18,7 @@ _SPARE_TOKENS = 4_000  # beyond four times the estimate, for a model that thinks
 Progress = Callable[[int, int], None]
 
 
-class Asking:
+class RequestRun:
     """One run over the batches of a plan.
 
     Attributes:
@@ -28,13 +27,13 @@ class Asking:
     """
 
     def __init__(self, endpoint: ChatEndpoint, log: AnswerLog, language: str) -> None:
-        self.answers: dict[str, Answer] = {}
+        self.answers: dict[str, ModelAnswer] = {}
         self.skipped: dict[str, str] = {}
         self._endpoint, self._log, self._language = endpoint, log, language
         self._failures = 0
 
     def run(
-        self, batches: Sequence[Sequence[Wanted]], concurrency: int, progress: Progress | None = None
+        self, batches: Sequence[Sequence[ToolRequest]], concurrency: int, progress: Progress | None = None
     ) -> None:
         """Asks for all batches. progress: called with (tools done, tools in all).
 
@@ -46,7 +45,7 @@ class Asking:
         asyncio.run(self._run(batches, concurrency, progress))
 
     async def _run(
-        self, batches: Sequence[Sequence[Wanted]], concurrency: int, progress: Progress | None
+        self, batches: Sequence[Sequence[ToolRequest]], concurrency: int, progress: Progress | None
     ) -> None:
         waiting = iter(batches)
         total, done = sum(map(len, batches)), 0
@@ -66,7 +65,7 @@ class Asking:
             for worker in workers:
                 worker.cancel()
 
-    async def _ask(self, batch: Sequence[Wanted]) -> None:
+    async def _ask(self, batch: Sequence[ToolRequest]) -> None:
         left = list(batch)
         for _ in range(ATTEMPTS):
             try:
@@ -90,5 +89,5 @@ class Asking:
                 return
         self._skip(left, f"no valid answer in {ATTEMPTS} attempts")
 
-    def _skip(self, batch: Sequence[Wanted], reason: str) -> None:
+    def _skip(self, batch: Sequence[ToolRequest], reason: str) -> None:
         self.skipped |= {each.tool.name: reason for each in batch}

@@ -9,9 +9,8 @@ from dataclasses import asdict, dataclass
 
 from toolroll.catalog.tokens import estimate_tokens
 from toolroll.embedders.named import EmbedderChoice
-from toolroll.lab.examples.answer_log import AnswerLog
-from toolroll.lab.examples.prompt import Wanted, prompt
-from toolroll.lab.examples.reply import Answer
+from toolroll.lab.examples.answers import AnswerLog, ModelAnswer
+from toolroll.lab.examples.prompt import ToolRequest, prompt
 from toolroll.lab.examples.round_trip import ranked
 from toolroll.model.tools import Definitions, Tool
 from toolroll.roll import Toolroll
@@ -45,7 +44,7 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RequestPlan:
     """The tools that lack examples.
 
     Attributes:
@@ -55,10 +54,10 @@ class Plan:
         batches: the others, as they are asked for together.
     """
 
-    wanted: tuple[Wanted, ...]
+    wanted: tuple[ToolRequest, ...]
     missing: Mapping[str, int]
-    answered: Mapping[str, Answer]
-    batches: tuple[tuple[Wanted, ...], ...]
+    answered: Mapping[str, ModelAnswer]
+    batches: tuple[tuple[ToolRequest, ...], ...]
 
     def cost(self, language: str) -> Cost:
         """The cost of asking for all batches."""
@@ -73,7 +72,7 @@ class Plan:
         )
 
 
-def output_tokens(batch: Sequence[Wanted]) -> int:
+def output_tokens(batch: Sequence[ToolRequest]) -> int:
     """An estimate of the tokens of an answer."""
     return sum(_TOOL_TOKENS + _MESSAGE_TOKENS * (each.messages + each.near_misses) for each in batch)
 
@@ -87,7 +86,7 @@ def plan(
     batch: int,
     embedder: EmbedderChoice = "static",
     progress: Callable[[int, int], None] | None = None,
-) -> Plan:
+) -> RequestPlan:
     """Plans to ask for those of the named tools that have fewer than `per_tool` examples.
 
     batch: most tools in a request. progress: called with (tools done, tools in all).
@@ -100,12 +99,12 @@ def plan(
             near = ranked(roll, f"{tool.name} {tool.description}"[:_LONGEST])
             similar = tuple(by_name[name] for name in near if not _are_same(by_name[name], tool))[:SIMILAR]
             messages = math.ceil(SPARE * (per_tool - len(tool.examples)))
-            wanted.append(Wanted(tool, messages, NEAR_MISSES, similar))
+            wanted.append(ToolRequest(tool, messages, NEAR_MISSES, similar))
             if progress is not None:
                 progress(done + 1, len(short))
     answered = {each.tool.name: answer for each in wanted if (answer := log.get(each)) is not None}
     asked = [each for each in wanted if each.tool.name not in answered]
-    return Plan(
+    return RequestPlan(
         tuple(wanted),
         {tool.name: per_tool - len(tool.examples) for tool in short},
         answered,

@@ -42,7 +42,7 @@ Answer with one JSON object and nothing else:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ToolRequest:
     """A tool for which messages are wanted.
 
     Attributes:
@@ -56,7 +56,7 @@ class Wanted:
     similar: tuple[Tool, ...] = ()
 
 
-def prompt(wanted: Sequence[Wanted], language: str) -> list[dict[str, str]]:
+def prompt(wanted: Sequence[ToolRequest], language: str) -> list[dict[str, str]]:
     """The messages of a chat that asks for these tools."""
     tools = {"tools": [_asked(each) for each in wanted]}
     return [
@@ -76,7 +76,7 @@ def tool_data(tool: Tool) -> dict[str, Any]:
     return found
 
 
-def _asked(wanted: Wanted) -> dict[str, Any]:
+def _asked(wanted: ToolRequest) -> dict[str, Any]:
     found = tool_data(wanted.tool)
     if wanted.similar:
         found["similar"] = [

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from toolroll.lab.examples.plan import Plan
-from toolroll.lab.examples.reply import Answer
+from toolroll.lab.examples.answers import ModelAnswer
+from toolroll.lab.examples.plan import RequestPlan
 from toolroll.lab.examples.round_trip import Rejection, RoundTrip
 from toolroll.lab.examples.screening import Screen, cleaned, distinct
 from toolroll.model.embedder import Embedder, vectors_of
@@ -66,8 +66,8 @@ class Review:
 
 def review(
     definitions: Definitions,
-    plan: Plan,
-    answers: Mapping[str, Answer],
+    plan: RequestPlan,
+    answers: Mapping[str, ModelAnswer],
     embedder: Embedder | None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Review:

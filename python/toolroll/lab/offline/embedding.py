@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from toolroll.embedders import named
-from toolroll.lab.offline.task import Task
-from toolroll.lab.offline.work import On, stream
+from toolroll.lab.offline.work import On, Task, stream
 from toolroll.model.embedder import Embedder, vectors_of
 from toolroll.model.errors import InvalidInput
 

@@ -18,8 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from toolroll.lab.offline.lake import EventFiles
-from toolroll.lab.offline.task import Task
-from toolroll.lab.offline.work import On, Progress, run
+from toolroll.lab.offline.work import On, Progress, Task, run
 from toolroll.model.errors import InvalidInput, quoted
 from toolroll.registry.analytics.off_policy import CLIP, Log, OutcomeModel, SessionSums, estimates
 from toolroll.registry.analytics.off_policy_log import RAREST, OffPolicyResult
@@ -75,7 +74,7 @@ FROM named WHERE shown OR target
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class TargetRule:
     """What would be shown.
 
     Attributes:
@@ -108,7 +107,7 @@ class Target:
 
 def judge(
     parts: Sequence[EventFiles],
-    target: Target,
+    target: TargetRule,
     *,
     on: On = "here",
     jobs: int = 1,
@@ -161,7 +160,7 @@ class _Learnt:
             return cls(said["events"], said["skipped"], arrays["seen"], arrays["brought"])
 
 
-def _learn(part: EventFiles, target: Target) -> bytes:
+def _learn(part: EventFiles, target: TargetRule) -> bytes:
     """Counts events, and what shown tools brought, by fit and propensity."""
     seen, brought = OutcomeModel.nothing(), OutcomeModel.nothing()
     with part.query(_THREADS) as connection:
@@ -172,7 +171,7 @@ def _learn(part: EventFiles, target: Target) -> bytes:
                     AND list_contains(coalesce(map_values(called), []), 'called')) FROM events"""
         ).fetchone()
         connection.execute(_USABLE)
-        shown = Target("logged")
+        shown = TargetRule("logged")
         for log in _logs(connection, shown):
             OutcomeModel.count(log, target.clip, seen, brought)
     skipped = {"no outcome": no_outcome, "no propensities": no_chance, "no known reward": unknown}
@@ -184,7 +183,7 @@ def _learn(part: EventFiles, target: Target) -> bytes:
 
 def _sum(
     part: EventFiles,
-    target: Target,
+    target: TargetRule,
     bins: npt.NDArray[np.int64],
     mean: npt.NDArray[np.float64],
 ) -> bytes:
@@ -205,7 +204,7 @@ def _read_sums(result: bytes) -> SessionSums:
         return SessionSums(**arrays)
 
 
-def _logs(connection: Any, target: Target) -> Any:
+def _logs(connection: Any, target: TargetRule) -> Any:
     """The events as columns, some at a time; an event is in one of them."""
     query = _COLUMNS.format(top=target.top)
     reader = connection.sql(query).to_arrow_reader(_ROWS)

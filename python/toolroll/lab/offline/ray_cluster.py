@@ -6,7 +6,7 @@ import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 
-from toolroll.lab.offline.task import Task
+from toolroll.lab.offline.work import Task
 from toolroll.model.errors import ToolrollError, Unavailable
 from toolroll.runtime.extras import needs_extra
 

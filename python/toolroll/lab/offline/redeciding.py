@@ -18,8 +18,7 @@ import numpy as np
 
 from toolroll.embedders import named
 from toolroll.lab.offline.lake import EventFiles
-from toolroll.lab.offline.task import Task
-from toolroll.lab.offline.work import On, Progress, run
+from toolroll.lab.offline.work import On, Progress, Task, run
 from toolroll.model.errors import Conflict, InvalidInput
 from toolroll.registry.analytics.off_policy import CLIP, Log, judge
 from toolroll.registry.analytics.off_policy_log import LogColumns, OffPolicyResult

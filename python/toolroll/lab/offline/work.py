@@ -12,9 +12,9 @@ import multiprocessing
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from typing import Literal
+from dataclasses import dataclass
+from typing import Any, Literal
 
-from toolroll.lab.offline.task import Task
 from toolroll.model.errors import InvalidInput, quoted
 from toolroll.runtime.files import replace_file
 
@@ -102,3 +102,22 @@ def _read(path: str) -> bytes | None:
         return None
     digest, result = content[:_DIGEST], content[_DIGEST:]
     return result if hashlib.sha256(result).digest() == digest else None
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A piece of work.
+
+    Attributes:
+        name: of all that its result depends on; a kept result is that of the same name.
+        call: a function of a module, which other processes import. It returns bytes.
+        arguments: that can be pickled.
+    """
+
+    name: str
+    call: Callable[..., bytes]
+    arguments: tuple[Any, ...] = ()
+
+    def run(self) -> bytes:
+        """The result."""
+        return self.call(*self.arguments)

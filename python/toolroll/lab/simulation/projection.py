@@ -1,7 +1,7 @@
-"""What Thompson sampling alone should reach: reward, recall and regret after so many calls in one context.
+"""Theory without a world: Beta posteriors after some calls, and Thompson sampling in one context.
 
-This is the model of seed 4: each call draws from the Beta posterior of every tool, calls the tool with the
-highest draw, and adds its outcome to the posterior. One tool works best, all others work equally well.
+Each call draws from the Beta posterior of every tool, calls the tool with the highest draw, and adds its
+outcome to the posterior. One tool works best, all others work equally well.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from toolroll._core import thompson_sample
+from toolroll.registry.analytics.beta import quantile
 
 BEST, OTHERS = 0.8, 0.5  # rates of success
-TOOLS = (2, 7, 20, 40)  # a page of seed 4 has 20 to 40
+TOOLS = (2, 7, 20, 40)
 CALLS = (10, 50, 100, 500, 1_000)
 KS = (1, 3, 5, 7)
 NEAR = 0.95  # share of the best tool's success that counts as convergence
@@ -94,3 +95,54 @@ class Bandit:
         """The first multiple of ten calls after which `reward` is this share; None if all are too few."""
         counts = range(10, len(self.lost) + 1, 10)
         return next((calls for calls in counts if self.after(calls).reward >= share), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Convergence:
+    """The posterior of a tool's success rate after some calls.
+
+    Attributes:
+        calls: their number; exactly the rate succeeded.
+        alpha, beta: of the posterior, from Beta(1, 1).
+        mean, variance: of it.
+        width_95, width_90: of the equal-tailed intervals.
+    """
+
+    calls: int
+    alpha: float
+    beta: float
+    mean: float
+    variance: float
+    width_95: float
+    width_90: float
+
+
+def convergence(rate: float = 0.8) -> list[Convergence]:
+    """One row for each of some numbers of calls."""
+    rows = []
+    for n in (0, 10, 50, 100, 500, 1_000):
+        alpha, beta = 1 + rate * n, 1 + (n - rate * n)
+        total = alpha + beta
+        rows.append(
+            Convergence(
+                n,
+                alpha,
+                beta,
+                alpha / total,
+                alpha * beta / (total * total * (total + 1)),
+                _width(alpha, beta, 0.95),
+                _width(alpha, beta, 0.9),
+            )
+        )
+    return rows
+
+
+def t_quantile(degrees: int, share: float = 0.975) -> float:
+    """The quantile of Student's t for a share above one half."""
+    x = float(quantile(2 * share - 1, 0.5, degrees / 2)[0])
+    return math.sqrt(degrees * x / (1 - x))
+
+
+def _width(alpha: float, beta: float, share: float) -> float:
+    edge = (1 - share) / 2
+    return float(quantile(1 - edge, alpha, beta)[0] - quantile(edge, alpha, beta)[0])

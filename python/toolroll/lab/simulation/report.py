@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from toolroll.lab.simulation.convergence import Convergence
-from toolroll.lab.simulation.projection import CALLS, KS, NEAR, Bandit
-from toolroll.lab.simulation.simulation import STATIC, Estimate, Simulation
+from toolroll.lab.simulation.projection import CALLS, KS, NEAR, Bandit, Convergence
+from toolroll.lab.simulation.simulation import STATIC, Simulation, WorldMean
 from toolroll.lab.simulation.world_metrics import POINTS, WorldMetrics, median_time
 from toolroll.lab.simulation.worlds import Reals
 
@@ -28,7 +27,7 @@ _COLUMNS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class Goal:
     """A value that somebody wants to reach.
 
     Attributes:
@@ -47,7 +46,7 @@ class Target:
     at_most: bool
 
     @classmethod
-    def of(cls, what: str, scenario: str, value: Estimate, bar: float, *, at_most: bool) -> Target:
+    def of(cls, what: str, scenario: str, value: WorldMean, bar: float, *, at_most: bool) -> Goal:
         """From a mean over worlds."""
         low, high = value.mean - value.half_width, value.mean + value.half_width
         return cls(what, scenario, low, value.mean, high, bar, at_most)
@@ -64,7 +63,7 @@ class Target:
         return value <= self.bar if self.at_most else value >= self.bar
 
 
-def table(simulation: Simulation, targets: Sequence[Target] = ()) -> str:
+def table(simulation: Simulation, targets: Sequence[Goal] = ()) -> str:
     """What `toolroll simulate` prints; with targets, each of them beside its value."""
     plan = simulation.plan
     lines = [
@@ -216,7 +215,7 @@ def _recovery_times(simulation: Simulation, scenario: str, policy: str) -> tuple
     return policy, cells[0], cells[1]
 
 
-def _target(one: Target) -> tuple[str, ...]:
+def _target(one: Goal) -> tuple[str, ...]:
     bar = f"{'≤' if one.at_most else '≥'} {one.bar:g}"
     return (
         one.what,
@@ -255,7 +254,7 @@ def _said(value: float) -> str:
     return "–" if math.isnan(value) else f"{value:.2f}".rstrip("0").rstrip(".")
 
 
-def _estimate(value: Estimate) -> dict[str, float | None]:
+def _estimate(value: WorldMean) -> dict[str, float | None]:
     return {"mean": _number(value.mean), "half_width": _number(value.half_width)}
 
 

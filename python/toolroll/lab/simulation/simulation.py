@@ -17,10 +17,9 @@ from functools import lru_cache
 import numpy as np
 
 from toolroll._version import __version__
-from toolroll.lab.offline.task import Task
-from toolroll.lab.offline.work import On, run
-from toolroll.lab.simulation.convergence import t_quantile
+from toolroll.lab.offline.work import On, Task, run
 from toolroll.lab.simulation.player import POLICIES, RollPlayer, play
+from toolroll.lab.simulation.projection import t_quantile
 from toolroll.lab.simulation.simulated_model import oracle
 from toolroll.lab.simulation.source_data import HALVES, Half, SourceData, share_repeated
 from toolroll.lab.simulation.world_metrics import SurvivalTime, WorldMetrics, measure
@@ -33,7 +32,7 @@ Progress = Callable[[int, int], None]  # worlds played, in all
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SimulationPlan:
     """The parameters of a simulation.
 
     Attributes:
@@ -69,14 +68,14 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class WorldMean:
     """A mean over worlds. half_width: of its 95 % interval (Student's t); NaN for a single world."""
 
     mean: float
     half_width: float
 
     @classmethod
-    def of(cls, values: Sequence[float]) -> Estimate:
+    def of(cls, values: Sequence[float]) -> WorldMean:
         """Of one value a world."""
         n = len(values)
         if n < 2:
@@ -101,7 +100,7 @@ class Simulation:
         seconds: in total.
     """
 
-    plan: Plan
+    plan: SimulationPlan
     name: str
     tools: int
     texts: int
@@ -113,19 +112,19 @@ class Simulation:
         """One a world."""
         return [one.values[name] for one in self.played[scenario][policy]]
 
-    def estimate(self, scenario: str, policy: str, name: str) -> Estimate:
+    def estimate(self, scenario: str, policy: str, name: str) -> WorldMean:
         """The mean over worlds."""
-        return Estimate.of(self.values(scenario, policy, name))
+        return WorldMean.of(self.values(scenario, policy, name))
 
-    def difference(self, scenario: str, policy: str, other: str, name: str) -> Estimate:
+    def difference(self, scenario: str, policy: str, other: str, name: str) -> WorldMean:
         """How much more it is than under the other policy, world by world."""
         pairs = zip(self.values(scenario, policy, name), self.values(scenario, other, name), strict=True)
-        return Estimate.of([ours - theirs for ours, theirs in pairs])
+        return WorldMean.of([ours - theirs for ours, theirs in pairs])
 
-    def ratio(self, scenario: str, policy: str, other: str, name: str = "regret") -> Estimate:
+    def ratio(self, scenario: str, policy: str, other: str, name: str = "regret") -> WorldMean:
         """The ratio to the other policy's value, by world."""
         pairs = zip(self.values(scenario, policy, name), self.values(scenario, other, name), strict=True)
-        return Estimate.of([ours / max(theirs, 1e-9) for ours, theirs in pairs])
+        return WorldMean.of([ours / max(theirs, 1e-9) for ours, theirs in pairs])
 
     def times(self, scenario: str, policy: str, which: str) -> list[SurvivalTime]:
         """Of all worlds together. which: "out" or "back"."""
@@ -133,7 +132,7 @@ class Simulation:
 
 
 def simulate(
-    plan: Plan,
+    plan: SimulationPlan,
     jobs: int = 1,
     progress: Progress | None = None,
     *,
@@ -185,7 +184,7 @@ def simulate(
     )
 
 
-def play_world(plan: Plan, source: SourceData, scenario: str, seed: int) -> dict[str, WorldMetrics]:
+def play_world(plan: SimulationPlan, source: SourceData, scenario: str, seed: int) -> dict[str, WorldMetrics]:
     """Policy → its metrics in one world."""
     world = World.draw(source, SCENARIOS[scenario], seed, plan.messages)
     best = oracle(world)
@@ -199,7 +198,7 @@ def play_world(plan: Plan, source: SourceData, scenario: str, seed: int) -> dict
     return measures
 
 
-def _played(plan: Plan, scenario: str, seed: int) -> bytes:
+def _played(plan: SimulationPlan, scenario: str, seed: int) -> bytes:
     """A world's metrics, as another process hands them over: JSON, which runs no code when it is read."""
     measures = play_world(plan, _source_of(plan.folder, plan.half), scenario, seed)
     return json.dumps({policy: of.to_json() for policy, of in measures.items()}).encode()

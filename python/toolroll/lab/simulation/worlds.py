@@ -21,8 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from toolroll.lab.simulation.near_duplicates import near_duplicates
-from toolroll.lab.simulation.source_data import TOPICS, Ints, SourceData, Vectors, text_of
+from toolroll.lab.simulation.source_data import TOPICS, Ints, SourceData, Vectors, near_duplicates, text_of
 from toolroll.model.context import Context
 from toolroll.model.embedder import vectors_of
 from toolroll.model.tools import Definitions, Tool
@@ -87,7 +86,7 @@ class World:
         random = np.random.default_rng([20_261_122, seed])
         base = len(source.definitions.tools)
         counts = np.bincount([one[0] for one in source.right], minlength=base).astype(np.float64)
-        duplicated = _Duplicated.draw(counts, random) if scenario.duplicates else _Duplicated((), (), ())
+        duplicated = _Duplicates.draw(counts, random) if scenario.duplicates else _Duplicates((), (), ())
         family = np.array([*range(base), *duplicated.owners], np.int64)
         made = near_duplicates(source.definitions.tools, duplicated.owners, random)
         quality, newcomer = _qualities(family, duplicated, random)
@@ -167,7 +166,7 @@ class World:
 
 
 @dataclass(frozen=True, slots=True)
-class _Duplicated:
+class _Duplicates:
     """Which tools have near-duplicates.
 
     Attributes:
@@ -181,7 +180,7 @@ class _Duplicated:
     late: tuple[int, ...]
 
     @classmethod
-    def draw(cls, counts: Reals, random: Random) -> _Duplicated:
+    def draw(cls, counts: Reals, random: Random) -> _Duplicates:
         """A fifth of the tools that have messages, at most forty; every fourth of them has two."""
         size = min(40, max(4, int((counts > 0).sum()) // 5))
         chances = np.sqrt(counts)
@@ -191,7 +190,7 @@ class _Duplicated:
         return cls(tuple(chosen), (*twins[len(late) :], *triplets, *triplets, *late), tuple(late))
 
 
-def _qualities(family: Ints, duplicated: _Duplicated, random: Random) -> tuple[Reals, Ints]:
+def _qualities(family: Ints, duplicated: _Duplicates, random: Random) -> tuple[Reals, Ints]:
     """How well each tool works, and which are newcomers."""
     n = len(family)
     quality = np.where(random.random(n) < 0.85, random.beta(18, 2, n), random.uniform(0.4, 0.75, n))
@@ -222,7 +221,7 @@ def _broken(
     length: int,
     family: Ints,
     quality: Reals,
-    duplicated: _Duplicated,
+    duplicated: _Duplicates,
     counts: Reals,
     random: Random,
 ) -> tuple[Ints, Ints]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from toolroll.registry.analytics.tools import Break
+from toolroll.registry.analytics.tools import BrokenTool
 from toolroll.registry.analytics.window import Window
 from toolroll.registry.analytics.window_sums import WindowSums, total
 from toolroll.registry.events.hour_selects import day_of, hour_of
@@ -66,7 +66,7 @@ def plugins(
     database: Database,
     org: str | None = None,
     *,
-    breaks: Iterable[Break] | None = None,
+    breaks: Iterable[BrokenTool] | None = None,
     now: datetime | None = None,
 ) -> tuple[PluginRecord, ...]:
     """The plugins of an organisation ("": the platform), or all, by organisation and name.
@@ -196,7 +196,7 @@ def _counted(
 
 
 def _left_out(
-    connection: sa.Connection, org: str | None, breaks: Iterable[Break]
+    connection: sa.Connection, org: str | None, breaks: Iterable[BrokenTool]
 ) -> dict[tuple[str, str], list[dict[str, Any]]]:
     """(organisation, plugin) → its tools that selections leave out somewhere, the longest first."""
     open_breaks = sorted((each for each in breaks if each.back is None), key=lambda each: each.alarm)

@@ -27,7 +27,7 @@ _OTHER_SEED = 0x9E3779B97F4A7C15  # changes a seed, so that the new draw is inde
 
 
 @dataclass(slots=True)
-class _OrgState:
+class _FoldPosition:
     """How far an organisation's outcomes are folded.
 
     Attributes:
@@ -70,7 +70,7 @@ class Redecider:
         self._in_force = EffectivePolicy.of(self._replica.policy_source, on_error, None)
         self._shared = builder.pipeline(self._replica.definitions(""), self._in_force)
         self._own: dict[str, Pipeline] = {}
-        self._states: dict[str, _OrgState] = {}
+        self._states: dict[str, _FoldPosition] = {}
 
     @property
     def revision(self) -> int:
@@ -129,7 +129,7 @@ class Redecider:
         """The fold of the outcomes that were reported before this event, or before the time of all."""
         embedder = self._builder.embedder
         dim, space = (0, "") if embedder is None else (embedder.dim, embedder.identity)
-        state = self._states.setdefault(row.org, _OrgState(Learned(dim, LearningRates())))
+        state = self._states.setdefault(row.org, _FoldPosition(Learned(dim, LearningRates())))
         now, before = seconds(row.at) if self._at is None else self._at, list[OutcomeRow]()
         while True:
             if not state.pending and not state.is_last:

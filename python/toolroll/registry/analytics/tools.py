@@ -15,7 +15,7 @@ from toolroll.model.errors import InvalidInput
 from toolroll.registry.analytics.beta import interval
 from toolroll.registry.analytics.window import Window
 from toolroll.registry.analytics.window_sums import WindowSums, total, whole_hours
-from toolroll.registry.events.breaks import Break as FoundBreak
+from toolroll.registry.events.breaks import Break
 from toolroll.registry.events.learned_rows import arm_statistics as _arms
 from toolroll.registry.events.row_fold import BREAK, LEVELS, PLAIN
 from toolroll.registry.events.rows import seconds
@@ -194,7 +194,7 @@ def _shown_and_called(
 
 
 @dataclass(frozen=True, slots=True)
-class Break(JsonRecord):
+class BrokenTool(JsonRecord):
     """A tool that stopped working, or never worked.
 
     Attributes:
@@ -217,14 +217,14 @@ class Break(JsonRecord):
     back: datetime | None
 
     @classmethod
-    def of(cls, org: str, tool: str, found: FoundBreak) -> Break:
+    def of(cls, org: str, tool: str, found: Break) -> BrokenTool:
         """From a row of `learned`."""
         first, alarm, back = found.times()
         counts = found.failures, found.successes, found.reporters
         return cls(org, tool, found.worked, first, alarm, *counts, back)
 
 
-def broken(database: Database, window: Window) -> tuple[Break, ...]:
+def broken(database: Database, window: Window) -> tuple[BrokenTool, ...]:
     """Tools that broke within the window, the latest first.
 
     The change detector of the fold found them, which selections read, too: a tool without `back` is a tool
@@ -241,5 +241,5 @@ def broken(database: Database, window: Window) -> tuple[Break, ...]:
     query = sa.select(table.c.org, table.c.tool, table.c.state).where(*where)
     with database.reading() as connection:
         rows = connection.execute(query).all()
-    breaks = [Break.of(row.org, row.tool, FoundBreak.from_bytes(row.state)) for row in rows]
+    breaks = [BrokenTool.of(row.org, row.tool, Break.from_bytes(row.state)) for row in rows]
     return tuple(sorted(breaks, key=lambda each: (each.alarm, each.tool), reverse=True))

@@ -15,9 +15,8 @@ import sqlalchemy as sa
 
 from toolroll.learning.exposure import ShownTool, unpack_keys
 from toolroll.learning.outcomes import Kind
-from toolroll.registry.events.candidate_columns import CandidateColumns
+from toolroll.registry.events.columns import CandidateColumns, float_column, floats, pack, unpack
 from toolroll.registry.events.logged_tools import LoggedTool, LoggedToolReader
-from toolroll.registry.events.packing import float_column, floats, pack, unpack
 from toolroll.registry.store import tables
 from toolroll.registry.store.errors import DamagedRow
 from toolroll.registry.store.row_reader import Row, read_rows

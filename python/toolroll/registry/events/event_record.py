@@ -11,7 +11,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from toolroll.learning.exposure import pack_tools, unpack_tools
-from toolroll.registry.events.candidate_columns import CandidateColumns, FloatColumn
+from toolroll.registry.events.columns import CandidateColumns, FloatColumn
 from toolroll.registry.events.rows import ReceivedReport, instant, seconds
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import words

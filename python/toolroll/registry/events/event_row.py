@@ -13,7 +13,7 @@ from toolroll.learning.experiments import Unit
 from toolroll.learning.exposure import Exposure
 from toolroll.model.arrays import Rows
 from toolroll.model.identity import NONE, tool_key
-from toolroll.registry.events.candidate_columns import CandidateColumns
+from toolroll.registry.events.columns import CandidateColumns
 from toolroll.registry.events.rows import Messages, instant, vector_bytes, word
 from toolroll.selection.candidates import Draw
 from toolroll.selection.selection import Selection

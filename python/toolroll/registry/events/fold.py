@@ -83,7 +83,7 @@ def outcomes_of(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Added:
+class FoldInput:
     """What outcomes add to a state of the core.
 
     Attributes:
@@ -96,7 +96,7 @@ class Added:
     vectors: Mapping[Space, Sequence[npt.NDArray[np.float16]]]
 
     @classmethod
-    def by(cls, outcomes: Sequence[OutcomeRow]) -> Added:
+    def by(cls, outcomes: Sequence[OutcomeRow]) -> FoldInput:
         """What these outcomes add, in their order. There is at least one."""
         parts, said, spaces = [], list[OutcomeRow](), list[Space]()
         vectors, yielder = dict[Space, list[npt.NDArray[np.float16]]](), GilYielder()
@@ -124,7 +124,7 @@ def fold(learned: Learned, outcomes: Sequence[OutcomeRow], dim: int, space: str)
 
     dim, space: the width and the embedder that the messages' vectors must have; others are left out.
     """
-    return learned.fold(*Added.by(outcomes).to(Space(space, dim))) if outcomes else learned
+    return learned.fold(*FoldInput.by(outcomes).to(Space(space, dim))) if outcomes else learned
 
 
 def fold_all(learned: Learned, outcomes: Iterable[OutcomeRow], dim: int, space: str) -> Learned:

@@ -17,7 +17,7 @@ from toolroll.learning.outcomes import CALLED, SUCCEEDED
 from toolroll.model.identity import plain_key, scopes
 from toolroll.registry.events import priors
 from toolroll.registry.events.breaks import Break, Run, Verdict
-from toolroll.registry.events.fold import Added, Space, signed, space_of
+from toolroll.registry.events.fold import FoldInput, Space, signed, space_of
 from toolroll.registry.events.rows import OutcomeRow, instant
 from toolroll.registry.store import tables
 from toolroll.registry.store.bulk_insert import merge
@@ -118,7 +118,7 @@ class RowFold:
             self.add(outcomes[middle:])
 
     def _add(self, outcomes: Sequence[OutcomeRow]) -> None:
-        added, spaces = Added.by(outcomes), [*self._learned]
+        added, spaces = FoldInput.by(outcomes), [*self._learned]
         learned, seen = dict[Space, Learned](), None
         for space in dict.fromkeys((*spaces, *added.vectors)) or (Space("", 0),):
             learned[space], seen = self._state_of(space).fold_observed(*added.to(space))
@@ -147,7 +147,7 @@ class RowFold:
         self._before[space] = before.with_rows(*for_core(row for row in rows if row.level != VECTOR), count)
         return self._before[space]
 
-    def _watch(self, added: Added, seen: npt.NDArray[np.void]) -> None:
+    def _watch(self, added: FoldInput, seen: npt.NDArray[np.void]) -> None:
         """Adds what the detector saw."""
         columns = [added.rows[name] for name in ("arm", "verdict")]
         columns += [seen[name] for name in ("mean", "evidence", "change")]

@@ -353,7 +353,7 @@ def outcome_row(
     return OutcomeRow(seq, step, exposure, changes, report.closes, closing_weight, received_at)
 
 
-def settled_after(rows: Sequence[OutcomeRow]) -> EventState:
+def state_after(rows: Sequence[OutcomeRow]) -> EventState:
     """All reports on an event, from its rows in the order of their steps.
 
     Voided reports stay known and have no weight: repeating them adds nothing.

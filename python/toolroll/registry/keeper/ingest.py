@@ -37,7 +37,7 @@ from toolroll.registry.events.rows import (
     outcome_row,
     outcome_rows,
     seconds,
-    settled_after,
+    state_after,
     summary,
 )
 from toolroll.registry.store import tables
@@ -163,7 +163,7 @@ class _Batch:
         self._result.events = len(events)
         before = self._outcomes_of(ids)
         for event_id, rows in before.items():
-            self._settled[event_id] = settled_after(rows)
+            self._settled[event_id] = state_after(rows)
             self._steps[event_id] = len(rows)
             self._orgs[event_id] = rows[0].exposure.org
         reports = self._with_vectors(reports, before)

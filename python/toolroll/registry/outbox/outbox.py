@@ -103,7 +103,7 @@ def _text(data: bytes) -> str:
     return data.decode(errors="replace")
 
 
-class _Own:
+class _ProcessFile:
     """What one process has of the file. A forked child has another one, and never touches its parent's."""
 
     def __init__(self) -> None:
@@ -139,7 +139,7 @@ class Outbox:
         self._is_synced, self._most_pages = durable == "disk", most_bytes // _PAGE
         self._is_closed = False
         # Kept after a fork: closing a parent's connection would let go of locks that it still holds.
-        self._processes: dict[int, _Own] = {}
+        self._processes: dict[int, _ProcessFile] = {}
         self._seen: tuple[float, int, int] = (0.0, 0, 0)
 
     @property
@@ -292,11 +292,11 @@ class Outbox:
     # Connections.
 
     @property
-    def _own(self) -> _Own:
+    def _own(self) -> _ProcessFile:
         own = self._processes.get(os.getpid())
-        return self._processes.setdefault(os.getpid(), _Own()) if own is None else own
+        return self._processes.setdefault(os.getpid(), _ProcessFile()) if own is None else own
 
-    def _writing(self, own: _Own) -> Any:
+    def _writing(self, own: _ProcessFile) -> Any:
         """The connection that writes; the caller holds its lock."""
         if own.writing is None:
             if self._is_closed:
@@ -307,7 +307,7 @@ class Outbox:
             own.writing = connection
         return own.writing
 
-    def _shipping(self, own: _Own) -> Any:
+    def _shipping(self, own: _ProcessFile) -> Any:
         """The connection that reads; None without a file."""
         if own.shipping is None and not self._is_closed and self.file.exists():
             with own.lock:

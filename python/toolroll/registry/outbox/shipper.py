@@ -68,7 +68,7 @@ _FLUSH_S = 0.02  # between two looks whether the keeper has counted all
 
 
 @dataclass(slots=True)
-class Counts:
+class EventCounts:
     """What became of selections.
 
     Attributes:
@@ -80,7 +80,7 @@ class Counts:
     dropped: int = 0
 
 
-class _Noted(NamedTuple):
+class _QueuedSelection(NamedTuple):
     """A selection in the queue.
 
     Attributes:
@@ -94,7 +94,7 @@ class _Noted(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Known:
+class _KnownEvent:
     """An event as this process knows it.
 
     Attributes:
@@ -144,9 +144,9 @@ class Shipper:
 
     def _begin(self) -> None:
         self._pid = os.getpid()
-        self.counts = Counts()
-        self._queue: deque[_Noted] = deque()
-        self._known: OrderedDict[str, _Known] = OrderedDict()
+        self.counts = EventCounts()
+        self._queue: deque[_QueuedSelection] = deque()
+        self._known: OrderedDict[str, _KnownEvent] = OrderedDict()
         self._looked_at = self._counted_at = -math.inf  # monotonic
         self._keeper: KeeperState | None = None
         self._kept_at = time.monotonic()  # when a keeper was last seen
@@ -171,7 +171,7 @@ class Shipper:
         full = len(self._queue) / _most_selections(selection)
         share = next(share for bound, share in _SHARES if full < bound)
         if full < 1 and _is_within(share, selection.event_id):
-            self._queue.append(_Noted(time.monotonic(), selection, share))
+            self._queue.append(_QueuedSelection(time.monotonic(), selection, share))
             if len(self._queue) % _HURRY:
                 self._worker.wake()
             else:
@@ -196,7 +196,7 @@ class Shipper:
             self._begin()
         words(exposure.org, "org")
         exposure = normal(exposure)
-        known = self._known.get(exposure.event_id) or _Known()
+        known = self._known.get(exposure.event_id) or _KnownEvent()
         step = deduplicate(exposure, known.said, report)
         if step.is_new and not step.closes:  # an event closes once
             check_steps(exposure, known.steps)
@@ -240,7 +240,7 @@ class Shipper:
         known = self._known.get(event_id)  # its record may have been made meanwhile
         return None if known is None else known.exposure
 
-    def _remember(self, event_id: str, known: _Known) -> None:
+    def _remember(self, event_id: str, known: _KnownEvent) -> None:
         self._known[event_id] = known
         if len(self._known) > _REMEMBERED:
             self._known.popitem(last=False)
@@ -375,13 +375,13 @@ class Shipper:
                     self._drop(str(error))
         return max(wait_s, 0.0) if self._queue else _IDLE_S
 
-    def _record_of(self, noted: _Noted) -> tuple[str, float, bytes] | None:
+    def _record_of(self, noted: _QueuedSelection) -> tuple[str, float, bytes] | None:
         """The event as (organisation, time, bytes); None if no events are written."""
         selection = noted.selection
         org, event_id = selection.turn.context.org, selection.event_id
         words(org, "org")
         exposure = self._exposure_of(selection)
-        known = self._known.get(event_id) or _Known()
+        known = self._known.get(event_id) or _KnownEvent()
         known.exposure = exposure
         self._remember(event_id, known)
         if self._messages is None:

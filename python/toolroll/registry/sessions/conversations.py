@@ -84,11 +84,11 @@ class StoredConversation(LiveConversation):
                     return
 
 
-_Call: TypeAlias = Callable[[Key, StoredConversation], None]
+_StoreCall: TypeAlias = Callable[[Key, StoredConversation], None]
 
 
 @dataclass(slots=True)
-class Counts:
+class SessionCounts:
     """What was done in this process.
 
     Attributes:
@@ -136,7 +136,7 @@ class StoredConversations:
         """Forgets everything; for the child of a fork."""
         self._live.clear()
         self._waiting: dict[Key, StoredConversation] = {}  # in the order in which they began to wait
-        self._counts, self._counting = Counts(), threading.Lock()
+        self._counts, self._counting = SessionCounts(), threading.Lock()
         self._failing: str | None = None
         self._away_until = 0.0  # monotonic: until then nobody waits for a store that did not answer
 
@@ -296,7 +296,7 @@ class StoredConversations:
                 raise StoreUnavailable(f"session {key[1]!r:.80}: other processes write it all the time")
         self._waiting.pop(key, None)
 
-    def _attempt(self, call: _Call, key: Key, live: StoredConversation) -> bool:
+    def _attempt(self, call: _StoreCall, key: Key, live: StoredConversation) -> bool:
         """Whether the store has answered, in the caller's thread: another would cost more than the call.
 
         The store gives up by itself after two seconds. After that nobody waits for it for a while.
@@ -317,7 +317,7 @@ class StoredConversations:
         self._failing = None
         return True
 
-    async def _aattempt(self, call: _Call, key: Key, live: StoredConversation) -> bool:
+    async def _aattempt(self, call: _StoreCall, key: Key, live: StoredConversation) -> bool:
         """`_attempt` in a thread."""
         try:
             return await self._arun(lambda: self._attempt(call, key, live))

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from fastapi import APIRouter, Query, Request
 
 from toolroll.model.embedder import Embedder
-from toolroll.registry.analytics import drift, metrics, timeline, tool_calls, usage
+from toolroll.registry.analytics import drift, metrics, tool_calls, usage
 from toolroll.registry.analytics import tools as health
 from toolroll.server.problems import ProblemRoute
 from toolroll.server.tool_registry.access import RegistryAccess
@@ -35,13 +35,13 @@ def analytics_router(access: RegistryAccess, embedder: Embedder | None, shared: 
         org: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
-        per: timeline.Per = "day",
+        per: metrics.Per = "day",
     ) -> dict[str, Any]:
         """By day or hour: selections, success, mean latency, saved tokens; and the parts that failed.
 
         Days and hours without selections are left out. `first` and `last` say when a part failed.
         """
-        return timeline.timeline(access.reports, access.window(request, org, since, until), per)
+        return metrics.timeline(access.reports, access.window(request, org, since, until), per)
 
     @router.get("/arms")
     def read_arms(

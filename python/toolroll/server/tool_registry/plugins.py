@@ -15,8 +15,8 @@ from toolroll.model.errors import Denied
 from toolroll.model.rules import PageMapping
 from toolroll.model.tools import Definitions, Route, Toolkit
 from toolroll.registry.analytics import tools as health
-from toolroll.registry.analytics.plugin_calls import plugin_calls
 from toolroll.registry.analytics.plugins import plugins
+from toolroll.registry.analytics.tool_calls import plugin_calls
 from toolroll.registry.analytics.window import Window
 from toolroll.registry.editing.content import route_to
 from toolroll.server.bodies import Body, Texts, without_read_only

@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolroll.lab.evaluation.dataset import Query
-from toolroll.lab.evaluation.metrics import Answer, figures, recall
+from toolroll.lab.evaluation.metrics import RankedAnswer, figures, recall
 
 KS = (1, 2, 3, 5)
 NAMES = tuple("abcdef")
 
 
 @st.composite
-def judged(draw: st.DrawFn) -> tuple[list[Query], list[Answer]]:
+def judged(draw: st.DrawFn) -> tuple[list[Query], list[RankedAnswer]]:
     queries, answers = [], []
     some = st.lists(st.sampled_from(NAMES), unique=True, max_size=3)
     for at in range(draw(st.integers(1, 6))):
@@ -25,7 +25,7 @@ def judged(draw: st.DrawFn) -> tuple[list[Query], list[Answer]]:
         queries.append(Query(str(at), "", gold, alternatives=same))
         ranked = tuple(draw(st.lists(st.sampled_from(NAMES), unique=True)))
         score = draw(st.sampled_from((0.0, 0.25, 0.5, 1.0)))
-        answers.append(Answer(ranked, draw(st.booleans()), score))
+        answers.append(RankedAnswer(ranked, draw(st.booleans()), score))
     return queries, answers
 
 
@@ -100,10 +100,10 @@ def test_a_set_worked_by_hand():
         Query("4", "", ()),
     ]
     answers = [
-        Answer(("x", "a"), False, 0.9),
-        Answer(("b", "x", "d"), False, 0.8),
-        Answer((), True, 0.0),
-        Answer(("x",), True, 0.1),
+        RankedAnswer(("x", "a"), False, 0.9),
+        RankedAnswer(("b", "x", "d"), False, 0.8),
+        RankedAnswer((), True, 0.0),
+        RankedAnswer(("x",), True, 0.1),
     ]
     found = figures(queries, answers, (1, 3))
     assert found.recall == pytest.approx(((0 + 1 / 2 + 0) / 3, (1 + 1 + 0) / 3))
@@ -120,7 +120,7 @@ def test_a_set_worked_by_hand():
 def test_an_interval_holds_its_mean_is_narrower_for_more_queries_and_is_the_same_twice():
     def of(n: int):
         queries = [Query(str(at), "", ("a",)) for at in range(n)]
-        answers = [Answer(("a",) if at % 3 else ("b",), False, 1.0) for at in range(n)]
+        answers = [RankedAnswer(("a",) if at % 3 else ("b",), False, 1.0) for at in range(n)]
         return figures(queries, answers, (1,))
 
     few, many = of(30), of(3_000)

@@ -8,9 +8,8 @@ import pytest
 
 from tests.chat_server import PARTS_OF_A_HOUSE
 from toolroll.embedders.static import StaticEmbedder
-from toolroll.lab.examples.answer_log import AnswerLog
+from toolroll.lab.examples.answers import AnswerLog, ModelAnswer
 from toolroll.lab.examples.plan import plan
-from toolroll.lab.examples.reply import Answer
 from toolroll.lab.examples.review import review
 from toolroll.lab.examples.round_trip import WITHIN, RoundTrip
 from toolroll.model.tools import Definitions, Tool
@@ -22,7 +21,7 @@ CATALOG = Definitions((WEATHER, MAIL, *OTHERS))
 
 
 def reviewed(
-    answers: dict[str, Answer], tmp_path: Path, per_tool: int = 8, definitions: Definitions = CATALOG
+    answers: dict[str, ModelAnswer], tmp_path: Path, per_tool: int = 8, definitions: Definitions = CATALOG
 ):
     log = AnswerLog(tmp_path / "none", model="m", language="English", seed=0)
     names = [tool.name for tool in definitions.tools]
@@ -32,7 +31,7 @@ def reviewed(
 
 def test_a_message_that_fits_another_tool_better_is_rejected_with_its_name(tmp_path: Path) -> None:
     texts = ("will it be sunny in Oslo", "weather for Rome please", "open the garage gate door of my house")
-    found = reviewed({"get_forecast": Answer(texts)}, tmp_path)
+    found = reviewed({"get_forecast": ModelAnswer(texts)}, tmp_path)
     assert found.kept == {"get_forecast": texts[:2]}
     (rejection,) = found.rejected
     assert rejection.tool == "get_forecast" and rejection.text == texts[2]
@@ -63,15 +62,17 @@ def test_a_message_that_finds_an_interchangeable_tool_finds_its_own() -> None:
 
 def test_no_more_messages_are_kept_than_a_tool_lacks(tmp_path: Path) -> None:
     texts = ("weather in Oslo", "forecast for Rome", "how is the weather in Paris going to be")
-    assert reviewed({"get_forecast": Answer(texts)}, tmp_path, per_tool=2).kept == {"get_forecast": texts[:2]}
+    assert reviewed({"get_forecast": ModelAnswer(texts)}, tmp_path, per_tool=2).kept == {
+        "get_forecast": texts[:2]
+    }
 
 
 def test_the_example_that_makes_a_near_miss_find_its_tool_first_is_taken_back(tmp_path: Path) -> None:
     texts = ("weather in Oslo", "how cold is it inside tonight", "tell me how cold it is inside now")
-    found = reviewed({"get_forecast": Answer(texts)}, tmp_path)
+    found = reviewed({"get_forecast": ModelAnswer(texts)}, tmp_path)
     assert found.kept == {"get_forecast": texts}
     near_miss = "how cold is it inside the closet tonight"
-    found = reviewed({"get_forecast": Answer(texts, (near_miss,))}, tmp_path)
+    found = reviewed({"get_forecast": ModelAnswer(texts, (near_miss,))}, tmp_path)
     assert found.kept == {"get_forecast": (texts[0], texts[2])}
     assert [each.reason for each in found.rejected] == [
         f"makes the near miss {near_miss!r} find its tool first"
@@ -87,7 +88,7 @@ def test_a_tool_without_an_answer_gets_nothing(tmp_path: Path) -> None:
 def test_messages_that_the_tool_has_already_are_not_reported_as_rejected(tmp_path: Path) -> None:
     known = Tool("get_forecast", "Weather forecast for a city", examples=("weather in Oslo",))
     found = reviewed(
-        {"get_forecast": Answer(("weather in Oslo",))}, tmp_path, definitions=Definitions((known, MAIL))
+        {"get_forecast": ModelAnswer(("weather in Oslo",))}, tmp_path, definitions=Definitions((known, MAIL))
     )
     assert found.kept == {} and found.rejected == ()
 

@@ -11,9 +11,9 @@ import pytest
 from tests.table import each_row
 from toolroll.lab.evaluation.dataset import Dataset, Query
 from toolroll.lab.simulation.player import NOBODY, Trajectory, play
-from toolroll.lab.simulation.report import Target, curves_of, table, to_json
+from toolroll.lab.simulation.report import Goal, curves_of, table, to_json
 from toolroll.lab.simulation.simulated_model import CALLS_RIGHT, ModelAction, oracle, respond, shares
-from toolroll.lab.simulation.simulation import Estimate, Plan, play_world, simulate
+from toolroll.lab.simulation.simulation import SimulationPlan, WorldMean, play_world, simulate
 from toolroll.lab.simulation.source_data import SourceData
 from toolroll.lab.simulation.world_metrics import SurvivalTime, measure, median_time
 from toolroll.lab.simulation.worlds import CONTEXTS, SCENARIOS, Scenario, World
@@ -235,10 +235,10 @@ def test_a_median_counts_those_watched_in_vain_for_as_long_as_they_were() -> Non
 
 
 def test_an_estimate_has_the_interval_of_students_t() -> None:
-    found = Estimate.of([1.0, 2.0, 4.0])
+    found = WorldMean.of([1.0, 2.0, 4.0])
     assert found.mean == pytest.approx(7 / 3)
     assert found.half_width == pytest.approx(4.302653 * np.std([1, 2, 4], ddof=1) / math.sqrt(3), rel=1e-6)
-    assert math.isnan(Estimate.of([1.0]).half_width)
+    assert math.isnan(WorldMean.of([1.0]).half_width)
 
 
 @each_row(
@@ -252,18 +252,18 @@ def test_an_estimate_has_the_interval_of_students_t() -> None:
 )
 def test_a_plan_says_what_is_wrong_with_it(wrong: dict[str, object], said: str) -> None:
     with pytest.raises(InvalidInput, match=said):
-        Plan(**wrong)  # type: ignore[arg-type]
+        SimulationPlan(**wrong)  # type: ignore[arg-type]
 
 
 def test_static_selection_learns_nothing_and_ours_does() -> None:
-    plan = Plan(messages=600, k=2, policies=("static", "default"))
+    plan = SimulationPlan(messages=600, k=2, policies=("static", "default"))
     found = play_world(plan, MATERIAL, "main", 1)
     assert found["static"].values["lost"] == 0
     assert found["default"].values["regret"] < found["static"].values["regret"]
 
 
 def test_the_same_plan_gives_the_same_figures() -> None:
-    plan = Plan(messages=200, k=2, policies=("default",))
+    plan = SimulationPlan(messages=200, k=2, policies=("default",))
     one, same = (play_world(plan, MATERIAL, "channel", 5)["default"].values for _ in range(2))
     clocks = {"select_us", "record_us"}
     assert {name: one[name] for name in one.keys() - clocks} == {
@@ -272,15 +272,15 @@ def test_the_same_plan_gives_the_same_figures() -> None:
 
 
 def test_processes_do_not_change_the_result() -> None:
-    plan = Plan(messages=100, worlds=2, policies=("static", "thompson"))
+    plan = SimulationPlan(messages=100, worlds=2, policies=("static", "thompson"))
     one, two = simulate(plan, 1), simulate(plan, 2)
     for policy in ("static", "thompson"):
         assert one.values("main", policy, "success") == two.values("main", policy, "success")
 
 
 def test_a_report_says_what_was_played_and_the_targets_it_is_given() -> None:
-    found = simulate(Plan(messages=120, worlds=2, scenarios=("main", "null", "channel")))
-    target = Target("success of anybody", "main", 1.0, 2.0, 3.0, bar=1.5, at_most=False)
+    found = simulate(SimulationPlan(messages=120, worlds=2, scenarios=("main", "null", "channel")))
+    target = Goal("success of anybody", "main", 1.0, 2.0, 3.0, bar=1.5, at_most=False)
     text = table(found, [target])
     for word in ("demo", "static", "learned", "default", "main", "null", "channel", "± is a 95 % interval"):
         assert word in text

@@ -10,7 +10,7 @@ import numpy as np
 
 from toolroll.learning.exposure import ShownTool
 from toolroll.model.identity import ToolKey, key, pack_key
-from toolroll.registry.events.candidate_columns import CandidateColumns
+from toolroll.registry.events.columns import CandidateColumns
 from toolroll.registry.events.details import EventReader, packed_event, tools_of
 from toolroll.registry.events.logged_tools import LoggedTool
 

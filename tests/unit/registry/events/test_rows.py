@@ -28,7 +28,7 @@ from toolroll.registry.events.rows import (
     outcome_row,
     outcome_rows,
     seconds,
-    settled_after,
+    state_after,
     summary,
     word,
 )
@@ -182,5 +182,5 @@ def test_what_was_voided_is_known_and_weighs_nothing() -> None:
     step = deduplicate(exposure, NEW_EVENT, Report("e", (Entry("a", "failed"),)))
     row = outcome_row(1, 1, exposure, step, 1.0, 1.5e9)
     voided = OutcomeRow(1, 1, row.exposure, row.changes, True, 1.0, 1.5e9, True)
-    assert settled_after([row]) == EventState({"a": ReportedOutcome("failed", 1.0, 1.5e9)}, True)
-    assert settled_after([voided]) == EventState({"a": ReportedOutcome("failed", 0.0, 1.5e9)}, True)
+    assert state_after([row]) == EventState({"a": ReportedOutcome("failed", 1.0, 1.5e9)}, True)
+    assert state_after([voided]) == EventState({"a": ReportedOutcome("failed", 0.0, 1.5e9)}, True)

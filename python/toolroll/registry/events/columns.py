@@ -1,15 +1,16 @@
-"""Packs columns of numbers and a text into one value, for the parts of rows that no query reads.
+"""Columns of numbers: the candidates of a selection, and columns packed into one value of a row.
 
-A column is stored byte by byte, first the lowest byte of each number: the high bytes of similar numbers are
-alike. The compressor knows the words of most texts beforehand. Two usual rows so fit into a page of SQLite.
+No query reads a packed value. A column is stored byte by byte, the lowest byte of each number first, because
+the high bytes of similar numbers are alike. The compressor starts with the words of most texts, so that two
+usual rows fit into a page of SQLite.
 """
 
 from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -75,3 +76,35 @@ def floats(column: npt.NDArray[Any], count: int) -> list[float | None]:
     if not len(column):
         return [None] * count
     return [None if value != value else value for value in column.astype(np.float64).tolist()]
+
+
+FloatColumn = npt.NDArray[np.floating[Any]]
+
+
+class CandidateColumns(NamedTuple):
+    """Ranked tools, best first.
+
+    Attributes:
+        names: of the tools.
+        keys: the packed keys (`pack_key`) of each of them, one behind the other.
+        score, mean, sd, show, propensity: float[n]; None if it is not known.
+    """
+
+    names: Sequence[str] = ()
+    keys: bytes = b""
+    score: FloatColumn | None = None
+    mean: FloatColumn | None = None
+    sd: FloatColumn | None = None
+    show: FloatColumn | None = None
+    propensity: FloatColumn | None = None
+
+    @property
+    def numbers(self) -> tuple[FloatColumn | None, ...]:
+        """The columns of numbers."""
+        return self[2:]
+
+    def rows(self) -> Iterator[tuple[Any, ...]]:
+        """For each tool its name and its numbers."""
+        empty = [None] * len(self.names)
+        lists = (empty if column is None else column.tolist() for column in self.numbers)
+        return zip(self.names, *lists, strict=True)

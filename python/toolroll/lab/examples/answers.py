@@ -1,17 +1,24 @@
-"""The file of a model's answers. Each is on disk before the next one is read, so none is paid for twice."""
+"""A model's answers: read from its reply, and kept in a file.
+
+A reply is any text; only bounded lists of strings are taken from it. Each answer is on disk before the next
+request, so that no answer is paid for twice.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from toolroll.embedders.cached import default_folder
-from toolroll.lab.examples.prompt import VERSION, Wanted, tool_data
-from toolroll.lab.examples.reply import Answer, texts_in
+from toolroll.formats import strict_json
+from toolroll.formats.strict_json import NotJson
+from toolroll.lab.examples.prompt import VERSION, ToolRequest, tool_data
 from toolroll.model.errors import InvalidInput
 
 
@@ -33,7 +40,7 @@ class AnswerLog:
         """
         self.path = Path(path)
         self._asked_of = {"version": VERSION, "model": model, "language": language, "seed": seed}
-        self._found: dict[str, tuple[int, Answer]] = {}
+        self._found: dict[str, tuple[int, ModelAnswer]] = {}
         try:
             content = self.path.read_bytes() if self.path.exists() else b""
         except OSError as error:
@@ -42,16 +49,16 @@ class AnswerLog:
         for line in content.split(b"\n"):
             with suppress(ValueError, RecursionError, KeyError, TypeError):
                 row = json.loads(line)
-                answer = Answer(texts_in(row["messages"]), texts_in(row["near_misses"]))
+                answer = ModelAnswer(texts_in(row["messages"]), texts_in(row["near_misses"]))
                 if answer.messages:
                     self._found[str(row["key"])] = int(row["asked"]), answer
 
-    def get(self, wanted: Wanted) -> Answer | None:
+    def get(self, wanted: ToolRequest) -> ModelAnswer | None:
         """The answer for a tool that was asked for at least as many messages."""
         asked, answer = self._found.get(self._key(wanted), (0, None))
         return answer if asked >= wanted.messages else None
 
-    def add(self, wanted: Wanted, answer: Answer) -> None:
+    def add(self, wanted: ToolRequest, answer: ModelAnswer) -> None:
         """Appends an answer, and returns when it is on disk.
 
         Raises:
@@ -77,7 +84,7 @@ class AnswerLog:
         self._is_torn = False
         self._found[key] = wanted.messages, answer
 
-    def _key(self, wanted: Wanted) -> str:
+    def _key(self, wanted: ToolRequest) -> str:
         asked = json.dumps({**self._asked_of, "tool": tool_data(wanted.tool)}, sort_keys=True)
         return hashlib.sha256(asked.encode("utf-8", "replace")).hexdigest()[:32]
 
@@ -93,3 +100,62 @@ def default_path(source: str) -> Path:
         return default_folder() / f"examples-{digest}.jsonl"
     except RuntimeError as error:  # the user has no home
         raise InvalidInput(f"answers: {error}; name the file with --answers") from error
+
+
+MOST_TEXTS = 64  # of each kind, of one tool
+LONGEST_READ = 2_000  # characters of a text; longer ones are cut, and then refused for their length
+MOST_STARTS = 50  # braces at which a JSON object is looked for
+LONGEST_REPLY = 1_000_000  # characters
+
+_THOUGHT = "</think>"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelAnswer:
+    """What a model wrote for one tool, as it came."""
+
+    messages: tuple[str, ...]
+    near_misses: tuple[str, ...] = ()
+
+
+def read_reply(text: str, names: Collection[str]) -> dict[str, ModelAnswer]:
+    """The answers for those of these tools that have at least one message; the rest of the reply is ignored.
+
+    Text before or behind the JSON object is tolerated: a model's thoughts, or the marks of a code block.
+    """
+    for value in _objects(text[:LONGEST_REPLY].rpartition(_THOUGHT)[2]):
+        tools = value.get("tools")
+        if not isinstance(tools, list):
+            continue
+        found = {}
+        for item in tools:
+            name = item.get("name") if isinstance(item, Mapping) else None
+            if isinstance(name, str) and name in names and name not in found:
+                messages = texts_in(item.get("messages"))
+                if messages:
+                    found[name] = ModelAnswer(messages, texts_in(item.get("near_misses")))
+        return found
+    return {}
+
+
+def _objects(text: str) -> Iterator[Mapping[str, Any]]:
+    """The JSON objects in a text, one behind the other."""
+    at = 0
+    for _ in range(MOST_STARTS):
+        at = text.find("{", at)
+        if at < 0:
+            return
+        try:
+            value, at = strict_json.read_at(text, at)
+        except NotJson:
+            at += 1
+            continue
+        if isinstance(value, Mapping):
+            yield value
+
+
+def texts_in(value: Any) -> tuple[str, ...]:
+    """The strings of a list, so many and so long as an answer may have; () for anything else."""
+    if not isinstance(value, list):
+        return ()
+    return tuple(text[:LONGEST_READ] for text in value[:MOST_TEXTS] if isinstance(text, str))

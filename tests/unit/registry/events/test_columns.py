@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolroll.registry.events.packing import float_column, floats, pack, unpack
+from toolroll.registry.events.columns import float_column, floats, pack, unpack
 
 columns = st.one_of(
     *(

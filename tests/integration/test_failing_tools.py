@@ -13,7 +13,7 @@ from tests.integration.ingesting import ingest
 from tests.integration.outcomes import DIM, NOW, Width, eventually, exposure, said, tool
 from toolroll import Context, Follow, Recording, Tool, Toolroll
 from toolroll._core import Learned, ToolKeys, Weights
-from toolroll.registry.analytics.tools import Break, broken
+from toolroll.registry.analytics.tools import BrokenTool, broken
 from toolroll.registry.analytics.window import Window
 from toolroll.registry.events.fold import fold, outcomes_of
 from toolroll.registry.events.follower import Follower
@@ -96,7 +96,7 @@ def test_the_analytics_list_the_tools_that_every_process_hides(database: Databas
     first = Follower(database, Width(), {})
     rng = np.random.default_rng(5)
     seen = set[str]()
-    found = list[Break]()
+    found = list[BrokenTool]()
     for part in range(12):
         reports = []
         for at in range(60):

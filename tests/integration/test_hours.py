@@ -26,9 +26,8 @@ from toolroll.registry.analytics.tools import unused
 from toolroll.registry.analytics.usage import OF, heatmap, hits
 from toolroll.registry.analytics.window import Window
 from toolroll.registry.events import hours
-from toolroll.registry.events.hour_selects import SELECTS
+from toolroll.registry.events.hour_selects import ANSWERED, OUTCOMES, SELECTS
 from toolroll.registry.events.rows import ReceivedReport
-from toolroll.registry.events.selection_figures import ANSWERED, OUTCOMES
 from toolroll.registry.keeper.maintenance import delete_old_hours, prune
 from toolroll.registry.registry import Registry
 from toolroll.registry.store import tables

@@ -21,7 +21,7 @@ from tests.integration.outcomes import Oracle, dump, eventually, raw_counts, row
 from tests.integration.recorder import Recorder
 from toolroll import Recording, Toolroll
 from toolroll.cli.registry.keep import keep
-from toolroll.model.errors import InvalidInput
+from toolroll.model.errors import InvalidInput, StoreUnavailable
 from toolroll.registry.events import lease
 from toolroll.registry.events.rows import ReceivedReport
 from toolroll.registry.keeper.keeper import Keeper
@@ -58,6 +58,22 @@ def oracle_of(numbers: range) -> Oracle:
     for number in numbers:
         oracle.take(ReceivedReport(*event(number, BEGUN), BEGUN))
     return oracle
+
+
+def test_a_waiting_keeper_says_nothing_of_a_database_that_is_busy_once(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def busy(*_: object) -> bool:
+        raise StoreUnavailable("database is locked")
+
+    keeper = Keeper(database)
+    monkeypatch.setattr(lease, "take", busy)
+    assert keeper._step() == keeper._step() == lease.RENEW_S
+    with pytest.raises(StoreUnavailable):
+        keeper._step()
+    keeper.is_held = True
+    with pytest.raises(StoreUnavailable):
+        keeper._step()
 
 
 def test_what_is_kept_is_what_one_batch_would_have_written(

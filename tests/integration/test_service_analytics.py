@@ -16,7 +16,7 @@ from toolroll.learning.experiments import Experiment
 from toolroll.model.tools import Tool
 from toolroll.registry.analytics import experiments
 from toolroll.registry.analytics.plugins import plugins
-from toolroll.registry.analytics.tools import Break
+from toolroll.registry.analytics.tools import BrokenTool
 from toolroll.registry.registry import Registry
 from toolroll.server.tool_registry.router import PREFIX
 
@@ -133,7 +133,7 @@ def test_plugins_name_the_tools_that_selections_leave_out_and_since_when(registr
     first, later = (datetime(2026, 3, day, 12, tzinfo=timezone.utc) for day in (1, 2))
 
     def broke(org: str, tool: str, at: datetime, back: datetime | None = None) -> Break:
-        return Break(org, tool, 0.9, at, at, 6, 0, 3, back)
+        return BrokenTool(org, tool, 0.9, at, at, 6, 0, 3, back)
 
     breaks = [
         broke("globex", "send_mail", later),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import sqlalchemy as sa
@@ -14,10 +16,13 @@ from toolroll.registry.analytics.window_sums import (
     total,
     whole_hours,
 )
-from toolroll.registry.events.hour_selects import LATENCY_STEPS, middle_of
-from toolroll.registry.events.selection_figures import OUTCOMES, QUANTILES, SHARES, SUMS, selection_figures
+from toolroll.registry.events.hour_selects import LATENCY_STEPS, OUTCOMES, middle_of
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
+
+_QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}  # of the latency
+# The sums of each method, in selections: sampling logs a share of them.
+_SUMS = ("selections", *OUTCOMES, "latency_us", "tokens_selected", "tokens_total", "tools")
 
 
 def metrics(database: Database, window: Window) -> dict[str, Any]:
@@ -33,7 +38,7 @@ def metrics(database: Database, window: Window) -> dict[str, Any]:
             sa.select(
                 *method,
                 sa.func.sum(columns.logged).label("logged"),
-                *(total(columns[name]).label(name) for name in SUMS),
+                *(total(columns[name]).label(name) for name in _SUMS),
                 sa.func.min(columns.first_at).label("first"),
                 sa.func.max(columns.last_at).label("last"),
             ).group_by(*method)
@@ -46,9 +51,57 @@ def metrics(database: Database, window: Window) -> dict[str, Any]:
         degraded = {row.part: round(row.selections) for row in degraded_parts(connection, sums)}
     quantiles = {
         name: None if (at := bucket_at(buckets, share)) is None else middle_of(at, LATENCY_STEPS)
-        for name, share in zip(QUANTILES, SHARES, strict=True)
+        for name, share in _QUANTILES.items()
     }
-    return selection_figures(whole_hours(window).to_dict(), methods, organisations, quantiles, degraded)
+    return {**whole_hours(window).to_dict(), **_figures(methods, organisations, quantiles, degraded)}
+
+
+def _figures(
+    methods: Sequence[Any],
+    organisations: int,
+    quantiles: Mapping[str, float | None],
+    degraded: Mapping[str, int],
+) -> dict[str, Any]:
+    total = {name: math.fsum(getattr(row, name) for row in methods) for name in _SUMS}
+    number, answered = total["selections"], math.fsum(total[name] for name in OUTCOMES)
+    saved = total["tokens_total"] - total["tokens_selected"]
+
+    def of_each(sum_of: float) -> float | None:
+        return sum_of / number if number else None
+
+    return {
+        "total": round(number),
+        "logged": int(sum(row.logged for row in methods)),
+        "organisations": organisations,
+        "first": min((row.first.isoformat() for row in methods), default=None),
+        "last": max((row.last.isoformat() for row in methods), default=None),
+        "latency_us": {**quantiles, "mean": of_each(total["latency_us"])},
+        "methods": [
+            {
+                "profile": row.profile,
+                "experiment": row.experiment or None,
+                "variant": row.variant or None,
+                "events": round(row.selections),
+                "share": row.selections / number,
+            }
+            for row in sorted(
+                methods, key=lambda row: (-row.selections, row.profile, row.experiment, row.variant)
+            )
+        ],
+        "outcomes": {
+            **{name: round(total[name]) for name in OUTCOMES},
+            "unknown": round(number - answered),
+        },
+        "success": total["succeeded"] / answered if answered else None,
+        "tools_per_event": of_each(total["tools"]),
+        "tokens": {
+            "selected_per_event": of_each(total["tokens_selected"]),
+            "saved_per_event": of_each(saved),
+            "saved": round(saved),
+            "saved_share": saved / total["tokens_total"] if total["tokens_total"] else None,
+        },
+        "degraded": dict(degraded),
+    }
 
 
 Per = Literal["day", "hour"]

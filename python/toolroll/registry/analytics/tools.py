@@ -18,7 +18,7 @@ from toolroll.registry.analytics.window_sums import WindowSums, total, whole_hou
 from toolroll.registry.events.breaks import Break
 from toolroll.registry.events.learned_rows import arm_statistics as _arms
 from toolroll.registry.events.row_fold import BREAK, LEVELS, PLAIN
-from toolroll.registry.events.rows import seconds
+from toolroll.registry.events.rows import instant, seconds
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
 from toolroll.registry.store.json_values import JsonRecord
@@ -195,16 +195,7 @@ def _shown_and_called(
 
 @dataclass(frozen=True, slots=True)
 class BrokenTool(JsonRecord):
-    """A tool that stopped working, or never worked.
-
-    Attributes:
-        org, tool: where, and which.
-        worked: how often it was believed to work until then.
-        first_failure, alarm: the first failure of those that raised the alarm, and the last.
-        failures, successes: from the first failure to the alarm.
-        reporters: how many people's outcomes these are; the application itself counts as one.
-        back: when a probe worked, so that selections show the tool again; None while they do not.
-    """
+    """A tool that stopped working, or never worked: the fields of `Break`, with times as datetimes."""
 
     org: str
     tool: str
@@ -219,8 +210,9 @@ class BrokenTool(JsonRecord):
     @classmethod
     def of(cls, org: str, tool: str, found: Break) -> BrokenTool:
         """From a row of `learned`."""
-        first, alarm, back = found.times()
+        first, alarm = instant(found.first_failure), instant(found.alarm)
         counts = found.failures, found.successes, found.reporters
+        back = None if found.back is None else instant(found.back)
         return cls(org, tool, found.worked, first, alarm, *counts, back)
 
 

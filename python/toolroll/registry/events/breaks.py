@@ -1,28 +1,27 @@
-"""The times at which tools broke, as the change detector of the fold sees them.
+"""When tools broke, as the change detector of the fold sees it.
 
-A break is a row of `learned`. The outcomes since there is evidence of one are a row, too, so that the next
-batch goes on where the last one ended.
+Each break is a row of `learned`. Another row keeps the outcomes since the first evidence of a break, so that
+the next batch continues there.
 """
 
 from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field
-from datetime import datetime
-
-from toolroll.registry.events.rows import instant
 
 _MOST_REPORTERS = 100  # that one break counts
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One outcome of a tool as the detector saw it.
+    """One outcome of a tool, and what the detector made of it.
 
     Attributes:
-        seq: the number of the outcome. worked, reporter: what it said, and who. at: when the tool was shown.
-        believed: the tool's reliability before. evidence: of a break, after it; 0 for none.
-        change: -1: the tool broke, +1: it came back; else 0.
+        seq: the number of the outcome.
+        at: when the tool was shown.
+        believed: the tool's reliability before the outcome.
+        evidence: of a break, after the outcome; 0 for none.
+        change: -1 if the tool broke, +1 if it came back, else 0.
     """
 
     seq: int
@@ -36,14 +35,14 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """One time at which a tool stopped working, or from which it never worked.
+    """A tool stopped working, or never worked.
 
     Attributes:
-        alarm, first_failure: times of the last and the first failure of those that raised the alarm.
-        worked: how often the tool was believed to work until then.
+        alarm, first_failure: times of the last and the first failure that raised the alarm.
+        worked: the tool's reliability before.
         failures, successes: from the first failure to the alarm.
-        reporters: how many people's outcomes these are; the application itself counts as one.
-        back: when a probe worked, so that selections show the tool again; None while they do not.
+        reporters: how many people reported these outcomes; the application counts as one.
+        back: when a probe worked and selections showed the tool again; None until then.
     """
 
     alarm: float
@@ -63,15 +62,10 @@ class Break:
         """Reverses `to_bytes`. Raises TypeError or ValueError for other bytes."""
         return cls(**json.loads(data))
 
-    def times(self) -> tuple[datetime, datetime, datetime | None]:
-        """The first failure, the alarm, and when the tool came back."""
-        back = None if self.back is None else instant(self.back)
-        return instant(self.first_failure), instant(self.alarm), back
-
 
 @dataclass(slots=True)
 class Run:
-    """The outcomes of a tool since there is evidence that it breaks, or the break that hides it.
+    """A tool's outcomes since the first evidence of a break, or the break that hides the tool.
 
     Attributes:
         broke: the number of the outcome that raised the alarm, while selections hide the tool; else 0.
@@ -85,11 +79,7 @@ class Run:
     reporters: list[str] = field(default_factory=list)
 
     def see(self, verdict: Verdict) -> tuple[int, Break | float] | None:
-        """Adds a verdict.
-
-        Returns:
-            None, or the number of a break with the break, which is new, or with the time at which it ended.
-        """
+        """Adds a verdict. Returns the number of a break with the new break, or with the time of its end."""
         if self.broke:
             if verdict.change <= 0:
                 return None
@@ -109,14 +99,11 @@ class Run:
             counts = self.failures, self.successes, len(self.reporters)
             found = verdict.seq, Break(verdict.at, first, self.worked, *counts)
         if not verdict.evidence or verdict.change:
-            self._clear()
+            self.broke, self.worked, self.first_failure = 0, None, None
+            self.failures, self.successes, self.reporters = 0, 0, []
         if found is not None:
             self.broke = verdict.seq
         return found
-
-    def _clear(self) -> None:
-        self.broke, self.worked, self.first_failure = 0, None, None
-        self.failures, self.successes, self.reporters = 0, 0, []
 
     @property
     def is_empty(self) -> bool:

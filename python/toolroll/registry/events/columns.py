@@ -63,7 +63,7 @@ def unpack(data: bytes) -> tuple[bytes, list[npt.NDArray[Any]]]:
 
 
 def float_column(values: npt.NDArray[np.floating[Any]] | None) -> npt.NDArray[np.floating[Any]]:
-    """The floats, in single precision if that loses nothing; empty for None. `floats` reverses it."""
+    """The floats, in single precision if that loses nothing; empty for None."""
     if values is None:
         return np.empty(0, "<f4")
     with np.errstate(over="ignore"):
@@ -72,7 +72,7 @@ def float_column(values: npt.NDArray[np.floating[Any]] | None) -> npt.NDArray[np
 
 
 def floats(column: npt.NDArray[Any], count: int) -> list[float | None]:
-    """The values of a column that `float_column` made of so many; NaN is None."""
+    """Reverses `float_column` for `count` values; NaN becomes None."""
     if not len(column):
         return [None] * count
     return [None if value != value else value for value in column.astype(np.float64).tolist()]
@@ -85,9 +85,8 @@ class CandidateColumns(NamedTuple):
     """Ranked tools, best first.
 
     Attributes:
-        names: of the tools.
-        keys: the packed keys (`pack_key`) of each of them, one behind the other.
-        score, mean, sd, show, propensity: float[n]; None if it is not known.
+        keys: the tools' packed keys (`pack_key`), one after another.
+        score, mean, sd, show, propensity: float[n]; None if unknown.
     """
 
     names: Sequence[str] = ()
@@ -104,7 +103,7 @@ class CandidateColumns(NamedTuple):
         return self[2:]
 
     def rows(self) -> Iterator[tuple[Any, ...]]:
-        """For each tool its name and its numbers."""
+        """Each tool's name and numbers."""
         empty = [None] * len(self.names)
         lists = (empty if column is None else column.tolist() for column in self.numbers)
         return zip(self.names, *lists, strict=True)

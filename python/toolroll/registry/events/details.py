@@ -1,4 +1,4 @@
-"""The parts of events and outcomes that no query reads, packed into one column each, and read back."""
+"""Packs the parts of events and outcomes that no query reads into one column each, and reads them back."""
 
 from __future__ import annotations
 
@@ -41,16 +41,13 @@ _ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def packed_event(event: Mapping[str, Any], number_of: Numbers) -> dict[str, Any]:
-    """An event of `event_row` as a row of `selection_events`.
-
-    number_of: of at least the event's tools.
-    """
+    """An event of `event_row` as a row of `selection_events`. number_of: includes the event's tools."""
     row = {name: value for name, value in event.items() if name not in PACKED}
     return {**row, "details": _details_of(event, number_of)}
 
 
 def tools_of(event: Mapping[str, Any]) -> list[LoggedTool]:
-    """The tools of an event of `event_row`: its candidates, then what it showed."""
+    """The tools of an event of `event_row`: its candidates, then the shown tools."""
     candidates: CandidateColumns = event["candidates"]
     keys = unpack_keys(candidates.keys)
     ranked = [_new_tool((name, *key)) for name, key in zip(candidates.names, keys, strict=True)]
@@ -74,7 +71,7 @@ def _details_of(event: Mapping[str, Any], number_of: Numbers) -> bytes:
 
 
 class _EventDetails(NamedTuple):
-    """The packed part of an event, with numbers in place of tools."""
+    """An event's column `details`, with the numbers of tools."""
 
     text: bytes
     tools: list[int]
@@ -107,7 +104,7 @@ def event_vector(details: bytes) -> bytes | None:
 
 
 class EventReader:
-    """Reads rows of `selection_events`, all of whose columns are there, within one transaction."""
+    """Reads whole rows of `selection_events` within one transaction."""
 
     def __init__(self, connection: sa.Connection) -> None:
         """Reads nothing yet."""
@@ -152,7 +149,7 @@ def read_events(
     order_by: Sequence[sa.ColumnElement[Any]],
     some: int = 500,
 ) -> Iterator[list[SimpleNamespace]]:
-    """The events that meet the conditions, in lists of so many."""
+    """The events that meet the conditions, in lists of `some`."""
     table, reader = tables.selection_events, EventReader(connection)
     query = sa.select(table).where(*where).order_by(*order_by)
     streamed = connection.execution_options(yield_per=some).execute(query)
@@ -161,7 +158,7 @@ def read_events(
 
 
 def read_event(connection: sa.Connection, event_id: str, org: str | None = None) -> SimpleNamespace | None:
-    """One event; None if the store does not have it. Raises DamagedRow. org: its organisation, if known."""
+    """An event, or None if the store lacks it. Raises DamagedRow. org: its organisation, if known."""
     table = tables.selection_events
     mine = [] if org is None else [table.c.org == org]
     for row in read_rows(connection, list(table.c), table.c.event_id == event_id, *mine):
@@ -179,9 +176,8 @@ class OutcomeEntry(NamedTuple):
     """One tool of a row of `outcomes`.
 
     Attributes:
-        tool: the tool, with the calls that were expected of it.
-        before, after: what was said of it before, and what the report says; None for nothing.
-        weight: with which this counts.
+        before, after: the outcome before, and by this report; None if not reported.
+        weight: the weight of the change.
         was_shown: whether the selection showed it.
         is_late: whether the report came too late to count.
     """
@@ -200,10 +196,7 @@ class OutcomeEntry(NamedTuple):
 
 
 def packed_entries(entries: Sequence[OutcomeEntry], vector: bytes | None, number_of: Numbers) -> bytes:
-    """The column `details` of a row of `outcomes`.
-
-    entries: those of shown tools first. number_of: of at least their tools.
-    """
+    """The column `details` of a row of `outcomes`. entries: shown tools first, all of them in `number_of`."""
     count, shown = len(entries), sum(entry.was_shown for entry in entries)
     found = [number_of[LoggedTool.of(entry.tool)] for entry in entries]
     kinds = bytes([_KIND_NUMBERS[entry.before] << 4 | _KIND_NUMBERS[entry.after] for entry in entries])
@@ -213,7 +206,7 @@ def packed_entries(entries: Sequence[OutcomeEntry], vector: bytes | None, number
         f"<{count}{wide}{count}I{len(weights)}d", *found, *(_micro(entry.tool) for entry in entries), *weights
     )
     rest = b"" if vector is None else pack([_vector_column(vector)])
-    # A report is late for all of its tools, which a small letter says.
+    # A report is late for all its tools: a small letter marks it.
     is_late = any(entry.is_late for entry in entries)
     head = _HEAD.pack((wide.lower() if is_late else wide).encode(), count, shown)
     return b"".join((head, kinds, numbers_in, rest))
@@ -227,7 +220,7 @@ class EntryReader:
         self._tools = LoggedToolReader(connection)
 
     def __call__(self, details: Iterable[bytes]) -> list[tuple[list[OutcomeEntry], bytes | None]]:
-        """For each row its entries, and the message's vector if it is there."""
+        """Each row's entries, and the message's vector if it has one."""
         read, yielder = list[_OutcomeDetails](), GilYielder()
         for data in details:
             read.append(_OutcomeDetails.of(data))
@@ -256,7 +249,7 @@ class EntryReader:
 
 
 class _OutcomeDetails(NamedTuple):
-    """The packed part of an outcome, with numbers in place of tools and kinds."""
+    """An outcome's column `details`, with the numbers of tools and kinds."""
 
     tools: tuple[int, ...]
     shares: tuple[int, ...]

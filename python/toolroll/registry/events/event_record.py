@@ -1,4 +1,4 @@
-"""Events and reports as bytes, on their way from a host to the keeper."""
+"""Events and reports as bytes, for the way from a host to the keeper."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ def event_to_bytes(row: Mapping[str, Any]) -> bytes:
 
 
 def from_bytes(data: bytes) -> ReceivedReport | Event:
-    """What `event_to_bytes` or `ReceivedReport.to_bytes` made bytes of.
+    """Reverses `event_to_bytes` and `ReceivedReport.to_bytes`.
 
-    Any process that may write to the inbox chooses these bytes: they are read as JSON and numbers alone.
-    Raises KeyError, TypeError, ValueError, OverflowError or RecursionError for any other bytes.
+    Any process that may write to the inbox chooses these bytes, so they are read as JSON and numbers only.
+    Raises KeyError, TypeError, ValueError, OverflowError or RecursionError for other bytes.
     """
     if data[:1] != _EVENT:
         received = ReceivedReport.from_bytes(data)
@@ -67,7 +67,7 @@ def from_bytes(data: bytes) -> ReceivedReport | Event:
     shown, packed = row["shown"]
     return {
         **row,
-        **dict.fromkeys(("called", "outcome", "durations_ms", "recorded_at")),  # which reports fill
+        **dict.fromkeys(("called", "outcome", "durations_ms", "recorded_at")),  # reports fill them
         "at": instant(row["at"]),
         "candidates": CandidateColumns(names, _bytes(keys), *map(_column, numbers)),
         "shown": list(unpack_tools(shown, _bytes(packed))),
@@ -76,7 +76,7 @@ def from_bytes(data: bytes) -> ReceivedReport | Event:
 
 
 def _check(row: Event) -> None:
-    """Raises TypeError or ValueError if a value is none that its column may hold."""
+    """Raises TypeError or ValueError if a column cannot hold its value."""
     words(row["org"], "org")
     for name in row["selected"]:
         words(name, "a tool", _LONGEST)

@@ -27,13 +27,13 @@ Odds: TypeAlias = "tuple[npt.NDArray[np.float64] | None, float | None]"
 
 
 class SelectionOrigin(NamedTuple):
-    """Where a selection comes from, as far as the selection itself does not know.
+    """The origin of a selection, which the selection itself does not know.
 
     Attributes:
-        registry_revision: of the registry that its catalog was built from.
-        learned_revision: the number of the organisation's last outcome that counted for it.
-        profile, experiment, variant: the rules that made it.
-        unit: what gets a variant in the experiment.
+        registry_revision: the revision that the catalog was built from.
+        learned_revision: the number of the organisation's last outcome that the statistics contained.
+        profile, experiment, variant: the rules that decided.
+        unit: the experiment assigns variants by it.
     """
 
     registry_revision: int = 0
@@ -53,10 +53,10 @@ def event_row(
     has_odds: bool = True,
     share: float = 1.0,
 ) -> dict[str, Any]:
-    """An event before any report: a row of `selection_events` once `details.packed_event` has packed it.
+    """An event without reports; `details.packed_event` makes a row of `selection_events` of it.
 
-    has_odds: whether to compute the propensities of a draw, which takes about a millisecond. share: the
-        probability with which such an event is logged.
+    has_odds: whether to compute propensities of a draw, in about a millisecond. share: the probability that
+        the event is logged.
     """
     turn = selection.turn
     context, timings = turn.context, selection.timings_us
@@ -126,22 +126,22 @@ def event_row(
 
 
 def unit_of(origin: SelectionOrigin, exposure: Exposure, session: str) -> str:
-    """A digest of the unit of an experiment: it stays when the event has been deleted."""
+    """A digest of the experiment's unit, which outlives the event."""
     name = {"user": exposure.reporter, "session": session, "org": exposure.org}[origin.unit]
     return blake2b(word(name).encode(), digest_size=16).hexdigest()
 
 
 def seed_of(signed: int) -> int:
-    """The seed of a turn from the signed number in its row."""
+    """The seed of a turn, from the signed number in its row."""
     return signed + 2 * _SIGN if signed < 0 else signed
 
 
 def candidates_of(selection: Selection, has_odds: bool = True) -> tuple[CandidateColumns, float | None]:
-    """What was ranked, best first; and the error of the propensities, None if they are not known."""
+    """The ranked tools, best first, and the error of their propensities; None if these are unknown."""
     reranked = selection.candidates.reranked
     ranked = reranked or selection.candidates.retrieved
     if ranked is None:
-        return CandidateColumns(), 0.0  # nothing was ranked, so nothing was drawn: what is there was certain
+        return CandidateColumns(), 0.0  # nothing was ranked, so every selected tool was certain
     draw = None if reranked is None else reranked.draw
     catalog = selection.catalog
     is_selected = np.zeros(len(catalog), np.bool_)

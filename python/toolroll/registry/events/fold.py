@@ -1,6 +1,6 @@
-"""Reads the outcomes of an organisation, and folds them up to a time that is over.
+"""Reads an organisation's outcomes and folds them into a state of the core, for replay and judging.
 
-What selections read is folded where outcomes are written: see `learned_rows`.
+The keeper folds outcomes into the rows that selections read: see `learned_rows`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _CHUNK = 2_000  # outcomes in one fold
 
 
 class Space(NamedTuple):
-    """The vectors of one embedder. Without an embedder: no name, and a width of 0."""
+    """The vectors of one embedder. Without one: no name and width 0."""
 
     name: str
     dim: int
@@ -47,7 +47,7 @@ def signed(number: int) -> int:
 
 
 def space_of(exposure: Exposure) -> Space:
-    """The space of an event's vector. One that is not finite moves nothing."""
+    """The space of an event's vector; without name if the vector is missing or not finite."""
     vector = exposure.vector
     if vector is None or not np.isfinite(vector).all():
         return Space("", 0)
@@ -64,16 +64,13 @@ def outcomes_of(
 ) -> Iterator[OutcomeRow]:
     """An organisation's outcomes in the order in which they count.
 
-    above, up_to: the range of their numbers, without `above`. voided: whether to return voided ones, too.
+    above, up_to: the range of their numbers, without `above`. voided: whether to include voided outcomes.
     """
     table, yielder, read = tables.outcomes, GilYielder(), EntryReader(connection)
     while True:
         where = [table.c.org == org, table.c.seq > above, *([] if up_to is None else [table.c.seq <= up_to])]
         rows = list(read_rows(connection, list(table.c), *where, order_by=(table.c.seq,), limit=_SOME))
-        whole = []
-        for row in rows:
-            if voided or row["voided_at"] is None:
-                whole.append(SimpleNamespace(**row))
+        whole = [SimpleNamespace(**row) for row in rows if voided or row["voided_at"] is None]
         for outcome in outcome_rows(read, whole):
             yielder()
             yield outcome
@@ -84,10 +81,12 @@ def outcomes_of(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FoldInput:
-    """What outcomes add to a state of the core.
+    """Outcomes as input of the core's fold.
 
     Attributes:
-        rows: DELTA[n]. outcomes, spaces: of each row. vectors: space → the vectors of its rows.
+        rows: DELTA[n].
+        outcomes, spaces: one for each row.
+        vectors: space → the vectors of its rows.
     """
 
     rows: npt.NDArray[np.void]
@@ -96,8 +95,8 @@ class FoldInput:
     vectors: Mapping[Space, Sequence[npt.NDArray[np.float16]]]
 
     @classmethod
-    def by(cls, outcomes: Sequence[OutcomeRow]) -> FoldInput:
-        """What these outcomes add, in their order. There is at least one."""
+    def of(cls, outcomes: Sequence[OutcomeRow]) -> FoldInput:
+        """At least one outcome, in order."""
         parts, said, spaces = [], list[OutcomeRow](), list[Space]()
         vectors, yielder = dict[Space, list[npt.NDArray[np.float16]]](), GilYielder()
         for outcome in outcomes:
@@ -113,18 +112,15 @@ class FoldInput:
         return cls(np.concatenate(parts), said, spaces, vectors)
 
     def to(self, space: Space) -> tuple[npt.NDArray[np.void], npt.NDArray[np.float32] | None]:
-        """The rows and vectors for a state of this space: messages of others move nothing there."""
+        """The rows and vectors for a state of this space; messages of other spaces have no vector in it."""
         rows, vectors = self.rows.copy(), self.vectors.get(space)
         rows["vector"][np.array([each != space for each in self.spaces], bool)] = -1
         return rows, None if vectors is None else np.stack(vectors).astype(np.float32)
 
 
 def fold(learned: Learned, outcomes: Sequence[OutcomeRow], dim: int, space: str) -> Learned:
-    """The state with these outcomes added.
-
-    dim, space: the width and the embedder that the messages' vectors must have; others are left out.
-    """
-    return learned.fold(*FoldInput.by(outcomes).to(Space(space, dim))) if outcomes else learned
+    """The state with these outcomes added. dim, space: of the vectors that count."""
+    return learned.fold(*FoldInput.of(outcomes).to(Space(space, dim))) if outcomes else learned
 
 
 def fold_all(learned: Learned, outcomes: Iterable[OutcomeRow], dim: int, space: str) -> Learned:

@@ -1,8 +1,8 @@
-"""Keeps what a process has learnt up to date with the rows of the store.
+"""Keeps a process's statistics up to date with the rows of the store.
 
-Who writes outcomes folds them (`learned_rows`). A host reads the rows above the number that it has, in one
-snapshot of the database with that number, and puts them in place: every host has the bits of the same fold.
-When outcomes are voided, the organisation's epoch rises, and hosts read all its rows.
+The keeper folds outcomes into rows (`learned_rows`). A host reads the rows that changed since its last read,
+in one snapshot of the database, so that every host has the same fold to the last bit. When outcomes are
+voided, the organisation's epoch rises and hosts read all its rows.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _state = tables.learning_state
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OrgState:
-    """What one organisation's outcomes up to `seq` have taught, in `epoch`, from a release of priors on."""
+    """An organisation's statistics: of outcomes up to `seq` in `epoch`, over a release of priors."""
 
     learned: Learned
     seq: int
@@ -47,7 +47,7 @@ class OrgState:
 
 
 class Follower:
-    """Follows the organisations that select in this process. Somebody's thread calls `step`."""
+    """Follows the organisations that select in this process. The shipper's thread calls `step`."""
 
     def __init__(
         self,
@@ -58,12 +58,11 @@ class Follower:
         poll_s: float = 0.5,
         most: int = 1_000,
     ) -> None:
-        """Reads what an organisation without outcomes begins with.
+        """Reads the state of an organisation without outcomes.
 
-        embedder: whose vectors count. learned: organisation → its state, kept up to date; organisations
-            without outcomes are not in it. poll_s: seconds between two looks at the store, unless something
-            is `due`. most: how many organisations are followed; beyond, the one whose last selection is the
-            oldest is dropped.
+        embedder: its vectors count. learned: organisation → state; kept up to date, for organisations with
+            outcomes. poll_s: seconds between two reads, unless one is `due`. most: organisations; beyond, the
+            one with the oldest selection is dropped.
 
         Raises:
             StoreUnavailable: the store cannot be read.
@@ -73,7 +72,7 @@ class Follower:
         self._poll_s, self._most = poll_s, most
         self.asked: dict[str, float] = {}  # organisation → time of its last selection, by the caller's clock
         self._states: dict[str, OrgState] = {}
-        # Weak, since a state may be large: turns that are under way hold those that still matter.
+        # Weak, since a state may be large: running turns hold the states that still matter.
         self._past: dict[str, deque[tuple[ref[Learned], int]]] = {}
         self._damage: dict[str, str] = {}  # organisation → why its rows cannot be read
         with database.reading() as connection:
@@ -86,17 +85,17 @@ class Follower:
         self._is_stopped = False
 
     def ask(self, org: str, at: float) -> None:
-        """Notes that an organisation selects, and follows it from the next step on. Returns at once."""
+        """Follows an organisation from the next step on. Returns at once."""
         if org not in self.asked:
             self.due()
         self.asked[org] = at
 
     def due(self) -> None:
-        """Has the next step read the store."""
+        """Lets the next step read the store."""
         self._next_at = 0.0
 
     def step(self) -> float:
-        """Reads what is new, if it is time to; returns the seconds until then. `health` has its errors."""
+        """Reads changes, if it is time; returns the seconds until the next time. `health` has the errors."""
         left_s = self._next_at - time.monotonic()
         if left_s > 0:
             return left_s
@@ -115,10 +114,10 @@ class Follower:
         return self._poll_s
 
     def follow(self, orgs: Iterable[str] | None = None) -> None:
-        """Reads what is new now; from then on also of these organisations.
+        """Reads changes now, and follows these organisations, too.
 
         Raises:
-            StoreUnavailable: the store cannot be read; what was learnt stays.
+            StoreUnavailable: the store cannot be read; the states stay as they are.
         """
         for org in orgs or ():
             self.asked.setdefault(org, 0.0)
@@ -126,7 +125,7 @@ class Follower:
             self._catch_up()
 
     def seq_of(self, org: str, learned: object) -> int:
-        """The number of the last outcome in a state; -1 if it is none of the organisation's recent ones."""
+        """The number of the last outcome in a recent state of the organisation; -1 for another state."""
         if learned is self.beginning:  # shared by all organisations without outcomes
             return 0
         for known, seq in tuple(self._past.get(org, ())):  # another thread adds to it
@@ -135,7 +134,7 @@ class Follower:
         return -1
 
     def health(self) -> dict[str, Any]:
-        """How many organisations and outcomes are followed, how old that is, and the last error."""
+        """The numbers of organisations and outcomes, their age, and the last error."""
         read_at = self._read_at
         return {
             "organisations": len(self._states),
@@ -145,11 +144,11 @@ class Follower:
         }
 
     def failures(self) -> dict[str, Failure]:
-        """Organisation → the failure that its selections name: rows of it cannot be read."""
+        """Organisation → the failure to read its rows, which its selections name."""
         return {org: Failure("learning", DamagedRow(why)) for org, why in dict(self._damage).items()}
 
     def request_stop(self) -> None:
-        """Ends a step after the organisation that is being read; what was learnt stays."""
+        """Ends a running step after the present organisation."""
         self._is_stopped = True
 
     def _catch_up(self) -> None:
@@ -172,7 +171,7 @@ class Follower:
                 return
 
     def _changed(self, orgs: list[str]) -> list[str]:
-        """The organisations of which the store has something else than this process."""
+        """The organisations whose state in the store differs from this process's."""
         changed = []
         with self._database.reading(is_single=True) as connection:
             for some in batches(orgs, _SOME):

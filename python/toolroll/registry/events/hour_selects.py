@@ -1,10 +1,10 @@
-"""What events add up to by hour: one SELECT … GROUP BY for each table of sums.
+"""Sums of events by hour: one SELECT … GROUP BY for each table of sums.
 
-The keeper stores the rows of hours that are over; reports make the same rows of the events of other hours.
-All numbers are integers, so the order of additions does not matter.
+The keeper stores the rows of past hours; reports compute the same rows from the events of other hours. All
+numbers are integers, so that the order of additions does not matter.
 
-An event counts for 1 / `share` selections, since sampling may have logged a part of them: sums are in
-thousandths, but `logged`. Times go into buckets, whose bounds are in `bucket_of`.
+Sampling may have logged a `share` of the selections, so an event counts for 1 / `share`. All sums but
+`logged` are in thousandths. Times go into the buckets of `bucket_of`.
 """
 
 from __future__ import annotations
@@ -18,13 +18,16 @@ from typing import Any, TypeAlias
 import sqlalchemy as sa
 
 from toolroll.learning.outcomes import CALLED, FAILED, SUCCEEDED, WANTED
-from toolroll.registry.events.selection_figures import ANSWERED, OUTCOMES
 from toolroll.registry.store import tables
 from toolroll.registry.store.json_rows import items, pairs
 
+# The outcomes of an event, the most important one of its tools'; "unused" if no tool was called.
+OUTCOMES = ("succeeded", "failed", "corrected", "wanted", "called", "unused")
+# Outcomes with a known reward: 1 if the called tool succeeded, else 0, also if nothing was called.
+ANSWERED = ("succeeded", "failed", "corrected", "wanted", "unused")
 HOUR, DAY = 1, 24  # `hours` of a sum
 UNIT = 1_000  # sums are of thousandths
-UNTIMED = -1_000_000  # the bucket of all numbers of a tool that are not of how long its calls took
+UNTIMED = -1_000_000  # the bucket of a tool's numbers other than durations
 LATENCY_STEPS = 64  # buckets in an octave: a quantile is at most 0.8 % off
 DURATION_STEPS = 8  # of durations, which each tool has: at most 6.3 % off
 _OCTAVES = range(-9, 42)  # of times: up to some 10^12
@@ -34,7 +37,7 @@ _GREATEST_WEIGHT = 10**12  # so that no share, however small, makes a number too
 _events, _experiments = tables.selection_events, tables.experiments
 
 Number: TypeAlias = sa.ColumnElement[Any]
-# The rows of one table of sums, of the events that meet conditions.
+# (dialect, conditions on events) → the rows of one table of sums.
 HourSelect: TypeAlias = Callable[[str, Sequence[sa.ColumnElement[bool]]], sa.Select[Any]]
 
 
@@ -64,14 +67,15 @@ def day_in_sql(dialect: str, at: sa.ColumnElement[datetime]) -> sa.ColumnElement
 
 @lru_cache(maxsize=8)
 def bucket_of(dialect: str, time: str, steps: int) -> Number:
-    """The bucket of a time: an octave has so many steps of equal width. It takes no logarithm.
+    """The bucket of a time: each octave has `steps` buckets of equal width. Takes no logarithm.
 
-    time: a number in SQL. Times below the shortest are in its bucket, those above the last octave in its end.
+    time: a number in SQL. Shorter times than the shortest share its bucket; longer times than the last octave
+        share its last bucket.
     """
     least = _OCTAVES[0] * steps + int(math.ldexp(_SHORTEST, -_OCTAVES[0]) * 2 * steps) - steps
 
     def within(begin: int, end: int) -> str:
-        """Of a time below the end of octave `end` and not below that of the one before `begin`."""
+        """The bucket of a time in the octaves from `begin` to `end`."""
         if begin < end:
             middle = (begin + end) // 2
             rest = within(begin, middle), within(middle + 1, end)
@@ -99,7 +103,7 @@ def _whole(value: Number) -> Number:
     return sa.cast(value, sa.BigInteger)
 
 
-# Numbers and words of the statements themselves: a parameter in a grouped expression would not equal itself.
+# Literals: a parameter in a grouped expression would not equal itself.
 
 
 def _integer(number: int) -> Number:
@@ -115,7 +119,7 @@ def _one_of(column: Number, words: Iterable[str]) -> sa.ColumnElement[bool]:
 
 
 def _weight() -> Number:
-    """How many thousandths of a selection an event stands for."""
+    """The thousandths of a selection that an event counts for."""
     share = _events.c.share
     greatest = (share < _real(UNIT / _GREATEST_WEIGHT), _integer(_GREATEST_WEIGHT))
     return sa.case(greatest, else_=_whole(sa.func.round(_real(UNIT) / share)))
@@ -126,7 +130,7 @@ def _if(condition: sa.ColumnElement[bool], number: Number) -> Number:
 
 
 def _grouped(rows: sa.Subquery, table: sa.Table, sums: Mapping[str, Number]) -> sa.Select[Any]:
-    """The rows by the key of a table, with these sums, in the order of its columns."""
+    """The rows grouped by a table's key, with these sums, in the order of its columns."""
     keys = {column.name: rows.c[column.name] for column in table.primary_key if column.name != "hours"}
     columns = {**keys, **sums, "hours": _integer(HOUR)}
     return sa.select(*(columns[column.name].label(column.name) for column in table.c)).group_by(
@@ -259,7 +263,7 @@ def _of_units(dialect: str, where: Sequence[sa.ColumnElement[bool]]) -> sa.Selec
 
 
 def days_of(table: sa.Table, where: Sequence[sa.ColumnElement[bool]], day: Number) -> sa.Select[Any]:
-    """The sums of a day from those of its hours. day: when it begins."""
+    """The sums of a day, from the sums of its hours. day: its begin."""
     kept = {column.name: column for column in table.primary_key}
     columns: dict[str, Number] = {**kept, "hours": _integer(DAY), "at": day}
     for column in table.c:

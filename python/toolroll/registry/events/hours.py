@@ -1,10 +1,9 @@
 """Keeps the sums of events by hour, which reports read.
 
-An hour is summed when it is over (`sum_changed`), by the statements of `hour_selects`, and again when one of
-its events has changed. Whoever writes an event, or changes one, marks its hour in the same transaction
-(`mark`): reports read a marked hour, such as the running one, from its events. Sums stay when old events are
-deleted (`freeze`): the hours before that are never summed again. A day without marked hours has the sums of
-its hours once more, so that reports on long times read fewer rows.
+The keeper sums an hour after its end (`sum_changed`), and again after one of its events has changed. A
+transaction that writes or changes an event marks its hour (`mark`); reports read a marked hour, such as the
+running one, from its events. Sums outlive their events: hours before a deletion are never summed again
+(`freeze`). A day without marked hours also has sums of its own, so reports on long times read fewer rows.
 """
 
 from __future__ import annotations
@@ -23,15 +22,14 @@ from toolroll.registry.store.bulk_insert import merge
 
 AN_HOUR, A_DAY = timedelta(hours=1), timedelta(days=1)
 SETTLED_AFTER = timedelta(minutes=10)  # most outcomes of an hour's last events have arrived by then
-_EVENTS = 10_000  # that one step sums: some 0.2 s
-_HOURS = 200  # most of one step
+_EVENTS, _HOURS = 10_000, 200  # the most that one step sums, in some 0.2 s
 
 _sums, _events = tables.selection_sums, tables.selection_events
 _registry, _learning = tables.registry_state, tables.learning_state
 
 
 def mark(connection: sa.Connection, events: Iterable[tuple[str, datetime]]) -> None:
-    """Says that these events are new or have changed. events: the organisation and time of each."""
+    """Marks the hours of new or changed events. events: the organisation and time of each."""
     places = sorted({(org, hour_of(at)) for org, at in events})
     keys = dict.fromkeys(("profile", "experiment", "variant", "degraded"), "")
     numbers = {column.name: 0 for column in _sums.c if isinstance(column.type, sa.BigInteger)}
@@ -43,7 +41,7 @@ def mark(connection: sa.Connection, events: Iterable[tuple[str, datetime]]) -> N
 
 
 def is_changed(sums: Any = _sums) -> sa.ColumnElement[bool]:
-    """True of rows that mark an hour to be read from its events."""
+    """True of marks: rows whose hour is read from its events."""
     mine, every = _learning.c.events_since, _registry.c.events_since
     of_org = sa.exists().where(_learning.c.org == sums.c.org, mine > sums.c.at)
     of_all = sa.exists().where(every > sums.c.at)
@@ -61,15 +59,15 @@ class _Hour(NamedTuple):
 
 
 def sum_changed(connection: sa.Connection, now: datetime) -> bool:
-    """Sums some hours that are over and have changed, the oldest first; whether there are more.
+    """Sums some marked past hours, the oldest first. Returns whether more are left.
 
-    It takes some tenths of a second, so call it again for the rest. A large hour takes several calls.
+    Takes some tenths of a second. A large hour takes several calls.
     """
     return _sum_until(connection, now - SETTLED_AFTER)
 
 
 def sum_before(connection: sa.Connection, end: datetime, org: str | None = None) -> bool:
-    """The same for all hours before this time, whose events are going to be deleted."""
+    """Likewise for all hours before this time, before their events are deleted."""
     return _sum_until(connection, end, org)
 
 
@@ -96,7 +94,7 @@ def _sum_until(connection: sa.Connection, end: datetime, org: str | None = None)
 
 
 def _sum(connection: sa.Connection, hour: _Hour, most: int) -> int:
-    """Adds at most about so many of an hour's events to its sums; returns their number."""
+    """Adds about `most` of an hour's events to its sums. Returns their number."""
     within = [_events.c.org == hour.org, _events.c.at >= hour.position, _events.c.at < hour.end]
     times = sa.select(_events.c.at).where(*within).order_by(_events.c.at)
     end = connection.execute(times.where(_events.c.at > hour.position).limit(1).offset(most)).scalar()
@@ -128,7 +126,7 @@ def _of_hour(table: sa.Table, hour: _Hour) -> list[sa.ColumnElement[bool]]:
 
 
 def _unmark(connection: sa.Connection, hour: _Hour) -> None:
-    """Says that an hour is summed, and sums its day if that was the last of its hours."""
+    """Deletes an hour's mark, and sums its day if no other hour of it has a mark."""
     connection.execute(sa.delete(_sums).where(*_mark_of(hour)))
     day = day_of(hour.at)
 
@@ -149,10 +147,7 @@ def _unmark(connection: sa.Connection, hour: _Hour) -> None:
 
 @lru_cache(maxsize=2 * len(SELECTS))
 def _adding(dialect: str, table: sa.Table) -> Any:
-    """INSERT … SELECT of the events `of` an organisation, `since` a time and `until` another one.
-
-    It adds to the rows that earlier parts of a large hour have made.
-    """
+    """INSERT … SELECT of an organisation's events between two times; adds to rows of earlier calls."""
     is_postgresql = dialect == "postgresql"
     rows = SELECTS[table](
         dialect,
@@ -178,10 +173,9 @@ def _adding(dialect: str, table: sa.Table) -> Any:
 
 
 def freeze(connection: sa.Connection, before: datetime, org: str | None = None) -> bool:
-    """Says that events before this time are being deleted, of one organisation or of all.
+    """Forbids new sums of hours before this time, so that their events can be deleted.
 
-    Their hours are not summed again, so they must have been. Returns whether they are; else nothing changes.
-    before: the beginning of an hour.
+    Returns whether all these hours are summed; if not, nothing changes. before: the begin of an hour.
     """
     mine = [] if org is None else [_sums.c.org == org]
     if connection.execute(sa.select(_sums.c.org).where(*mine, is_changed(), _sums.c.at < before)).first():
@@ -203,7 +197,7 @@ def are_older(connection: sa.Connection, before: datetime, org: str | None = Non
 
 
 def delete_old(connection: sa.Connection, before: datetime, org: str | None = None) -> None:
-    """Deletes the sums of days that ended before this time. Those of experiments stay."""
+    """Deletes the sums of days that ended before this time. Sums of experiments stay."""
     for table in (tables.selection_sums, tables.latency_sums, tables.tool_sums):
         connection.execute(sa.delete(table).where(*_old(table, before, org)))
 

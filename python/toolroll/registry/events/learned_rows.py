@@ -1,11 +1,11 @@
-"""The one fold of the outcomes of an organisation, whose result is rows.
+"""The one fold of an organisation's outcomes, whose result is rows.
 
-Who writes outcomes folds them, in the same transaction (`add`): it reads the rows that they are about, and
-writes those that changed. Everybody else reads rows (`read`) and has the bits of a fold of all outcomes from
-the first, in their order (`refold`), however they came in batches.
+The keeper folds outcomes in the transaction that writes them (`add`): it reads the rows of their tools and
+writes the rows that changed. All others read rows (`read`). The rows equal, to the last bit, a fold of all
+outcomes in their order (`refold`), whatever the batches were.
 
-The sums, detectors and vectors are those of `toolroll._core.Learned`. The whole numbers never decay, and
-outcomes without weight count in them, too.
+The core (`Learned`) keeps sums, detectors and vectors. Whole numbers never decay, and include outcomes
+without weight.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _statistics() -> sa.Subquery:
     )
 
 
-# A row for each tool in each context. Its sums have decayed to `at`, those of calls to `wanted_at`.
+# A row for each tool in each context. Sums have decayed to `at`, sums of calls to `wanted_at`.
 arm_statistics = _statistics()
 
 
@@ -61,9 +61,9 @@ arm_statistics = _statistics()
 
 
 def read(connection: sa.Connection, org: str, above: int, space: Space, known: Learned) -> Learned:
-    """A state with the rows above this number put in place. Its revision is still the old one.
+    """A state with all rows above this number; its revision is still the old one.
 
-    known: the state of all rows up to `above`, or what the organisation began with.
+    known: the state of the rows up to `above`, or the organisation's beginning.
 
     Raises:
         ValueError: a row is damaged.
@@ -89,10 +89,9 @@ def read(connection: sa.Connection, org: str, above: int, space: Space, known: L
 
 
 def add(connection: sa.Connection, org: str, outcomes: Sequence[OutcomeRow]) -> None:
-    """Folds outcomes that follow those that the rows contain. The organisation must be locked.
+    """Folds outcomes behind all earlier ones, and stores the number of the last. Needs `lease.lock`.
 
-    It reads and writes the rows of the tools in the outcomes, whatever the organisation has beside them. If
-    one is damaged, all are made again.
+    Reads and writes only the rows of the outcomes' tools. If one is damaged, all are folded again.
     """
     query = sa.select(_state.c.deltas, _state.c.priors).where(_state.c.org == org)
     count, release = connection.execute(query).one()
@@ -110,10 +109,9 @@ def add(connection: sa.Connection, org: str, outcomes: Sequence[OutcomeRow]) -> 
 
 
 def refold(connection: sa.Connection, org: str, outcomes: Iterable[OutcomeRow]) -> int:
-    """Makes the rows of an organisation from all its outcomes, in their order. It must be locked.
+    """Folds all outcomes of an organisation, in their order. Needs `lease.lock`.
 
-    Returns:
-        How many rows differed. If any did, the organisation's epoch rises, so that hosts read all rows.
+    Returns the number of rows that differed. If any did, the epoch rises, so that hosts read all rows.
     """
     seq, epoch, release = connection.execute(
         sa.select(_state.c.seq, _state.c.epoch, _state.c.priors).where(_state.c.org == org)
@@ -126,5 +124,7 @@ def refold(connection: sa.Connection, org: str, outcomes: Iterable[OutcomeRow]) 
     if wrong:
         connection.execute(sa.delete(tables.learned).where(tables.learned.c.org == org))
         fold.write(seq)
-        connection.execute(sa.update(_state).where(_state.c.org == org).values(epoch=epoch + 1))
+    connection.execute(
+        sa.update(_state).where(_state.c.org == org).values(seq=seq, epoch=epoch + bool(wrong))
+    )
     return wrong

@@ -1,8 +1,8 @@
-"""The right to write what is derived from events and outcomes, which one keeper of a registry has at a time.
+"""The lease: one keeper at a time may write outcomes and their sums.
 
-It is one row of the database. A keeper takes it for some seconds and renews it; the transaction of each
-batch renews it, too, and so locks the row until it ends. So a keeper that lost the right cannot commit,
-however long it was stopped, and no clock but the database's counts.
+The lease is one row of the database. A keeper takes it for some seconds and renews it. Each batch's
+transaction renews it, too, and thereby locks the row. So a keeper that lost the lease cannot commit, however
+long it was stopped. Only the database's clock counts.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from toolroll.registry.store.database import Database
 LEASE_S = 5.0  # after which another keeper takes over from one that was killed
 RENEW_S = 1.0
 
-# What a keeper has done since when; why the last record did not count; the size of events and outcomes.
+# What a keeper has done since it took over; the last refusal; the size of events and outcomes.
 NO_FIGURES: Mapping[str, Any] = {
     "since": None,
     **dict.fromkeys(("events", "counted", "repeated", "refused", "pruned"), 0),
@@ -43,13 +43,12 @@ class LeaseLost(StoreUnavailable):
 
 
 class KeeperState(NamedTuple):
-    """What the registry knows of its keeper.
+    """The state of the lease.
 
     Attributes:
-        holder: host, process id and a random word; "" if nobody has ever kept this registry.
-        until: when its right ends or ended.
-        is_held: whether it has not ended.
-        figures: what it has done since it took over.
+        holder: host, process id and a random word; "" if no keeper ever held it.
+        until: its end. is_held: whether that is in the future.
+        figures: the keeper's work since it took over.
     """
 
     holder: str
@@ -64,10 +63,10 @@ def new_holder() -> str:
 
 
 def take(database: Database, holder: str, figures: Mapping[str, Any]) -> bool:
-    """Takes or renews the right, for `LEASE_S`; whether this holder has it.
+    """Takes or renews the lease for `LEASE_S`. Returns whether this holder has it.
 
     Raises:
-        StoreUnavailable: nobody knows.
+        StoreUnavailable: the answer is unknown.
     """
     now = _NOW[database.dialect]
     is_free = sa.or_(
@@ -79,17 +78,13 @@ def take(database: Database, holder: str, figures: Mapping[str, Any]) -> bool:
         free = connection.execute(sa.select(is_free)).scalar()
         if free is None:
             _add(connection)
-        elif not free:  # most often: to try would hold up those that write to a SQLite file
+        elif not free:  # most often: an attempt would delay writers of a SQLite file
             return False
         return bool(connection.execute(_renewal(connection, holder, figures).where(is_free)).rowcount)
 
 
 def renew_in(connection: sa.Connection, holder: str, figures: Mapping[str, Any]) -> None:
-    """Renews the right within a transaction, which nobody takes until that ends.
-
-    Raises:
-        LeaseLost: another one has it.
-    """
+    """Renews the lease within a transaction, and holds it until that ends. Raises LeaseLost."""
     if not connection.execute(
         _renewal(connection, holder, figures).where(_table.c.holder == holder)
     ).rowcount:
@@ -97,24 +92,20 @@ def renew_in(connection: sa.Connection, holder: str, figures: Mapping[str, Any])
 
 
 def release(database: Database, holder: str) -> None:
-    """Lets go of the right, so that another keeper need not wait."""
+    """Ends the lease, so that another keeper need not wait."""
     with database.autocommit() as connection:
         mine = sa.update(_table).where(_table.c.holder == holder)
         connection.execute(mine.values(until=_NOW[database.dialect] - 0.001))
 
 
 def lock(connection: sa.Connection) -> None:
-    """Keeps any keeper from committing until this transaction ends."""
+    """Keeps all keepers from committing until this transaction ends."""
     _add(connection)
     connection.execute(sa.select(_table.c.id).with_for_update())
 
 
 def state_of(database: Database) -> KeeperState:
-    """What the registry knows of its keeper.
-
-    Raises:
-        StoreUnavailable: it cannot be read.
-    """
+    """Reads the state of the lease. Raises StoreUnavailable."""
     query = sa.select(
         _table.c.holder, _table.c.until, _table.c.figures, _table.c.until > _NOW[database.dialect]
     )

@@ -1,7 +1,7 @@
-"""The tools that events and outcomes name, each by a small number.
+"""Small numbers in place of the tools in events and outcomes.
 
-A tool's name and its keys take forty bytes or more, its number takes one or two. A number stands for one
-name and one set of keys for good: rows are only added, one for each text that a tool ever had.
+A tool's name and keys take forty bytes or more, its number one or two. A number never changes its meaning:
+rows are only added, one for each text that a tool ever had.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _table = tables.logged_tools
 
 
 class LoggedTool(NamedTuple):
-    """A tool as events and outcomes name it: its name, and the keys of `ToolKey`."""
+    """A tool's name and the keys of its `ToolKey`."""
 
     name: str
     arm: int
@@ -36,20 +36,19 @@ class LoggedTool(NamedTuple):
 
     @classmethod
     def of(cls, tool: ShownTool) -> LoggedTool:
-        """Of a tool that was shown or found."""
+        """From a shown or found tool."""
         return cls(tool.name, *tool.key)
 
     def shown(self, expected: float) -> ShownTool:
-        """The tool with the calls that were expected of it."""
+        """The shown tool, with its expected calls."""
         return ShownTool(self.name, ToolKey(self.arm, self.intent, self.group), expected)
 
 
 class ToolNumbers:
-    """The numbers of tools as this process knows them, to save reading them before each batch.
+    """Remembers the numbers of tools between batches. For one thread.
 
-    Used by one thread; others may read `known`. If the database was replaced by a backup, numbers may stand
-    for other tools. So each row has a random stamp, and `of` first compares that of the last row that it
-    knows.
+    If a backup replaced the database, numbers may stand for other tools. So each row has a random stamp, and
+    `of` first checks the stamp of the last row that it knows.
     """
 
     def __init__(self) -> None:
@@ -57,17 +56,8 @@ class ToolNumbers:
         self._known: dict[LoggedTool, int] = {}
         self._last: tuple[int, int | None] | None = None  # number and stamp of the last row
 
-    @property
-    def known(self) -> Mapping[LoggedTool, int]:
-        """The numbers that are known now. What `of` returns is the same object, if they are still right."""
-        return self._known
-
     def of(self, connection: sa.Connection, tools: Iterable[LoggedTool]) -> Mapping[LoggedTool, int]:
-        """The number of each tool; tools without one get one.
-
-        Call it once in a transaction: writers wait for each other's new tools, in the order of their names.
-        If the transaction fails, call `forget`.
-        """
+        """The numbers of tools, new ones included. Throw this object away if the transaction fails."""
         self._check(connection)
         known = self._known
         unknown = {tool for tool in tools if tool not in known}
@@ -79,18 +69,13 @@ class ToolNumbers:
                 self._find(connection, set(missing))
         return known
 
-    def forget(self) -> None:
-        """Forgets all: the numbers of a transaction that failed belong to nobody."""
-        self._known = {}  # another one, so that what was packed with the old numbers is packed again
-        self._last = None
-
     def _check(self, connection: sa.Connection) -> None:
         if self._last is None:
             return
         number, stamp = self._last
         query = sa.select(_table.c.stamp).where(_table.c.number == number)
         if connection.execute(query).scalar() != stamp or len(self._known) > _MOST_KNOWN:
-            self.forget()
+            self._known, self._last = {}, None
 
     def _find(self, connection: sa.Connection, tools: set[LoggedTool]) -> None:
         yielder = GilYielder()
@@ -111,13 +96,13 @@ class LoggedToolReader:
         self._known: dict[int, LoggedTool] = {}
 
     def read(self, numbers: Iterable[int]) -> None:
-        """Reads those that are not known yet."""
+        """Reads the tools of unknown numbers."""
         for some in batches(sorted(set(numbers) - self._known.keys()), _SOME):
             for row in read_rows(self._connection, list(_table.c), _table.c.number.in_(some)):
                 self._known[row["number"]] = _tool(row)
 
     def __getitem__(self, number: int) -> LoggedTool:
-        """The tool of a number that was read. Raises ValueError if the table lacks it, or it is damaged."""
+        """The tool of a number that was read. Raises ValueError if its row is missing or damaged."""
         tool = self._known.get(number)
         if tool is None:
             raise ValueError(f"row {number} of logged_tools is damaged, or is not there")

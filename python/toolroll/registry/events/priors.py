@@ -1,8 +1,7 @@
-"""The statistics that a new organisation starts with, if organisations share theirs.
+"""Priors: the statistics of a new organisation, if organisations share theirs.
 
-The shared counts weigh as much as a few observations, so a dozen outcomes of the organisation's own outweigh
-them. A release (`toolroll events learning share`) is a line of the audit log, so older ones stay known: an
-organisation keeps the release that it began with.
+Priors weigh as much as a few observations: a dozen own outcomes outweigh them. Each release
+(`toolroll events learning share`) is a line of the audit log, and an organisation keeps its first release.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ _changes = tables.changes
 
 
 def shared_tool(key: ToolKey, counts: Mapping[str, float]) -> dict[str, Any]:
-    """A tool of a release, for the details of its line. counts: successes, failures, calls, expected."""
+    """A tool of a release, for the audit log. counts: successes, failures, calls, expected."""
     return {"key": [*map(str, key)], **counts}
 
 
 def latest_release(connection: sa.Connection, before: datetime | None = None) -> int:
-    """The number of the last release, or of the last one before a time; 0 if there is none."""
+    """The number of the last release, or of the last one before a time; 0 for none."""
     where = [_changes.c.org == "", _changes.c.subject == SUBJECT, _changes.c.action == ACTION]
     if before is not None:
         where.append(_changes.c.at <= before)
@@ -41,15 +40,12 @@ def latest_release(connection: sa.Connection, before: datetime | None = None) ->
 
 
 def beginning(connection: sa.Connection, release: int, dim: int) -> Learned:
-    """What an organisation knows before its first outcome: nothing, or the counts of a release.
-
-    dim: width of the messages' vectors.
-    """
+    """An organisation's state before its first outcome. release: 0 for none. dim: width of vectors."""
     return _fold(_released(connection, release) if release else b"", dim)
 
 
 def _released(connection: sa.Connection, release: int) -> bytes:
-    """The counts of a release as DELTA[n]."""
+    """A release as DELTA[n]."""
     of = _changes.c.seq == release
     at = connection.execute(sa.select(_changes.c.at).where(of)).scalar_one()
     if (release, at) not in _known:
@@ -60,11 +56,11 @@ def _released(connection: sa.Connection, release: int) -> bytes:
     return _known[release, at]
 
 
-_known: dict[tuple[int, datetime], bytes] = {}  # (number, time) → the counts of a release, of any registry
+_known: dict[tuple[int, datetime], bytes] = {}  # (number, time) of a release in any registry → DELTA[n]
 
 
 def _deltas(at: float, tools: Mapping[str, Any]) -> bytes:
-    """The counts as DELTA[n]. at: the time of the release."""
+    """Tools of a release as DELTA[n]. at: its time."""
     everywhere, found = scopes("", "", "").everywhere, []
     for _, tool in sorted(tools.items()):
         successes, failures = float(tool["successes"]), float(tool["failures"])

@@ -1,7 +1,7 @@
-"""Receipts: signed text that lets another process report on a selection.
+"""Receipts: signed text with which another process can report on a selection.
 
-A receipt says which tools were shown, to whom, when, and until when a report counts. It fits into a URL, a
-header or a model's message. It is signed, not encrypted: anybody can read the tools' names and the context.
+A receipt has the shown tools, the user, the time and the end of its validity. It fits into a URL, a header or
+a model's message. It is signed, not encrypted: anybody can read the tools' names and the context.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ _AHEAD_S = 300.0  # by which the clocks of two machines may differ
 
 @dataclass(frozen=True, slots=True)
 class Signer:
-    """Signs with one key, and accepts older keys for receipts from before the last change of keys.
+    """Signs receipts with one key, and accepts the receipts of older keys.
 
     Attributes:
         secrets: key id → secret, at least 32 bytes each.
-        current: the id of the key to sign with.
-        lifetime_s: how long a receipt may be reported.
+        current: the id of the signing key.
+        lifetime_s: how long a receipt is valid.
     """
 
     secrets: Mapping[str, bytes]
@@ -59,11 +59,7 @@ class Signer:
             raise InvalidInput(f"receipt key {self.current!r:.80}: there is no such key")
 
     def sign(self, exposure: Exposure) -> str:
-        """A receipt for an exposure.
-
-        Raises:
-            InvalidInput: too many tools were shown for one receipt.
-        """
+        """A receipt for an exposure. Raises InvalidInput if it would be too long."""
         content = {
             "e": exposure.event_id,
             "o": exposure.org,
@@ -90,7 +86,7 @@ class Signer:
     def read(self, receipt: str, now: float, org: str | None = None) -> Exposure:
         """The exposure in a receipt, without the message's vector.
 
-        now: seconds since the epoch. org: the reporting organisation; None if it is not known.
+        now: seconds since the epoch. org: the reporting organisation; None if unknown.
 
         Raises:
             InvalidInput: the text is no receipt.
@@ -109,20 +105,11 @@ class Signer:
                 f"receipt: its time is over (event {content['e']} is {now - content['a']:,.0f} s old, of "
                 f"{content['x'] - content['a']:,.0f} s); nothing was recorded"
             )
-        return Exposure(
-            content["e"],
-            content["o"],
-            content["a"],
-            content["r"],
-            content["p"],
-            content["t"],
-            content["c"],
-            unpack_tools(content["n"], keys),
-        )
+        return Exposure(*(content[name] for name in "eoarptc"), unpack_tools(content["n"], keys))
 
 
 def is_receipt(text: str) -> bool:
-    """Whether the text looks like a receipt, not like an event's id."""
+    """Whether the text is a receipt rather than an event's id."""
     return "." in text
 
 
@@ -160,11 +147,7 @@ _MESSAGES = "messages"  # the id of the key that messages are hashed with
 
 
 def signer_of(database: Database) -> Signer:
-    """The signer of a store; creates the first key if there is none.
-
-    Raises:
-        StoreUnavailable: the store cannot be read, or the first key cannot be written.
-    """
+    """The signer of a store; creates the first key. Raises StoreUnavailable."""
     with database.autocommit() as connection:  # a caller waits
         found = _signer(connection)
     if found is None:
@@ -179,10 +162,7 @@ def signer_of(database: Database) -> Signer:
 
 
 def rotate(database: Database) -> Signer:
-    """Creates a new key to sign with. Receipts of older keys stay valid until they expire.
-
-    Keys that were retired for longer than a receipt's lifetime are deleted.
-    """
+    """Creates a new signing key, and deletes keys whose receipts have all expired."""
     now = datetime.now(timezone.utc)
     with database.recording() as connection:
         _lock(connection)
@@ -204,11 +184,7 @@ def _lock(connection: sa.Connection) -> None:
 
 
 def message_secret(database: Database) -> bytes:
-    """The key that messages are hashed with, created if there is none. It never changes.
-
-    Raises:
-        StoreUnavailable: the key cannot be read or written.
-    """
+    """The key of message hashes, which never changes; creates it. Raises StoreUnavailable."""
     query = sa.select(_keys.c.secret).where(_keys.c.key_id == _MESSAGES)
     with database.autocommit() as connection:
         secret = connection.execute(query).scalar()

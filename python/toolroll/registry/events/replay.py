@@ -1,8 +1,8 @@
-"""Repeats the decision of a logged event, to the last bit, or says what is missing for that.
+"""Repeats the decision of a logged event to the last bit, or names the data that is missing.
 
 A decision is a function of a catalog, rules and a turn. The event contains the turn. Tools, rules and page
-mappings are read as of the event's registry revision, and the learnt statistics are folded from the outcomes
-that counted then. The rebuilt catalog is the right one if it has the revision that the event names.
+mappings are read as of the event's registry revision; the statistics are folded from the outcomes that
+counted then. A rebuilt catalog is the right one if its revision equals the event's.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ from toolroll.selection.pipeline import Pipeline
 from toolroll.selection.pipeline_builder import PipelineBuilder
 from toolroll.selection.selection import Selection
 
-MOST_REVISIONS = 20  # registry revisions that are searched for an event's catalog
-# Failures outside the stages: they are over, and other columns of the event show their effect.
+MOST_REVISIONS = 20  # in the search for an event's catalog
+# Failures outside the stages; other columns of the event show their effect.
 _NOT_STAGES = frozenset({"registry", "organisation", "embedder", "policy"})
 _EXACT = ("selected", "propensity_error", "confidence", "tokens_selected", "tokens_total")
 _OF_CANDIDATES = ("score", "mean", "spread", "show", "propensity")
 
 
 class NotReplayable(Exception):
-    """Something that the decision needs is no longer available."""
+    """Data that the decision needs is missing."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,10 +52,9 @@ class ReplayResult:
     """The result of a replay.
 
     Attributes:
-        event: its row.
-        selection: the repeated decision; None if it was not possible.
-        missing: what was no longer available as it was, in sentences.
-        differences: between the event and the selection, in sentences.
+        selection: the repeated decision; None if it was impossible.
+        missing: a sentence for each missing part.
+        differences: a sentence for each difference between event and selection.
     """
 
     event: SimpleNamespace
@@ -92,12 +91,12 @@ class ReplayResult:
         if self.is_same:
             tools = len(self.event.selected)
             return f"{of}: decided again as it was, to the last bit ({tools} tools of {self.selection.total})"
-        said = [f"{of}: decided again" + (", not as it was" if self.differences else " as it was")]
+        lines = [f"{of}: decided again" + (", not as it was" if self.differences else " as it was")]
         if self.missing:
-            said += ["without", *self._listed(self.missing)]
+            lines += ["without", *self._listed(self.missing)]
         if self.differences:
-            said += ["different", *self._listed(self.differences)]
-        return "\n".join(said)
+            lines += ["different", *self._listed(self.differences)]
+        return "\n".join(lines)
 
     @staticmethod
     def _listed(sentences: tuple[str, ...]) -> Iterator[str]:
@@ -114,9 +113,8 @@ def replay(
 ) -> ReplayResult:
     """Repeats the decision of an event.
 
-    builder_of: returns the pipeline builder of a profile, given its name; may raise NotFound. org: the
-        organisation that the event must belong to; None for any. profile: decides under this profile instead
-        of the event's own and its variant.
+    builder_of: name of a profile → its pipeline builder; may raise NotFound. org: the event's organisation;
+        None for any. profile: decides under this profile instead of the event's own and its variant.
 
     Raises:
         NotFound: there is no such event.
@@ -182,10 +180,9 @@ def _decided(
 def _pipeline(
     database: Database, event: SimpleNamespace, builder: PipelineBuilder, own: PipelineBuilder
 ) -> Pipeline:
-    """The pipeline that decided: the event's catalog, under the rules of that time.
+    """The event's catalog under the rules of its time, built by `builder`.
 
-    own: the builder of the event's own profile, by whose catalog the definitions are found. With another
-        `builder`, the pipeline is that one's, of the same definitions.
+    own: the builder of the event's own profile, whose catalog has the revision in the event.
     """
     org, revision = event.org, event.registry_revision
     try:
@@ -219,7 +216,7 @@ def _pipeline(
 def _built(
     builder: PipelineBuilder, event: SimpleNamespace, was: Replica, in_force: EffectivePolicy
 ) -> Iterator[Pipeline]:
-    """The pipelines that may have decided, the most likely one first."""
+    """The pipelines that may have decided, the likeliest first."""
     org = event.org
     ways = [builder]
     if builder.embedder is not None and not event.space:
@@ -237,7 +234,7 @@ def _built(
 
 
 def _gone(was: Replica, now: Replica, org: str) -> frozenset[str]:
-    """Names of tools that were in the index but no longer active."""
+    """Names of tools in the index that were no longer active."""
     gone = set()
     for whose in {"", org}:
         active = {tool.name for tool in now.definitions(whose).tools if tool.status == "active"}
@@ -257,7 +254,7 @@ def turn_of(
 ) -> Turn:
     """The turn of an event with a kept message, for this pipeline. Raises NotReplayable.
 
-    missing: a sentence is appended for everything that is not available as it was.
+    missing: gets a sentence for each missing part.
     """
     said, limits = event.context, event.limits
     context = Context(
@@ -317,7 +314,7 @@ def _was_spared(event: SimpleNamespace, pipeline: Pipeline, turn: Turn) -> bool:
 
 
 class _Embedding:
-    """Vectors of texts and how much they count, as in the engine."""
+    """Vectors of texts and their weights, as in the engine."""
 
     def __init__(self, embedder: Embedder | None) -> None:
         self._embedder = embedder
@@ -353,7 +350,7 @@ def _message_vector(event: SimpleNamespace, now: Vector | None, missing: list[st
 
 
 def _learned(database: Database, event: SimpleNamespace, embedder: Embedder | None) -> Learned | None:
-    """The organisation's statistics at that time, with outcomes that were voided later."""
+    """The organisation's statistics at that time, including outcomes that were voided later."""
     org, revision = event.org, event.learned_revision
     if revision < 0:
         raise NotReplayable("which outcomes had counted was no longer known when it was written")
@@ -383,13 +380,8 @@ def _learned(database: Database, event: SimpleNamespace, embedder: Embedder | No
 
 def _differences(event: SimpleNamespace, selection: Selection) -> Iterator[str]:
     """Between the event's row and the row of the repeated selection."""
-    origin = SelectionOrigin(
-        event.registry_revision,
-        event.learned_revision,
-        event.profile,
-        event.experiment,
-        event.variant,
-    )
+    names = ("registry_revision", "learned_revision", "profile", "experiment", "variant")
+    origin = SelectionOrigin(*(getattr(event, name) for name in names))
     has_odds = event.propensity_error is not None  # omitted under load
     now = event_row(selection, exposure_in(event), origin, Messages("dropped"), has_odds=has_odds)
     for name in _EXACT:

@@ -1,4 +1,4 @@
-"""Adds outcomes to the rows of what an organisation has learnt: see `learned_rows`."""
+"""Adds outcomes to an organisation's rows of `learned`; see `learned_rows`."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ LEVELS = EVERYWHERE, PAGE, CONTEXT, PLAIN = "everywhere", "page", "context", "pl
 STATE, VECTOR = "state", "vector"
 TOOL, SUBJECT, BREAK, RUN = "tool", "subject", "break", "run"
 _SOME = 48  # keys in a query: more would hold up selections
-_RELIABILITY, _LIFT, _PLAIN = range(3)  # the core's kinds of cells; those of records are
-_OF_TOOL, _OF_SUBJECT, _OF_VECTOR = range(3)
+_RELIABILITY, _LIFT, _PLAIN = range(3)  # the core's kinds of cells
+_OF_TOOL, _OF_SUBJECT, _OF_VECTOR = range(3)  # the core's kinds of records
 _log = logging.getLogger("toolroll")
 
-Place: TypeAlias = tuple[int, str, int]  # key, kind and scope of a row
+RowKey: TypeAlias = tuple[int, str, int]  # key, kind and scope of a row
 Cells: TypeAlias = "list[tuple[int, int, int, float, float, float]]"
 Records: TypeAlias = "list[tuple[int, int, bytes]]"
 _table, _state = tables.learned, tables.learning_state
@@ -44,7 +44,7 @@ FOR_CORE = tuple(
 
 
 def for_core(rows: Iterable[Any]) -> tuple[Cells, Records]:
-    """Rows of `FOR_CORE` as the core reads them. Those without sums or state are left out."""
+    """Rows of `FOR_CORE` as input of the core, without rows that have neither sums nor state."""
     cells: Cells = []
     records: Records = []
     for key, kind, scope, level, successes, failures, calls, expected, at, state in rows:
@@ -62,27 +62,27 @@ def for_core(rows: Iterable[Any]) -> tuple[Cells, Records]:
 
 
 class RowFold:
-    """The rows of an organisation that some outcomes are about, while these are added."""
+    """An organisation's rows for the tools of some outcomes, while these are added."""
 
     def __init__(self, connection: sa.Connection, org: str, release: int) -> None:
-        """Begins with what the organisation knew before its first outcome: a release of shared counts."""
+        """Begins with the organisation's release of priors."""
         self._connection, self._org, self._release = connection, org, release
         self._stored: list[Any] = []  # rows that were read
-        self._rows: dict[Place, dict[str, Any]] = {}  # those that change, without what stays as it is
-        # The same counts for each embedder that outcomes have vectors of, and its own vectors.
+        self._rows: dict[RowKey, dict[str, Any]] = {}  # changed rows, without the columns that stay
+        # A state for each embedder of the outcomes' vectors: the same counts, and its own vectors.
         self._before: dict[Space, Learned] = {}
         self._learned: dict[Space, Learned] = {}
         self._runs: dict[int, Run] = {}  # tool → its run
-        self._breaks: dict[int, Break] = {}  # tool that is hidden → its break
+        self._breaks: dict[int, Break] = {}  # hidden tool → its break
         self._names: dict[int, str] = {}  # key → tool
         self._levels: dict[int, tuple[str, str]] = {}  # scope → level and context
-        self._count: int | None = None  # of deltas; None: as many as the release has
+        self._count: int | None = None  # of deltas; None: as in the release
 
     def read(self, outcomes: Sequence[OutcomeRow], count: int) -> None:
-        """Reads the rows that these outcomes are about. count: of the deltas in them.
+        """Reads the rows of the outcomes' tools. count: the deltas in all rows.
 
         Raises:
-            ValueError, TypeError, LookupError: one of them is damaged.
+            ValueError, TypeError, LookupError: a row is damaged.
         """
         pairs, place = sorted(places_of(outcomes)), sa.tuple_(_table.c.key, _table.c.scope)
         for some in batches(pairs, _SOME):
@@ -105,7 +105,7 @@ class RowFold:
         return [*self._connection.execute(query)]
 
     def add(self, outcomes: Sequence[OutcomeRow]) -> None:
-        """Adds outcomes, without those that the core refuses."""
+        """Adds the outcomes that the core accepts."""
         try:
             self._add(outcomes)
         except ValueError as error:
@@ -118,7 +118,7 @@ class RowFold:
             self.add(outcomes[middle:])
 
     def _add(self, outcomes: Sequence[OutcomeRow]) -> None:
-        added, spaces = FoldInput.by(outcomes), [*self._learned]
+        added, spaces = FoldInput.of(outcomes), [*self._learned]
         learned, seen = dict[Space, Learned](), None
         for space in dict.fromkeys((*spaces, *added.vectors)) or (Space("", 0),):
             learned[space], seen = self._state_of(space).fold_observed(*added.to(space))
@@ -138,7 +138,7 @@ class RowFold:
         rows = [row for row in self._stored if row.kind in (TOOL, SUBJECT)]
         vectors = (row for row in rows if row.level == VECTOR and row.scope == space.scope)
         before = begin.with_rows(*for_core(vectors), count)
-        if self._learned:  # the first vectors of an embedder: its counts are those of the others
+        if self._learned:  # the first vectors of an embedder: its counts equal the others'
             other, known = next(iter(self._learned.items()))
             cells, records = known.rows(priors.beginning(self._connection, self._release, other.dim))
             self._before[space] = before
@@ -148,7 +148,7 @@ class RowFold:
         return self._before[space]
 
     def _watch(self, added: FoldInput, seen: npt.NDArray[np.void]) -> None:
-        """Adds what the detector saw."""
+        """Updates runs and breaks from the detector's verdicts."""
         columns = [added.rows[name] for name in ("arm", "verdict")]
         columns += [seen[name] for name in ("mean", "evidence", "change")]
         numbers = zip(added.outcomes, *(column.tolist() for column in columns), strict=True)
@@ -196,22 +196,15 @@ class RowFold:
                 row["succeeded"] += succeeded
                 row["updated_at"] = at if row["updated_at"] is None else max(row["updated_at"], at)
 
-    def _row(self, place: Place, level: str = "") -> dict[str, Any]:
-        """What changes of a row. level: of one that has no context."""
+    def _row(self, place: RowKey, level: str = "") -> dict[str, Any]:
+        """The changes of a row. level: of a row without context."""
         row = self._rows.get(place)
         if row is None:
             key, kind, scope = place
             level, context = (level, "") if level else self._levels[scope]
-            row = self._rows[place] = {
-                **_EMPTY,
-                "org": self._org,
-                "kind": kind,
-                "key": key,
-                "scope": scope,
-                "level": level,
-                "tool": self._names[key],
-                "context_key": context,
-            }
+            place_of = {"org": self._org, "kind": kind, "key": key, "scope": scope}
+            named = {"level": level, "tool": self._names[key], "context_key": context}
+            row = self._rows[place] = {**_EMPTY, **place_of, **named}
         return row
 
     def _finish(self) -> None:
@@ -233,18 +226,18 @@ class RowFold:
                 row["state"] = state
 
     def write(self, seq: int) -> None:
-        """Writes the rows that changed. seq: the number of the last outcome in them."""
+        """Writes the changed rows. seq: the number of the last outcome in them."""
         self._finish()
         rows = ({**self._rows[place], "revision": seq} for place in sorted(self._rows))
         merge(self._connection, _table, rows, added=("shown", "called", "succeeded"), later=("updated_at",))
         count = next((learned.revision for learned in self._learned.values()), self._count or 0)
         state = sa.update(_state).where(_state.c.org == self._org)
-        self._connection.execute(state.values(deltas=count, priors=self._release))
+        self._connection.execute(state.values(seq=seq, deltas=count, priors=self._release))
 
     def differing(self) -> int:
-        """How many rows differ from those in the database. Only if all outcomes were added."""
+        """The number of rows that differ from the database, once all outcomes were added."""
         self._finish()
-        # A vector that is gone has a row without bytes, unless it came and went within one batch.
+        # A deleted vector leaves a row without bytes, unless it came and went within one batch.
         query = sa.select(_table).where(_table.c.org == self._org, _table.c.state.is_distinct_from(b""))
         stored = {(row.key, row.kind, row.scope): row._asdict() for row in self._connection.execute(query)}
         wrong = len(stored.keys() ^ self._rows.keys())
@@ -255,7 +248,7 @@ class RowFold:
 
 
 def places_of(outcomes: Iterable[OutcomeRow]) -> set[tuple[int, int]]:
-    """(key, scope) of the rows that the core needs for outcomes."""
+    """(key, scope) of the rows that the outcomes change."""
     places = set[tuple[int, int]]()
     for outcome in outcomes:
         scopes_of = [scope for scope, _, _ in _contexts(outcome.exposure)]
@@ -284,7 +277,7 @@ def _subject(tool: ShownTool) -> int:
 
 
 def _contexts(exposure: Exposure) -> tuple[tuple[int, str, str], ...]:
-    """(scope, level, name) of each context that the exposure's counts belong to, the widest first."""
+    """(scope, level, name) of each of the exposure's contexts, the widest first."""
     page, tier, category = exposure.page, exposure.tier, exposure.category
     keys = map(signed, scopes(page, tier, category))
     names = ("", page, f"{tier}:{page}:{category}", plain_key(tier, page))

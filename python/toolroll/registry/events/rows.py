@@ -31,14 +31,15 @@ from toolroll.registry.store.database import Database
 MessageForm: TypeAlias = Literal["kept", "hashed", "dropped"]
 
 LONGEST_WORD = 128  # characters of names in a context, which are in keys of indexes
-MOST_STEPS = 32  # rows of outcomes of one event, beside one for each tool that it showed
+MOST_STEPS = 32  # rows of outcomes of one event, plus one for each shown tool
 _FORM = 1  # of a record in the outbox
+_EVENT = ("event_id", "org", "at", "reporter", "page", "tier", "category", "space")  # of an exposure, there
 _ENCODE = json.JSONEncoder(separators=(",", ":")).encode
 _NO_NUL = {0: "\u2400"} | dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
 
 
 def word(text: str, longest: int = LONGEST_WORD) -> str:
-    """The text as both databases can store it; a longer one is cut and ends in a digest."""
+    """The text as both databases can store it; a long one is cut and ends in a digest."""
     text = storable(text)
     if len(text) <= longest:
         return text
@@ -47,7 +48,7 @@ def word(text: str, longest: int = LONGEST_WORD) -> str:
 
 
 def storable(text: str) -> str:
-    """The text with NUL and unpaired surrogates replaced, which neither database can store."""
+    """The text without NUL and unpaired surrogates, which neither database can store."""
     return text if text.isprintable() else text.translate(_NO_NUL)
 
 
@@ -63,34 +64,21 @@ def seconds(at: datetime) -> float:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReceivedReport:
-    """A report and the exposure that it is about: everything that is needed to count it.
-
-    Attributes:
-        at: when it was received, in seconds since the epoch.
-    """
+    """A report with its exposure. at: when it was received, in seconds since the epoch."""
 
     exposure: Exposure
     report: Report
     at: float
 
     def to_bytes(self) -> bytes:
-        """For the outbox: JSON with packed numbers, because the reporting thread waits for it."""
+        """For the outbox: JSON with packed numbers, since the reporting thread waits."""
         exposure, report, vector = self.exposure, self.report, self.exposure.vector
         packed = pack_tools((*exposure.shown, *report.found))
         return _ENCODE(
             {
                 "form": _FORM,
                 "at": self.at,
-                "event": [
-                    exposure.event_id,
-                    exposure.org,
-                    exposure.at,
-                    exposure.reporter,
-                    exposure.page,
-                    exposure.tier,
-                    exposure.category,
-                    exposure.space,
-                ],
+                "event": [getattr(exposure, name) for name in _EVENT],
                 "shown": [tool.name for tool in exposure.shown],
                 "found": [tool.name for tool in report.found],
                 "said": [[entry.name, entry.kind] for entry in report.entries],
@@ -114,28 +102,19 @@ class ReceivedReport:
         vector, names = record["vector"], [*record["shown"], *record["found"]]
         tools = unpack_tools(names, b64decode(record["tools"], validate=True))
         count = len(record["shown"])
-        exposure = Exposure(
-            event_id,
-            org,
-            float(at),
-            reporter,
-            page,
-            tier,
-            category,
-            tools[:count],
-            None if vector is None else np.frombuffer(b64decode(vector, validate=True), "<f2"),
-            space,
-        )
+        decoded = None if vector is None else np.frombuffer(b64decode(vector, validate=True), "<f2")
+        context = (reporter, page, tier, category)
+        exposure = Exposure(event_id, org, float(at), *context, tools[:count], decoded, space)
         entries = read_entries(record["said"], record["durations_ms"])
         report = Report(event_id, entries, tools[count:], bool(record["final"]))
         return cls(exposure, report, float(record["at"]))
 
 
 def check_steps(exposure: Exposure, steps: int) -> None:
-    """Raises InvalidInput if an event with so many rows of outcomes must get no more.
+    """Raises InvalidInput if an event has so many rows of outcomes that it gets no more.
 
-    A row for each tool that was shown, and some for tools that were found and for revisions: no turn needs
-    more, and a receipt must not fill the database.
+    A turn needs a row for each shown tool, and some for found tools and revisions. A receipt must not fill
+    the database.
     """
     most = MOST_STEPS + len(exposure.shown)
     if steps >= most:
@@ -145,8 +124,8 @@ def check_steps(exposure: Exposure, steps: int) -> None:
         )
 
 
-def normal(exposure: Exposure) -> Exposure:
-    """The exposure as the store returns it, so that it counts alike in every process."""
+def as_stored(exposure: Exposure) -> Exposure:
+    """The exposure as the store returns it, so that it counts the same in every process."""
     return replace(
         exposure,
         at=round(exposure.at, 6),
@@ -171,9 +150,8 @@ class Messages:
     """How to store messages.
 
     Attributes:
-        form: "kept", "hashed" or "dropped". The same text has the same hash; without the key, nobody can
-            tell the text from it.
-        secret: the key of the hashes.
+        form: "kept", "hashed" or "dropped". The same text has the same hash.
+        secret: the key of the hashes, without which nobody can guess a text.
     """
 
     form: MessageForm = "kept"
@@ -209,21 +187,19 @@ def _exposure(row: Any, shown: tuple[ShownTool, ...], vector: bytes | None) -> E
     )
 
 
-def summary(settled: EventState) -> dict[str, Any]:
-    """The columns of an event that say what was reported: outcomes, the most important one, and durations."""
-    called: dict[str, str] = {name: said.kind for name, said in settled.said.items()}
-    durations = {
-        name: said.duration_ms for name, said in settled.said.items() if said.duration_ms is not None
-    }
-    return {"called": called, "outcome": _outcome(settled), "durations_ms": durations or None}
+def summary(state: EventState) -> dict[str, Any]:
+    """The reported columns of an event: outcomes, the most important one, and durations."""
+    called: dict[str, str] = {name: said.kind for name, said in state.said.items()}
+    durations = {name: said.duration_ms for name, said in state.said.items() if said.duration_ms is not None}
+    return {"called": called, "outcome": _outcome(state), "durations_ms": durations or None}
 
 
-def _outcome(settled: EventState) -> str | None:
-    kinds = {said.kind for said in settled.said.values()}
+def _outcome(state: EventState) -> str | None:
+    kinds = {said.kind for said in state.said.values()}
     for outcome, signs in _IMPORTANCE:
         if kinds & signs:
             return outcome
-    return "unused" if settled.closed else None
+    return "unused" if state.closed else None
 
 
 _IMPORTANCE: tuple[tuple[str, frozenset[str]], ...] = (
@@ -240,15 +216,12 @@ _IMPORTANCE: tuple[tuple[str, frozenset[str]], ...] = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OutcomeRow:
-    """One row of `outcomes`: the changes that a report made.
+    """One row of `outcomes`: the changes of a report.
 
     Attributes:
-        seq: its number within the organisation.
-        step: its number within the event.
-        exposure: with all tools that were shown, if the row closes its event; else with those that changed.
-        changes: one for each tool that changed.
-        closes: whether it closed the event.
-        closing_weight: the weight of the event as a whole, if it closes it.
+        seq, step: its number within the organisation, and within the event.
+        exposure: with all shown tools if the row closes the event, else with the changed ones only.
+        closes: whether the row closes the event; then `closing_weight` is the event's weight.
         received_at: in seconds since the epoch.
         voided: whether it no longer counts.
     """
@@ -263,26 +236,17 @@ class OutcomeRow:
     voided: bool = False
 
     def to_row(self, numbers_of: Numbers) -> dict[str, Any]:
-        """For the store. numbers_of: of at least the tools in it."""
+        """For the store. numbers_of: includes its tools."""
         exposure = self.exposure
         pulls = any(EFFECTS[change.after].pull != EFFECTS[change.before].pull for change in self.changes)
         vector = exposure.vector if pulls else None
         packed = None if vector is None else np.ascontiguousarray(vector, "<f2").tobytes()
         return {
-            "org": exposure.org,
-            "seq": self.seq,
-            "event_id": exposure.event_id,
-            "step": self.step,
+            **{name: getattr(exposure, name) for name in _EVENT},
+            **{name: getattr(self, name) for name in ("seq", "step", "closes", "closing_weight")},
             "at": instant(exposure.at),
             "received_at": instant(self.received_at),
-            "reporter": exposure.reporter,
-            "page": exposure.page,
-            "tier": exposure.tier,
-            "category": exposure.category,
             "details": packed_entries(self.entries(), packed, numbers_of),
-            "closes": self.closes,
-            "closing_weight": self.closing_weight,
-            "space": exposure.space,
             "voided_at": None,
             "durations_ms": {
                 change.tool.name: change.duration_ms
@@ -293,7 +257,7 @@ class OutcomeRow:
         }
 
     def entries(self) -> list[OutcomeEntry]:
-        """Its tools: every tool that changed, and every shown one if the row closes its event."""
+        """The changed tools, and all shown ones if the row closes its event."""
         by_name = {change.tool.name: change for change in self.changes}
         entries = []
         for tool in self.exposure.shown:
@@ -342,7 +306,7 @@ def outcome_rows(reader: EntryReader, rows: Sequence[Any]) -> list[OutcomeRow]:
 def outcome_row(
     seq: int, step: int, exposure: Exposure, report: Step, closing_weight: float, received_at: float
 ) -> OutcomeRow:
-    """The row of a report, with the tools' expected calls as they are stored."""
+    """The row of a report, with expected calls as stored."""
     kept = {tool.name: tool.as_stored for tool in exposure.shown}
     changes = tuple(
         change._replace(tool=kept.get(change.tool.name) or change.tool.as_stored) for change in report.changes
@@ -354,7 +318,7 @@ def outcome_row(
 
 
 def state_after(rows: Sequence[OutcomeRow]) -> EventState:
-    """All reports on an event, from its rows in the order of their steps.
+    """The reported state of an event, from its rows in order.
 
     Voided reports stay known and have no weight: repeating them adds nothing.
     """
@@ -371,7 +335,7 @@ def state_after(rows: Sequence[OutcomeRow]) -> EventState:
 
 
 def by_event(rows: Sequence[OutcomeRow]) -> Mapping[str, list[OutcomeRow]]:
-    """Event → its rows, in the order of their steps."""
+    """Event → its rows, in order."""
     found: dict[str, list[OutcomeRow]] = {}
     for row in sorted(rows, key=lambda row: row.step):
         found.setdefault(row.exposure.event_id, []).append(row)
@@ -379,10 +343,10 @@ def by_event(rows: Sequence[OutcomeRow]) -> Mapping[str, list[OutcomeRow]]:
 
 
 def exposure_of_event(database: Database, event_id: str, org: str | None = None) -> Exposure | None:
-    """The exposure of an event; None if the store does not have it. org: its organisation, if known.
+    """The exposure of an event; None if the store lacks it. org: its organisation, if known.
 
     Raises:
-        StoreUnavailable: the store cannot be read within seconds.
+        StoreUnavailable: the store did not answer within seconds.
     """
     with database.autocommit() as connection:  # a caller waits
         event = read_event(connection, event_id, org)

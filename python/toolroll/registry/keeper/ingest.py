@@ -1,9 +1,9 @@
 """Writes events and outcomes to the store, each outcome exactly once.
 
-A batch is one transaction: events, outcomes, what they teach, and the summary in each event's row. One
-writer at a time does this (`lease`), so an organisation's outcomes have consecutive numbers that commit in
-order. What is new in a report is decided against all earlier reports on its event: writing a batch again,
-when nobody knows whether it was committed, adds nothing.
+A batch is one transaction: events, outcomes, the folded rows, and the summary in each event's row. The lease
+allows one writer at a time, so an organisation's outcomes have consecutive numbers that commit in order. A
+report adds only its difference from all earlier reports on its event. So a batch can be written again when
+nobody knows whether it was committed.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from toolroll.registry.events.receipts import LIFETIME_S
 from toolroll.registry.events.rows import (
     OutcomeRow,
     ReceivedReport,
+    as_stored,
     by_event,
     check_steps,
     instant,
-    normal,
     outcome_row,
     outcome_rows,
     seconds,
@@ -56,13 +56,12 @@ _log = logging.getLogger("toolroll")
 
 @dataclass(slots=True)
 class IngestResult:
-    """What a batch changed.
+    """The result of a batch.
 
     Attributes:
-        events: rows of events that were written.
-        outcomes: rows of outcomes that were written.
-        repeated: reports that said nothing new.
-        refused: reports that cannot be counted, and why.
+        events, outcomes: the numbers of new rows.
+        repeated: reports without a change.
+        refused: invalid reports, with the reason.
     """
 
     events: int = 0
@@ -80,16 +79,15 @@ def ingest_in(
     now: float | None = None,
     numbers: ToolNumbers | None = None,
 ) -> IngestResult:
-    """Writes a batch within a transaction that no other writer's can overlap.
+    """Writes a batch within the transaction of the only writer.
 
-    events: what `event_row` made. window_s: how long after an event its reports count; later ones are
-    kept and weigh nothing. now: seconds since the epoch, to close events whose reports have been partial for
-    long enough; None leaves them open. numbers: those of tools that earlier batches wrote; if the
-    transaction is not committed, they must not be used again.
+    events: from `event_row`. window_s: how long after an event reports change the statistics; later ones are
+        stored only. now: seconds since the epoch, to close events that had partial reports for long enough;
+        None leaves them open. numbers: of earlier batches; throw them away if the transaction fails.
 
     Raises:
-        StoreUnavailable: roll the transaction back, and write the batch again.
-        InvalidInput, Conflict: a value in it cannot be stored; likewise, without the value.
+        StoreUnavailable: roll the transaction back and write the batch again.
+        InvalidInput, Conflict: a value cannot be stored; likewise, without the value.
     """
     if now is not None:
         reports = [*reports, *_due(connection, now)]
@@ -99,11 +97,7 @@ def ingest_in(
 
 
 def is_due(database: Database, now: float) -> bool:
-    """Whether an event that was left open has to be closed.
-
-    Raises:
-        StoreUnavailable: the store cannot be read.
-    """
+    """Whether an open event has to be closed. Raises StoreUnavailable."""
     table = tables.open_events
     with database.reading() as connection:
         query = sa.select(table.c.event_id).where(table.c.closes_at <= instant(now)).limit(1)
@@ -111,7 +105,7 @@ def is_due(database: Database, now: float) -> bool:
 
 
 def _due(connection: sa.Connection, now: float) -> list[ReceivedReport]:
-    """Final reports, in place of those that nobody sent, for events that were left open."""
+    """Final reports for open events whose time is over."""
     table = tables.open_events
     order, reports = (table.c.closes_at,), []
     for row in read_rows(
@@ -182,24 +176,23 @@ class _Batch:
                 changed.setdefault(event["event_id"], before[event["event_id"]][-1].received_at)
         self._summarise(changed)
         self._mark_hours(events)
-        self._advance()
         return self._result
 
     def _here(self, table: sa.Table) -> list[sa.ColumnElement[bool]]:
-        """True of rows of the organisations and the time of this batch: PostgreSQL skips other partitions."""
+        """Limits a query to this batch's organisations and times: PostgreSQL skips other partitions."""
         orgs, begin, end = self._within
         return [table.c.org.in_(sorted(orgs)), table.c.at >= begin, table.c.at <= end]
 
     def _normal(self, report: ReceivedReport) -> ReceivedReport:
         self._yield_gil()
-        return replace(report, exposure=normal(report.exposure))
+        return replace(report, exposure=as_stored(report.exposure))
 
     def _count(self, received: ReceivedReport, limits: _ReporterLimits) -> None:
         exposure = received.exposure
         event_id, org = exposure.event_id, exposure.org
         is_late = received.at - exposure.at > self._window_s
         before = self._settled.get(event_id, EventState())
-        tools = list[str]()  # that this report counts for
+        tools = list[str]()  # of this report, if they have weight
 
         def weight(tool: str) -> float:
             if is_late or not limits.has_room(exposure, tool, received.at):
@@ -240,10 +233,10 @@ class _Batch:
     def _with_vectors(
         self, reports: Sequence[ReceivedReport], before: Mapping[str, list[OutcomeRow]]
     ) -> list[ReceivedReport]:
-        """The reports, each with the vector of its event.
+        """The reports, each with its event's vector.
 
-        A report by receipt has no vector, but the event's row has. If an earlier report moved a tool's vector
-        without one, the event stays without: else a correction would take back what was never added.
+        A report by receipt has no vector, but its event's row has. If an earlier report changed vectors
+        without the event's vector, later ones do so, too: a correction must not subtract more than was added.
         """
         lacking = sorted({report.exposure.event_id for report in reports if report.exposure.vector is None})
         stored: dict[str, tuple[Any, str]] = {}
@@ -305,24 +298,16 @@ class _Batch:
         update(self._connection, tables.selection_events, rows)
 
     def _mark_hours(self, events: Sequence[Mapping[str, Any]]) -> None:
-        """Has the hours of new events, and of those that changed, summed again."""
+        """Marks the hours of new and changed events."""
         places = [(event["org"], event["at"]) for event in events]
         for exposure in (row.exposure for rows in self._added.values() for row in rows):
             at = instant(exposure.at)
             places += [(exposure.org, at - _MARGIN), (exposure.org, at + _MARGIN)]
         hours.mark(self._connection, places)
 
-    def _advance(self) -> None:
-        if not self._added:
-            return
-        table = tables.learning_state
-        rows = [{"of": org, "seq": self._seqs[org]} for org in sorted(self._added)]
-        update = sa.update(table).where(table.c.org == sa.bindparam("of"))
-        self._connection.execute(update, rows)
-
 
 def _seqs(connection: sa.Connection, orgs: Iterable[str]) -> dict[str, int]:
-    """The number of each organisation's last outcome; 0 for one that had none."""
+    """The number of each organisation's last outcome; 0 for none."""
     table, wanted = tables.learning_state, sorted(set(orgs))
     add_missing(connection, table, [{"org": org, "seq": 0, "epoch": 0} for org in wanted])
     query = sa.select(table.c.org, table.c.seq).where(table.c.org.in_(wanted))
@@ -330,7 +315,7 @@ def _seqs(connection: sa.Connection, orgs: Iterable[str]) -> dict[str, int]:
 
 
 class _ReporterLimits:
-    """How many reports of each reporter have counted for each tool, by day. Their number is limited."""
+    """Counts each reporter's reports by tool and day, and limits them."""
 
     def __init__(self, connection: sa.Connection, reports: Sequence[ReceivedReport]) -> None:
         self._counts: Counter[tuple[str, str, str, date]] = Counter()
@@ -351,7 +336,7 @@ class _ReporterLimits:
                 yielder()
 
     def has_room(self, exposure: Exposure, tool: str, at: float) -> bool:
-        """Whether one more report of the exposure's reporter counts for the tool on that day."""
+        """Whether one more report counts for the tool on that day."""
         if not exposure.reporter:
             return True
         return self._counts[exposure.org, tool, exposure.reporter, _day(at)] < most_a_day(tool)

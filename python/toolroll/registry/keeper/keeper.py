@@ -1,8 +1,8 @@
-"""Counts what hosts record, closes what was left open and deletes what is old: one keeper for each registry.
+"""The keeper of a registry: counts records of hosts, closes open events and deletes old ones.
 
-Any number of processes may have a keeper; the lease says which of them works. A batch is one transaction,
-which renews the lease, counts some records of the inbox and deletes them there: so each counts once, in the
-order of their times, whatever happens to a keeper.
+Any number of processes may have a keeper; the holder of the lease works. A batch is one transaction: it
+renews the lease, counts some records of the inbox and deletes them. So each record counts once, in the order
+of their times, even if keepers are killed.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ EVENTS_S = 30 * 86_400.0
 _RECORDS = 512  # in a batch
 _LOOK_S = 0.2  # between two looks at the inbox
 _LONG_S, _OTHERS_S = 0.05, 0.12  # after so long a batch, so long a pause for other writers of a SQLite file
+_MOST_MISSES = 3  # times in a row that a waiting keeper cannot ask for the lease, until it logs the error
 _CLOSE_EVERY_S, _SUM_EVERY_S = 15.0, 60.0
 _PRUNE_EVERY_S, _PRUNED, _PRUNE_PAUSE_S = 600.0, 200, 0.05  # how often, how many at a time, the pause between
 
@@ -54,7 +55,7 @@ class Keeper:
     Attributes:
         holder: its name in the lease.
         is_held: whether it has the lease, as far as it knows.
-        figures: what it has done since it took over.
+        figures: its work since it took over.
     """
 
     def __init__(
@@ -68,7 +69,7 @@ class Keeper:
         """Starts no thread yet.
 
         window_s: how long after an event its outcomes count. events_s: the age at which events are deleted;
-            None for never. on_counted: called after outcomes were counted.
+            None for never. on_counted: called after outcomes were written.
         """
         self._database, self._window_s, self._events_s = database, window_s, events_s
         self._on_counted = on_counted
@@ -80,18 +81,19 @@ class Keeper:
         self._lose()
 
     def _lose(self) -> None:
-        """Forgets what only the one who has the lease knows."""
+        """Forgets the state of the lease's holder."""
         self.is_held = False
+        self._misses = 0  # failed attempts to ask for the lease, in a row
         self._renewed_at = self._closed_at = self._pruned_at = self._summed_at = float("-inf")  # monotonic
-        self._numbers, self._is_done = ToolNumbers(), False  # nothing is left for it
+        self._numbers, self._is_done = ToolNumbers(), False  # whether the inbox was empty
         self.figures: dict[str, Any] = dict(lease.NO_FIGURES)
 
     def start(self) -> None:
-        """Begins to keep the registry, or to wait until nobody else does."""
+        """Keeps the registry, or waits for the lease."""
         self._worker.wake()
 
     def hurry(self) -> None:
-        """Has the inbox read now."""
+        """Reads the inbox now."""
         self._worker.hurry()
 
     @property
@@ -100,7 +102,7 @@ class Keeper:
         return self._worker.error
 
     def drain(self, timeout_s: float) -> None:
-        """Counts what is in the inbox, unless another keeper does, in this time; then lets one take over."""
+        """Empties the inbox, within this time, unless another keeper does; then ends the lease."""
         if self._worker.is_started:
             self._is_done = False
             self._worker.flush(lambda: self._is_done, timeout_s)
@@ -109,7 +111,7 @@ class Keeper:
             self._release()
 
     def close(self, timeout_s: float) -> None:
-        """Ends after the present batch, and waits that long for it."""
+        """Ends after the running batch, and waits that long for it."""
         self._worker.stop(timeout_s)
 
     def _release(self) -> None:
@@ -126,7 +128,7 @@ class Keeper:
             self._begin()
         began = time.monotonic()
         if began - self._renewed_at >= lease.RENEW_S:
-            if not lease.take(self._database, self.holder, self.figures):
+            if not self._take_lease():
                 if self.is_held:
                     self._lose()
                 self._is_done = True
@@ -145,10 +147,22 @@ class Keeper:
             time.sleep(_OTHERS_S)  # a writer that waits for the file asks every 0.1 s
         return 0.0 if is_full else _PRUNE_PAUSE_S if is_more else _LOOK_S
 
+    def _take_lease(self) -> bool:
+        """Takes or renews the lease. A busy database is no news from a keeper that only waits."""
+        try:
+            is_taken = lease.take(self._database, self.holder, self.figures)
+        except StoreUnavailable:
+            self._misses += 1
+            if self.is_held or self._misses >= _MOST_MISSES:
+                raise
+            return False
+        self._misses = 0
+        return is_taken
+
     # Counting.
 
     def _count_some(self) -> bool:
-        """Counts a batch of the inbox; whether there may be more."""
+        """Counts a batch of the inbox. Returns whether more may be left."""
         now = self._due()
         table = tables.inbox
         query = sa.select(table.c.id, table.c.record).order_by(table.c.at, table.c.id).limit(_RECORDS)
@@ -160,21 +174,21 @@ class Keeper:
         return len(records) == _RECORDS
 
     def _due(self) -> float | None:
-        """The time, if events that were left open have to be closed."""
+        """The time, if open events have to be closed."""
         if time.monotonic() - self._closed_at < _CLOSE_EVERY_S:
             return None
         self._closed_at, now = time.monotonic(), time.time()
         return now if is_due(self._database, now) else None
 
     def _count(self, records: Sequence[tuple[str, bytes]], now: float | None = None) -> None:
-        """Counts these, or all but those that the store does not take."""
+        """Counts these records, without the ones that the store refuses."""
         try:
             done, refusals = self._count_together(records, now)
         except Exception as error:
             self._numbers = ToolNumbers()
             if isinstance(error, StoreUnavailable) and not isinstance(error, DamagedRow):
                 raise
-            if now is not None and records:  # no record is to blame for what closes
+            if now is not None and records:  # closing failed, or a record did
                 self._count(records)
                 self._count((), now)
                 return
@@ -200,7 +214,7 @@ class Keeper:
     def _count_together(
         self, records: Sequence[tuple[str, bytes]], now: float | None
     ) -> tuple[IngestResult, list[str]]:
-        """Counts these in one transaction; returns also why some cannot be counted."""
+        """Counts these in one transaction. Returns also the reasons why some are invalid."""
         events, reports, refusals = list[Event](), list[ReceivedReport](), list[str]()
         for _, record in records:
             try:
@@ -221,22 +235,22 @@ class Keeper:
         return done, [*refusals, *(str(error) for _, error in done.refused)]
 
     def _discard(self, record: tuple[str, bytes], error: Exception) -> None:
-        """Takes a record out of the inbox that the store does not take."""
+        """Deletes a record that the store refuses."""
         with self._database.recording() as connection:
             lease.renew_in(connection, self.holder, self.figures)
             _delete(connection, [record[0]])
         self._refuse(f"{error}: {record[1][:200]!r}")
 
     def _refuse(self, why: str) -> None:
-        """Counts and logs a record that does not count; the registry's row of the keeper has the last one."""
+        """Counts and logs an invalid record; the lease's figures name the last one."""
         self.figures["refused"] += 1
         self.figures["last_refusal"] = why[:500]
         _log.warning("keeper: a record does not count: %s", why)
 
-    # What is old.
+    # Cleaning up.
 
     def _clean_up(self) -> bool:
-        """Sums hours, deletes old events and measures the rest, if it is time; whether there may be more."""
+        """Sums hours, deletes old events and measures the rest. Returns whether more may be left."""
         try:
             if self._sum_hours():
                 return True
@@ -257,7 +271,7 @@ class Keeper:
         return False
 
     def _sum_hours(self) -> bool:
-        """Sums some hours that are over; whether there may be more."""
+        """Sums some past hours. Returns whether more may be left."""
         if time.monotonic() - self._summed_at < _SUM_EVERY_S:
             return False
         with self._database.recording() as connection:
@@ -268,7 +282,7 @@ class Keeper:
         return is_more
 
     def _delete_old_events(self) -> bool:
-        """Deletes some old events; whether there may be more."""
+        """Deletes some old events. Returns whether more may be left."""
         if self._events_s is None:
             return False
         now = datetime.now(timezone.utc)

@@ -34,10 +34,8 @@ class OutcomeFilter:
     """Selects outcomes of an organisation; None matches all.
 
     Attributes:
-        event_id: outcomes of this event.
-        reporter: outcomes of this reporter's events.
         tool: outcomes of events with a report on this tool.
-        since, until: outcomes of events at this time.
+        since, until: the time of the events.
     """
 
     event_id: str | None = None
@@ -69,11 +67,8 @@ def forget(
 ) -> int:
     """Voids outcomes, whole events at a time: they stay in the store and no longer count.
 
-    The same transaction folds the organisation's other outcomes again; hosts then read all its rows. New
-    reports on these events have no weight.
-
-    Returns:
-        The number of events.
+    The same transaction folds the other outcomes again. New reports on these events have no weight. Returns
+    the number of events.
 
     Raises:
         StoreUnavailable: nothing was changed.
@@ -139,7 +134,7 @@ def _events(connection: sa.Connection, org: str, matching: OutcomeFilter) -> lis
 
 
 def _tools_of(reader: EntryReader, rows: Sequence[Row]) -> list[Row]:
-    """The rows, each with the names of the tools that its report is about."""
+    """The rows, each with the names of its reported tools."""
     read = reader(row["details"] for row in rows)
     return [
         {**row, "tools": {entry.tool.name for entry in entries if entry.after is not None}}
@@ -150,8 +145,7 @@ def _tools_of(reader: EntryReader, rows: Sequence[Row]) -> list[Row]:
 def rebuild(database: Database, orgs: Iterable[str] | None = None) -> dict[str, int]:
     """Rebuilds the statistics from the outcomes, organisation by organisation.
 
-    Returns:
-        Organisation → how many rows differed from the outcomes; only damage makes it more than 0.
+    Returns organisation → the number of rows that differed from the outcomes: 0 without damage.
     """
     state = tables.learning_state
     with database.reading() as connection:
@@ -173,13 +167,10 @@ def prune(
     org: str | None = None,
     now: datetime | None = None,
 ) -> int:
-    """Deletes old events, old sums of events, and counts of reporters that no longer matter. Outcomes stay.
+    """Deletes old events, sums and counts of reporters. Outcomes stay. Returns the number of deleted events.
 
-    events_s, hours_s: how old an event, and the hour of a sum, may be, in seconds; None keeps all. org: only
-    those of this organisation.
-
-    Returns:
-        The number of deleted events.
+    events_s, hours_s: the greatest age of an event, and of a sum, in seconds; None keeps all. org: of this
+        organisation only.
 
     Raises:
         StoreUnavailable: some of them may be deleted.
@@ -204,10 +195,10 @@ def prune(
 def delete_old_events(
     database: Database, before: datetime, most: int, org: str | None = None, *, now: datetime | None = None
 ) -> int:
-    """Deletes at most so many events that are older than this, the oldest first. Returns how many.
+    """Deletes at most `most` older events, the oldest first, after their hours were summed. Returns how many.
 
-    Their hours have been summed, but for the hour that runs `now` (None: the present). One short transaction,
-    which waits for no other one's rows: the keeper and commands may do it at once.
+    now: of the running hour, which is not summed; None for the present. One short transaction that waits for
+        no locked row: the keeper and commands may run at once.
     """
     return _delete_old(database, tables.selection_events, before, most, org, now)
 
@@ -243,7 +234,7 @@ def _delete_old(
 def _once_summed(
     database: Database, before: datetime, org: str | None, delete: Callable[[sa.Connection], int]
 ) -> int:
-    """Deletes events in a transaction in which all hours before this time have been summed for good."""
+    """Deletes events in a transaction, once all hours before this time are summed."""
     while True:
         with database.recording() as connection:
             if hours.freeze(connection, before, org):
@@ -252,9 +243,9 @@ def _once_summed(
 
 
 def drop_old_months(database: Database, before: datetime) -> int:
-    """Drops PostgreSQL's tables of months that ended before this time, and makes those of the next months.
+    """Drops PostgreSQL's tables of months that ended before this time, and creates tables of the next months.
 
-    Returns the number of events that went. One transaction, which waits half a second for others at most.
+    Returns the number of dropped events. One transaction, which waits for others for half a second at most.
 
     Raises:
         StoreUnavailable: others use the tables; try again later.
@@ -277,7 +268,7 @@ def drop_old_months(database: Database, before: datetime) -> int:
 
 
 def delete_stray_events(database: Database, before: datetime, most: int) -> int:
-    """Deletes at most so many older events that no month has: those of PostgreSQL's default partition."""
+    """Deletes at most `most` older events of PostgreSQL's default partition. Returns how many."""
     return _delete_old(database, partitions.default_of(tables.selection_events), before, most)
 
 
@@ -291,7 +282,7 @@ def delete_old_hours(database: Database, before: datetime, org: str | None = Non
 
 
 def delete_old_counts(database: Database, now: datetime) -> None:
-    """Deletes counts of reporters that no longer limit anything."""
+    """Deletes counts of reporters that are too old to limit reports."""
     day = (now - timedelta(days=_DAYS_COUNTED)).date()
     counts = tables.reporter_counts
     old = counts.c.day < day
@@ -303,10 +294,7 @@ def delete_old_counts(database: Database, now: datetime) -> None:
 
 
 def stored_bytes(database: Database) -> int:
-    """The bytes of events and outcomes on PostgreSQL; on SQLite those of the whole file.
-
-    Cheap on both. SQLite's includes pages that deleted rows have left and later rows will fill.
-    """
+    """The bytes of events and outcomes on PostgreSQL; of the whole file on SQLite, with its free pages."""
     with database.reading() as connection:
         if database.dialect == "sqlite":
             pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()

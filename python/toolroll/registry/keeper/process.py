@@ -1,7 +1,7 @@
-"""The keeper as a process of its own, so that a service's selections have the interpreter to themselves.
+"""The keeper as a process of its own, so that selections have a service's interpreter to themselves.
 
-The process that starts it writes one line to its input, the registry's address and settings, and leaves the
-input open. The keeper ends when its input does: with the one that started it, however that ends.
+The service writes the registry's address and settings to the keeper's input and leaves it open. The keeper
+ends when its input ends: when the service does, however that happens.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from toolroll.registry.keeper.keeper import EVENTS_S, Keeper
 from toolroll.registry.store.database import Database
 from toolroll.runtime import gil as _gil
 
-_NICE = 5  # where there are too few processors for both, selections come first
-_AGAIN_S = 1.0  # until it is started again, and between two attempts to open the registry
+_NICE = 5  # with too few processors, selections come first
+_AGAIN_S = 1.0  # before the next start, and between two attempts to open the registry
 _END_S = 5.0  # for the last batch
-# Isolated, so that no file in the folder from which a service is started is taken for a module of ours.
+# Isolated, so that no file in the service's working folder is taken for a module of ours.
 _COMMAND = (
     "-I",
     "-c",
@@ -35,10 +35,10 @@ _log = logging.getLogger("toolroll")
 
 
 class KeeperProcess:
-    """Has a process keep a registry, and starts another one where it ends early."""
+    """Runs a process that keeps a registry, and starts another one if it ends early."""
 
     def __init__(self, url: str, events_s: float | None = EVENTS_S) -> None:
-        """url: of the registry, with its password, which no list of processes shows. Starts nothing yet."""
+        """url: with the password, which no list of processes shows. Starts nothing yet."""
         if not sys.executable:
             raise InvalidInput("keeper: is 'process', which needs an interpreter to start; use 'thread'")
         self._line = json.dumps({"url": url, "events_s": events_s}).encode() + b"\n"
@@ -54,7 +54,7 @@ class KeeperProcess:
         """Does nothing: the process looks at the inbox by itself."""
 
     def close(self, timeout_s: float) -> None:
-        """Ends the process after its present batch; after that time at once."""
+        """Ends the process after its running batch, or after this time."""
         if self._pid != os.getpid():  # in the child of a fork: it is the parent's
             return
         self._closing.set()
@@ -93,16 +93,16 @@ class KeeperProcess:
 
 
 def keep(url: str, is_ending: threading.Event, events_s: float | None = EVENTS_S) -> None:
-    """Keeps a registry until the event is set; waits for one that is away."""
-    said = ""
+    """Keeps a registry until the event is set; waits while it does not answer."""
+    last = ""
     while True:
         try:
             database = Database.open(url, create=False, migrate=False)
             break
         except ToolrollError as error:
-            if str(error) != said:  # not once a second
-                said = str(error)
-                _log.warning("keeper: %s", said)
+            if str(error) != last:  # not once a second
+                last = str(error)
+                _log.warning("keeper: %s", last)
             if is_ending.wait(_AGAIN_S):
                 return
     keeper = Keeper(database, events_s=events_s)
@@ -114,9 +114,9 @@ def keep(url: str, is_ending: threading.Event, events_s: float | None = EVENTS_S
 
 
 def main() -> None:
-    """Keeps the registry that the first line of standard input names, until that ends."""
+    """Keeps the registry in the first line of standard input, until that input ends."""
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)  # they are sent to groups of processes; the other one says when
+        signal.signal(number, signal.SIG_IGN)  # they reach the whole group; the service decides
     if hasattr(os, "nice"):
         os.nice(_NICE)
     gc.freeze()  # the modules live as long as the process

@@ -32,9 +32,9 @@ from toolroll.registry.events.lease import NO_FIGURES, KeeperState, state_of
 from toolroll.registry.events.rows import (
     Messages,
     ReceivedReport,
+    as_stored,
     check_steps,
     exposure_of_event,
-    normal,
     seconds,
     word,
 )
@@ -195,7 +195,7 @@ class Shipper:
         if self._pid != os.getpid():
             self._begin()
         words(exposure.org, "org")
-        exposure = normal(exposure)
+        exposure = as_stored(exposure)
         known = self._known.get(exposure.event_id) or _KnownEvent()
         step = deduplicate(exposure, known.said, report)
         if step.is_new and not step.closes:  # an event closes once

@@ -12,7 +12,7 @@ from toolroll.learning.outcomes import Report
 from toolroll.registry.events.rows import Messages
 from toolroll.registry.keeper.keeper import EVENTS_S, Keeper
 from toolroll.registry.outbox.outbox import Outbox
-from toolroll.registry.outbox.shipper import Counts, Shipper
+from toolroll.registry.outbox.shipper import EventCounts, Shipper
 from toolroll.registry.store.database import Database
 from toolroll.selection.selection import Selection
 
@@ -46,7 +46,7 @@ class Recorder:
             self.keeper.start()
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> EventCounts:
         return self.shipper.counts
 
     @property

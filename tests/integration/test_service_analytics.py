@@ -132,7 +132,7 @@ def test_plugins_say_when_they_were_called_and_failed_last(ask: Ask, registry: R
 def test_plugins_name_the_tools_that_selections_leave_out_and_since_when(registry: Registry) -> None:
     first, later = (datetime(2026, 3, day, 12, tzinfo=timezone.utc) for day in (1, 2))
 
-    def broke(org: str, tool: str, at: datetime, back: datetime | None = None) -> Break:
+    def broke(org: str, tool: str, at: datetime, back: datetime | None = None) -> BrokenTool:
         return BrokenTool(org, tool, 0.9, at, at, 6, 0, 3, back)
 
     breaks = [

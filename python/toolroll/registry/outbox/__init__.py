@@ -1,1 +1,1 @@
-"""What a host records: appended to one file of the machine, and shipped to the registry from there."""
+"""Keeps the records of hosts in one file of each machine, and ships them to the registry."""

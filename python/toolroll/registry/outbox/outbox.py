@@ -1,7 +1,7 @@
 """The outbox: one SQLite file of a machine, which keeps records until they are in the registry.
 
-A record is in the file when `append` returns, whatever becomes of its process. Every process of the machine
-appends to the same file, and any of them may ship what another one left.
+A record is in the file when `append` returns, even if its process is killed then. Every process of the
+machine appends to the same file, and any of them may ship the records of another one.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SCHEMA = (
     "org TEXT NOT NULL, at REAL NOT NULL, record BLOB NOT NULL) STRICT"
 )
 _APPEND = "INSERT INTO outbox (id, org, at, record) VALUES (?, ?, ?, ?)"
-# A process' own records, and those of others that it has seen for a while: their processes may have ended.
+# A process's own records, and records of others that it has seen for a while: their processes may have ended.
 _OLDEST = (
     "SELECT seq, id, org, at, record FROM outbox WHERE (id > ? AND id < ?) OR seq <= ? ORDER BY seq LIMIT ?"
 )
@@ -50,8 +50,7 @@ class Record(NamedTuple):
 
     Attributes:
         seq: its number in the file.
-        id: unique among all records of a registry.
-        org: the organisation that it is about.
+        id: unique in the registry.
         at: its time, in seconds since the epoch.
         record: its bytes.
     """
@@ -78,11 +77,7 @@ def usual_outbox(url: str) -> Path:
 
 
 def check_outbox(file: Path) -> None:
-    """Tries whether records can be written to this file. Leaves nothing behind.
-
-    Raises:
-        InvalidInput: names the file, and the folder that cannot be written.
-    """
+    """Raises InvalidInput, with file and folder, if records cannot be written. Leaves nothing behind."""
     if file.is_dir():
         raise InvalidInput(f"outbox {file}: is a folder, must be a file")
     folder = file.absolute().parent
@@ -104,7 +99,7 @@ def _text(data: bytes) -> str:
 
 
 class _ProcessFile:
-    """What one process has of the file. A forked child has another one, and never touches its parent's."""
+    """The connections of one process. A forked child has its own and never touches its parent's."""
 
     def __init__(self) -> None:
         # One connection for all threads: several would wait for each other in steps of a millisecond.
@@ -112,7 +107,7 @@ class _ProcessFile:
         self.writing: Any = None
         self.shipping: Any = None  # the shipper's own, so that nobody waits for its disk
         self.file: tuple[int, int] | None = None
-        self.name = os.urandom(8).hex()  # the ids of its records begin with it
+        self.name = os.urandom(8).hex()  # begins the ids of its records
         self.numbers = itertools.count()
 
     def new_id(self) -> str:
@@ -120,16 +115,14 @@ class _ProcessFile:
 
     @property
     def ids(self) -> tuple[str, str]:
-        """The bounds of the ids of its records, without these."""
+        """The bounds of its records' ids, exclusive."""
         return self.name, f"{self.name}g"
 
 
 class Outbox:
     """The file of one machine and one registry. Any thread may append; one thread ships.
 
-    Attributes:
-        file: where it is.
-        error: why the last record could not be written; None if it could.
+    error: why the last record could not be written; None if it was.
     """
 
     def __init__(self, file: Path, *, durable: Durable = "process", most_bytes: int = MOST_BYTES) -> None:
@@ -138,24 +131,23 @@ class Outbox:
         self.error: str | None = None
         self._is_synced, self._most_pages = durable == "disk", most_bytes // _PAGE
         self._is_closed = False
-        # Kept after a fork: closing a parent's connection would let go of locks that it still holds.
+        # Kept after a fork: closing a parent's connection would release locks that the parent holds.
         self._processes: dict[int, _ProcessFile] = {}
         self._seen: tuple[float, int, int] = (0.0, 0, 0)
 
     @property
     def ids(self) -> tuple[str, str]:
-        """The bounds of the ids of this process' records, without these."""
+        """The bounds of the ids of this process's records, exclusive."""
         return self._own.ids
 
     def append(self, *records: tuple[str, float, bytes]) -> None:
-        """Writes records of (organisation, time in seconds since the epoch, bytes), some at a time.
+        """Writes records of (organisation, seconds since the epoch, bytes).
 
-        When this returns, they survive the end of the process; see `Recording.durable`.
+        The written records survive the end of the process; see `Recording.durable`.
 
         Raises:
             InvalidInput: a record is too large.
-            StoreUnavailable: the file or the disk is full, or the file cannot be written; of several records,
-                the first ones may have been.
+            StoreUnavailable: file or disk is full or cannot be written; the first records may be in the file.
         """
         for _, _, record in records:
             if len(record) > LARGEST:
@@ -173,11 +165,7 @@ class Outbox:
     # For the thread that ships.
 
     def oldest(self, most: int, others_s: float) -> list[Record]:
-        """The oldest records of this process, and those of others that were seen `others_s` ago.
-
-        Raises:
-            StoreUnavailable: the file cannot be read.
-        """
+        """The oldest records of this process, and of others' seen `others_s` ago. Raises StoreUnavailable."""
         own = self._own
         try:
             connection = self._shipping(own)
@@ -193,11 +181,7 @@ class Outbox:
             raise self._failed(error) from error
 
     def delete(self, records: Sequence[Record]) -> None:
-        """Deletes records: the registry has them.
-
-        Raises:
-            StoreUnavailable: the file cannot be written; the records will be shipped again.
-        """
+        """Deletes shipped records. Raises StoreUnavailable; then they are shipped again."""
         own = self._own
         for some in batches(records, _AT_ONCE):
             marks = ", ".join("?" * len(some))
@@ -210,7 +194,7 @@ class Outbox:
                     raise self._failed(error) from error
 
     def checkpoint(self) -> None:
-        """Moves what the log has into the file, so that no append has to."""
+        """Moves the log into the file, so that no append has to."""
         with suppress(StoreUnavailable, *_ERRORS):
             if (connection := self._shipping(self._own)) is not None:
                 connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
@@ -219,7 +203,7 @@ class Outbox:
 
     @property
     def has_own(self) -> bool:
-        """Whether records of this process are in the file."""
+        """Whether the file has records of this process."""
         own = self._own
         with own.lock:
             if own.writing is None:
@@ -231,7 +215,7 @@ class Outbox:
                 raise self._failed(error) from error
 
     def waiting(self) -> tuple[int, float]:
-        """About how many bytes are in the file, and for how many seconds the oldest record."""
+        """About how many bytes the file has, and the age of the oldest record in seconds."""
         own = self._own
         with own.lock:
             if own.writing is None and (self._is_closed or not self.file.exists()):
@@ -244,7 +228,7 @@ class Outbox:
         return 0, 0.0
 
     def is_half_full(self) -> bool:
-        """Whether what is left of the file is for outcomes alone."""
+        """Whether the rest of the file is reserved for outcomes."""
         own = self._own
         with own.lock:
             try:
@@ -253,9 +237,9 @@ class Outbox:
                 return True
 
     def problem(self) -> str | None:
-        """Why a record could not be written now, as far as can be said without writing one; None if it could.
+        """Why a record could not be written now, tested without a write; None if nothing is known.
 
-        The file may have become read-only, or may be gone, since the last record.
+        The file may have become read-only or disappeared since the last record.
         """
         if self.error is not None or self._is_closed:
             return self.error
@@ -279,7 +263,7 @@ class Outbox:
         return None
 
     def close(self) -> None:
-        """Closes this process' connections. What is in the file stays; further records are refused."""
+        """Closes this process's connections. The file stays; further records are refused."""
         self._is_closed = True
         own = self._own
         with own.lock:
@@ -331,9 +315,9 @@ class Outbox:
         return connection
 
     def _create(self) -> tuple[int, int]:
-        """Creates the file if there is none; returns what identifies it.
+        """Creates the file if it is missing. Returns its device and number.
 
-        Raises StoreUnavailable if others may write to it: its records are trusted.
+        Raises StoreUnavailable if other users may write to it, since its records are trusted.
         """
         self.file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
@@ -376,7 +360,7 @@ class Outbox:
         return StoreUnavailable(self.error, retry_after_s=retry_after_s)
 
     def _is_at_limit(self) -> bool:
-        """Whether the file has as many pages as it may; the caller holds the lock."""
+        """Whether the file has its maximum of pages; the caller holds the lock."""
         connection = self._own.writing
         if connection is None:
             return False

@@ -1,8 +1,7 @@
-"""Everything that a `Toolroll` over a store does with events and outcomes.
+"""Events and outcomes of a `Toolroll` over a store: recorded, shipped, and followed when counted.
 
-Selections and reports are recorded, and what the keeper has learnt of them is followed. The parts are
-`Shipper`, `Follower` and `Signer`. One thread ships and follows: not that of the catalog, so that what was
-learnt waits for no build.
+The parts are `Shipper`, `Follower` and `Signer`. One thread ships and follows; catalogs are built in another
+one, so that new statistics wait for no build.
 """
 
 from __future__ import annotations
@@ -59,10 +58,10 @@ class Recorder:
     ) -> None:
         """Writes nothing yet.
 
-        embedder: whose vectors count. exposure_of: what a selection showed, given the reporter. found_in: the
-            tools of these names in the catalog of the exposure's organisation. origin_of: what the selection
-            itself does not know about its origin. waiting_in: the tools of these changes whose estimates wait
-            for further reporters. on_shipped: called after records have come into the inbox.
+        embedder: its vectors count. exposure_of: (selection, reporter) → exposure. found_in: (exposure,
+            names) → tools in the catalog of its organisation. origin_of: selection → its origin. waiting_in:
+            the tools of these changes whose estimates wait for more reporters. on_shipped: called after
+            records have reached the inbox.
         """
         self._database, self._options = database, options
         self._full_exposure_of, self._found_in = exposure_of, found_in
@@ -95,7 +94,7 @@ class Recorder:
         self.shipper.note(selection)
 
     def learn_soon(self) -> None:
-        """Has what was learnt read soon. Returns at once."""
+        """Lets the thread read new statistics soon. Returns at once."""
         self.follower.due()
         self.shipper.wake()
 
@@ -158,7 +157,7 @@ class Recorder:
         return self.signer().sign(self._exposure_of(picked, _user_of(picked)))
 
     def signer(self, receipt: str = "") -> Signer:
-        """The signer of receipts. Waits for the store if no key is known, or not that of the receipt.
+        """The signer of receipts. Waits for the store if the key of the receipt, or any key, is unknown.
 
         Raises:
             StoreUnavailable: the keys have not been read yet, and the store does not answer.
@@ -177,10 +176,7 @@ class Recorder:
             return signer
 
     def renew_keys(self) -> None:
-        """Reads the keys of receipts if they are unknown or old. Waits for the store.
-
-        A failure is not an error: the next call tries again.
-        """
+        """Reads the keys of receipts if they are unknown or old. Waits for the store. Never fails."""
         asked_s, age_s = (time.monotonic() - at for at in (self._asked_at, self._signer_at))
         if age_s >= _KEYS_KNOWN_S and asked_s >= _RETRY_S:
             with suppress(StoreUnavailable):
@@ -198,9 +194,9 @@ class Recorder:
     # The rest.
 
     def flush(self, timeout_s: float, hurry: Callable[[], None]) -> bool:
-        """Whether all events and reports so far are in the store and in the statistics; waits that long.
+        """Waits until all events and reports so far are counted. Returns whether they are.
 
-        hurry: has the keeper count now, if it is in this process.
+        hurry: makes a keeper in this process count now.
         """
         is_there = self.shipper.flush(timeout_s, hurry)
         if is_there:
@@ -208,7 +204,7 @@ class Recorder:
         return is_there
 
     def health(self) -> dict[str, Any]:
-        """How much waits, for how long, and the last errors."""
+        """The waiting records, their age, and the last errors."""
         return {
             **self.shipper.health(),
             "learning": self.follower.health(),
@@ -216,20 +212,17 @@ class Recorder:
         }
 
     def drain(self, timeout_s: float) -> None:
-        """Takes no more events and ships what it can in this time; then stops soon."""
+        """Takes no more events, ships as much as it can in this time, then stops soon."""
         self.shipper.drain(timeout_s)
         self.follower.request_stop()
 
     def close(self, timeout_s: float = 5.0) -> None:
-        """Ends the thread within this time; what was not shipped stays in the outbox."""
+        """Ends the thread within this time; the outbox keeps unshipped records."""
         self.shipper.close(timeout_s)
 
     def _exposure_of(self, selection: Selection, reporter: str) -> Exposure:
         exposure = self._full_exposure_of(selection, reporter)
-        if self._options.messages in (
-            "dropped",
-            "none",
-        ):  # a guess at the text could be checked against its vector
+        if self._options.messages in ("dropped", "none"):  # a vector would confirm a guess at the text
             return replace(exposure, vector=None)
         return exposure
 

@@ -1,11 +1,11 @@
-"""Ships what a host records: selections as events, and reports, through the outbox to the registry's inbox.
+"""Ships a host's events and reports through the outbox to the registry's inbox.
 
-A selection is appended to a queue, without waiting. A report is in the outbox when `record` returns. One
-thread does the rest: it makes events of selections, and moves the outbox into the inbox, where each record
-comes once, whoever ships it and however often. The keeper of the registry counts them.
+A selection goes into a queue, without waiting. A report is in the outbox when `record` returns. One thread
+makes events of selections and moves the outbox into the inbox, which takes each record once, however often
+it is shipped. The keeper of the registry counts them.
 
-The more selections wait, the smaller is the share of them that becomes events: those that are dropped, and
-counted, are a fair sample.
+The more selections wait, the smaller the share of them that becomes events. The dropped ones are counted, and
+the others are a fair sample.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import time
 import zlib
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
@@ -48,19 +48,19 @@ from toolroll.selection.selection import Selection
 _log = logging.getLogger("toolroll")
 
 MOST_EVENTS = 1_024  # selections in the queue; more are dropped
-MOST_INBOX = 100_000  # records in the inbox, above which no host ships
-_HURRY = 256  # selections in the queue, with which the thread does not wait for more
+MOST_INBOX = 100_000  # records in the inbox; with more, no host ships
+_HURRY = 256  # selections in the queue; then the thread waits for no more
 _LARGE = 100_000  # tools; selections from a larger catalog are larger, so fewer may wait
 DELIVERED_WITHIN_S = 0.05  # a delivery later than this is not in the event
 SHIP_EVERY_S = 0.2  # larger batches cost less
 _PAUSE_EVERY, _PAUSE_S = 4, 0.00005  # events and seconds: other threads get the interpreter
-# How full the queue is, and the share of selections that become events up to there.
+# (fill of the queue, share of selections that become events below it)
 _SHARES = ((0.5, 1.0), (0.75, 0.5), (0.875, 0.25), (math.inf, 0.125))
 _RECORDS = 512  # in a batch
 _LONGEST_ID = 32  # characters
 _REMEMBERED = 4_096  # events that this process knows
-_OTHERS_S = 1.0  # after which it ships what other processes have left
-_IDLE_S = 1.0  # between two looks at the outbox, for what other processes have left
+_OTHERS_S = 1.0  # after which it ships the records of other processes
+_IDLE_S = 1.0  # between two looks at the outbox, for records of other processes
 _LOOK_S = 5.0  # between two looks at the keeper, while one runs; else one at each step
 _COUNT_S = 5.0  # between two counts of the inbox
 _NOBODY_S = 10.0  # without a keeper, until health says so
@@ -69,11 +69,11 @@ _FLUSH_S = 0.02  # between two looks whether the keeper has counted all
 
 @dataclass(slots=True)
 class EventCounts:
-    """What became of selections.
+    """Counts of selections.
 
     Attributes:
-        written: events in the outbox.
-        dropped: selections without an event: too many waited, or none can be made of one.
+        written: as events in the outbox.
+        dropped: without an event, since too many waited or it could not be made.
     """
 
     written: int = 0
@@ -81,12 +81,7 @@ class EventCounts:
 
 
 class _QueuedSelection(NamedTuple):
-    """A selection in the queue.
-
-    Attributes:
-        at: when it came; monotonic.
-        share: the probability with which such a selection becomes an event.
-    """
+    """A selection in the queue. at: monotonic. share: its probability to become an event."""
 
     at: float
     selection: Selection
@@ -95,12 +90,12 @@ class _QueuedSelection(NamedTuple):
 
 @dataclass(slots=True)
 class _KnownEvent:
-    """An event as this process knows it.
+    """A recent event of this process.
 
     Attributes:
-        exposure: what it showed; None if only reports on it came here.
-        said: what this process has reported on it.
-        steps: how many of these reports said something new.
+        exposure: None if this process has only reports on the event.
+        said: the event's state by the reports of this process.
+        steps: the number of reports with a change.
     """
 
     exposure: Exposure | None = None
@@ -128,12 +123,11 @@ class Shipper:
     ) -> None:
         """Starts its thread with `start`, or with the first selection or report.
 
-        exposure_of: what a selection showed, with the user in its context as the reporter. messages: returns
-            how to store messages; None writes no events at all. origin_of: what the selection itself does not
-            know about its origin. on_shipped: called after records have come into the inbox. also: what the
-            thread does in each step, too; returns the seconds until it is wanted again, and must not raise.
-            is_synced: whether a SQLite registry must have records on its disk before the outbox lets go of
-            them; a server always has.
+        exposure_of: selection → exposure, with the context's user as reporter. messages: returns the form of
+            stored messages; None writes no events. origin_of: selection → its origin. on_shipped: called
+            after records have reached the inbox. also: further work of each step; returns the seconds until
+            its next call, and must not raise. is_synced: whether a SQLite registry must have records on its
+            disk before the outbox deletes them; a server always has.
         """
         self._database, self._outbox, self._is_synced = database, outbox, is_synced
         self._exposure_of, self._origin_of, self._on_shipped = exposure_of, origin_of, on_shipped
@@ -156,7 +150,7 @@ class Shipper:
         self._worker.wake()
 
     def wake(self) -> None:
-        """Has the thread take a step soon, if there is one."""
+        """Lets the thread, if it is started, take a step soon."""
         if self._worker.is_started:
             self._worker.wake()
 
@@ -182,10 +176,8 @@ class Shipper:
     def record(self, exposure: Exposure, report: Report, now: float | None = None) -> Step:
         """Takes a report. When this returns, the report is in the outbox and will count exactly once.
 
-        now: seconds since the epoch, by the clock of the exposure's time; None for the system clock.
-
-        Returns:
-            What the report adds, as far as this process knows.
+        Returns the changes of the report, as far as this process knows. now: seconds since the epoch; None
+        for the system clock.
 
         Raises:
             InvalidInput: it names a tool that was not shown, cannot be stored, or is one of too many about
@@ -209,13 +201,13 @@ class Shipper:
         return step
 
     def known(self, event_id: str, reporter: str) -> Exposure | None:
-        """What a recent event of this process showed, if its record has been made."""
+        """The exposure of a recent event of this process, once its record is made."""
         known = self._known.get(event_id)
         found = None if known is None else known.exposure
         return found if found is not None and found.reporter == reporter else None
 
     def exposure(self, event_id: str, org: str | None = None) -> Exposure:
-        """What an event of this process or of the store showed.
+        """The exposure of an event of this process or of the store.
 
         Raises:
             NotFound: there is no such event, or it belongs to another organisation.
@@ -253,9 +245,9 @@ class Shipper:
     # Waiting.
 
     def flush(self, timeout_s: float, hurry: Callable[[], None] = lambda: None) -> bool:
-        """Whether all selections and reports so far are counted; waits that long for it.
+        """Waits until all selections and reports so far are counted. Returns whether they are.
 
-        hurry: called again and again meanwhile.
+        hurry: called repeatedly meanwhile.
         """
         deadline = time.monotonic() + timeout_s
         if not self.ship(timeout_s):
@@ -271,19 +263,19 @@ class Shipper:
         return True
 
     def ship(self, timeout_s: float) -> bool:
-        """Whether all selections and reports so far are in the inbox; waits that long for it."""
+        """Waits until all selections and reports so far are in the inbox. Returns whether they are."""
         try:
             return self._worker.flush(self._is_shipped, timeout_s)
         except StoreUnavailable:  # the outbox cannot be read
             return False
 
     def request_stop(self) -> None:
-        """Takes no more selections, and stops to ship soon."""
+        """Takes no more selections, and stops shipping soon."""
         self._is_closed = True
         self._worker.request_stop()
 
     def drain(self, timeout_s: float) -> None:
-        """Takes no more selections and ships what it can in this time. The outbox keeps the rest."""
+        """Takes no more selections and ships as much as it can in this time. The outbox keeps the rest."""
         self._is_closed = True
         if self._worker.is_started:
             self.ship(timeout_s)
@@ -295,15 +287,11 @@ class Shipper:
         self._outbox.close()
 
     def health(self) -> dict[str, Any]:
-        """How much waits, for how long, the last error, and who keeps the registry."""
+        """The waiting records, their age, the last error, and the registry's keeper."""
         waiting_bytes, waiting_s = self._outbox.waiting()
         keeper = self._keeper or KeeperState("", None, False, {})
         return {
-            "events": {
-                "waiting": len(self._queue),
-                "written": self.counts.written,
-                "dropped": self.counts.dropped,
-            },
+            "events": {"waiting": len(self._queue), **asdict(self.counts)},
             "outcomes": {"waiting_bytes": waiting_bytes, "waiting_s": round(waiting_s, 3)},
             "keeper": {
                 "holder": keeper.holder,
@@ -318,7 +306,7 @@ class Shipper:
         }
 
     def _unkept(self) -> str | None:
-        """That nothing is learnt because no keeper runs; None if one does."""
+        """A sentence, if no keeper runs, so that nothing is learnt."""
         keeper = self._keeper
         if keeper is None or keeper.is_held or time.monotonic() - self._kept_at < _NOBODY_S:
             return None
@@ -387,18 +375,12 @@ class Shipper:
         if self._messages is None:
             return None
         has_odds = len(self._queue) < MOST_EVENTS // 4
-        row = event_row(
-            selection,
-            exposure,
-            self._origin_of(selection),
-            self._messages,
-            has_odds=has_odds,
-            share=noted.share,
-        )
+        origin = self._origin_of(selection)
+        row = event_row(selection, exposure, origin, self._messages, has_odds=has_odds, share=noted.share)
         return org, seconds(row["at"]), event_to_bytes(row)
 
     def _look(self) -> None:
-        """Looks, now and then, whether a keeper runs."""
+        """Sometimes reads whether a keeper runs."""
         is_held = self._keeper is not None and self._keeper.is_held
         if time.monotonic() - self._looked_at >= (_LOOK_S if is_held else _IDLE_S):
             self._keeper = state_of(self._database)
@@ -407,7 +389,7 @@ class Shipper:
                 self._kept_at = self._looked_at
 
     def _ship(self) -> bool:
-        """Moves a batch from the outbox into the inbox; whether there may be more."""
+        """Moves a batch from the outbox into the inbox. Returns whether more may be left."""
         records = self._outbox.oldest(_RECORDS, _OTHERS_S)
         if not records:
             return False
@@ -447,9 +429,9 @@ class Shipper:
 
 
 def _inbox_row(record: Record) -> dict[str, Any]:
-    """A record as the inbox can store it. Damage in the file must not hold up the records behind it.
+    """A record as the inbox can store it, so that damage in the file does not hold up other records.
 
-    The keeper refuses, and names, a record whose own bytes are damaged.
+    The keeper refuses and logs a record with damaged bytes.
     """
     _, of, org, at, data = record
     is_time = isinstance(at, float) and math.isfinite(at)
@@ -462,10 +444,10 @@ def _inbox_row(record: Record) -> dict[str, Any]:
 
 
 def _is_within(share: float, event_id: str) -> bool:
-    """Whether an event is in a sample of this share. A larger sample has all of a smaller one."""
+    """Whether an event is in a sample of this share. A larger sample contains the smaller."""
     return share >= 1 or zlib.crc32(event_id.encode()) < share * 2**32
 
 
 def _most_selections(selection: Selection) -> int:
-    """How many selections like this one may wait in memory."""
+    """The greatest number of selections from such a catalog that may wait in memory."""
     return max(64, MOST_EVENTS * _LARGE // max(_LARGE, len(selection.catalog)))

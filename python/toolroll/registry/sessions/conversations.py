@@ -1,9 +1,9 @@
 """The conversations of a `Toolroll` over a store: read when they continue, written by compare-and-set.
 
-A conversation is one row. Whoever writes it names the version that it was read at. If another process was
-faster, its state is read, the changes made here are applied to it, and that is written. If the store does not
-answer, a conversation continues with the state of this process, and its changes wait until the store has
-answered somebody: a chat never fails because its session cannot be read or written.
+A conversation is one row with a version. If another process has written it since it was read, its state is
+read again, the changes of this process are applied to it, and the result is written. If the store does not
+answer, a conversation continues with the state of this process, and its changes wait for the store: a chat
+never fails because its session cannot be read or written.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias, TypeVar
 
@@ -39,11 +40,11 @@ T = TypeVar("T")
 
 
 class StoredConversation(LiveConversation):
-    """A conversation that a store has.
+    """A conversation of a store.
 
     Attributes:
         key: in the store.
-        version: of the stored state that this one was made from; 0 if there was none.
+        version: of the stored state under this one; 0 for none.
         writing: held while the conversation is read or written.
     """
 
@@ -57,19 +58,19 @@ class StoredConversation(LiveConversation):
         self.writing = threading.Lock()
 
     def read(self) -> tuple[ConversationState, int, tuple[Change, ...]]:
-        """The state, the version that it was made from, and the changes since."""
+        """The state, the stored version under it, and the changes since that version."""
         with self._lock:
             return self.state, self.version, self.unwritten or ()
 
     def is_written(self, version: int, changes: tuple[Change, ...]) -> None:
-        """Takes note of a write of the state with these changes."""
+        """Notes that a state with these changes was written."""
         with self._lock:
             self.version = version
             written = set(map(id, changes))
             self.unwritten = tuple([one for one in self.unwritten or () if id(one) not in written])
 
     def rebase(self, stored: ConversationState, version: int) -> None:
-        """Takes over what the store has, and applies the changes since to it."""
+        """Applies the unwritten changes to a state of the store."""
         while True:
             before, _, changes = self.read()
             state = stored.with_vectors_of(before)
@@ -84,19 +85,17 @@ class StoredConversation(LiveConversation):
                     return
 
 
-_StoreCall: TypeAlias = Callable[[Key, StoredConversation], None]
+_StoreCall: TypeAlias = Callable[[StoredConversation], None]
 
 
 @dataclass(slots=True)
 class SessionCounts:
-    """What was done in this process.
+    """The work of this process.
 
     Attributes:
-        reads: of conversations.
-        timeouts: calls that the store did not answer in time.
-        written: writes of a conversation.
-        conflicts: writes that another process was faster than; they were tried again.
-        dropped: conversations whose last changes were not written.
+        timeouts: calls without an answer in time.
+        conflicts: writes that were repeated because another process was faster.
+        dropped: conversations whose last changes were lost.
     """
 
     reads: int = 0
@@ -115,11 +114,8 @@ class StoredConversations:
     def __init__(self, database: Database, calls: CallPool, most: int, lifetime_s: float | None) -> None:
         """Reads nothing yet.
 
-        Args:
-            database: the store.
-            calls: the threads in which event loops wait for it.
-            most: conversations in memory.
-            lifetime_s: how long the store keeps one after its last change.
+        calls: threads in which event loops wait for the store. most: conversations in memory. lifetime_s: how
+            long the store keeps a conversation after its last change.
         """
         self._rows, self._calls = SessionStore(database, lifetime_s), calls
         self._live = ConversationCache(most, StoredConversation)
@@ -129,7 +125,7 @@ class StoredConversations:
 
     @property
     def locks(self) -> tuple[threading.Lock, ...]:
-        """What must be held during a fork."""
+        """The locks to hold during a fork."""
         return self._live.locks
 
     def begin(self) -> None:
@@ -148,52 +144,52 @@ class StoredConversations:
         Raises:
             InvalidInput: no session can have this name.
         """
-        key = whole_key_of(*name)
-        live = self._waiting.get(key) or self._live.get(key, retention)
-        live.key = key
-        self._attempt(self._read, key, live)
+        live = self._in_memory(name, retention)
+        self._attempt(self._read, live)
         return live
 
     async def aopen(self, name: tuple[str, str], retention: Retention) -> StoredConversation:
         """`open` for an event loop."""
+        live = self._in_memory(name, retention)
+        await self._aattempt(self._read, live)
+        return live
+
+    def _in_memory(self, name: tuple[str, str], retention: Retention) -> StoredConversation:
         key = whole_key_of(*name)
         live = self._waiting.get(key) or self._live.get(key, retention)
         live.key = key
-        await self._aattempt(self._read, key, live)
         return live
 
     def save(self, live: LiveConversation) -> None:
         """Writes the newest state; in an event loop a moment later."""
         assert isinstance(live, StoredConversation)
         if _in_event_loop():
-            self._wait(live.key, live)
+            self._wait(live)
         else:
-            self._attempt(self._write, live.key, live)
+            self._attempt(self._write, live)
 
     async def asave(self, live: LiveConversation) -> None:
         """Writes the newest state."""
         assert isinstance(live, StoredConversation)
-        await self._aattempt(self._write, live.key, live)
+        await self._aattempt(self._write, live)
 
     def later(self, live: LiveConversation) -> None:
-        """Has the newest state written with the next `save`, or by `write_waiting`."""
+        """Leaves the newest state to the next `save` or to `write_waiting`."""
         assert isinstance(live, StoredConversation)
-        self._wait(live.key, live)
+        self._wait(live)
 
     def refresh(self, live: LiveConversation) -> bool:
-        """Reads what other processes have changed; not in an event loop."""
+        """Reads the changes of other processes; not in an event loop."""
         assert isinstance(live, StoredConversation)
-        if _in_event_loop():
-            return False
-        return self._attempt(self._read, live.key, live)
+        return not _in_event_loop() and self._attempt(self._read, live)
 
     async def arefresh(self, live: LiveConversation) -> bool:
-        """Reads what other processes have changed."""
+        """Reads the changes of other processes."""
         assert isinstance(live, StoredConversation)
-        return await self._aattempt(self._read, live.key, live)
+        return await self._aattempt(self._read, live)
 
     def forget(self, name: tuple[str, str]) -> bool:
-        """Deletes the conversation, here and in the store; whether there was one.
+        """Deletes the conversation, here and in the store. Returns whether there was one.
 
         Raises:
             StoreUnavailable: it may still be there.
@@ -208,18 +204,18 @@ class StoredConversations:
         return await self._arun(lambda: self.forget(name))
 
     def release(self, name: tuple[str, str]) -> None:
-        """Drops what is in memory of a conversation; what waits for the store is still written."""
+        """Drops a conversation from memory; its waiting changes are still written."""
         self._live.pop(whole_key_of(*name))
 
     # Others call these on the side.
 
     def write_waiting(self) -> None:
-        """Writes some conversations that wait, and deletes expired ones now and then.
+        """Writes some waiting conversations, and sometimes deletes expired ones.
 
-        Called where the store has just answered, in a thread that may wait for it.
+        A thread that may wait calls this after the store has answered.
         """
-        for key, live in list(self._waiting.items())[:_AT_ONCE]:
-            if not self._attempt(self._write, key, live):
+        for live in list(self._waiting.values())[:_AT_ONCE]:
+            if not self._attempt(self._write, live):
                 return
         self._failing = None
         is_time = time.monotonic() - self._pruned_at >= _PRUNE_EVERY_S
@@ -227,7 +223,7 @@ class StoredConversations:
             self._pruned_at = time.monotonic()
 
     def flush(self, timeout_s: float) -> bool:
-        """Whether all conversations so far are in the store; waits that long for it."""
+        """Waits until all conversations so far are in the store. Returns whether they are."""
         try:
             return not self._waiting or self._calls.run(lambda: self._flush(timeout_s), timeout_s)
         except (Overdue, Full, Overloaded):
@@ -244,12 +240,12 @@ class StoredConversations:
         return True
 
     def close(self, timeout_s: float) -> None:
-        """Writes what it can in this time."""
+        """Writes as much as it can in this time."""
         if not self.flush(timeout_s):
             self._drop(len(self._waiting), "the store did not take them before the end")
 
     def health(self) -> dict[str, Any]:
-        """How many conversations are in memory and wait for the store, the counts, and the last error."""
+        """The numbers of held and waiting conversations, the counts, and the last error."""
         return {
             "held": len(self._live),
             "waiting": len(self._waiting),
@@ -259,13 +255,13 @@ class StoredConversations:
 
     # Underneath.
 
-    def _read(self, key: Key, live: StoredConversation) -> None:
+    def _read(self, live: StoredConversation) -> None:
         self._count("reads")
-        with _held(live.writing, key):
-            self._take(key, live, self._rows.read(key))
+        with _locked(live):
+            self._take(live, self._rows.read(live.key))
 
-    def _take(self, key: Key, live: StoredConversation, stored: StoredSession | None) -> None:
-        """Takes over what the store has, if that is not what this process has read or written last."""
+    def _take(self, live: StoredConversation, stored: StoredSession | None) -> None:
+        """Takes over the state of the store, if its version is new to this process."""
         version = 0 if stored is None else stored.version
         if version == live.version:
             return
@@ -274,13 +270,14 @@ class StoredConversations:
             try:
                 state = ConversationState.unpack(stored.text)
             except InvalidInput as error:  # of a later version, or damaged
-                what = f"session {key[1]!r:.80}: cannot be read and begins again: {error}"
+                what = f"session {live.key[1]!r:.80}: cannot be read and begins again: {error}"
                 live.failure = Failure("sessions", StoreUnavailable(what))
-                _log.warning("organisation %r: %s", key[0], what)
+                _log.warning("organisation %r: %s", live.key[0], what)
         live.rebase(state, version)
 
-    def _write(self, key: Key, live: StoredConversation) -> None:
-        with _held(live.writing, key):
+    def _write(self, live: StoredConversation) -> None:
+        key = live.key
+        with _locked(live):
             for _ in range(_MOST_TRIES):
                 state, version, changes = live.read()
                 if not changes:
@@ -291,38 +288,38 @@ class StoredConversations:
                     self._count("written")
                     break
                 self._count("conflicts")
-                self._take(key, live, self._rows.read(key))
+                self._take(live, self._rows.read(key))
             else:
                 raise StoreUnavailable(f"session {key[1]!r:.80}: other processes write it all the time")
         self._waiting.pop(key, None)
 
-    def _attempt(self, call: _StoreCall, key: Key, live: StoredConversation) -> bool:
-        """Whether the store has answered, in the caller's thread: another would cost more than the call.
+    def _attempt(self, call: _StoreCall, live: StoredConversation) -> bool:
+        """Calls the store in the caller's thread: another one would cost more. Returns whether it answered.
 
-        The store gives up by itself after two seconds. After that nobody waits for it for a while.
+        The store gives up after two seconds. Then nobody waits for it for a while.
         """
         if time.monotonic() < self._away_until:
-            return self._fail(key, live, StoreUnavailable("the store did not answer"))
+            return self._fail(live, StoreUnavailable("the store did not answer"))
         started = time.monotonic()
         try:
-            call(key, live)
+            call(live)
         except StoreUnavailable as error:
             if time.monotonic() - started >= _SLOW_S:
                 self._count("timeouts")
                 self._away_until = time.monotonic() + _AWAY_S
-            return self._fail(key, live, error)
+            return self._fail(live, error)
         except InvalidInput as error:  # the store cannot hold it, now or later
-            self._waiting.pop(key, None)
+            self._waiting.pop(live.key, None)
             self._drop(1, str(error))
         self._failing = None
         return True
 
-    async def _aattempt(self, call: _StoreCall, key: Key, live: StoredConversation) -> bool:
+    async def _aattempt(self, call: _StoreCall, live: StoredConversation) -> bool:
         """`_attempt` in a thread."""
         try:
-            return await self._arun(lambda: self._attempt(call, key, live))
+            return await self._arun(lambda: self._attempt(call, live))
         except StoreUnavailable as error:
-            return self._fail(key, live, error)
+            return self._fail(live, error)
 
     async def _arun(self, call: Callable[[], T]) -> T:
         try:
@@ -331,16 +328,16 @@ class StoredConversations:
             self._count("timeouts")
             raise StoreUnavailable(f"sessions: {error}", retry_after_s=1.0) from error
 
-    def _fail(self, key: Key, live: StoredConversation, error: StoreUnavailable) -> bool:
+    def _fail(self, live: StoredConversation, error: StoreUnavailable) -> bool:
         if self._failing is None:
             _log.warning("sessions: continue with the state of this process: %s", error)
         self._failing = str(error)
         if live.unwritten:
-            self._wait(key, live)
+            self._wait(live)
         return False
 
-    def _wait(self, key: Key, live: StoredConversation) -> None:
-        self._waiting.setdefault(key, live)
+    def _wait(self, live: StoredConversation) -> None:
+        self._waiting.setdefault(live.key, live)
         if len(self._waiting) > MOST_WAITING:
             self._waiting.pop(next(iter(self._waiting)), None)
             self._drop(1, f"{MOST_WAITING:,} already wait for the store")
@@ -355,24 +352,19 @@ class StoredConversations:
         self._count("dropped", count)
 
 
-class _held:
+@contextmanager
+def _locked(live: StoredConversation) -> Iterator[None]:
     """Holds a conversation's lock, if it is free in time."""
-
-    __slots__ = ("_key", "_lock")
-
-    def __init__(self, lock: threading.Lock, key: Key) -> None:
-        self._lock, self._key = lock, key
-
-    def __enter__(self) -> None:
-        if not self._lock.acquire(timeout=WAIT_S):
-            raise StoreUnavailable(f"session {self._key[1]!r:.80}: is still being read or written")
-
-    def __exit__(self, *error: object) -> None:
-        self._lock.release()
+    if not live.writing.acquire(timeout=WAIT_S):
+        raise StoreUnavailable(f"session {live.key[1]!r:.80}: is still being read or written")
+    try:
+        yield
+    finally:
+        live.writing.release()
 
 
 def _in_event_loop() -> bool:
-    """Whether this thread runs an event loop, in which nothing may wait."""
+    """Whether this thread runs an event loop, which must not wait."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -1,4 +1,4 @@
-"""The key of a session in the store: its organisation and its id, as both databases can hold them."""
+"""The key of a session in the store: organisation and id, as both databases can hold them."""
 
 from __future__ import annotations
 
@@ -17,9 +17,7 @@ _SHORTENED = re.compile(r"…[0-9a-f]{16}\Z")
 
 
 def key_of(org: str, session: str) -> Key:
-    """The key of a session in the store. A long id is cut and ends in a digest.
-
-    So does an id with characters that the store cannot hold.
+    """The key of a session. An id that is long or cannot be stored is cut and ends in a digest.
 
     Raises:
         InvalidInput: the id is empty or no text, or the store cannot hold the organisation's name.
@@ -33,11 +31,7 @@ def key_of(org: str, session: str) -> Key:
 
 @lru_cache(maxsize=4_096)
 def whole_key_of(org: str, session: str) -> Key:
-    """`key_of`, of whole names only: a shortened one may be another session's.
-
-    Raises:
-        InvalidInput: a name looks shortened; as `key_of`.
-    """
+    """`key_of`; also raises InvalidInput for a name that looks cut, which may be another session's."""
     for text in (org, session):
         if _SHORTENED.search(text):
             raise InvalidInput(f"session: {text[-40:]!r} ends like a shortened name, must be the whole name")
@@ -55,6 +49,6 @@ def _distinct(text: str) -> str:
     clean = storable(text)
     if clean == text:
         return word(text)
-    # two different ids may become equal by the replacement
+    # the replacement may make two ids equal
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
     return f"{clean[: LONGEST_WORD - 17]}…{digest}"

@@ -1,7 +1,7 @@
 """Sessions in the database: each is one row with a version, and is replaced by compare-and-set.
 
-A version is a random number. It changes with each write, so no version of a deleted session equals one of
-its successor.
+A version is a random number that changes with each write. So a session never has the version of a deleted
+one with its id.
 """
 
 from __future__ import annotations
@@ -38,13 +38,7 @@ _LARGEST_TURN = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class StoredSession:
-    """A session as it was read.
-
-    Attributes:
-        text: its record, as JSON.
-        version: for `SessionStore.write`.
-        updated_at: when it last changed.
-    """
+    """A stored session. text: its record, as JSON. version: for `SessionStore.write`."""
 
     text: str
     version: int
@@ -62,11 +56,8 @@ class SessionSummary(JsonRecord):
     """A session in a list, without its record.
 
     Attributes:
-        org: its organisation; "" for none.
         session: its id; a long one is cut and ends in a digest.
         turn: the number of its last turn.
-        version: changes with each write.
-        created_at, updated_at: when it was written first and last.
         expires_at: when it is deleted; None for never.
     """
 
@@ -96,27 +87,17 @@ class SessionStore:
         self._database, self._lifetime_s = database, lifetime_s
 
     def read(self, key: Key) -> StoredSession | None:
-        """The session; None if there is none, or it has expired.
-
-        Raises:
-            StoreUnavailable: the store cannot be read.
-        """
+        """The session; None if there is none or it has expired. Raises StoreUnavailable."""
         row, _ = self._database.at_once(_READ, {"of_org": key[0], "of_session": key[1]})
         if row is None or (row.expires_at is not None and row.expires_at <= _now()):
             return None
         return StoredSession(row.record, row.version, row.updated_at)
 
     def write(self, key: Key, turn: int, record: str, version: int) -> int | None:
-        """Writes the session if it still has this version; returns the new one.
+        """Writes the session if it still has this version, and returns the new version.
 
-        Args:
-            key: from `key_of`.
-            turn: the number of its last turn.
-            record: a JSON object, as text.
-            version: from `read` or `write`; 0 if there was no session.
-
-        Returns:
-            None if the session was written, deleted or created since: read it again.
+        Returns None if the session was written, deleted or created since: read it again. record: a JSON
+        object, as text. version: from `read` or `write`; 0 for a new session.
 
         Raises:
             StoreUnavailable: nothing was written, or nobody knows: read it again.
@@ -136,7 +117,7 @@ class SessionStore:
         return new if written > 0 else None
 
     def forget(self, key: Key) -> bool:
-        """Deletes the session; whether there was one.
+        """Deletes the session. Returns whether there was one.
 
         Raises:
             StoreUnavailable: nothing was deleted, or nobody knows.
@@ -147,12 +128,10 @@ class SessionStore:
     def prune(
         self, older_than_s: float | None = None, *, org: str | None = None, most: int | None = None
     ) -> int:
-        """Deletes sessions that have expired or are older than this. Returns how many.
+        """Deletes expired and old sessions. Returns how many.
 
-        Args:
-            older_than_s: seconds since the last write; 0 for all sessions; None for only expired ones.
-            org: only this organisation's sessions; None for all.
-            most: the greatest number to delete; None for all.
+        older_than_s: seconds since the last write; 0 for all sessions, None for expired ones only. org: of
+            this organisation only. most: the greatest number to delete.
 
         Raises:
             StoreUnavailable: some of them may be deleted.
@@ -186,12 +165,9 @@ class SessionStore:
         limit: int = 50,
         before: datetime | None = None,
     ) -> tuple[SessionSummary, ...]:
-        """Sessions, the latest first, with expired ones that are not deleted yet.
+        """Sessions, the latest first, also expired ones that are not deleted yet.
 
-        Args:
-            org: only this organisation's sessions; None for all.
-            limit: the greatest number to return.
-            before: only sessions last written before this time; None for all.
+        org: of this organisation only. limit: the greatest number. before: last written before this time.
 
         Raises:
             InvalidInput: `limit` is below 1, or `before` has no time zone.

@@ -22,11 +22,11 @@ def usual_event(rng: np.random.Generator, candidates: int = 40, shown: int = 12)
     names = [f"some_toolkit_does_thing_{at}" for at in rng.permutation(214)[:candidates].tolist()]
     tools = [LoggedTool(name, key("arm", name), key("intent", name), 0) for name in names]
     scores = np.sort(rng.uniform(0.1, 0.9, candidates))[::-1].astype(np.float32)
-    means = (scores + rng.as_stored(0, 0.015, candidates)).astype(np.float32)
+    means = (scores + rng.normal(0, 0.015, candidates)).astype(np.float32)
     spreads = np.full(candidates, 0.0152, np.float32)
-    chances = np.clip(rng.as_stored(0.3, 0.5, candidates), 0, 1).astype(np.float32)
+    chances = np.clip(rng.normal(0.3, 0.5, candidates), 0, 1).astype(np.float32)
     drawn = np.stack([scores, means, spreads, np.ones(candidates, np.float32), chances])
-    vector = rng.as_stored(0, 1 / 16, 256).astype("<f2")
+    vector = rng.normal(0, 1 / 16, 256).astype("<f2")
     return {
         "event_id": "f" * 24,
         "context": {"user": "user-17", "roles": ["admin"], "settings": [], "provider": "openai"},

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -72,12 +72,7 @@ class VariantSums:
 
 @dataclass(frozen=True, slots=True)
 class Contrast:
-    """A variant's mean less another's.
-
-    Attributes:
-        value: the difference.
-        low, high: its interval, valid for all looks and all pairs together.
-    """
+    """A variant's mean less another's. low, high: the interval, valid for all looks and pairs together."""
 
     variant: str
     against: str
@@ -91,14 +86,13 @@ class Comparison:
     """The result so far.
 
     Attributes:
-        state: "winner"; "equal": no two differ by more than `worth`; "undecided"; "unsound": the
-            numbers of units contradict the shares, so some units are lost and no result can be trusted.
+        state: "winner"; "equal": no two differ by more than `worth`; "undecided"; "unsound": the numbers of
+            units contradict the shares, so units are lost and no result can be trusted.
         winner: the variant that is better than every other.
-        tallies: variant → its sums.
         contrasts: every pair; against the control first.
         shares_error: the chance of such numbers of units under the shares, over all looks.
         worth: the smallest difference that matters.
-        missing: while undecided: variant → about how many more units it takes, if units go on as so far.
+        missing: while undecided, variant → about how many more units it takes.
     """
 
     state: Literal["winner", "equal", "undecided", "unsound"]
@@ -120,11 +114,8 @@ class Comparison:
             ],
             "contrasts": [
                 {
-                    "variant": contrast.variant,
-                    "against": contrast.against,
-                    "value": contrast.value,
-                    "low": contrast.low if math.isfinite(contrast.low) else None,
-                    "high": contrast.high if math.isfinite(contrast.high) else None,
+                    name: None if isinstance(value, float) and not math.isfinite(value) else value
+                    for name, value in asdict(contrast).items()
                 }
                 for contrast in self.contrasts
             ],
@@ -217,9 +208,6 @@ def _growth(b: VariantSums, a: VariantSums, error: float, worth: float) -> float
         is_enough = _radius(variance / middle, error, worth) < enough
         low, high = (low, middle) if is_enough else (middle, high)
     return high
-
-
-# The functions below take numbers or columns: a test computes all looks of an experiment at once.
 
 
 def _variance(tally: VariantSums) -> Any:

@@ -1,7 +1,7 @@
-"""Finds tools without vectors of an embedder, and tools whose vectors are old.
+"""Finds tools without vectors of an embedder, and tools with old vectors.
 
-A vector belongs to a text. A tool drifts if one of its texts is newer than its vectors; until that text is
-embedded, every process that reads the registry has to embed it.
+A tool drifts if one of its texts has no vector. Until it has one, every process that reads the registry
+embeds the text itself.
 """
 
 from __future__ import annotations
@@ -34,9 +34,8 @@ class Drift(JsonRecord):
     """A tool with missing or old vectors.
 
     Attributes:
-        org, name: the tool.
         state: see `STATES`.
-        texts, embedded: how many texts it has, and how many of them have a vector.
+        texts, embedded: the numbers of its texts, and of texts with a vector.
         oldest: when the oldest vector was made.
     """
 
@@ -51,10 +50,9 @@ class Drift(JsonRecord):
 def drift(
     database: Database, window: Window, identity: str, older_than: datetime | None = None
 ) -> tuple[int, tuple[Drift, ...]]:
-    """The number of tools that were checked, and those that drift, by organisation and name.
+    """The number of checked tools, and the tools that drift, by organisation and name.
 
-    window: the organisation, whose tools include the platform's, and the time of their last change. identity:
-        the embedder that the readers use.
+    window: organisation (with the platform's tools) and time of the last change. identity: of the embedder.
     """
     tools, embeddings = tables.tools, tables.embeddings
     where = [tools.c.deleted_at.is_(None), *Window(None, window.since, window.until).of(tools, "updated_at")]

@@ -32,10 +32,9 @@ def list_events(
     tool: str | None = None,
     limit: int = 50,
 ) -> list[dict[str, Any]]:
-    """Events of the window, newest first, without the users' text.
+    """Events of the window, newest first, without users' texts.
 
-    outcome: only events with this outcome; "unknown" for events without one. tool: only events in which this
-        tool was called.
+    outcome: of the events; "unknown" for none. tool: a tool that they called.
     """
     if not 1 <= limit <= MOST:
         raise InvalidInput(f"limit: is {limit}, must be from 1 to {MOST:,}")
@@ -50,17 +49,11 @@ def list_events(
     order = (events.c.at.desc(), events.c.event_id)
     with database.reading() as connection:
         rows = read_rows(connection, columns, *where, order_by=order, limit=limit)
-        return list(map(_plain, rows))
+        return [as_json(row) for row in rows]
 
 
 def find_event(database: Database, event_id: str, org: str | None = None) -> dict[str, Any]:
-    """One event with its rows of outcomes.
-
-    org: the organisation that the event must belong to; None for any.
-
-    Raises:
-        NotFound: there is no such event.
-    """
+    """One event with its rows of outcomes. org: its organisation; None for any. Raises NotFound."""
     words(event_id, "event", 200)
     table = tables.outcomes
     with database.reading() as connection:
@@ -76,18 +69,12 @@ def find_event(database: Database, event_id: str, org: str | None = None) -> dic
         where = (table.c.org == found.org, table.c.event_id == event_id)
         rows = read_rows(connection, columns, *where, order_by=(table.c.step,))
         outcomes = _outcomes(EntryReader(connection), list(rows))
-    return {**_plain(event), "outcomes": outcomes}
+    return {**as_json(event), "outcomes": outcomes}
 
 
 def _outcomes(reader: EntryReader, rows: Sequence[Row]) -> list[dict[str, Any]]:
     found = []
     for row, (entries, _) in zip(rows, reader(row["details"] for row in rows), strict=True):
         fields = {name: row[name] for name in _REPORT}
-        found.append(_plain({**fields, "entries": [entry.to_record() for entry in entries]}))
+        found.append(as_json({**fields, "entries": [entry.to_record() for entry in entries]}))
     return found
-
-
-def _plain(row: Any) -> dict[str, Any]:
-    """For JSON."""
-    plain: dict[str, Any] = as_json(row)
-    return plain

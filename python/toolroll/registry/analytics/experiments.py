@@ -24,14 +24,7 @@ _TABLE = tables.experiments
 
 @dataclass(frozen=True, slots=True)
 class StoredExperiment:
-    """An experiment, its organisation and its time.
-
-    Attributes:
-        experiment: its variants and units.
-        org: the organisation whose turns take part; "" for all.
-        active: whether it runs.
-        begun_at, ended_at: in UTC.
-    """
+    """An experiment in the store. org: its turns take part; "" for all. active: whether it runs."""
 
     experiment: Experiment
     org: str
@@ -44,17 +37,9 @@ class StoredExperiment:
         return {name: as_json(value) for name, value in self._row().items()}
 
     def _row(self) -> dict[str, Any]:
-        experiment = self.experiment
-        return {
-            "name": experiment.name,
-            "org": self.org,
-            "variants": dict(experiment.variants),
-            "unit": experiment.unit,
-            "salt": experiment.salt,
-            "active": self.active,
-            "begun_at": self.begun_at,
-            "ended_at": self.ended_at,
-        }
+        one = self.experiment
+        row = {"name": one.name, "variants": dict(one.variants), "unit": one.unit, "salt": one.salt}
+        return row | {name: getattr(self, name) for name in ("org", "active", "begun_at", "ended_at")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +48,10 @@ class ExperimentCounts:
 
     Attributes:
         tallies: variant → the rewards of its units.
-        assigned: variant → the number of its units, with or without outcomes.
-        unknown: variant → events without a known outcome, with those that sampling left out. If their share
-            differs between variants, the rewards may be biased.
-        strays: units with events in several variants, which are left out.
+        assigned: variant → its units, with or without outcomes.
+        unknown: variant → events without a known outcome, also unlogged ones. If their share differs between
+            variants, the rewards may be biased.
+        strays: units with events in several variants; they do not count.
     """
 
     tallies: Mapping[str, VariantSums]
@@ -148,8 +133,7 @@ def _trial(row: Row) -> StoredExperiment:
 def counts(database: Database, trial: StoredExperiment) -> ExperimentCounts:
     """The units and rewards of an experiment. An event's reward is 1 if the called tool succeeded.
 
-    They come from sums by unit and hour, so events that were deleted since count, too. A unit with events in
-    several variants is left out.
+    Sums by unit and hour include events that were deleted since.
     """
     experiment = trial.experiment
     with database.reading() as connection:

@@ -1,4 +1,4 @@
-"""Misses: selections without the tool that the conversation needed, and what the same message finds today."""
+"""Misses: selections without a tool that the conversation needed, and the same message today."""
 
 from __future__ import annotations
 
@@ -16,19 +16,17 @@ from toolroll.registry.events.details import read_events
 from toolroll.registry.store.database import Database
 from toolroll.registry.store.json_values import JsonRecord
 
-_OUTCOMES = ("wanted", "corrected")  # of events that have such a call
+_OUTCOMES = ("wanted", "corrected")  # of events with a miss
 
 
 @dataclass(frozen=True, slots=True)
 class Miss(JsonRecord):
-    """A tool that a conversation needed and its selection did not have.
+    """A tool that a conversation needed and its selection lacked.
 
     Attributes:
-        event_id, org, at: of the selection.
-        message: its text, or what is stored in its place.
-        tool: the tool that was needed.
-        place: its place in the list that the same message gets today, from 1; None if it is not in it.
-        shown: how many tools that list has; None if the event cannot be decided again.
+        message: as stored.
+        place: the tool's place, from 1, in the same message's selection today; None if it is not there.
+        shown: the number of tools in that selection; None if the event cannot be decided again.
     """
 
     event_id: str
@@ -42,24 +40,19 @@ class Miss(JsonRecord):
 
 @dataclass(frozen=True, slots=True)
 class MissReport:
-    """The misses of a window.
-
-    Attributes:
-        selections: events of the window that have an outcome.
-        misses: the latest first.
-    """
+    """The misses of a window, the latest first. selections: its events with an outcome."""
 
     selections: int
     misses: Sequence[Miss]
 
     @property
     def found(self) -> int:
-        """How many of the missed tools are selected today."""
+        """The number of missed tools that are selected today."""
         return sum(miss.place is not None for miss in self.misses)
 
     @property
     def first(self) -> int:
-        """How many are the first of the list today."""
+        """The number of missed tools that are first today."""
         return sum(miss.place == 1 for miss in self.misses)
 
     def to_dict(self) -> dict[str, Any]:
@@ -72,15 +65,10 @@ class MissReport:
         }
 
 
-def misses(
-    database: Database,
-    window: Window,
-    today: Redecider,
-    most: int = 500,
-) -> MissReport:
+def misses(database: Database, window: Window, today: Redecider, most: int = 500) -> MissReport:
     """The misses of the window, decided again.
 
-    today: decides with what is known now. most: so many events with misses are read, the latest.
+    today: decides with the present statistics. most: of events with misses, the latest.
     """
     missed = [*window.of(events), events.c.outcome.in_(_OUTCOMES)]
     latest = sa.select(events.c.event_id).where(*missed).order_by(events.c.at.desc()).limit(most)

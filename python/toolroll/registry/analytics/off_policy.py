@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from statistics import NormalDist
 from typing import Any, TypeAlias
 
@@ -45,8 +45,8 @@ class Log:
         reward: float[m] in [0, 1]: of its call, 0 for most; at most 1 for a whole event.
         target: float[m] in [0, 1]: the probability that the other selection shows it, mostly 0 or 1.
         session: int[n], one number for the events of a conversation, which are not independent.
-        fit: float[m]: how well the tool fits the message, on one scale for all events; read by the outcome
-            model beside the propensity. None: no doubly robust estimate.
+        fit: float[m], at most 0: how much worse the tool fits than the event's best one, for the outcome
+            model. None: no doubly robust estimate.
     """
 
     event: npt.NDArray[np.int64]
@@ -82,10 +82,9 @@ class Estimate:
     """Mean reward of an event, with its interval.
 
     Attributes:
-        value: the estimate.
         low, high: 95 % interval, within [0, 1].
         gain: the estimate minus the mean reward of the log itself.
-        gain_low, gain_high: its interval, paired by event and so narrower than that of two independent means.
+        gain_low, gain_high: its interval, paired by event and so narrower than for two independent means.
     """
 
     value: float
@@ -97,7 +96,7 @@ class Estimate:
 
     def to_dict(self) -> dict[str, float]:
         """For JSON."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,11 +141,7 @@ class Judgement:
 
     def to_dict(self) -> dict[str, object]:
         """For JSON."""
-        found: dict[str, object] = {}
-        for name in self.__slots__:
-            value = getattr(self, name)
-            found[name] = value.to_dict() if isinstance(value, Estimate) else value
-        return {**found, "is_supported": self.is_supported}
+        return {**asdict(self), "is_supported": self.is_supported}
 
 
 def judge(log: Log, clip: float = CLIP) -> Judgement:
@@ -159,25 +154,26 @@ def judge(log: Log, clip: float = CLIP) -> Judgement:
         raise InvalidInput("judge: the log has no event with both what was shown and its outcome")
     if not clip >= 1:
         raise InvalidInput(f"clip: is {clip}, must be at least 1")
-    _, session = np.unique(log.session, return_inverse=True)
-    expected = None if log.fit is None else _expected(log, session, clip)
+    expected = None
+    if log.fit is not None:
+        seen, brought = OutcomeModel.nothing(), OutcomeModel.nothing()
+        OutcomeModel.count(log, clip, seen, brought)
+        expected = OutcomeModel.of(seen, brought).expected(log)
     return estimates(SessionSums.of(log, clip, expected))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SessionSums:
-    """What the estimates need of a log: sums over the events of each conversation, and over all.
-
-    Logs of different conversations are summed apart and joined; see `joined`.
+    """Sums of a log, over the events of each conversation and over all: the input of the estimates.
 
     Attributes:
-        session: int64[s], the conversations; one may be there several times.
+        session: int64[s], the conversations; one may occur several times.
         sizes: float64[s], their events.
-        logged, ips, clipped, came, should: float64[s], sums of their events' rewards: as they were, weighted,
-            with clipped weights; and of the weights, and what these come to on average.
-        robust: float64[s], of the doubly robust rewards; NaN without an outcome model.
-        totals: float64[6]: the target selection's tools, those of them that were shown, those without a
-            chance, those with a rare one, the squares of the events' weights, and the greatest weight.
+        logged, ips, clipped: float64[s], sums of rewards: logged, weighted, with clipped weights.
+        came, should: float64[s], sums of the weights, and their expectations.
+        robust: float64[s], sums of doubly robust rewards; NaN without an outcome model.
+        totals: float64[6]: the target's tools; of these the shown, the impossible and the rare ones; squares
+            of the events' weights; the greatest weight.
     """
 
     session: npt.NDArray[np.int64]
@@ -192,7 +188,7 @@ class SessionSums:
 
     @classmethod
     def of(cls, log: Log, clip: float, expected: Floats | None) -> SessionSums:
-        """Of one log. expected: what each row's tool brings when it is shown, by an outcome model."""
+        """Of one log. expected: the mean reward of each row's tool, if shown, by an outcome model."""
         events = len(log.session)
         known, session = np.unique(log.session, return_inverse=True)
         shown, target = log.shown, log.target
@@ -217,7 +213,7 @@ class SessionSums:
             by_session(weight * log.reward),
             by_session(np.minimum(weight, clip) * log.reward),
             np.bincount(session, came, minlength=len(known)).astype(np.float64),
-            # What the weights do on average: the tools that could be shown.
+            # The expected weights: the tools that could be shown.
             by_session(np.where(log.propensity > 0, target, 0.0)),
             robust,
             np.array(
@@ -287,10 +283,10 @@ def estimates(sums: SessionSums) -> Judgement:
 
 
 def _ratio(sums: SessionSums) -> Floats:
-    """What each conversation adds to mean(ips) · mean(should) / mean(came), to first order.
+    """Each conversation's part of mean(ips) · mean(should) / mean(came), to first order.
 
-    Their mean is the estimate itself. The usual form divides by the weights alone, as if everything had
-    support: where a part has none, it gives that part the successes of the rest.
+    Their mean is the estimate itself. The usual form divides by the weights alone, and so gives a part
+    without support the successes of the rest.
     """
     events = sums.events
     top, bottom, level = (float(column.sum()) / events for column in (sums.ips, sums.came, sums.should))
@@ -301,41 +297,19 @@ def _ratio(sums: SessionSums) -> Floats:
     return moves
 
 
-def _expected(log: Log, session: npt.NDArray[np.int64], clip: float) -> Floats:
-    """What a tool of this fit brings when it is shown, learnt from other sessions than its own."""
-    assert log.fit is not None
-    shown = log.shown
-    if not shown.any():
-        return np.zeros(len(log.event))
-    edges = np.unique(np.quantile(log.fit[shown], np.arange(1, _BINS) / _BINS))
-    cell = np.searchsorted(edges, log.fit, side="right")
-    # What was rarely shown is there for a reason, which the propensity knows and the fit does not.
-    cell = cell * (len(_RARELY) + 1) + np.searchsorted(_RARELY, log.propensity)
-    fold = session[log.event] % _FOLDS
-    # A tool that was rarely shown stands for those of its fit that were not.
-    counts = np.where(shown, np.minimum(1 / np.maximum(log.propensity, 1e-9), clip), 0.0)
-    shape = (_FOLDS, (len(edges) + 1) * (len(_RARELY) + 1))
-    at = fold * shape[1] + cell
-    seen = np.bincount(at, counts, minlength=math.prod(shape)).reshape(shape)
-    brought = np.bincount(at, counts * log.reward, minlength=math.prod(shape)).reshape(shape)
-    seen, brought = seen.sum(0) - seen, brought.sum(0) - brought
-    mean: Floats = brought / (seen + _DOUBTFUL)
-    found: Floats = mean[fold, cell]
-    return found
-
-
 _GRID, _LEAST_FIT = 1_024, -16.0  # steps of fit, equal ones from the least to 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OutcomeModel:
-    """What a tool of some fit brings when it is shown, for logs that do not fit into memory.
+    """The mean reward of a shown tool, by its fit and propensity, learnt from other sessions than its own.
 
-    As `_expected`, but that bins of fit end at steps of a grid: so logs are counted apart and added up.
+    A rarely shown tool was shown for a reason that the propensity knows and the fit does not. Bins of fit end
+    at steps of a grid, so logs can be counted apart and added up.
 
     Attributes:
         bins: int64[_GRID]: the bin of each step of fit.
-        mean: float64[folds, bins, bins of propensity]: what a tool brings, learnt from the other folds.
+        mean: float64[folds, bins, bins of propensity]: mean reward in the other folds.
     """
 
     bins: npt.NDArray[np.int64]
@@ -348,7 +322,7 @@ class OutcomeModel:
 
     @staticmethod
     def count(log: Log, clip: float, seen: Floats, brought: Floats) -> None:
-        """Adds a log's shown tools, and what they brought, to the counts."""
+        """Adds a log's shown tools and their rewards to the counts; a rare one stands for unshown ones."""
         shown = log.shown
         counts = np.minimum(1 / np.maximum(log.propensity[shown], 1e-9), clip)
         fold, step, rarely = _cells(log)
@@ -368,7 +342,7 @@ class OutcomeModel:
         return cls(bins, brought / (seen + _DOUBTFUL))
 
     def expected(self, log: Log) -> Floats:
-        """float64[m]: what each row's tool brings when it is shown."""
+        """float64[m]: the mean reward of each row's tool, if shown."""
         fold, step, rarely = _cells(log)
         found: Floats = self.mean[fold, self.bins[step], rarely]
         return found

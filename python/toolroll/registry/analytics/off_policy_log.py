@@ -1,7 +1,6 @@
-"""Off-policy evaluation of another profile on logged events; see `toolroll.registry.analytics.off_policy`.
+"""Off-policy evaluation of another profile on logged events; see `off_policy`.
 
-Each event is decided again with only what was known before it: `redecide.Redecider` uses no outcome that was
-reported later.
+`redecide.Redecider` decides each event again, without outcomes that were reported later.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from toolroll.registry.store.database import Database
 
 RAREST = 1e-6  # least propensity of a tool that was shown
 
-# the tools that another profile would show for an event's row; None if it cannot be decided again
+# An event's row → the tools of another profile; None if it cannot decide again.
 Decide = Callable[[Any], "Sequence[str] | Mapping[str, float] | None"]
 
 
@@ -31,9 +30,9 @@ class OffPolicyResult:
     """The estimated success of another profile.
 
     Attributes:
-        judgement: the estimates; None if no event could be used.
-        events: how many events the window has.
-        skipped: reason → events that could not be used.
+        judgement: None if no event could be used.
+        events: in the window.
+        skipped: reason → unusable events.
     """
 
     judgement: Judgement | None
@@ -55,10 +54,10 @@ def evaluate_off_policy(
     most: int | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> OffPolicyResult:
-    """Decides the events of the window again, oldest first, and estimates the success of that.
+    """Decides the events of the window again, oldest first, and estimates the success.
 
-    decide: called with each row that has an outcome. most: uses only so many events, the latest. progress:
-    called with the number of events so far.
+    decide: called with each row that has an outcome. most: uses the latest events only. progress: called with
+    the number of events so far.
     """
     columns = LogColumns()
     seen = 0
@@ -84,11 +83,7 @@ def _rows(database: Database, window: Window, most: int | None) -> Iterator[Simp
 
 @dataclass(slots=True)
 class LogColumns:
-    """The log of events that were decided again, as it grows.
-
-    Attributes:
-        skipped: reason → events that could not be used.
-    """
+    """A growing log of events that were decided again. skipped: reason → unusable events."""
 
     event: list[int] = field(default_factory=list)
     propensity: list[float] = field(default_factory=list)
@@ -133,22 +128,13 @@ class LogColumns:
 
     def log(self) -> Log:
         """The columns."""
-        return Log(
-            np.array(self.event, np.int64),
-            np.array(self.propensity, np.float64),
-            np.array(self.shown, np.bool_),
-            np.array(self.reward, np.float64),
-            np.array(self.target, np.float64),
-            np.array(self.session, np.int64),
-            np.array(self.fit, np.float64),
-        )
+        types = {"event": np.int64, "session": np.int64, "shown": np.bool_}
+        columns = {name: np.array(getattr(self, name), types.get(name, np.float64)) for name in Log.__slots__}
+        return Log(**columns)
 
 
 def propensities(candidates: Sequence[Sequence[Any]], shown: set[str]) -> dict[str, float]:
-    """Tool → the probability that it was shown.
-
-    A tool that was no candidate was certain, such as a pinned one, or impossible.
-    """
+    """Tool → the probability that it was shown. Tools that are no candidates are certain."""
     found = dict.fromkeys(shown, 1.0)
     for name, *_, propensity in candidates:
         if propensity is not None:
@@ -159,9 +145,9 @@ def propensities(candidates: Sequence[Sequence[Any]], shown: set[str]) -> dict[s
 
 
 def rewards_of(called: Mapping[str, str]) -> dict[str, float] | None:
-    """Tool → its reward: the tools that were called share a success.
+    """Tool → its reward: called tools share a success, so an event has at most 1, and 0 after a correction.
 
-    An event's rewards add up to at most 1, after a correction to 0. None if a result is unknown.
+    None if a result is unknown.
     """
     kinds = called.values()
     if "called" in kinds:

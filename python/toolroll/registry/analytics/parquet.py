@@ -76,8 +76,8 @@ def export(
 ) -> int:
     """Writes the events of the window, oldest first. Returns how many.
 
-    The file appears whole or not at all. messages, vectors: whether to include the users' messages, as far as
-    they are stored, with who asked and how, and their vectors.
+    The file appears whole or not at all. messages, vectors: whether to include stored messages with their
+    context, and their vectors.
 
     Raises:
         InvalidInput: the file cannot be written.
@@ -95,7 +95,7 @@ def export(
 
 
 def event_schema(messages: bool, vectors: bool) -> Any:
-    """The columns of an event. messages: also what it takes to decide the event again."""
+    """The columns of an event. messages: includes the data to decide the event again."""
     schema = _SCHEMA
     for wanted in (_MESSAGE if messages else []) + ([_VECTOR] if vectors else []):
         schema = schema.append(wanted)
@@ -109,7 +109,7 @@ def _groups(database: Database, window: Window) -> Iterator[Sequence[SimpleNames
 
 
 def tables_of(rows: Sequence[SimpleNamespace], schema: Any) -> Iterator[Any]:
-    """The rows as one table; as several, if some of them fit no column."""
+    """The rows as one table, or as several if one is too large for pyarrow."""
     try:
         yield _table(rows, schema)
     except (pa.ArrowInvalid, pa.ArrowTypeError):

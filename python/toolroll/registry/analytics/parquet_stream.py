@@ -5,11 +5,11 @@
     LOCATION/_toolroll/pending.json     the files of the slice that is being written
     LOCATION/_toolroll/slices/…         the files of each late slice, and how many events they have
 
-Time is cut into slices. A slice is written when it has been over for `settle`, because outcomes change the
-rows of events for a while. Its files are made on this machine, listed in `pending.json`, uploaded, and only
-then the cursor moves. Whoever starts after a kill deletes the files that are listed and pending, and writes
-the slice again. Events that arrive late, within `late` after their slice was written, follow in files of
-their own: counts show which slices have any, and the ids in the files show which.
+Time is cut into slices. A slice is written `settle` after its end, because outcomes change the rows of events
+for a while. Its files are made on this machine, listed in `pending.json` and uploaded; only then the cursor
+moves. After a kill, the next export deletes the pending files and writes the slice again. Events that arrive
+within `late` after their slice was written get files of their own: counts reveal their slices, and the ids in
+the files reveal the events.
 
 Needs pyarrow and fsspec (extra `parquet`).
 """
@@ -57,12 +57,11 @@ _BEGIN = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """How events are laid out; fixed by the first export to a location.
+    """The layout of events; fixed by the first export to a location.
 
     Attributes:
-        by: "hash" puts organisations into `buckets` folders, "org" gives each its own.
-        buckets: how many; a power of two is usual, at most 1,024.
-        slice_s: seconds of a slice; it divides a day.
+        by: "hash" puts organisations into `buckets` folders (at most 1,024), "org" gives each its own.
+        slice_s: seconds of a slice, a divisor of a day.
         messages, vectors: whether users' messages and their vectors are included.
     """
 
@@ -90,13 +89,11 @@ class StreamOptions:
 
 @dataclass(frozen=True, slots=True)
 class StreamResult(JsonRecord):
-    """What a run has done.
+    """The result of a run.
 
     Attributes:
-        events: how many were written.
-        late: how many of them arrived after their slice was written.
-        files: how many.
-        until: up to which time everything is written.
+        events: all written ones; late: of these, arrived after their slice was written.
+        until: everything before this time is written.
     """
 
     events: int
@@ -115,16 +112,14 @@ def export_stream(
     late_s: float = 86_400.0,
     progress: Callable[[int], None] | None = None,
 ) -> StreamResult:
-    """Writes the slices that are over, and events that arrived late in written ones.
+    """Writes past slices, and late events of written ones.
 
-    now: the time; tests pass another. settle_s: seconds after its end until a slice is written. late_s:
-    seconds for which written slices are watched for late events.
+    settle_s: seconds from a slice's end until it is written. late_s: seconds of the wait for late events.
 
     Raises:
         Conflict: another export writes to this location.
         InvalidInput: the location was written with other options.
-        Unavailable: the location does not answer; run it again.
-        StoreUnavailable: the registry does not.
+        Unavailable: location or registry does not answer; run it again.
     """
     export = _Export(database, location, options, progress)
     with database.reading():  # before anything is written: it may fail, or be another registry's copy
@@ -160,7 +155,7 @@ class _Export:
         self.position = self._watched_from = _BEGIN
 
     def recover(self) -> None:
-        """Reads the cursor, and deletes the files of a slice that was not finished."""
+        """Reads the cursor, and deletes the files of an unfinished slice."""
         cursor = _json(self._state, _CURSOR)
         if cursor is None:
             self._write_cursor()
@@ -192,7 +187,7 @@ class _Export:
         self._state.delete(_PENDING)
 
     def next_slice(self, since: datetime) -> datetime | None:
-        """The begin of the first slice with events from this time on."""
+        """The begin of the first slice with events since this time."""
         with self._database.reading() as connection:
             first: datetime | None = connection.execute(
                 sa.select(events.c.at).where(events.c.at >= since).order_by(events.c.at).limit(1)
@@ -200,7 +195,7 @@ class _Export:
         return None if first is None else max(since, _floor(first, self._options.slice_s))
 
     def move_to(self, position: datetime) -> None:
-        """Everything before this time is written."""
+        """Moves the cursor: everything before this time is written."""
         if position != self.position:
             self.position = position
             self._write_cursor()
@@ -211,7 +206,7 @@ class _Export:
         self.move_to(begin + timedelta(seconds=self._options.slice_s))
 
     def check_late(self, oldest: datetime, renew: Callable[[], None]) -> None:
-        """Writes events that arrived since in slices from `oldest` on; earlier slices are forgotten."""
+        """Writes late events of slices from `oldest` on, and forgets earlier slices."""
         # A forgotten slice must never look like one that was not written.
         self._watched_from = max(
             self._watched_from, min(_floor(oldest, self._options.slice_s), self.position)
@@ -229,7 +224,7 @@ class _Export:
             at = self.next_slice(at + timedelta(seconds=self._options.slice_s))
 
     def _complete(self, begin: datetime) -> None:
-        """Writes what is not written of a slice."""
+        """Writes the rest of a slice."""
         record = _json(self._slices, f"{begin.strftime(_STAMP)}.json")
         if record is None:
             self._write(begin, 0, [], frozenset())
@@ -252,7 +247,7 @@ class _Export:
         return found
 
     def _write(self, begin: datetime, generation: int, before: list[str], known: Collection[str]) -> None:
-        """Writes the events of a slice that are not known. before: its earlier files."""
+        """Writes a slice's events, without known ones. before: its earlier files."""
         stamp = begin.strftime(_STAMP)
         counted = self._count(begin)  # before the rows are read: what comes meanwhile is late
         ending = f"month={begin:%Y-%m}/{stamp}-{generation}.parquet"
@@ -272,7 +267,7 @@ class _Export:
         self.files += len(names)
 
     def _make(self, folder: str, begin: datetime, known: Collection[str]) -> tuple[dict[str, str], int]:
-        """The slice as files of this machine: partition → path; and how many events they have."""
+        """Makes files of the slice on this machine: partition → path, and the number of events."""
         made: dict[str, str] = {}
         writers: dict[str, Any] = {}
         count, is_by_org = 0, self._options.by == "org"
@@ -327,11 +322,7 @@ def _encoded(value: object) -> bytes:
 
 
 def _json(folder: Location, name: str) -> dict[str, Any] | None:
-    """An object of ours; None if there is none.
-
-    Raises:
-        InvalidInput: it is damaged.
-    """
+    """A JSON object, or None. Raises InvalidInput if it is damaged."""
     try:
         found = json.loads(folder.read(name, _LONGEST))
         if not isinstance(found, dict):
@@ -344,10 +335,10 @@ def _json(folder: Location, name: str) -> dict[str, Any] | None:
 
 
 class _Lease:
-    """Keeps a second export from writing to the location; the body gets a function that renews the lease.
+    """Keeps a second export away from the location; the body gets a function that renews the lease.
 
-    It is a courtesy: an object store has no lock. Two exports that pass it at the same moment write the same
-    files, since names follow from slices.
+    An object store has no lock, so two exports may pass at the same moment. They write the same files, since
+    names follow from slices.
     """
 
     def __init__(self, state: Location) -> None:
@@ -374,7 +365,7 @@ class _Lease:
 
 
 def _has_ended(owner: str) -> bool:
-    """Whether the owner was a process of this machine that is no more."""
+    """Whether the owner was a process of this machine that has ended."""
     host, _, rest = owner.partition(":")
     if host != socket.gethostname() or sys.platform == "win32":  # where asking for a process ends it
         return False

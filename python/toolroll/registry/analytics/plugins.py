@@ -1,4 +1,4 @@
-"""The plugins of a registry: when they last registered their tools, and how their tools do."""
+"""The plugins of a registry: their last registration, and the use of their tools."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from toolroll.registry.store.row_reader import read_rows
 
 _PLUGINS, _TOOLS, _ARMS, _LOG = tables.plugins, tables.tools, tables.learned, tables.changes
 _NONE = (0, 0, 0)
-_LONGEST = 31  # days in which the last call is looked for
+_LONGEST = 31  # days of the search for the last call
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,18 +28,16 @@ class PluginRecord(JsonRecord):
     """A plugin, such as an MCP server, that registers tools.
 
     Attributes:
-        org, name, plugin_version: its owner, its name, and the version that it gave itself.
-        review: which of its changes await approval.
+        org: its owner. review: its changes that await approval.
         tools: the number of its tools.
-        waiting, flagged, inactive: those of them that await approval, have flags, or are not active.
-        synced_at, synced_by: the last time that it registered its tools, and by whom.
+        waiting, flagged, inactive: tools that await approval, have flags, or are not active.
+        synced_at, synced_by: of the last registration.
         changes: of the last sync with changes: `at`, `counts`, and names by action; None if unknown.
-        shown, called, succeeded: in how many events its tools were.
-        last_day: `calls` and `failed` in the last 24 hours, from the beginning of the first one on.
-        last_call, last_failure: the beginning of the hour of the last such call in these hours, else of its
-            day; None where none was made in 31 days.
-        left_out: its tools that stopped working, so that selections of some organisation leave them out:
-            `tool`, and `since` when; None where nobody knows.
+        shown, called, succeeded: numbers of events.
+        last_day: `calls` and `failed` in the last 24 whole hours.
+        last_call, last_failure: the begin of its hour if it was in these hours, else of its day; None if
+            there was none in 31 days.
+        left_out: broken tools that selections of some organisation hide: `tool` and `since`; None if unknown.
     """
 
     org: str
@@ -71,8 +69,7 @@ def plugins(
 ) -> tuple[PluginRecord, ...]:
     """The plugins of an organisation ("": the platform), or all, by organisation and name.
 
-    Calls of a plugin of the platform are those of all organisations. breaks: of tools; None where they are
-    not known. now: None for the present.
+    A plugin of the platform has the calls of all organisations. breaks: None if unknown.
     """
     now = datetime.now(timezone.utc) if now is None else now
     where = [] if org is None else [_PLUGINS.c.org == words(org, "org")]
@@ -102,13 +99,13 @@ def plugins(
 
 
 def _of_plugins(org: str | None) -> list[sa.ColumnElement[bool]]:
-    """The tools that plugins of this organisation have registered."""
+    """Selects tools of this organisation's plugins."""
     whose = [] if org is None else [_TOOLS.c.org == org]
     return [_TOOLS.c.deleted_at.is_(None), _TOOLS.c.plugin != "", *whose]
 
 
 def _states(connection: sa.Connection, org: str | None) -> dict[tuple[str, str], tuple[int, int, int]]:
-    """(organisation, plugin) → how many of its tools wait, are flagged, and are not active."""
+    """(organisation, plugin) → numbers of waiting, flagged and inactive tools."""
 
     def count_if(condition: sa.ColumnElement[bool]) -> sa.ColumnElement[int]:
         return sa.func.sum(sa.case((condition, 1), else_=0))
@@ -148,14 +145,14 @@ def _calls(connection: sa.Connection, org: str | None) -> dict[tuple[str, str], 
     return {(org, name): (int(shown), int(called), int(done)) for org, name, shown, called, done in rows}
 
 
-# Calls, failed ones, and when the last ones were made.
+# Numbers of calls, and the times of the last call and the last failure.
 _Calls = tuple[dict[str, int], "datetime | None", "datetime | None"]
 _NO_CALLS = {"calls": 0, "failed": 0}
 _NEVER: _Calls = (_NO_CALLS, None, None)
 
 
 def _recent(connection: sa.Connection, org: str | None, now: datetime) -> dict[tuple[str, str], _Calls]:
-    """(organisation, plugin) → its calls in the last hours, and when the last ones were made."""
+    """(organisation, plugin) → its calls of the last day, and the times of the last ones."""
     whose = org or None  # a plugin of the platform is called in all organisations
     month = Window(whose, day_of(now - timedelta(days=_LONGEST)))
     last_day = Window(whose, hour_of(now - timedelta(days=1)))
@@ -198,7 +195,7 @@ def _counted(
 def _left_out(
     connection: sa.Connection, org: str | None, breaks: Iterable[BrokenTool]
 ) -> dict[tuple[str, str], list[dict[str, Any]]]:
-    """(organisation, plugin) → its tools that selections leave out somewhere, the longest first."""
+    """(organisation, plugin) → its hidden tools, the longest first."""
     open_breaks = sorted((each for each in breaks if each.back is None), key=lambda each: each.alarm)
     names = {each.tool for each in open_breaks}
     query = sa.select(_TOOLS.c.org, _TOOLS.c.name, _TOOLS.c.plugin).where(

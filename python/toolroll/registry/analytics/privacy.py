@@ -85,11 +85,11 @@ def release(
     """Sums the contributions with noise.
 
     Args:
-        contributions: one for each organisation that takes part, empty for one that did nothing.
-        tools: all shared tools, used or not; counts of other tools are left out.
+        contributions: one for each organisation, empty for one that did nothing.
+        tools: all shared tools, used or not; counts of other tools are ignored.
         epsilon: the privacy budget to spend: 1 is usual, less is more private.
         most: the highest total of one organisation's counts; a higher one is scaled down.
-        below: the source of randomness; tests pass another.
+        below: the source of randomness.
 
     Raises:
         Denied: fewer than `LEAST_ORGANISATIONS` take part.

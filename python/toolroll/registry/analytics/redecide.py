@@ -1,4 +1,4 @@
-"""Decides logged events again under another profile: with today's tools and the statistics of a time."""
+"""Decides logged events again under another profile, with today's tools and the statistics of a time."""
 
 from __future__ import annotations
 
@@ -28,13 +28,12 @@ _OTHER_SEED = 0x9E3779B97F4A7C15  # changes a seed, so that the new draw is inde
 
 @dataclass(slots=True)
 class _FoldPosition:
-    """How far an organisation's outcomes are folded.
+    """The fold of an organisation's outcomes so far.
 
     Attributes:
-        learned: the fold so far.
-        pending: outcomes that are read and not folded yet.
+        pending: outcomes that were read and not folded yet.
         seq: the number of the last one that was read.
-        is_last: whether all are read.
+        is_last: whether all were read.
     """
 
     learned: Learned
@@ -46,12 +45,7 @@ class _FoldPosition:
 class Redecider:
     """Called with rows of events, each organisation's oldest first. Not safe to share between threads."""
 
-    def __init__(
-        self,
-        database: Database,
-        builder: PipelineBuilder,
-        at: datetime | None = None,
-    ) -> None:
+    def __init__(self, database: Database, builder: PipelineBuilder, at: datetime | None = None) -> None:
         """Reads the registry and builds the shared catalog under the builder's profile.
 
         at: decides every event as if it happened at this time; None for the time of each event.
@@ -78,7 +72,7 @@ class Redecider:
         return self._replica.revision
 
     def restart(self) -> None:
-        """Forgets how far outcomes were read: each organisation's rows begin again with the oldest."""
+        """Starts again: each organisation's next row may be its oldest."""
         self._states.clear()
 
     def __call__(self, row: Any) -> Mapping[str, float] | None:
@@ -93,9 +87,9 @@ class Redecider:
         return {**dict.fromkeys(selection.names, 1.0), **chances}
 
     def selection(self, row: Any, allowed: Collection[str] = ()) -> Selection | None:
-        """The selection, by a draw of its own; None if the event cannot be decided again.
+        """The selection, by a new draw; None if the event cannot be decided again.
 
-        allowed: tools that the caller's context excluded then, and that are no longer excluded.
+        allowed: tools that no longer count as excluded by the context.
         """
         if row.message_form != "kept":
             return None
@@ -126,7 +120,7 @@ class Redecider:
         return self._own[org]
 
     def _learned(self, row: Any) -> Learned:
-        """The fold of the outcomes that were reported before this event, or before the time of all."""
+        """The fold of the outcomes that were reported before this event, or before the fixed time."""
         embedder = self._builder.embedder
         dim, space = (0, "") if embedder is None else (embedder.dim, embedder.identity)
         state = self._states.setdefault(row.org, _FoldPosition(Learned(dim, LearningRates())))

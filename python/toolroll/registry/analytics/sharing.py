@@ -1,7 +1,7 @@
-"""Releases priors for the platform's tools: counts over organisations that agreed, with noise.
+"""Releases priors for the platform's tools: counts of organisations that agreed, with noise.
 
 Off by default: an organisation agrees with the setting `share_learning`, and only `share` releases anything.
-The audit log, which cannot be edited, holds the releases and the privacy budget that was spent.
+The audit log, which cannot be edited, has the releases and the spent privacy budget.
 """
 
 from __future__ import annotations
@@ -27,12 +27,7 @@ GREATEST_TOTAL = 10.0  # default limit of epsilon over all releases
 
 @dataclass(frozen=True, slots=True)
 class PriorsRelease:
-    """A release and the privacy budget.
-
-    Attributes:
-        release: the counts that were written.
-        spent: epsilon of all releases so far, including this one.
-    """
+    """A release, and the epsilon of all releases so far."""
 
     release: Release
     spent: float
@@ -61,8 +56,8 @@ def share(
 ) -> PriorsRelease:
     """Releases shared priors, for organisations without outcomes of their own.
 
-    It reads sums that are kept as outcomes arrive, one row for each organisation that agreed and each tool,
-    and no event. The noise is drawn before the transaction, which lasts milliseconds at any size.
+    Reads one row for each tool of each organisation that agreed. The noise is drawn before the transaction,
+    which takes milliseconds.
 
     Raises:
         Denied: fewer than 20 organisations agreed, or it would spend more than `greatest_total` in all.
@@ -82,11 +77,7 @@ def share(
 
 
 def _check_budget(connection: sa.Connection, epsilon: float, greatest_total: float) -> float:
-    """Epsilon of all releases, with this one.
-
-    Raises:
-        Denied: it would be more than `greatest_total`.
-    """
+    """Epsilon of all releases, with this one. Raises Denied if it is above `greatest_total`."""
     spent = spent_so_far(connection) + epsilon
     if spent > greatest_total:
         raise Denied(
@@ -103,7 +94,7 @@ def spent_so_far(connection: sa.Connection) -> float:
 
 
 def _contributions(connection: sa.Connection) -> list[dict[str, ToolCounts]]:
-    """The counts of each organisation that agreed, also of those without any."""
+    """The counts of each organisation that agreed; empty for one without outcomes."""
     agreed = sa.select(tables.settings.c.org).where(
         tables.settings.c.key == AGREES, tables.settings.c.is_set, tables.settings.c.org != ""
     )

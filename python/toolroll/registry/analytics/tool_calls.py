@@ -26,10 +26,8 @@ class CallSums:
     """Calls of one tool, or of several.
 
     Attributes:
-        calls, succeeded, failed: numbers of calls; of the others nobody said what came of them.
-        timed: how many of them were measured.
-        total_ms: how long these took together.
-        buckets: bucket of how long they took → calls.
+        calls, succeeded, failed: numbers of calls; the results of the others are unknown.
+        timed: calls with a duration; total_ms: their sum; buckets: of durations → calls.
     """
 
     calls: float = 0.0
@@ -50,7 +48,7 @@ class CallSums:
         return {name: round(getattr(self, name)) for name in ("calls", "succeeded", "failed")}
 
     def duration_ms(self) -> dict[str, float | None]:
-        """The mean and the 95th percentile, which is at most 6.3 % off; None where nobody measured."""
+        """The mean and the 95th percentile, which is at most 6.3 % off; None without durations."""
         at = bucket_at(sorted(self.buckets.items()), 0.95)
         return {
             "mean": self.total_ms / self.timed if self.timed else None,
@@ -60,14 +58,7 @@ class CallSums:
 
 @dataclass(frozen=True, slots=True)
 class ToolCalls(JsonRecord):
-    """The calls of one tool in one organisation.
-
-    Attributes:
-        org, tool: where it was called, and its name.
-        calls, succeeded, failed: numbers of calls; of the others nobody said what came of them.
-        timed: how many of them were measured.
-        duration_ms: `mean` and `p95` of these.
-    """
+    """The calls of one tool in one organisation; see `CallSums`. duration_ms: `mean` and `p95`."""
 
     org: str
     tool: str
@@ -79,16 +70,9 @@ class ToolCalls(JsonRecord):
 
 
 def tool_calls(
-    database: Database,
-    window: Window,
-    *,
-    by: By = "calls",
-    limit: int = 100,
+    database: Database, window: Window, *, by: By = "calls", limit: int = 100
 ) -> tuple[ToolCalls, ...]:
-    """The tools with calls in the window, whose first and last hour count as a whole.
-
-    by: what they are ordered by, the highest first. limit: most tools.
-    """
+    """The tools with calls in the window, in whole hours. by: the order, the highest first."""
     if by not in BY:
         raise InvalidInput(f"by: is {by!r:.80}, must be one of {', '.join(BY)}")
     found = [
@@ -130,15 +114,12 @@ _tools = tables.tools
 
 @dataclass(frozen=True, slots=True)
 class PluginCalls(JsonRecord):
-    """The calls of one plugin's tools.
+    """The calls of one plugin's tools; see `ToolCalls`.
 
     Attributes:
-        org, plugin: its owner and its name.
-        calls, succeeded, failed: numbers of calls; of the others nobody said what came of them.
-        timed: how many of them were measured.
-        duration_ms: `mean` and `p95` of these; None where nobody measured.
-        failing: the tools with the most failures, those first: `name`, `calls` and `failed`.
-        slow: the tools with the highest `p95`, those first: `name`, `timed`, `mean` and `p95`.
+        org: the plugin's owner.
+        failing: the tools with the most failures: `name`, `calls` and `failed`.
+        slow: the tools with the highest `p95`: `name`, `timed`, `mean` and `p95`.
     """
 
     org: str
@@ -153,10 +134,9 @@ class PluginCalls(JsonRecord):
 
 
 def plugin_calls(database: Database, window: Window) -> tuple[PluginCalls, ...]:
-    """The plugins with calls in the window, those with the most failures first.
+    """The plugins with calls in the window, in whole hours, the most failures first.
 
-    An organisation's plugin has the calls of that organisation, one of the platform those of all in the
-    window, whose first and last hour count as a whole.
+    A plugin of the platform has the calls of all organisations in the window.
     """
     owners = _owners(database, window)
     found: dict[tuple[str, str], dict[str, CallSums]] = {}

@@ -1,4 +1,4 @@
-"""Tool health: how reliable tools are, when they broke, and which ones are never used."""
+"""Tool health: reliability, breaks, and unused tools."""
 
 from __future__ import annotations
 
@@ -32,15 +32,13 @@ class Arm(JsonRecord):
     """A tool's reliability in a context.
 
     Attributes:
-        org, tool: the organisation and the tool.
-        level: "everywhere", "page", "context", or "plain" for the counts of the profile `learned`, which has
-            no calls and expected ones.
+        level: "everywhere", "page", "context", or "plain" for the profile `learned`, without calls and
+            expected calls.
         context_key: the page, or tier:page:category; "" for everywhere.
         mean, low, high: posterior mean of its success, and the equal-tailed 95 % interval.
-        successes, failures, calls, expected: decayed sums at this time, as selections read them: after a
-            break, what was before it counts as one observation.
-        shown, called, succeeded: numbers of events, which never decay.
-        updated_at: the time of the last change.
+        successes, failures, calls, expected: decayed sums, as selections read them; all observations before a
+            break count as one.
+        shown, called, succeeded: numbers of events, without decay.
     """
 
     org: str
@@ -122,12 +120,10 @@ def unused(
     shown_often: int = 50,
     platform: Container[str] | None = None,
 ) -> dict[str, Any]:
-    """Active tools that were never selected, and those that were shown often and never called.
+    """Active tools that were never selected, and tools that were shown often and never called.
 
-    An organisation's tool counts in that organisation's events only, a platform tool in all events.
-    The window's first and last hour count as a whole. shown_often: how many events without a call make a
-    tool appear in the result. platform: names of the
-    platform's tools that count; None for all.
+    An organisation's tool counts in its own events, a platform tool in all, in whole hours. shown_often: the
+    least number of events without a call. platform: names of the platform's tools that count; None for all.
     """
     there = [
         _tools.c.deleted_at.is_(None),
@@ -174,7 +170,7 @@ def unused(
 def _shown_and_called(
     connection: sa.Connection, sums: WindowSums
 ) -> tuple[dict[tuple[str, str], float], set[tuple[str, str]]]:
-    """(organisation, tool) → in how many events it was shown; and those that were called."""
+    """(organisation, tool) → the events that showed it; and the called tools."""
     columns = sums.of(tables.tool_sums).c
     query = sa.select(
         columns.org,
@@ -217,11 +213,7 @@ class BrokenTool(JsonRecord):
 
 
 def broken(database: Database, window: Window) -> tuple[BrokenTool, ...]:
-    """Tools that broke within the window, the latest first.
-
-    The change detector of the fold found them, which selections read, too: a tool without `back` is a tool
-    that selections hide.
-    """
+    """Tools that broke within the window, the latest first. Selections hide a tool without `back`."""
     table = tables.learned
     where = [table.c.kind == BREAK]
     if window.org is not None:

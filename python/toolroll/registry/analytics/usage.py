@@ -1,4 +1,4 @@
-"""Usage: which tools are shown and called on which page, and how often selection showed the called tool."""
+"""Usage: tools by page, and how often selection showed the called tool."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Heatmap(JsonRecord):
     """Counts of tools by page.
 
     Attributes:
-        of: what was counted.
+        of: the counted events.
         tools, pages: the most frequent first; "" for events without a page.
         counts: a row for each tool, a column for each page.
-        left_out: the sum of the counts of all other tools and pages.
+        left_out: the sum over all other tools and pages.
     """
 
     of: Of
@@ -37,16 +37,9 @@ class Heatmap(JsonRecord):
 
 
 def heatmap(
-    database: Database,
-    window: Window,
-    of: Of = "called",
-    most_tools: int = 40,
-    most_pages: int = 20,
+    database: Database, window: Window, of: Of = "called", most_tools: int = 40, most_pages: int = 20
 ) -> Heatmap:
-    """Counts the events of each tool and page.
-
-    The window's first and last hour count as a whole.
-    """
+    """Counts the events of each tool and page, in whole hours."""
     if of not in OF:
         raise InvalidInput(f"of: is {of!r:.80}, must be one of {', '.join(OF)}")
     with database.reading() as connection:
@@ -68,12 +61,11 @@ def _most(cells: dict[tuple[str, str], int], axis: int) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Hits:
-    """The calls of one day.
+    """The calls of one day, in UTC.
 
     Attributes:
-        day: in UTC.
-        calls: calls of tools that a message needed.
-        hits: those of them that selection had shown. A search found the others, or the user named them.
+        calls: of tools that a message needed.
+        hits: of these, calls of shown tools. A search found the others, or the user named them.
     """
 
     day: str
@@ -91,11 +83,7 @@ class Hits:
 
 
 def hits(database: Database, window: Window) -> tuple[Hits, ...]:
-    """The days with calls, oldest first.
-
-    A call by mistake (corrected) was not needed and does not count. The window's first and last hour count
-    as a whole.
-    """
+    """The days with calls, oldest first, in whole hours. A call by mistake (corrected) does not count."""
     with database.reading() as connection:
         columns = WindowSums(connection, window).of(tables.tool_sums).c
         on = day(database.dialect, columns.at).label("day")

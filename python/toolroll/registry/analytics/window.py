@@ -1,10 +1,9 @@
-"""The range of events of a query, and SQL for JSON columns in both databases."""
+"""The organisation and time of a query."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeVar
 
 import sqlalchemy as sa
 
@@ -13,19 +12,12 @@ from toolroll.registry.store import tables
 from toolroll.registry.store.database import words
 from toolroll.registry.store.json_values import JsonRecord
 
-T = TypeVar("T")
-
 events = tables.selection_events
 
 
 @dataclass(frozen=True, slots=True)
 class Window(JsonRecord):
-    """An organisation and a time.
-
-    Attributes:
-        org: its events only; "" for events without an organisation, None for all.
-        since, until: from this time on, and before that one; None for no limit.
-    """
+    """An organisation ("": events without one, None: all) and a time, from `since` to before `until`."""
 
     org: str | None = None
     since: datetime | None = None
@@ -42,7 +34,7 @@ class Window(JsonRecord):
             raise InvalidInput(f"since {self.since:%Y-%m-%d %H:%M}: must be before until")
 
     def of(self, table: sa.FromClause, instant: str = "at") -> list[sa.ColumnElement[bool]]:
-        """The conditions on a table with a column `org` and this column of times."""
+        """The conditions on a table with the columns `org` and `instant`."""
         found: list[sa.ColumnElement[bool]] = []
         if self.org is not None:
             found.append(table.c.org == self.org)

@@ -1,6 +1,6 @@
-"""The sums of a window's events: those that the keeper has stored; for all other hours, those of the events.
+"""The sums of a window's events: stored ones, and for changed hours sums of the events themselves.
 
-Reports begin and end with whole hours: the first hour and the last one count as a whole.
+Reports begin and end with whole hours.
 """
 
 from __future__ import annotations
@@ -46,10 +46,7 @@ class WindowSums:
     """The rows of the tables of sums, for the hours of a window."""
 
     def __init__(self, connection: sa.Connection, window: Window, *, by_hour: bool = False) -> None:
-        """Reads which hours have changed since they were summed.
-
-        connection: sees one state of the database. by_hour: reads no sums of days.
-        """
+        """Reads the marks of changed hours, in one transaction with `of`. by_hour: reads no sums of days."""
         self._dialect, self._window = connection.dialect.name, whole_hours(window)
         since, until = self._window.since, self._window.until
         self._days = since and first_whole_day(since), until and day_of(until)
@@ -77,7 +74,7 @@ class WindowSums:
         return sa.union_all(stored, SELECTS[table](self._dialect, events)).subquery()
 
     def _of_stored(self, table: sa.Table) -> Sequence[sa.ColumnElement[bool]]:
-        """True of rows of whole days, and of hours before, after and instead of them."""
+        """Selects sums of whole days, and of hours before, after and in place of them."""
         at, window = table.c.at, self._window
         mine = [] if window.org is None else [table.c.org == window.org]
         an_hour: sa.ColumnElement[bool] = table.c.hours == HOUR
@@ -105,13 +102,13 @@ def first_whole_day(at: datetime) -> datetime:
 
 
 def _ranges(begins: Iterable[datetime], length: timedelta) -> _Times:
-    """The times of this length that begin then; one for all, if these are many."""
+    """Times of this length; a single one, if they are many."""
     found: _Times = [(begin, begin + length) for begin in begins]
     return found if len(found) <= _RANGES else [(found[0][0], found[-1][1])]
 
 
 def _within(at: sa.ColumnElement[datetime], times: _Times) -> list[sa.ColumnElement[bool]]:
-    """True of what is in one of these times."""
+    """Selects times within any of these."""
     ands = []
     for since, until in times:
         ends = [*([at >= since] if since else []), *([at < until] if until else [])]
@@ -120,10 +117,7 @@ def _within(at: sa.ColumnElement[datetime], times: _Times) -> list[sa.ColumnElem
 
 
 def bucket_at(buckets: Iterable[tuple[int, float]], share: float) -> int | None:
-    """The bucket of a quantile by nearest rank; None without any.
-
-    buckets: bucket → its number, in ascending order.
-    """
+    """The bucket of a quantile by nearest rank; None for no buckets. buckets: (bucket, count), ascending."""
     buckets = list(buckets)
     number, rank = math.fsum(count for _, count in buckets), 0.0
     for bucket, count in buckets:
@@ -134,12 +128,12 @@ def bucket_at(buckets: Iterable[tuple[int, float]], share: float) -> int | None:
 
 
 def total(column: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
-    """The sum of a column, in selections, calls or whatever it counts."""
+    """The sum of a column, in its own unit."""
     return sa.func.sum(sa.cast(column, sa.Double)) / UNIT
 
 
 def degraded_parts(connection: sa.Connection, sums: WindowSums) -> Sequence[Any]:
-    """Rows of the parts that failed, the most frequent first: part, selections, first, last."""
+    """Failed parts, the most frequent first: part, selections, first, last."""
     columns = sums.of(tables.selection_sums).c
     alike = (
         sa.select(

@@ -26,8 +26,8 @@ from toolroll.model.errors import InvalidInput, NotFound, StoreUnavailable
 from toolroll.registry.analytics.metrics import metrics
 from toolroll.registry.analytics.window import Window
 from toolroll.registry.events import hours
-from toolroll.registry.events.event_row import SelectionOrigin, seed_of
-from toolroll.registry.events.logged_tools import LoggedTool, LoggedToolReader, ToolNumbers
+from toolroll.registry.events.event_row import SelectionOrigin
+from toolroll.registry.events.logged_tools import LoggedTool, LoggedToolReader, ToolNumbers, unsigned
 from toolroll.registry.events.receipts import message_secret, rotate, signer_of
 from toolroll.registry.events.rows import MOST_STEPS, Messages, ReceivedReport
 from toolroll.registry.keeper import keeper as keeping
@@ -127,7 +127,7 @@ def test_a_selection_becomes_a_row_with_all_that_it_was_decided_by(
     assert len(row.candidates) == len(TOOLS)
     scores = [one[1] for one in row.candidates]
     assert scores == sorted(scores, reverse=True)
-    assert seed_of(row.seed) == picked.turn.seed
+    assert unsigned(row.seed) == picked.turn.seed
     assert row.latency_us > 0 and row.timings["total"] == pytest.approx(row.latency_us, abs=0.01)
     assert (row.tokens_selected, row.tokens_total) == (picked.tokens.selected, picked.tokens.total)
     assert row.catalog_revision == picked.catalog_revision
@@ -146,7 +146,7 @@ def test_seeds_of_64_bits_come_back(
     object.__setattr__(picked.turn, "seed", seed)
     recorder.note(picked)
     assert recorder.flush(10)
-    assert seed_of(rows_of(database, tables.selection_events)[0].seed) == seed
+    assert unsigned(rows_of(database, tables.selection_events)[0].seed) == seed
 
 
 def test_a_message_is_hashed_or_dropped_where_that_is_asked(

@@ -25,8 +25,9 @@ from toolroll._core import Learned
 from toolroll.learning.exposure import Exposure
 from toolroll.model.errors import StoreUnavailable
 from toolroll.registry.events import row_fold
-from toolroll.registry.events.fold import fold, outcomes_of, signed
+from toolroll.registry.events.fold import fold, outcomes_of
 from toolroll.registry.events.follower import Follower
+from toolroll.registry.events.logged_tools import signed
 from toolroll.registry.events.rows import ReceivedReport
 from toolroll.registry.keeper.maintenance import OutcomeFilter, forget, rebuild
 from toolroll.registry.store import tables

@@ -1,15 +1,15 @@
 """Measures sessions on dialogs: recall of each turn's tools, and the share that a prompt cache would serve.
 
 Every dialog is played three times over one catalog: each message alone, each with its history, and as a
-session that records the calls of each turn. The whole sent list counts: a growing list finds more and costs
-more, so its length is reported beside its recall.
+session that records the calls of each turn. A growing list of tools finds more and costs more, so its length
+is reported beside its recall.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from toolroll.embedders.named import EmbedderChoice
@@ -32,13 +32,11 @@ class PlayedDialogs:
 
     Attributes:
         way: "message", "history" or "session".
-        recall: mean share of a turn's tools that were sent, over turns that call any.
-        complete: share of those turns whose tools were all sent.
-        tools, most_tools: tools sent in a turn, mean and maximum.
-        tokens: mean tokens of their schemas.
-        cached: share of the schemas' tokens before the first difference from the turn before, over all turns
-            but each dialog's first: what a prefix cache would serve.
-        cached_with_first: the same including first turns, which have no cached tokens.
+        recall: mean share of a turn's tools that were sent, over turns that call any; complete: share of
+            turns with all of them.
+        tools, most_tools: tools sent in a turn, mean and maximum; tokens: mean tokens of their schemas.
+        cached: share of the schemas' tokens that a prefix cache would serve: before the first difference from
+            the turn before, without first turns. cached_with_first: including these.
     """
 
     way: str
@@ -53,15 +51,7 @@ class PlayedDialogs:
 
 @dataclass(frozen=True, slots=True)
 class DialogResults:
-    """The measurements of one folder.
-
-    Attributes:
-        folder: its name.
-        k: tools that retrieval found in a turn.
-        max_tools: the most tools sent; None for no limit.
-        dialogs, turns: their numbers.
-        played: one for each way.
-    """
+    """The measurements of one folder. k: tools that retrieval found in a turn. played: one for each way."""
 
     folder: str
     k: int
@@ -72,19 +62,9 @@ class DialogResults:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, rounded."""
-        return {
-            "folder": self.folder,
-            "k": self.k,
-            "max_tools": self.max_tools,
-            "dialogs": self.dialogs,
-            "turns": self.turns,
-            "played": {
-                one.way: {
-                    name: round(getattr(one, name), 4) for name in PlayedDialogs.__slots__ if name != "way"
-                }
-                for one in self.played
-            },
-        }
+        played = {one.pop("way"): one for one in map(asdict, self.played)}
+        rounded = {way: {name: round(value, 4) for name, value in one.items()} for way, one in played.items()}
+        return {**asdict(self), "played": rounded}
 
 
 def converse(
@@ -101,16 +81,8 @@ def converse(
 ) -> DialogResults:
     """Plays the dialogs of a folder: queries with the same `context.dialog`, in the order of `context.turn`.
 
-    Args:
-        dataset: with dialogs among its queries.
-        profile: as for `Toolroll`.
-        parameters: what to change of the profile.
-        embedder: as for `Toolroll`.
-        k: tools that retrieval finds in a turn.
-        max_tools: the most tools sent.
-        split: which queries to ask.
-        examples: as for `evaluate`.
-        progress: called with the current step, how much is done, and of how much.
+    k: tools that retrieval finds in a turn. max_tools: the most tools sent. The other arguments are as for
+    `evaluate`.
 
     Raises:
         InvalidInput: no query belongs to a dialog, or an argument is out of range.

@@ -3,15 +3,13 @@
     tools.jsonl     {"name", "description", "parameters", "server", "examples"} a line
     queries.jsonl   {"id", "text", "gold": [names], "split", "context": {...}} a line
 
-Instead of `tools.jsonl` a folder may hold toolkit files, as any catalog. An empty `gold` means that no tool
-applies. Four keys of the context are read:
+A folder may hold toolkit files in place of `tools.jsonl`. An empty `gold` means that no tool applies. The
+context has four known keys:
 
 - `alt`: gold name → names that are equally correct.
 - `candidates`: the only tools to choose from.
 - `history`: earlier messages, `{"role", "content"}` each.
 - `dialog`: messages of one dialog are never on both sides of a division.
-
-`divide` makes the queries to ask and those to learn from, so they share no query.
 """
 
 from __future__ import annotations
@@ -45,8 +43,7 @@ class Query:
     """One labelled message.
 
     Attributes:
-        id: unique in its folder; names the message in a run file.
-        text: the user's message.
+        id: unique in its folder.
         gold: names of the tools that it needs; empty if no tool applies.
         split: "test", "train" or another name from the folder.
         alternatives: gold name → names that are equally correct.
@@ -73,8 +70,7 @@ class Dataset:
         name: of the folder.
         definitions: the tools, with the examples of their own file only.
         queries: in the order of their file.
-        spellings: name of a tool → how the queries write it, where that differs: a source removes spaces at
-            the ends of a name.
+        spellings: name of a tool → another spelling in the queries, such as with spaces at its ends.
     """
 
     name: str
@@ -115,11 +111,10 @@ def read_dataset(folder: str | PathLike[str], on_bad_tool: OnBadTool | None = No
 def divide(
     queries: Sequence[Query], split: Split, examples: Examples
 ) -> tuple[tuple[Query, ...], tuple[Query, ...]]:
-    """The queries to ask, and those whose texts become examples; no query is in both.
+    """The queries to ask, and the queries whose texts become examples; no query is in both.
 
-    The split is asked. Examples come from "train" only. If "train" is asked with its own queries as examples,
-    its dialogs are divided (a query without one is its own dialog): the first, third, … give examples, the
-    second, fourth, … are asked.
+    Examples come from "train" only. If "train" is asked, too, every second dialog is asked and the others
+    give examples. A query without a dialog is a dialog of its own.
 
     Raises:
         InvalidInput: split is "all" and examples "train": each query can be in one of them only.
@@ -163,7 +158,7 @@ def with_examples(
 ) -> Definitions:
     """The definitions with every teacher's text as an example of each of its gold tools, in file order.
 
-    keep: whether a tool's own examples stay, in front. most: how many a tool has in all; None for no bound.
+    keep: whether a tool's own examples stay, in front. most: examples of a tool, in all.
     """
     texts: defaultdict[str, list[str]] = defaultdict(list)
     for query in teachers:
@@ -240,7 +235,7 @@ def _query(value: Any, names: set[str], spellings: dict[str, str]) -> Query:
 
 
 def _names(value: Any, key: str, spellings: dict[str, str]) -> tuple[str, ...]:
-    """The names as the catalog has them; `spellings` gets those that are written in another way."""
+    """The names as in the catalog; `spellings` gets differing ones."""
     if type(value) is not list or not all(type(name) is str for name in value):
         raise FieldError(f"{key} is {quoted(value)}, must be a list of names", (key,))
     clean = [clean_name(name) for name in value]

@@ -17,19 +17,18 @@ from toolroll.roll import Toolroll
 
 _WARM_UP = 50
 _GRAPH_FROM = 40_000  # tools
-_ROTATION = 200  # messages in rotation, so that none comes twice in a row
+_ROTATION = 200  # messages in rotation
 
 
 def measure(size: int, seconds: float) -> dict[str, Any]:
     """Times selections over `size` synthetic tools for about `seconds`, and plain Python for as long.
 
-    Returns plain values: tools, build_s (with the graph of a large catalog), selections, p50_us, p95_us,
-    p99_us, stages_us (medians), and python_us: the median of a similar ranking in numpy with a keyword loop,
-    as one would write it without a library.
+    Returns plain values for JSON: build_s includes the graph of a large catalog, stages_us are medians, and
+    python_us is the median of a ranking in numpy with a keyword loop.
     """
     definitions = tools(size)
     start = time.perf_counter()
-    # The graph that a process gets in the background, some time after its start.
+    # A process builds this graph in the background, some time after its start.
     roll = Toolroll.from_tools(definitions, hnsw=size >= _GRAPH_FROM)
     build_s = time.perf_counter() - start
     asked = messages(_ROTATION, catalog=min(size, 158))

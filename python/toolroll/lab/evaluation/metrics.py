@@ -26,7 +26,7 @@ from toolroll.lab.evaluation.dataset import Query
 
 Column = npt.NDArray[np.float64]
 
-FALSE_REFUSALS = 0.05  # what `Abstention.recognised_at_5_percent` allows
+FALSE_REFUSALS = 0.05  # in `Abstention.recognised_at_5_percent`
 _RESAMPLES = 2_000
 _CELLS = 1 << 20  # of one block of resamples
 
@@ -38,8 +38,8 @@ class RankedAnswer:
     Attributes:
         ranked: names, best first.
         abstained: whether the answer was that no tool applies.
-        confidence: that some tool applies, on any scale; higher is more certain.
-        degraded: what failed in the selection.
+        confidence: that some tool applies, on any scale.
+        degraded: failed parts of the selection.
     """
 
     ranked: tuple[str, ...]
@@ -50,17 +50,15 @@ class RankedAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Abstention:
-    """How well selections abstain if no tool applies. None if there are no messages to divide by.
+    """How well selections abstain if no tool applies. None where no query counts.
 
     Attributes:
         messages: queries without a suitable tool.
         precision: share of refusals that were right.
-        recall: share of those queries that were refused.
-        false_refusals: share of the other queries that were refused.
-        auroc: chance that a query that needs a tool has higher confidence than one that needs none, ties
-            half.
-        recognised_at_5_percent: share of those queries below the threshold that refuses 5 % of the others: an
-            upper bound, since that threshold is fitted on the test data.
+        recall: refused share of these queries; false_refusals: of the other queries.
+        auroc: chance that a query with a suitable tool has the higher confidence, ties half.
+        recognised_at_5_percent: share of these queries below the threshold that refuses 5 % of the others: an
+            upper bound, since the threshold is fitted on the test data.
     """
 
     messages: int
@@ -73,12 +71,9 @@ class Abstention:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """All metrics of one set of answers, one value for each of `ks` where they depend on k. None: no query.
+    """All metrics of one set of answers; tuples have one value for each of `ks`. None: no query.
 
-    Attributes:
-        queries: number of queries.
-        answerable: number of queries that need a tool.
-        recall_interval: 95 % bootstrap interval of each recall.
+    answerable: queries that need a tool. recall_interval: 95 %, by bootstrap.
     """
 
     queries: int

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from os import PathLike
 from typing import Any
 
@@ -44,6 +44,10 @@ from toolroll.selection.profiles import profile as named
 
 KS = (1, 3, 5, 7, 10)
 DEPTH = 20  # tools ranked for each message at the least
+_PLAIN = (
+    *("folder", "profile", "parameters", "embedder", "split", "examples", "taught", "history"),
+    *("tools", "catalog_revision"),
+)
 
 
 @dataclass(frozen=True)
@@ -51,22 +55,13 @@ class Evaluation:
     """The evaluation of one folder, profile and embedder.
 
     Attributes:
-        folder: its name.
-        profile, embedder: their names; an embedder object by its identity.
         parameters: changes to the profile.
-        split: the split that was asked.
-        examples: the source of examples; taught: messages of the train split that became examples.
-        history: whether earlier messages were passed.
-        tools: number of tools; catalog_revision: digest of the catalog.
-        figures: over all queries.
-        by: the same for each value of a context key.
-        latency: microseconds for each message.
+        taught: messages of the train split that became examples.
+        by: figures for each value of a context key.
         repeated: queries whose text is also an example of some tool.
-        learns: whether the profile's rule of learning orders tools by outcomes alone. Nothing is recorded
-            here, so that its order is that of retrieval.
-        degraded: what failed → in how many selections; failure: the text of the first error.
-        seconds: in total.
-        queries, answers: in order.
+        learns: whether the profile orders tools by outcomes alone. Nothing is recorded here, so retrieval
+            decides their order.
+        degraded: failed part → selections; failure: the text of the first error.
     """
 
     folder: str
@@ -92,25 +87,17 @@ class Evaluation:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for `toolroll eval --json`; None for a value that does not exist."""
+        latency = self.latency
         values: dict[str, Any] = {
-            "folder": self.folder,
-            "profile": self.profile,
+            **{name: getattr(self, name) for name in _PLAIN},
             "parameters": {  # JSON has no infinity
                 name: "inf" if value == float("inf") else value for name, value in self.parameters.items()
             },
-            "embedder": self.embedder,
-            "split": self.split,
-            "examples": self.examples,
-            "taught": self.taught,
-            "history": self.history,
-            "tools": self.tools,
-            "catalog_revision": self.catalog_revision,
             **self.figures.to_dict(),
             "latency_us": {
-                "messages": self.latency.messages,
-                "rounds": self.latency.rounds,
-                "with_embedding": _rounded(self.latency.with_embedding),
-                "without_embedding": _rounded(self.latency.without_embedding),
+                **asdict(latency),
+                "with_embedding": _rounded(latency.with_embedding),
+                "without_embedding": _rounded(latency.without_embedding),
             },
             "repeated": self.repeated,
             "learns": self.learns,
@@ -143,25 +130,13 @@ def evaluate(
 ) -> Evaluation:
     """Builds a catalog from the folder and evaluates its selections.
 
-    Args:
-        folder: a dataset folder, or a dataset.
-        profile: as for `Toolroll`.
-        parameters: changes to the profile.
-        embedder: as for `Toolroll`.
-        ks: numbers of tools to evaluate at, ascending.
-        split: which queries to ask.
-        examples: "train" adds the train split's messages to the tools' own examples, "given" keeps their own
-            only, "none" removes those too.
-        most_examples: the most examples of a tool; None for all. The profile may use fewer.
-        history: whether earlier messages are passed.
-        limit: number of queries to draw; None for all.
-        by: a context key; each of its values is also evaluated separately.
-        seed: of every draw: the sample, the intervals, the timed messages.
-        progress: called with the current step, how much is done, and of how much.
-        on: where queries are asked, as for `toolroll.lab.offline.work.run`; the answers are the same. Times
-            are measured here in any case.
-        jobs: likewise.
-        kept: likewise.
+    folder: a dataset folder, or a dataset. profile, embedder: as for `Toolroll`; parameters: changes to the
+    profile. ks: numbers of tools to evaluate at, ascending. split: of the queries to ask. examples: "train"
+    adds the train split's messages to the tools' own examples, "given" keeps their own only, "none" removes
+    these, too; most_examples: of a tool. history: whether earlier messages are passed. limit: queries to
+    draw. by: a context key; each of its values is also evaluated separately. seed: of every draw. progress:
+    called with (step, done, total). on, jobs, kept: where queries are asked, as for `work.run`; the answers
+    are the same, and times are always measured here.
 
     Raises:
         NotFound: no such folder, profile or embedder.
@@ -238,7 +213,7 @@ def evaluate(
 
 
 def _rounded(times: Times) -> dict[str, float]:
-    return {"p50": round(times.p50, 1), "p95": round(times.p95, 1), "p99": round(times.p99, 1)}
+    return {name: round(value, 1) for name, value in asdict(times).items()}
 
 
 def _identity(embedder: EmbedderChoice) -> str:

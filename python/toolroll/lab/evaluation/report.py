@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from toolroll.lab.evaluation.dataset import Query
-from toolroll.lab.evaluation.metrics import Abstention, Figures, RankedAnswer
+from toolroll.lab.evaluation.metrics import Abstention, RankedAnswer
 from toolroll.lab.evaluation.quality import Evaluation
 from toolroll.runtime.files import replace_file
 
@@ -54,12 +54,12 @@ def setups(results: Sequence[Evaluation]) -> Mapping[tuple[str, str], list[Evalu
 
 
 def table(results: Sequence[Evaluation]) -> str:
-    """One result in full, or a line for each of several results and for each mean; then the groups."""
+    """One result in full, or a line for each of several and for each mean; then the groups."""
     lines = _one(results[0]) if len(results) == 1 else _many(results)
     for result in results:
         if result.by:
             head = "" if len(results) == 1 else f"{result.folder}, {_setup(result)}: "
-            lines += ["", *_columns(_groups(result, head))]
+            lines += ["", *aligned(_groups(result, head))]
     notes = dict.fromkeys(note for result in results for note in _notes(result, len(results) > 1))
     return "\n".join([*lines, *([""] if notes else []), *notes])
 
@@ -82,12 +82,12 @@ def _one(result: Evaluation) -> list[str]:
         f"profile {_profile(result)}, embedder {result.embedder}, examples {_examples(result)}, "
         f"{'with' if result.history else 'without'} history",
         "",
-        *_columns(rows),
+        *aligned(rows),
         f"mrr {_share(figures.mrr)}",
         "",
         f"no tool applies: {_refusals(figures.abstention)}",
         "",
-        *_columns(
+        *aligned(
             [
                 ("latency, µs", "p50", "p95", "p99"),
                 *((what, *map(_micros, (t.p50, t.p95, t.p99))) for what, t in times),
@@ -127,52 +127,27 @@ def _many(results: Sequence[Evaluation]) -> list[str]:
     if len({result.folder for result in results}) > 1:
         for mean in mean_over_folders(results):
             by_k = {name: [_share(value) for value in mean[name].values()] for name in _BY_K}
-            rows.append(
-                (
-                    "mean",
-                    mean["profile"],
-                    mean["embedder"],
-                    "",
-                    "",
-                    *by_k["recall"],
-                    "",
-                    by_k["complete"][at],
-                    by_k["ndcg"][at],
-                    _share(mean["mrr"]),
-                    _share(mean["abstention"]["auroc"]),
-                    "",
-                    "",
-                )
-            )
+            figures_of = (by_k["complete"][at], by_k["ndcg"][at], _share(mean["mrr"]))
+            row = ("mean", mean["profile"], mean["embedder"], "", "", *by_k["recall"], "", *figures_of)
+            rows.append((*row, _share(mean["abstention"]["auroc"]), "", ""))
     return [
         f"split {results[0].split}, examples {results[0].examples}, "
         f"{'with' if results[0].history else 'without'} history; 95 %: of recall@{k}",
         "",
-        *_columns(rows, left=3),
+        *aligned(rows, left=3),
     ]
 
 
 def _groups(result: Evaluation, head: str) -> list[Sequence[str]]:
     ks = result.figures.ks
+    recalls = (f"recall@{k}" for k in ks)
     rows: list[Sequence[str]] = [
-        (
-            f"{head}by value",
-            "messages",
-            *(f"recall@{k}" for k in ks),
-            "mrr",
-            "false refusals",
-            "refused rightly",
-        )
+        (f"{head}by value", "messages", *recalls, "mrr", "false refusals", "refused rightly")
     ]
     for value, part in result.by.items():
-        rows.append(
-            (value, f"{part.queries:,}", *map(_share, part.recall), _share(part.mrr), *_refused(part))
-        )
+        refused = _share(part.abstention.false_refusals), _share(part.abstention.recall)
+        rows.append((value, f"{part.queries:,}", *map(_share, part.recall), _share(part.mrr), *refused))
     return rows
-
-
-def _refused(part: Figures) -> tuple[str, str]:
-    return _share(part.abstention.false_refusals), _share(part.abstention.recall)
 
 
 def _refusals(found: Abstention) -> str:
@@ -212,8 +187,8 @@ def _examples(result: Evaluation) -> str:
     return f"train ({result.taught:,} messages)" if result.examples == "train" else result.examples
 
 
-def _columns(rows: Sequence[Sequence[str]], left: int = 1) -> list[str]:
-    """Rows as aligned lines: the first `left` columns left-aligned, the others right-aligned."""
+def aligned(rows: Sequence[Sequence[str]], left: int = 1) -> list[str]:
+    """Rows as lines: the first `left` columns left-aligned, the others right-aligned."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(
@@ -249,17 +224,9 @@ def write_run(
     Raises:
         InvalidInput: it cannot be written.
     """
-    lines = "".join(
-        json.dumps(
-            {
-                "id": query.id,
-                "ranked": [spellings.get(name, name) for name in answer.ranked],
-                "score": answer.confidence,
-                "abstain": answer.abstained,
-            },
-            ensure_ascii=False,
-        )
-        + "\n"
-        for query, answer in zip(queries, answers, strict=True)
-    )
-    replace_file(path, lines.encode())
+    lines = []
+    for query, answer in zip(queries, answers, strict=True):
+        ranked = [spellings.get(name, name) for name in answer.ranked]
+        line = {"id": query.id, "ranked": ranked, "score": answer.confidence, "abstain": answer.abstained}
+        lines.append(json.dumps(line, ensure_ascii=False) + "\n")
+    replace_file(path, "".join(lines).encode())

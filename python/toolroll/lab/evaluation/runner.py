@@ -53,10 +53,8 @@ class Latency:
     A message's time is the median over the rounds, which removes disturbances by other processes.
 
     Attributes:
-        messages: number of distinct messages.
-        rounds: how often each was timed.
-        with_embedding: the whole call of `select`.
-        without_embedding: the same calls without the time of the embedder.
+        messages: distinct ones.
+        with_embedding: the whole call of `select`; without_embedding: without the embedder's time.
     """
 
     messages: int
@@ -66,10 +64,7 @@ class Latency:
 
 
 def select(roll: Toolroll, query: Query, k: int, history: bool) -> Selection:
-    """The selection for one message, with every toolkit configured.
-
-    history: whether earlier messages are passed.
-    """
+    """The selection for one message, with every toolkit configured."""
     return roll.select(
         query.text,
         Context(only=query.candidates, settings=roll.catalog.switches.keys),
@@ -79,10 +74,7 @@ def select(roll: Toolroll, query: Query, k: int, history: bool) -> Selection:
 
 
 def answer(picked: Selection, depth: int) -> RankedAnswer:
-    """The ranking behind a selection; of a refused one, what would have been selected.
-
-    Tools that are a fallback are no ranking, so where nothing matched there is none.
-    """
+    """The ranking behind a selection, also behind a refused one. A fallback is no ranking."""
     ranking = step = picked.candidates.matched
     while not len(step.rows) and step.before is not None:
         step = step.before
@@ -143,13 +135,9 @@ _SOME = 200  # queries of a task
 
 @dataclass(frozen=True, slots=True)
 class RollRecipe:
-    """The `Toolroll` that is asked, as another process makes it. Equal if the digests are.
+    """The arguments with which another process makes the same `Toolroll`. Equal if the digests are.
 
-    Attributes:
-        definitions, embedder, profile: as `Toolroll.from_definitions` takes them.
-        depth: of the rankings.
-        history: whether earlier messages are passed.
-        digest: of all of them.
+    depth: of the rankings. history: whether earlier messages are passed.
     """
 
     definitions: Definitions = field(compare=False)
@@ -166,18 +154,18 @@ class RollRecipe:
 
 @dataclass(frozen=True, slots=True)
 class RankedAnswers:
-    """The answers to some queries, in their order, and the first failure of a selection; "" for none."""
+    """The answers to some queries, in order, and the first failure of a selection; "" for none."""
 
     answers: tuple[RankedAnswer, ...]
     failure: str
 
     def to_bytes(self) -> bytes:
-        """For another process, or for a folder: JSON, which runs no code when it is read."""
+        """As JSON, which runs no code when it is read."""
         return json.dumps([self.failure, *map(astuple, self.answers)]).encode()
 
     @classmethod
     def from_bytes(cls, written: bytes) -> RankedAnswers:
-        """The answers that `to_bytes` wrote."""
+        """Reverses `to_bytes`."""
         failure, *answers = json.loads(written)
         return cls(
             tuple(
@@ -197,7 +185,7 @@ def ask_elsewhere(
     kept: str | None,
     progress: Callable[[int, int], None],
 ) -> Iterator[RankedAnswers]:
-    """The answers to all queries, in their order. on, jobs, kept: as for `work.run`."""
+    """The answers to all queries, in order. on, jobs, kept: as for `work.run`."""
     of = f"{__version__} {roll.digest}"
     parts = [tuple(asked[first : first + _SOME]) for first in range(0, len(asked), _SOME)]
     tasks = [Task(f"{of} {part!r}", _ask, (roll, part)) for part in parts]

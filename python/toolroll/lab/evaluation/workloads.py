@@ -1,7 +1,7 @@
 """Seeded data for the benchmarks, named by size: the same bytes on every machine and in every process.
 
-The tool catalogs look like what people have: ``app_verb_noun`` names, descriptions of ten to forty words,
-two to six described parameters. They measure time, not quality; quality is measured on real datasets.
+The tools look like real ones: ``app_verb_noun`` names, descriptions of ten to forty words, two to six
+described parameters. They measure time; real datasets measure quality.
 """
 
 from __future__ import annotations
@@ -122,15 +122,12 @@ _ASKS = (
 
 
 def messages(n: int, catalog: int = 158, seed: int = 1) -> list[str]:
-    """Makes n messages of a user, each about one of ``catalog`` tools.
-
-    No two are the same: a cache keyed by the text helps nobody.
-    """
+    """Makes n different messages of a user, each about one of ``catalog`` tools."""
     return [text for text, _ in labelled_messages(n, catalog, seed)]
 
 
 def labelled_messages(n: int, catalog: int = 158, seed: int = 1) -> list[tuple[str, tuple[str, str, str]]]:
-    """Messages, each with the (app, verb, noun) it asks for: a good answer has a tool of that name in it."""
+    """Messages, each with the (app, verb, noun) of a right tool."""
     rng = random.Random(seed)
     known = tools(catalog)
     asked = []

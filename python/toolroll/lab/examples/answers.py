@@ -25,19 +25,12 @@ from toolroll.model.errors import InvalidInput
 class AnswerLog:
     """The answers of a model for tools, a line each.
 
-    An answer belongs to what was asked: the tool's texts, the model, the language and the seed. A line that
-    cannot be read, such as the last one of a killed process, counts as missing.
-
-    Attributes:
-        path: the file.
+    An answer belongs to a request: the tool's texts, model, language and seed. An unreadable line, such as
+    the last one of a killed process, counts as missing.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, model: str, language: str, seed: int) -> None:
-        """Reads the file, if there is one.
-
-        Raises:
-            InvalidInput: it cannot be read.
-        """
+        """Reads the file, if there is one. Raises InvalidInput."""
         self.path = Path(path)
         self._asked_of = {"version": VERSION, "model": model, "language": language, "seed": seed}
         self._found: dict[str, tuple[int, ModelAnswer]] = {}
@@ -54,16 +47,12 @@ class AnswerLog:
                     self._found[str(row["key"])] = int(row["asked"]), answer
 
     def get(self, wanted: ToolRequest) -> ModelAnswer | None:
-        """The answer for a tool that was asked for at least as many messages."""
+        """The answer to a request for at least as many messages."""
         asked, answer = self._found.get(self._key(wanted), (0, None))
         return answer if asked >= wanted.messages else None
 
     def add(self, wanted: ToolRequest, answer: ModelAnswer) -> None:
-        """Appends an answer, and returns when it is on disk.
-
-        Raises:
-            InvalidInput: the file cannot be written.
-        """
+        """Appends an answer, and returns when it is on disk. Raises InvalidInput."""
         key = self._key(wanted)
         row: dict[str, Any] = {
             "key": key,
@@ -90,11 +79,7 @@ class AnswerLog:
 
 
 def default_path(source: str) -> Path:
-    """The file for a folder or a registry: in the folder of caches, named by a hash of the source.
-
-    Raises:
-        InvalidInput: there is no folder of caches.
-    """
+    """The usual file for a folder or a registry. Raises InvalidInput without a folder of caches."""
     digest = hashlib.sha256(source.encode("utf-8", "surrogateescape")).hexdigest()[:16]
     try:
         return default_folder() / f"examples-{digest}.jsonl"
@@ -112,16 +97,16 @@ _THOUGHT = "</think>"
 
 @dataclass(frozen=True, slots=True)
 class ModelAnswer:
-    """What a model wrote for one tool, as it came."""
+    """A model's unchecked answer for one tool."""
 
     messages: tuple[str, ...]
     near_misses: tuple[str, ...] = ()
 
 
 def read_reply(text: str, names: Collection[str]) -> dict[str, ModelAnswer]:
-    """The answers for those of these tools that have at least one message; the rest of the reply is ignored.
+    """The answers with a message for one of these tools; the rest of the reply is ignored.
 
-    Text before or behind the JSON object is tolerated: a model's thoughts, or the marks of a code block.
+    Text around the JSON object is tolerated: a model's thoughts, or the marks of a code block.
     """
     for value in _objects(text[:LONGEST_REPLY].rpartition(_THOUGHT)[2]):
         tools = value.get("tools")
@@ -155,7 +140,7 @@ def _objects(text: str) -> Iterator[Mapping[str, Any]]:
 
 
 def texts_in(value: Any) -> tuple[str, ...]:
-    """The strings of a list, so many and so long as an answer may have; () for anything else."""
+    """The strings of a list, bounded in number and length; () for anything else."""
     if not isinstance(value, list):
         return ()
     return tuple(text[:LONGEST_READ] for text in value[:MOST_TEXTS] if isinstance(text, str))

@@ -19,12 +19,7 @@ Progress = Callable[[int, int], None]
 
 
 class RequestRun:
-    """One run over the batches of a plan.
-
-    Attributes:
-        answers: by tool, as far as they came.
-        skipped: by tool, why it has none.
-    """
+    """One run over the batches of a plan. answers, skipped: tool → answer, or why there is none."""
 
     def __init__(self, endpoint: ChatEndpoint, log: AnswerLog, language: str) -> None:
         self.answers: dict[str, ModelAnswer] = {}

@@ -39,11 +39,7 @@ _TEMPERATURE = 0.8
 
 
 class ChatUnavailable(Unavailable):
-    """The model did not answer.
-
-    Attributes:
-        is_final: whether the server rejects every request, as with a wrong key or an unknown model.
-    """
+    """The model did not answer. is_final: no request will be accepted, as with a wrong key."""
 
     def __init__(
         self,
@@ -61,16 +57,15 @@ class ChatUnavailable(Unavailable):
 class ChatEndpoint:
     """A model on a server.
 
-    Requests are retried with exponential backoff, or after the delay that the server asks for.
-    The first request that the server calls invalid is repeated without the optional parameters, which not
-    every server knows; so are all later ones.
+    Requests are retried with exponential backoff, or after the server's own delay. If the server calls a
+    request invalid, it and all later ones are sent without the optional parameters.
     """
 
     def __init__(self, base_url: str, model: str, *, timeout_s: float, concurrency: int, seed: int) -> None:
         """base_url: such as http://localhost:11434/v1.
 
-        The key is that of the environment: `TOOLROLL_LLM_KEY`, or `OPENAI_API_KEY` if the address is OpenAI's
-        own. timeout_s: for each attempt. concurrency: most requests at the same time.
+        The key is in the environment: `TOOLROLL_LLM_KEY`, or `OPENAI_API_KEY` for OpenAI's own address.
+        timeout_s: of each attempt. concurrency: most requests at the same time.
 
         Raises:
             InvalidInput: the address, the model or the key cannot be right.

@@ -30,15 +30,11 @@ class EditableTools(Protocol):
 
     @property
     def closed(self) -> Mapping[str, str]:
-        """Name → why a tool may not, for the others that are selected."""
+        """Name → why a tool may not get examples."""
         ...
 
     def write(self, examples: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
-        """Adds examples behind those of the tools. Returns the changed files, or the tools that now wait.
-
-        Raises:
-            ToolrollError: the tools cannot be written.
-        """
+        """Appends examples to tools. Returns changed files, or tools that wait. Raises ToolrollError."""
         ...
 
 
@@ -47,18 +43,10 @@ _CLOSED = "is in a form without examples, such as a server's answer to tools/lis
 
 
 class FolderTools:
-    """The tools of a folder or a file.
-
-    Attributes:
-        definitions, names, closed: as in `EditableTools`. An answer of a server has no place for examples.
-    """
+    """The tools of a folder or a file; see `EditableTools`. A server's answer has no place for examples."""
 
     def __init__(self, path: str, on_bad_tool: OnBadTool | None = None) -> None:
-        """Reads the tools.
-
-        Raises:
-            InvalidDefinition: a definition is wrong.
-        """
+        """Reads the tools. Raises InvalidDefinition."""
         self._path, self._on_bad_tool = path, on_bad_tool
         self.definitions = read_folder(path, on_bad_tool=on_bad_tool)
         active = {tool.name: tool for tool in self.definitions.tools if tool.status == "active"}

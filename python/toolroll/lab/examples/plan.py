@@ -1,4 +1,4 @@
-"""What a run asks for: the tools that lack examples, in batches, and what that costs."""
+"""Plans a run: the tools that lack examples, in batches, and the cost."""
 
 from __future__ import annotations
 
@@ -26,12 +26,7 @@ _TOOL_TOKENS = 24  # of the rest of a tool in an answer
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What the requests of a plan take, without retries.
-
-    Attributes:
-        requests: their number; tools: in all of them.
-        input_tokens, output_tokens: estimates. A model that thinks aloud writes many more.
-    """
+    """The cost of a plan's requests, without retries. Tokens are estimates, without a model's thoughts."""
 
     requests: int
     tools: int
@@ -48,10 +43,10 @@ class RequestPlan:
     """The tools that lack examples.
 
     Attributes:
-        wanted: all of them, in the catalog's order.
-        missing: name → how many examples it lacks.
-        answered: those that a former run has asked for, by name.
-        batches: the others, as they are asked for together.
+        wanted: in the catalog's order.
+        missing: name → the number of missing examples.
+        answered: name → the answer of an earlier run.
+        batches: the other requests.
     """
 
     wanted: tuple[ToolRequest, ...]
@@ -87,7 +82,7 @@ def plan(
     embedder: EmbedderChoice = "static",
     progress: Callable[[int, int], None] | None = None,
 ) -> RequestPlan:
-    """Plans to ask for those of the named tools that have fewer than `per_tool` examples.
+    """Plans requests for the named tools with fewer than `per_tool` examples.
 
     batch: most tools in a request. progress: called with (tools done, tools in all).
     """

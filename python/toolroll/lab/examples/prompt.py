@@ -43,12 +43,7 @@ Answer with one JSON object and nothing else:
 
 @dataclass(frozen=True, slots=True)
 class ToolRequest:
-    """A tool for which messages are wanted.
-
-    Attributes:
-        messages, near_misses: how many.
-        similar: tools whose messages differ from its own.
-    """
+    """A request for so many messages and near misses of a tool. similar: tools with other messages."""
 
     tool: Tool
     messages: int

@@ -15,19 +15,13 @@ _REASON = "examples written by a language model"
 
 
 class RegistryTools:
-    """The tools that an organisation's catalog has, as they serve.
+    """The tools of an organisation's catalog; see `EditableTools`.
 
-    Attributes:
-        definitions, names, closed: as in `EditableTools`. An organisation may change its own tools alone. Of
-            a tool that waits for approval, the waiting examples count.
+    An organisation may change its own tools only. If a tool waits for approval, its waiting examples count.
     """
 
     def __init__(self, registry: Registry, *, org: str = "", reason: str = "") -> None:
-        """Reads the tools. org: whose; "" is the platform.
-
-        Raises:
-            StoreUnavailable: the database failed.
-        """
+        """Reads the tools. org: "" for the platform. Raises StoreUnavailable."""
         self._registry, self._org, self._reason = registry, org, reason or _REASON
         replica = catch_up(registry.database, Replica(followed=frozenset({org})))
         served = Definitions.joined([replica.definitions(owner) for owner in dict.fromkeys(("", org))])

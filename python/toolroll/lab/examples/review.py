@@ -1,9 +1,9 @@
-"""Reviews a model's answers: which messages become examples, and why the others do not."""
+"""Reviews a model's answers: chooses messages as examples, and gives reasons for the others."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -28,17 +28,17 @@ class NearMisses:
 
     def to_dict(self) -> dict[str, int]:
         """For JSON."""
-        return {"messages": self.messages, "first_before": self.first_before, "first_after": self.first_after}
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """What became of the answers.
+    """The result of a review.
 
     Attributes:
         kept: name of a tool → its new examples.
-        rejected: the messages that were not kept, apart from those that no tool needs any more.
-        near_misses: what the examples do to the messages that the tools should not answer.
+        rejected: other messages, without surplus ones.
+        near_misses: the effect of the examples on near misses.
     """
 
     kept: Mapping[str, tuple[str, ...]]
@@ -71,10 +71,10 @@ def review(
     embedder: Embedder | None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Review:
-    """Keeps the messages that are well formed, new, and find their tool: as many as it lacks.
+    """Keeps well-formed new messages that find their tool, as many as it lacks.
 
-    Where the new examples put a tool first for one of its near misses, it loses the examples that are nearest
-    to that near miss. progress: called with (messages asked, messages in all).
+    If the new examples put a tool first for one of its near misses, it loses the examples nearest to it.
+    progress: called with (messages done, all messages).
     """
     screen = Screen(definitions.tools)
     candidates: dict[str, list[str]] = {}

@@ -1,7 +1,7 @@
-"""Keeps the messages that find their tool, and tells which tool the others fit better.
+"""Keeps the messages that find their tool, and names the tool that the others fit better.
 
 A message is asked of a catalog in which every tool has its examples and its other candidates, but not this
-message. So it has to be like the rest of what its tool is known by, and need not be found by itself.
+message. So it must resemble the other texts of its tool.
 
 Source: Z. Dai et al., "Promptagator: Few-shot Dense Retrieval From 8 Examples", 2022, which keeps the first
 place alone. Here that would drop the messages from which a tool gains most: docs/decisions/0039.
@@ -26,14 +26,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """A message that was not kept.
-
-    Attributes:
-        tool: for which it was written.
-        text: the message.
-        reason: for people.
-        fits: the tool that it fits better; "" where that is not the reason.
-    """
+    """A rejected message of a tool, with the reason in words. fits: the tool that it fits better, if any."""
 
     tool: str
     text: str
@@ -51,17 +44,14 @@ class RoundTrip:
     def __init__(
         self, definitions: Definitions, embedder: EmbedderChoice = "static", within: int = WITHIN
     ) -> None:
-        """within: the places in which a message has to find its tool."""
+        """within: a message must find its tool in so many places."""
         self._definitions, self._embedder, self._within = definitions, embedder, within
         self._group = {tool.name: tool.interchangeable or tool.name for tool in definitions.tools}
 
     def found(
         self, candidates: Messages, progress: Progress | None = None
     ) -> tuple[dict[str, list[str]], list[Rejection]]:
-        """The candidates of each tool that find it, in their order, and the others.
-
-        progress: called with (messages asked, messages in all).
-        """
+        """The candidates that find their tool, in order, and the others. progress: (done, all)."""
         total, done = sum(map(len, candidates.values())), 0
         kept: dict[str, list[str]] = {name: [] for name in candidates}
         rejected = []
@@ -82,10 +72,7 @@ class RoundTrip:
         return kept, rejected
 
     def first(self, messages: Messages, examples: Messages) -> set[tuple[str, str]]:
-        """The pairs of tool and message in which the tool is ranked first.
-
-        examples: what the tools have beside their own.
-        """
+        """The pairs of tool and message with the tool in first place. examples: beside the tools' own."""
         if not any(messages.values()):
             return set()
         with self._roll(examples) as roll:
@@ -104,7 +91,7 @@ class RoundTrip:
         return Toolroll.from_definitions(replace(self._definitions, tools=tools), embedder=self._embedder)
 
     def _is_in(self, name: str, names: Iterable[str]) -> bool:
-        """Whether the tool, or one that does the same, is among these."""
+        """Whether the tool, or an interchangeable one, is among these."""
         return any(self._group[other] == self._group[name] for other in names)
 
 

@@ -1,4 +1,4 @@
-"""Screens messages that a model wrote: what is no message of a person, or copies what is known, is dropped.
+"""Screens messages of a model: drops copies, and texts that no person would write.
 
 A model's answer is hostile input: a tool's description may contain instructions to the model.
 """
@@ -30,11 +30,7 @@ _IDENTIFIER = re.compile(r"\w+[_./:-]\w+|[a-z]+[A-Z]\w*")
 
 
 class Screen:
-    """What messages of one request are screened by.
-
-    Attributes:
-        tools: the tools of the request, whose texts the model has read.
-    """
+    """Screens messages of one request. tools: of the request, whose texts the model has read."""
 
     def __init__(self, tools: Sequence[Tool]) -> None:
         self.tools = tools
@@ -42,7 +38,7 @@ class Screen:
         self._passages = {passage for text in texts for passage in _passages(text)}
 
     def reason(self, tool: Tool, text: str) -> str:
-        """Why a message is dropped; "" for one that may be kept. The text is as `cleaned` returns it."""
+        """Why a message from `cleaned` is dropped; "" for one that may be kept."""
         if not _WORD.search(text):
             return "says nothing"
         if len(text) > LONGEST:
@@ -64,15 +60,15 @@ def cleaned(text: str) -> str:
 
 
 def normalised(text: str) -> str:
-    """The words of a message: two that differ in case, width, spaces or punctuation alone have the same."""
+    """The words of a message, without differences of case, width, spaces and punctuation."""
     return " ".join(_words(text))
 
 
 class Copies:
-    """Finds messages that say what another one says, by their words and by the cosine of their vectors."""
+    """Finds copies of messages, by words and by the cosine of their vectors."""
 
     def __init__(self, embedder: Embedder | None, texts: Iterable[str] = ()) -> None:
-        """texts: that are known already. embedder: None compares words alone."""
+        """texts: known messages. embedder: None compares words only."""
         self._embedder = embedder
         self._known: dict[str, str] = {}
         self._vectors: list[Scores] = []
@@ -81,7 +77,7 @@ class Copies:
             self.add(text)
 
     def add(self, text: str) -> None:
-        """Makes a message known."""
+        """Adds a known message."""
         self._known.setdefault(normalised(text), text)
         if self._embedder is not None:
             self._texts.append(text)
@@ -101,7 +97,7 @@ class Copies:
 def distinct(
     tool: Tool, texts: Sequence[str], near_misses: Collection[str], embedder: Embedder | None
 ) -> tuple[list[str], list[Rejection]]:
-    """The messages that copy no example, near miss, description or other message, and the rest."""
+    """The messages that copy no example, near miss, description or other message; and the rest."""
     examples = Copies(embedder, tool.examples)
     known = Copies(embedder, filter(None, (tool.description, tool.summary)))
     missing = Copies(embedder, near_misses)

@@ -1,5 +1,5 @@
-"""Work over more data than a database should be asked for: events in Parquet, on this machine or on Ray.
+"""Works on more data than a database should serve: events in Parquet, on this machine or on Ray.
 
-`work` runs tasks in order-independent pieces, `lake` finds events, `judging` and `redeciding` judge by them.
-Needs the extra `offline` (DuckDB), and `ray` for a cluster.
+`work` runs independent tasks, `lake` finds events, `judging` and `redeciding` judge by them. Needs the extra
+`offline` (DuckDB), and `ray` for a cluster.
 """

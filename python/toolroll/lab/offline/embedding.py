@@ -1,4 +1,4 @@
-"""Embeds batches of texts in other processes: each as one process would, so vectors are the same."""
+"""Embeds batches of texts in other processes, with the same vectors as in one."""
 
 from __future__ import annotations
 
@@ -18,11 +18,9 @@ from toolroll.model.errors import InvalidInput
 def embed_batches(
     name: str, batches: Sequence[Sequence[str]], *, on: On, jobs: int
 ) -> Iterator[tuple[int, npt.NDArray[np.float32]]]:
-    """Each batch's number and vectors, as they are done. name: of the embedder, as `named.embedder` takes it.
+    """Each batch's number and vectors, in the order of completion. name: of the embedder.
 
-    Raises:
-        EmbedderUnavailable: it fails.
-        Unavailable, InvalidInput: as `work.run`.
+    Raises EmbedderUnavailable, and the errors of `work.run`.
     """
     tasks = [Task("", _embed, (name, tuple(batch))) for batch in batches]
     for at, result in stream(tasks, on=on, jobs=jobs):

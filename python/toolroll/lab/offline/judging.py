@@ -1,15 +1,16 @@
-"""Estimates from events in Parquet how another rule over the logged candidates would have done.
+"""Estimates from events in Parquet how well another rule over the logged candidates would have done.
 
-Each event has the candidates that were ranked, with their scores and the probability with which each was
-shown. The rules need nothing else: no catalog, no message and no registry. So ten million events are judged
-in one scan for the outcome model and one for the estimates (`registry.analytics.off_policy`). Partitions are
-judged apart and merged in their order: the result is the same, bit for bit, wherever they were judged.
+An event has its ranked candidates, with scores and the probability that each was shown. The rules need no
+catalog, no message and no registry, so DuckDB judges ten million events in two scans: for the outcome model,
+and for the estimates (`registry.analytics.off_policy`). Partitions are judged apart and merged in order, so
+the result is the same to the last bit, wherever they were judged.
 """
 
 from __future__ import annotations
 
 import io
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -44,9 +45,9 @@ WHERE outcome IS NOT NULL AND propensity_error IS NOT NULL
     AND NOT list_contains(coalesce(map_values(called), []), 'called')
 """
 
-# A row for each tool that was shown or would be, in the order of the candidates; `top` names the candidates
-# that would be shown. A tool that was shown and is no candidate follows, without a score, and then a row
-# without a name where an event may have no other. Functions on rows take less time than on structs in lists.
+# A row for each shown tool and each tool that the rule would show (`top`), in the order of the candidates.
+# Shown tools that are no candidates follow, without a score, and then a row without a name if an event may
+# have no other row. Functions on rows are faster than on structs in lists.
 _COLUMNS = """
 WITH numbered AS (
     SELECT row_number() OVER () - 1 AS event, session, ran, best, worst, selected, candidates, {top} AS top,
@@ -75,11 +76,11 @@ FROM named WHERE shown OR target
 
 @dataclass(frozen=True, slots=True)
 class TargetRule:
-    """What would be shown.
+    """The rule to judge.
 
     Attributes:
-        rule: "mean" shows the candidates with the best expected score, as without exploration; "score" those
-            that fit the message best, as without learning; "logged" what was shown.
+        rule: "mean" shows the candidates with the best expected score, as without exploration; "score" the
+            best fitting ones, as without learning; "logged" the shown ones.
         k: how many candidates; None for as many as the event shows.
         clip: the greatest weight in the clipped estimate.
     """
@@ -96,7 +97,7 @@ class TargetRule:
 
     @property
     def top(self) -> str:
-        """SQL for the names of the candidates that would be shown."""
+        """SQL for the names of the candidates that the rule shows."""
         if self.rule == "logged":
             return "selected"
         score = "c.score" if self.rule == "score" else "coalesce(c.mean, c.score)"
@@ -127,26 +128,23 @@ def judge(
         tasks = [Task(repr((part, target, said)), call, (part, target, *arguments)) for part in parts]
         return run(tasks, on=on, jobs=jobs, kept=kept, progress=lambda done, _: report(begin + done, of))
 
-    learnt = [_Learnt.read(result) for result in of_all(_learn, 0)]
+    scans = [_FirstScan.read(result) for result in of_all(_learn, 0)]
     model = OutcomeModel.of(
-        *(np.sum([getattr(each, name) for each in learnt], axis=0) for name in ("seen", "brought"))
+        *(np.sum([getattr(each, name) for each in scans], axis=0) for name in ("seen", "brought"))
     )
-    skipped: dict[str, int] = {}
-    for each in learnt:
-        for reason, number in each.skipped.items():
-            skipped[reason] = skipped.get(reason, 0) + number
+    skipped = sum((Counter(each.skipped) for each in scans), Counter[str]())  # drops reasons without events
     results = of_all(_sum, len(parts), model.bins, model.mean)
     sums = SessionSums.joined([_read_sums(result) for result in results])
     return OffPolicyResult(
         estimates(sums) if sums.events else None,
-        sum(each.events for each in learnt),
-        {reason: number for reason, number in skipped.items() if number},
+        sum(each.events for each in scans),
+        skipped,
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Learnt:
-    """What the first scan finds in a part."""
+class _FirstScan:
+    """The counts of a part's first scan."""
 
     events: int
     skipped: dict[str, int]
@@ -154,14 +152,13 @@ class _Learnt:
     brought: npt.NDArray[np.float64]
 
     @classmethod
-    def read(cls, result: bytes) -> _Learnt:
+    def read(cls, result: bytes) -> _FirstScan:
         with np.load(io.BytesIO(result)) as arrays:
-            said = json.loads(str(arrays["said"]))
-            return cls(said["events"], said["skipped"], arrays["seen"], arrays["brought"])
+            return cls(**json.loads(str(arrays["counts"])), seen=arrays["seen"], brought=arrays["brought"])
 
 
 def _learn(part: EventFiles, target: TargetRule) -> bytes:
-    """Counts events, and what shown tools brought, by fit and propensity."""
+    """Counts events, and rewards of shown tools by fit and propensity."""
     seen, brought = OutcomeModel.nothing(), OutcomeModel.nothing()
     with part.query(_THREADS) as connection:
         events, no_outcome, no_chance, unknown = connection.execute(
@@ -176,18 +173,15 @@ def _learn(part: EventFiles, target: TargetRule) -> bytes:
             OutcomeModel.count(log, target.clip, seen, brought)
     skipped = {"no outcome": no_outcome, "no propensities": no_chance, "no known reward": unknown}
     out = io.BytesIO()
-    said = json.dumps({"events": events, "skipped": skipped})
-    np.savez(out, seen=seen, brought=brought, said=np.array(said))
+    counts = json.dumps({"events": events, "skipped": skipped})
+    np.savez(out, seen=seen, brought=brought, counts=np.array(counts))
     return out.getvalue()
 
 
 def _sum(
-    part: EventFiles,
-    target: TargetRule,
-    bins: npt.NDArray[np.int64],
-    mean: npt.NDArray[np.float64],
+    part: EventFiles, target: TargetRule, bins: npt.NDArray[np.int64], mean: npt.NDArray[np.float64]
 ) -> bytes:
-    """The sums of each conversation of a part, in the order in which they begin."""
+    """The sums of each conversation of a part."""
     model = OutcomeModel(bins, mean)
     with part.query(_THREADS) as connection:
         connection.execute(_USABLE)
@@ -205,7 +199,7 @@ def _read_sums(result: bytes) -> SessionSums:
 
 
 def _logs(connection: Any, target: TargetRule) -> Any:
-    """The events as columns, some at a time; an event is in one of them."""
+    """The events as columns, in batches of whole events."""
     query = _COLUMNS.format(top=target.top)
     reader = connection.sql(query).to_arrow_reader(_ROWS)
     left: dict[str, npt.NDArray[Any]] | None = None
@@ -226,7 +220,7 @@ def _logs(connection: Any, target: TargetRule) -> Any:
 
 
 def _log(columns: dict[str, npt.NDArray[Any]]) -> Log:
-    """The columns of some events. An event without tools has one row, whose propensity is NaN."""
+    """A batch as a log. An event without tools has one row with the propensity NaN."""
     begins = np.r_[True, np.diff(columns["event"]) > 0]
     event = np.cumsum(begins) - 1
     has_tool = ~np.isnan(columns["propensity"].astype(np.float64))

@@ -1,7 +1,6 @@
 """Events in Parquet, as `toolroll events export` writes them: one file, or a folder with partitions.
 
-Everything of a conversation is in one partition, since partitions are of organisations. Needs DuckDB (extra
-`offline`).
+A conversation is in one partition, since an organisation is. Needs DuckDB (extra `offline`).
 """
 
 from __future__ import annotations
@@ -24,13 +23,9 @@ with needs_extra("events in Parquet", "offline"):
 
 @dataclass(frozen=True, slots=True)
 class EventFiles:
-    """Some files, and which of their events are meant.
+    """Events of some files: of one organisation or all, from `since` to before `until`.
 
-    Attributes:
-        files: paths as DuckDB reads them, in order.
-        options: of the storage.
-        org: its events only; None for all.
-        since, until: from this time on, and before that one; None for no limit.
+    files: paths for DuckDB, in order. options: of the storage.
     """
 
     files: tuple[str, ...]
@@ -41,9 +36,7 @@ class EventFiles:
 
     @contextmanager
     def query(self, threads: int | None = None) -> Iterator[Any]:
-        """A connection in which `events` are these events, in the order of the files.
-
-        threads: of DuckDB; None for as many as there are processors.
+        """A connection with the view `events`, in the order of the files. threads: None for all processors.
 
         Raises:
             InvalidInput: a file is not what `toolroll events export` writes.

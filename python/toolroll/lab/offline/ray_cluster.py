@@ -1,28 +1,28 @@
-"""Runs tasks on a Ray cluster. Needs the extra `ray`; every node needs toolroll and what the tasks need."""
+"""Runs tasks on a Ray cluster. Needs the extra `ray`; every node needs toolroll and the tasks' own extras."""
 
 from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from toolroll.lab.offline.work import Task
 from toolroll.model.errors import ToolrollError, Unavailable
 from toolroll.runtime.extras import needs_extra
 
 with needs_extra("--on ray", "ray"):
     import ray
 
+_Task = Callable[[], bytes]
 _RETRIES = 5  # of a task whose worker is lost
 _AHEAD = 4  # tasks that are handed to the cluster, for each of its processors
 
 
-def stream(tasks: Sequence[Task], workers: int) -> Iterator[tuple[int, bytes]]:
-    """Each task's number and result, as they are done. workers: of a cluster that is started here.
+def stream(tasks: Sequence[_Task], workers: int) -> Iterator[tuple[int, bytes]]:
+    """Each task's number and result, in the order of completion. workers: of a cluster that is started here.
 
     Raises:
-        Unavailable: workers that run the same task end again and again, or the cluster is gone.
-        ToolrollError: what a task raised.
+        Unavailable: the workers of a task end repeatedly, or the cluster is gone.
+        ToolrollError: from a task.
     """
     is_ours = not ray.is_initialized()
     if is_ours:
@@ -45,7 +45,7 @@ def stream(tasks: Sequence[Task], workers: int) -> Iterator[tuple[int, bytes]]:
             ray.shutdown()
 
 
-def _done(tasks: Sequence[tuple[int, Task]]) -> Iterator[tuple[int, bytes]]:
+def _done(tasks: Sequence[tuple[int, _Task]]) -> Iterator[tuple[int, bytes]]:
     remote = ray.remote(num_cpus=1, max_retries=_RETRIES)(_run)
     resources: Mapping[str, float] = ray.cluster_resources()
     ahead = max(1, int(resources.get("CPU", 1))) * _AHEAD
@@ -64,5 +64,5 @@ def _done(tasks: Sequence[tuple[int, Task]]) -> Iterator[tuple[int, bytes]]:
                 waiting[remote.remote(following[1])] = following[0]
 
 
-def _run(task: Task) -> bytes:
-    return task.run()
+def _run(task: _Task) -> bytes:
+    return task()

@@ -1,13 +1,14 @@
-"""Judges a profile on events in Parquet: decides each again, with today's tools and what was known then.
+"""Judges a profile on events in Parquet: decides each again, with today's tools and the outcomes before it.
 
-A partition has whole organisations, so partitions are decided apart: the result is the same, bit for bit,
-wherever they are. Tools and outcomes come from the registry, which every process must reach.
+A partition has whole organisations, so partitions are decided apart, with the same result to the last bit.
+Tools and outcomes come from the registry, which every process must reach.
 """
 
 from __future__ import annotations
 
 import io
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -38,13 +39,7 @@ _THREADS = 1  # of DuckDB in a task: tasks run side by side
 
 @dataclass(frozen=True, slots=True)
 class Decider:
-    """What decides.
-
-    Attributes:
-        catalog: URL of the registry.
-        profile: the profile to judge.
-        embedder: its name, as `named.embedder` takes it.
-    """
+    """The registry (a URL), and the names of the profile to judge and of the embedder."""
 
     catalog: str = field(repr=False)  # it may hold a password
     profile: str = "default"
@@ -64,7 +59,7 @@ def judge_profile(
     """Decides the events of all parts again. on, jobs, kept: as for `work.run`.
 
     Raises:
-        Conflict: the registry's tools changed meanwhile; what is kept belongs to the former ones.
+        Conflict: the registry's tools changed meanwhile.
         InvalidInput: the events were exported without messages; see also `EventFiles.query`.
         StoreUnavailable, Unavailable, NotFound: the registry or the files cannot be read.
     """
@@ -74,20 +69,19 @@ def judge_profile(
     finally:
         database.close()
     tasks = [Task(repr((part, decider, revision)), _decide, (part, decider, revision)) for part in parts]
-    logs, skipped, events = list[Log](), dict[str, int](), 0
+    logs, skipped, events = list[Log](), Counter[str](), 0
     for result in run(tasks, on=on, jobs=jobs, kept=kept, progress=progress):
         with np.load(io.BytesIO(result), allow_pickle=False) as arrays:
-            said = json.loads(str(arrays["said"]))
+            counts = json.loads(str(arrays["counts"]))
             logs.append(Log(**{name: arrays[name] for name in Log.__slots__}))
-        events += said["events"]
-        for reason, number in said["skipped"].items():
-            skipped[reason] = skipped.get(reason, 0) + number
+        events += counts["events"]
+        skipped.update(counts["skipped"])
     log = _joined(logs)
     return OffPolicyResult(judge(log, clip) if len(log.session) else None, events, skipped)
 
 
 def _decide(part: EventFiles, decider: Decider, revision: int) -> bytes:
-    """The log of a part, and what was left out."""
+    """The log of a part, with the counts of all and of unusable events."""
     again = _redecider(decider)
     if again.revision != revision:
         raise Conflict(f"the registry changed from revision {revision} to {again.revision}; judge again")
@@ -98,9 +92,9 @@ def _decide(part: EventFiles, decider: Decider, revision: int) -> bytes:
         columns.add(row, again)
     log = columns.log()
     out = io.BytesIO()
-    said = json.dumps({"events": events, "skipped": columns.skipped})
+    counts = json.dumps({"events": events, "skipped": columns.skipped})
     arrays = {name: getattr(log, name) for name in Log.__slots__}
-    np.savez(out, allow_pickle=False, said=np.array(said), **arrays)
+    np.savez(out, allow_pickle=False, counts=np.array(counts), **arrays)
     return out.getvalue()
 
 

@@ -1,8 +1,7 @@
 """Runs independent tasks: in this process, in several, or on a Ray cluster, with the same results.
 
-A task is a function of its arguments that returns bytes, so its result does not depend on where it ran.
-Results are in the order of the tasks. With a folder to keep them in, a run that was killed continues where it
-stopped; on Ray, a task whose worker is lost is done again by another.
+A task is a function of its arguments that returns bytes. Results are in the order of the tasks. With a folder
+of kept results, a run continues after a kill; on Ray, another worker repeats the task of a lost one.
 """
 
 from __future__ import annotations
@@ -34,9 +33,8 @@ def run(
 ) -> list[bytes]:
     """The results of the tasks.
 
-    on: "ray" runs them on the cluster of RAY_ADDRESS, or on one that is started here. jobs: processes of
-    "here", or the most tasks at a time on a cluster that is started here. kept: a folder for results, which a
-    later run of the same tasks takes.
+    on: "ray" runs them on the cluster of RAY_ADDRESS, or starts one. jobs: processes of "here", or workers of
+    a cluster that is started here. kept: a folder of results for later runs of the same tasks.
 
     Raises:
         InvalidInput: an argument is wrong, or the folder cannot be written.
@@ -62,7 +60,7 @@ def run(
 
 
 def stream(tasks: Sequence[Task], *, on: On, jobs: int) -> Iterator[tuple[int, bytes]]:
-    """Each task's number and result, as they are done. The arguments and errors are those of `run`."""
+    """Each task's number and result, in the order of completion. Arguments and errors as for `run`."""
     if on not in ON:
         raise InvalidInput(f"on: is {quoted(on)}, must be one of {', '.join(ON)}")
     if not tasks:
@@ -70,7 +68,7 @@ def stream(tasks: Sequence[Task], *, on: On, jobs: int) -> Iterator[tuple[int, b
     if on == "ray":
         from toolroll.lab.offline import ray_cluster
 
-        yield from ray_cluster.stream(tasks, jobs)
+        yield from ray_cluster.stream([task.run for task in tasks], jobs)
         return
     if jobs == 1:
         for at, task in enumerate(tasks):
@@ -106,12 +104,12 @@ def _read(path: str) -> bytes | None:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A piece of work.
+    """A piece of work that any process can do.
 
     Attributes:
-        name: of all that its result depends on; a kept result is that of the same name.
-        call: a function of a module, which other processes import. It returns bytes.
-        arguments: that can be pickled.
+        name: identifies a kept result, so it must name all that the result depends on.
+        call: a function of a module, which other processes import.
+        arguments: pickled.
     """
 
     name: str

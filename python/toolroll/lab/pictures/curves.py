@@ -29,7 +29,7 @@ from toolroll.lab.simulation.worlds import Reals
 from toolroll.model.errors import InvalidInput
 
 _COLOURS = (QUIET, RED, BLUE, GREEN, VIOLET, OCHRE)
-_COLUMNS = 3  # of panels; the sixth place of a scenario says what the colours are
+_COLUMNS = 3  # of panels; the sixth place of a scenario explains the colours
 _SMOOTH = 5  # points of a curve that are averaged
 
 # Panel → title, what its x axis counts, and its y axis.
@@ -43,11 +43,7 @@ _PANELS = (
 
 
 def draw(simulation: Simulation, file: str | os.PathLike[str]) -> None:
-    """Writes the picture as a PNG: five panels for each scenario.
-
-    Raises:
-        InvalidInput: the file cannot be written.
-    """
+    """Writes a PNG with five panels for each scenario. Raises InvalidInput if it cannot be written."""
     scenarios = list(simulation.played)
     if not scenarios:
         raise InvalidInput("plot: nothing was played")
@@ -73,22 +69,14 @@ def draw(simulation: Simulation, file: str | os.PathLike[str]) -> None:
 
 
 def _explain(axes: Any, scenario: str, handles: Any, labels: Any) -> None:
-    """What the colours of a scenario's panels are, in the place behind them."""
+    """Explains the colours of a scenario's panels, in the sixth place."""
     axes.set_axis_off()
-    axes.legend(
-        handles,
-        labels,
-        title=f"scenario: {scenario}",
-        loc="center left",
-        frameon=False,
-        labelcolor=INK,
-        fontsize=11,
-        alignment="left",
-    )
+    style = {"loc": "center left", "frameon": False, "labelcolor": INK, "fontsize": 11, "alignment": "left"}
+    axes.legend(handles, labels, title=f"scenario: {scenario}", **style)
 
 
 def smoothed(curve: Reals) -> Reals:
-    """A running mean that is shorter at the ends, so that nothing is made up there."""
+    """A running mean, shorter at the ends."""
     reach = _SMOOTH // 2
     return np.array([curve[max(0, at - reach) : at + reach + 1].mean() for at in range(len(curve))])
 
@@ -105,15 +93,8 @@ def _draw(axes: Any, simulation: Simulation, scenario: str, name: str) -> None:
     if name.startswith("after"):
         axes.set_ylim(-3, 103)
         if not axes.lines or not len(axes.lines[0].get_xdata()):
-            axes.text(
-                0.5,
-                0.5,
-                "nothing of the kind here",
-                transform=axes.transAxes,
-                ha="center",
-                color=QUIET,
-                fontsize=9,
-            )
+            place = {"transform": axes.transAxes, "ha": "center", "color": QUIET, "fontsize": 9}
+            axes.text(0.5, 0.5, "nothing of the kind here", **place)
 
 
 def _dress(axes: Any, title: str, x_label: str, y_label: str) -> None:

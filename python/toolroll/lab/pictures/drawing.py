@@ -43,11 +43,7 @@ def strip_frame(axes: Any) -> None:
 
 
 def write(figure: Any, file: str | os.PathLike[str]) -> None:
-    """Writes the figure as a PNG, whole or not at all.
-
-    Raises:
-        InvalidInput: the file cannot be written.
-    """
+    """Writes the figure as a PNG, whole or not at all. Raises InvalidInput."""
     content = io.BytesIO()
     figure.savefig(content, format="png")
     replace_file(file, content.getvalue())

@@ -14,11 +14,11 @@ from toolroll.registry.analytics.usage import Heatmap, Hits
 
 _BAR = "#b8c4cf"
 _LONGEST = 40  # letters of a name
-_TOLD = 400  # the most cells with written counts; more get a colour bar
+_TOLD = 400  # cells with counts; a larger picture gets a colour bar
 
 
 def draw_heatmap(found: Heatmap, file: str | os.PathLike[str]) -> None:
-    """Writes tools by page as a PNG: darker is more, on a logarithmic scale; nothing stays white.
+    """Writes tools by page as a PNG: darker is more, on a logarithmic scale; zero is white.
 
     Raises:
         InvalidInput: there is nothing to draw, or the file cannot be written.

@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -111,26 +110,13 @@ class RollPlayer:
 NOBODY = -1  # in place of a tool
 
 
-class Player(Protocol):
-    """Selects for a world's messages in order, and gets the outcomes."""
-
-    def arrive(self, at: int) -> None:
-        """Takes over the world's catalog at message `at`."""
-
-    def select(self, at: int) -> tuple[int, ...]:
-        """The tools shown for message `at`, in order."""
-
-    def report(self, at: int, action: ModelAction) -> None:
-        """Takes the model's action for message `at`, as often as the scenario reports it."""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Trajectory:
     """The selections and calls of a world under one policy.
 
     Attributes:
-        shown: int32[T, most], the tools shown, in order, padded with NOBODY.
-        called: int32[T], the tool that was called, NOBODY for none.
+        shown: int32[T, most], the shown tools, in order, padded with NOBODY.
+        called: int32[T], the called tool, or NOBODY.
         select_us, record_us: mean time of a selection and of a report.
     """
 
@@ -140,7 +126,7 @@ class Trajectory:
     record_us: float
 
 
-def play(world: World, player: Player) -> Trajectory:
+def play(world: World, player: RollPlayer) -> Trajectory:
     """Plays all messages; reports are delayed, lost and duplicated as the scenario says."""
     shown: list[tuple[int, ...]] = []
     called = np.full(len(world), NOBODY)

@@ -28,8 +28,7 @@ class Projection:
     """The state after some calls, as a mean over runs.
 
     Attributes:
-        tools: how many compete.
-        calls: how many were made.
+        tools: competing ones.
         reward: expected success of the last fifth of these calls, as a share of the best tool's.
         recall: K → share of these last calls in which the best tool had one of the K highest draws.
         regret: expected successes lost so far, against the best tool.
@@ -52,8 +51,8 @@ class Bandit:
 
     Attributes:
         tools: how many compete.
-        lost: float64[T], by call: the mean of what it lost against the best tool.
-        places: int64[T, runs], by call and run: how many tools had a higher draw than the best one.
+        lost: float64[T], the mean loss of each call against the best tool.
+        places: int64[T, runs], by call and run: the tools with a higher draw than the best one.
     """
 
     tools: int
@@ -62,7 +61,7 @@ class Bandit:
 
     @classmethod
     def play(cls, tools: int, calls: int = 2_000, *, runs: int = 100, seed: int = 1) -> Bandit:
-        """Plays the runs. The draws are those of the selection engine."""
+        """Plays the runs, with the draws of the selection engine."""
         rates = np.full(tools, OTHERS)
         rates[0] = BEST
         alpha, beta = np.ones((2, runs, tools))
@@ -99,13 +98,9 @@ class Bandit:
 
 @dataclass(frozen=True, slots=True)
 class Convergence:
-    """The posterior of a tool's success rate after some calls.
+    """The posterior of a tool's success rate after some calls, from Beta(1, 1).
 
-    Attributes:
-        calls: their number; exactly the rate succeeded.
-        alpha, beta: of the posterior, from Beta(1, 1).
-        mean, variance: of it.
-        width_95, width_90: of the equal-tailed intervals.
+    width_95, width_90: of the equal-tailed intervals.
     """
 
     calls: int
@@ -118,22 +113,14 @@ class Convergence:
 
 
 def convergence(rate: float = 0.8) -> list[Convergence]:
-    """One row for each of some numbers of calls."""
+    """Posteriors after some numbers of calls, of which exactly the rate succeeded."""
     rows = []
     for n in (0, 10, 50, 100, 500, 1_000):
         alpha, beta = 1 + rate * n, 1 + (n - rate * n)
         total = alpha + beta
-        rows.append(
-            Convergence(
-                n,
-                alpha,
-                beta,
-                alpha / total,
-                alpha * beta / (total * total * (total + 1)),
-                _width(alpha, beta, 0.95),
-                _width(alpha, beta, 0.9),
-            )
-        )
+        variance = alpha * beta / (total * total * (total + 1))
+        widths = (_width(alpha, beta, share) for share in (0.95, 0.9))
+        rows.append(Convergence(n, alpha, beta, alpha / total, variance, *widths))
     return rows
 
 

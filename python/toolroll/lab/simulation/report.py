@@ -9,12 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from toolroll.lab.evaluation.report import aligned
 from toolroll.lab.simulation.projection import CALLS, KS, NEAR, Bandit, Convergence
 from toolroll.lab.simulation.simulation import STATIC, Simulation, WorldMean
 from toolroll.lab.simulation.world_metrics import POINTS, WorldMetrics, median_time
 from toolroll.lab.simulation.worlds import Reals
 
-# Name of a column → what it reads, and how: as it is, less static's, or as a share of static's.
+_LEFT = 99  # columns: all of them
+# (heading, metric, itself or its difference or ratio to static's)
 _COLUMNS = (
     ("success %", "success", "value"),
     ("over static", "success", "difference"),
@@ -28,13 +30,12 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """A value that somebody wants to reach.
+    """A value to reach.
 
     Attributes:
         what: in words.
-        scenario: where it was measured.
-        low, value, high: with the 95 % interval over worlds.
-        bar: what to reach. at_most: whether less is better.
+        low, value, high: the measured value with its 95 % interval over worlds.
+        bar: the value to reach; at_most: whether less is better.
     """
 
     what: str
@@ -64,7 +65,7 @@ class Goal:
 
 
 def table(simulation: Simulation, targets: Sequence[Goal] = ()) -> str:
-    """What `toolroll simulate` prints; with targets, each of them beside its value."""
+    """The output of `toolroll simulate`, with goals beside their values."""
     plan = simulation.plan
     lines = [
         f"{simulation.name}: {simulation.tools} tools, {simulation.texts:,} messages (half: {plan.half}); "
@@ -75,21 +76,22 @@ def table(simulation: Simulation, targets: Sequence[Goal] = ()) -> str:
     for scenario, played in simulation.played.items():
         oracle = simulation.estimate(scenario, STATIC, "oracle")
         lines += ["", f"{scenario} (the best that can be: {oracle.mean:.1f} %)"]
-        lines += _aligned(
+        lines += aligned(
             [
                 ("", *(name for name, _, _ in _COLUMNS)),
                 *(_row(simulation, scenario, policy) for policy in played),
-            ]
+            ],
+            _LEFT,
         )
         times = [_recovery_times(simulation, scenario, policy) for policy in played]
         if any(any(wait[1:]) for wait in times):
             lines += [
                 "",
-                *_aligned([("", "broken: calls until out", "repaired: messages until back"), *times]),
+                *aligned([("", "broken: calls until out", "repaired: messages until back"), *times], _LEFT),
             ]
     if targets:
         head = ("target", "scenario", "value", "95 % interval", "to reach", "")
-        lines += ["", *_aligned([head, *map(_target, targets)])]
+        lines += ["", *aligned([head, *map(_target, targets)], _LEFT)]
     lines += [
         "",
         f"{simulation.seconds:.0f} s; "
@@ -99,24 +101,17 @@ def table(simulation: Simulation, targets: Sequence[Goal] = ()) -> str:
 
 
 def convergence_table(rows: Sequence[Convergence]) -> str:
-    """What `toolroll simulate --table` prints."""
+    """The output of `toolroll simulate --table`."""
     lines = [("calls", "posterior", "mean", "variance", "95 % width", "90 % width")]
     for row in rows:
-        lines.append(
-            (
-                f"{row.calls:,}",
-                f"Beta({row.alpha:g}, {row.beta:g})",
-                f"{row.mean:.4f}",
-                f"{row.variance:.6f}",
-                f"{row.width_95:.4f}",
-                f"{row.width_90:.4f}",
-            )
-        )
-    return "\n".join(_aligned(lines))
+        widths = f"{row.width_95:.4f}", f"{row.width_90:.4f}"
+        posterior = f"Beta({row.alpha:g}, {row.beta:g})"
+        lines.append((f"{row.calls:,}", posterior, f"{row.mean:.4f}", f"{row.variance:.6f}", *widths))
+    return "\n".join(aligned(lines, _LEFT))
 
 
 def projection_table(bandits: Sequence[Bandit]) -> str:
-    """What `toolroll simulate --table` prints of Thompson sampling alone."""
+    """The output of `toolroll simulate --table` on Thompson sampling alone."""
     lines = [("tools", "calls", "of the best", *(f"recall@{k}" for k in KS), "regret", "bound")]
     for bandit in bandits:
         for calls in CALLS:
@@ -127,22 +122,18 @@ def projection_table(bandits: Sequence[Bandit]) -> str:
     waits = [(bandit.tools, bandit.calls_to_reach(NEAR)) for bandit in bandits]
     reached = [f"{tools} tools: {'more' if wait is None else f'{wait:,}'}" for tools, wait in waits]
     said = f"calls until the success is within {1 - NEAR:.0%} of the best tool's: {'; '.join(reached)}"
-    return "\n".join([*_aligned(lines), "", said])
+    return "\n".join([*aligned(lines, _LEFT), "", said])
 
 
 def to_json(simulation: Simulation) -> dict[str, Any]:
-    """What `toolroll simulate --json` prints: plain values, None for a value that does not exist."""
+    """The output of `toolroll simulate --json`; None for a value that does not exist."""
     plan = simulation.plan
     return {
         "folder": simulation.name,
         "tools": simulation.tools,
         "texts": simulation.texts,
         "repeated": round(simulation.repeated, 4),
-        "half": plan.half,
-        "worlds": plan.worlds,
-        "messages": plan.messages,
-        "seed": plan.seed,
-        "k": plan.k,
+        **{name: getattr(plan, name) for name in ("half", "worlds", "messages", "seed", "k")},
         "scenarios": {
             scenario: {policy: _policy(simulation, scenario, policy) for policy in played}
             for scenario, played in simulation.played.items()
@@ -176,7 +167,7 @@ def _policy(simulation: Simulation, scenario: str, policy: str) -> dict[str, Any
 
 
 def curves_of(measures: Sequence[WorldMetrics]) -> dict[str, Reals]:
-    """Means over worlds, by part of the time; after breaks and repairs by the n-th message for it."""
+    """Means over worlds: by part of the time, or by the n-th message for a tool after breaks and repairs."""
     success, recall = np.mean([one.curves for one in measures], axis=0)
     curves = {
         "success": success,
@@ -209,22 +200,16 @@ def _recovery_times(simulation: Simulation, scenario: str, policy: str) -> tuple
     cells = []
     for which in ("out", "back"):
         times = simulation.times(scenario, policy, which)
-        vain = sum(not wait.is_observed for wait in times)
-        said = f"{_said(median_time(times))} (median of {len(times)}, {vain} watched in vain)"
-        cells.append(said if times else "")
+        never = sum(not wait.is_observed for wait in times)
+        median = f"{_plain(median_time(times))} (median of {len(times)}, {never} never)"
+        cells.append(median if times else "")
     return policy, cells[0], cells[1]
 
 
 def _target(one: Goal) -> tuple[str, ...]:
     bar = f"{'≤' if one.at_most else '≥'} {one.bar:g}"
-    return (
-        one.what,
-        one.scenario,
-        _said(one.value),
-        f"{_said(one.low)} to {_said(one.high)}",
-        bar,
-        one.verdict,
-    )
+    interval = f"{_plain(one.low)} to {_plain(one.high)}"
+    return one.what, one.scenario, _plain(one.value), interval, bar, one.verdict
 
 
 def _cost(simulation: Simulation, policy: str) -> str:
@@ -241,14 +226,7 @@ def _policies(simulation: Simulation) -> list[str]:
     return list(simulation.played[simulation.plan.scenarios[0]])
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    ]
-
-
-def _said(value: float) -> str:
+def _plain(value: float) -> str:
     if math.isinf(value):
         return "never"
     return "–" if math.isnan(value) else f"{value:.2f}".rstrip("0").rstrip(".")

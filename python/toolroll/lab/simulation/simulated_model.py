@@ -1,4 +1,4 @@
-"""A simulated model that calls one of the tools it is shown, with the weaknesses of real models.
+"""A simulated model that calls one of the shown tools, with the weaknesses of real models.
 
 If a correct tool is shown, it calls one, preferring earlier tools and those it has a bias for. Otherwise it
 may call a wrong but similar tool, search for another, or give up. Reports of a call are not always true.
@@ -28,12 +28,11 @@ Outcome = Literal["called", "wanted", "corrected"]
 
 @dataclass(frozen=True, slots=True)
 class ModelAction:
-    """What the model did, and the report of it.
+    """The model's action, as reported.
 
     Attributes:
         tool: the called tool; -1 for none.
-        outcome: as reported: a call of a shown tool, of one that a search found, or of a wrong one.
-        succeeded: as reported.
+        outcome: a call of a shown tool ("called"), of a found one ("wanted"), or a mistake ("corrected").
         times: how often the report is sent; 0 if it is lost.
     """
 

@@ -36,11 +36,10 @@ class SimulationPlan:
     """The parameters of a simulation.
 
     Attributes:
-        folder: dataset folder; None for the demonstration catalog. half: which of its messages.
-        scenarios, policies: their names.
+        folder: dataset folder; None for the demonstration catalog. half: of its messages.
         worlds: of each scenario. seed: of the first. messages: of each world.
-        k: number of tools shown, without base and pinned ones.
-        changes: parameters of the policy "default" to change.
+        k: number of shown tools, without base and pinned ones.
+        changes: parameters of the policy "default".
     """
 
     folder: str | None = None
@@ -93,11 +92,9 @@ class Simulation:
     """The result of a simulation.
 
     Attributes:
-        plan: its parameters.
-        name: of the folder; tools, texts: how many it has, near-duplicates and repetitions not counted.
+        name: of the folder; tools, texts: its numbers of tools and messages.
         repeated: share of messages whose text came before in their world.
-        played: scenario → policy → measures, one a world, in the order of their seeds.
-        seconds: in total.
+        played: scenario → policy → metrics, one a world, in the order of their seeds.
     """
 
     plan: SimulationPlan
@@ -117,7 +114,7 @@ class Simulation:
         return WorldMean.of(self.values(scenario, policy, name))
 
     def difference(self, scenario: str, policy: str, other: str, name: str) -> WorldMean:
-        """How much more it is than under the other policy, world by world."""
+        """The difference to the other policy's value, by world."""
         pairs = zip(self.values(scenario, policy, name), self.values(scenario, other, name), strict=True)
         return WorldMean.of([ours - theirs for ours, theirs in pairs])
 
@@ -199,7 +196,7 @@ def play_world(plan: SimulationPlan, source: SourceData, scenario: str, seed: in
 
 
 def _played(plan: SimulationPlan, scenario: str, seed: int) -> bytes:
-    """A world's metrics, as another process hands them over: JSON, which runs no code when it is read."""
+    """A world's metrics as JSON, which runs no code when it is read."""
     measures = play_world(plan, _source_of(plan.folder, plan.half), scenario, seed)
     return json.dumps({policy: of.to_json() for policy, of in measures.items()}).encode()
 

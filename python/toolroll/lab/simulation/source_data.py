@@ -38,12 +38,8 @@ class SourceData:
 
     Attributes:
         name: of the folder.
-        definitions: what catalogs are built from.
-        messages: each has at least one correct tool. right: their positions in `definitions.tools`; the
-            message
-            counts as one of the first.
-        embedder: compares messages and tools for the simulated model, whatever embedder selection uses.
-        scale: of its cosines.
+        right: the correct tools of each message, as positions in `definitions.tools`; the first one owns it.
+        embedder: of the simulated model; selection may use another. scale: of its cosines.
         vectors: float32[m, dim] of the messages. tool_vectors: float32[n, dim] of names and descriptions.
         topics: int64[n], in [0, TOPICS): cluster of a tool's messages; -1 without messages.
         settings: names of all settings that switch toolkits on.
@@ -64,8 +60,8 @@ class SourceData:
     def read(cls, folder: str | None, half: Half = "judge") -> SourceData:
         """From a dataset folder, or from the demonstration catalog with its tools' examples as messages.
 
-        half: of the folder's messages, by a hash of their ids (of their dialogs, where they have some): what
-            is tuned on the one half is judged on the other. The demonstration catalog has too few to divide.
+        half: of the folder's messages, by a hash of their dialogs or ids: parameters tuned on one half are
+            judged on the other. The demonstration catalog has too few messages to divide.
 
         Raises:
             NotFound, InvalidDefinition: as `read_dataset`.
@@ -77,11 +73,7 @@ class SourceData:
 
     @classmethod
     def of(cls, dataset: Dataset, half: Half = "all") -> SourceData:
-        """From a dataset.
-
-        Raises:
-            InvalidInput: fewer than eight tools have a message.
-        """
+        """From a dataset. Raises InvalidInput if fewer than eight tools have a message."""
         definitions = replace(dataset.definitions, rules=(), pages=(), tiers=())
         places = {tool.name: at for at, tool in enumerate(definitions.tools)}
         messages = tuple(query for query in dataset.queries if query.gold and _is_in(query, half))

@@ -1,4 +1,4 @@
-"""Metrics of a played world: success, regret, recall, and how fast tools are dropped and return.
+"""Metrics of a played world: success, regret, recall, and how fast tools disappear and return.
 
 Success is the expected success given the tools shown, without the randomness of single calls.
 """
@@ -26,12 +26,7 @@ _BEFORE, _SHOWN = 10, 0.8  # a tool counts if it was shown in 80 % of its last 1
 
 
 class SurvivalTime(NamedTuple):
-    """The time until an event, or until observation ended (censored).
-
-    Attributes:
-        steps: calls or messages.
-        is_observed: whether the event happened before the world ended.
-    """
+    """The time until an event, in calls or messages; or until the world's end (censored, not observed)."""
 
     steps: float
     is_observed: bool
@@ -65,11 +60,11 @@ class WorldMetrics:
 
     Attributes:
         values: name → value; shares in percent.
-        out: for each tool that broke while it was shown: its calls until it was no longer shown.
+        out: for each tool that broke while shown: its calls until it was no longer shown.
         back: for each such tool that works again: its messages until it was shown again.
         curves: float64[2, POINTS], success and recall over time; regret: float64[POINTS], its sum so far.
-        after_break, after_repair: float64[2, AFTER]: by the n-th message for such a tool, how often it was
-            shown and how many there were.
+        after_break, after_repair: float64[2, AFTER]: for the n-th message for such a tool, how often it was
+            shown, and the number of messages.
     """
 
     values: Mapping[str, float]
@@ -90,14 +85,14 @@ class WorldMetrics:
 
     @classmethod
     def from_json(cls, written: Mapping[str, Any]) -> WorldMetrics:
-        """The metrics that `to_json` wrote."""
+        """Reverses `to_json`."""
         out, back = (tuple(SurvivalTime(*time) for time in written[name]) for name in _TIMES)
         curves = (np.array(written[name], np.float64) for name in _CURVES)
         return cls(written["values"], out, back, *curves)
 
 
 def measure(world: World, trajectory: Trajectory, static: Trajectory, best: Reals) -> WorldMetrics:
-    """Measures a trajectory. static: that of static selection in the same world. best: `oracle`."""
+    """Measures a trajectory. static: of static selection in the same world. best: from `oracle`."""
     seen = _Outcomes.of(world, trajectory)
     before = seen if trajectory is static else _Outcomes.of(world, static)
     success = seen.success

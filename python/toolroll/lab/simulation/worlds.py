@@ -1,15 +1,15 @@
 """Draws simulated worlds: real tools and messages, and everything else from a seed.
 
-A world adds to its source what only use would show:
+A world adds to its source the facts that only use reveals:
 
 - *families*: near-duplicates of some tools in other words. One member of each works well, the others do not.
-- *contexts*: users of three tiers on twelve pages. A page has a topic, from which most of its messages come;
-  how well a tool works differs a little by page and tier, and a few hardly work on some page.
-- *change*: halfway some much used tools break, and half of them are repaired later; newcomers arrive after a
-  quarter of the time, half of them better than what was there.
+- *contexts*: users of three tiers on twelve pages. Most messages of a page have its topic. The success rate
+  of a tool differs a little by page and tier, and a few hardly work on some page.
+- *change*: halfway some popular tools break, and half of them are repaired later; newcomers arrive after a
+  quarter of the time, half of them better than the old tools.
 
-Everything depends on source, scenario and seed alone, not on selections: policies are compared on the same
-messages and random numbers.
+Everything depends on source, scenario and seed alone, so that policies meet the same messages and random
+numbers.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ CHANCES = 8  # uniform random numbers for a message
 
 _TIER_SHARES = (0.5, 0.35, 0.15)
 _BROKEN = 0.03  # success rate of a broken tool
-_BETTER, _WORSE = (0.93, 0.60), (0.40, 0.93)  # a newcomer, and what was there before
+_BETTER, _WORSE = (0.93, 0.60), (0.40, 0.93)  # a newcomer, and the old tool
 
 Reals = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -46,9 +46,8 @@ class World:
     """One draw. n tools, near-duplicates included; T messages.
 
     Attributes:
-        source, scenario, seed: of the draw.
         tools: the source's, then their near-duplicates, newcomers last.
-        first: how many of `tools` there are from the start. arrival: the message at which the others arrive.
+        first: the number of tools from the start; the others arrive at message `arrival`.
         family: int64[n], the tool that this one can replace; itself for most.
         reliable: float64[CONTEXTS, n], success rate of a tool that is not broken.
         breaks, repairs: int64[n], the message at which a tool breaks and is repaired; T for never.
@@ -96,17 +95,9 @@ class World:
         user = random.choice(USERS, length, p=_falling(USERS))
         tier = random.choice(len(TIERS), USERS, p=_TIER_SHARES)[user]
         page = random.choice(PAGES, length, p=_falling(PAGES))
-        likeness = (
-            source.vectors
-            @ np.concatenate(
-                [
-                    source.tool_vectors,
-                    vectors_of(source.embedder, [text_of(tool) for tool in made]).reshape(
-                        len(made), source.tool_vectors.shape[1]
-                    ),
-                ]
-            ).T
-        )
+        made_vectors = vectors_of(source.embedder, [text_of(tool) for tool in made])
+        made_vectors = made_vectors.reshape(len(made), source.tool_vectors.shape[1])
+        likeness = source.vectors @ np.concatenate([source.tool_vectors, made_vectors]).T
         kin: dict[int, list[int]] = {}
         for place, owner in enumerate(family.tolist()):
             kin.setdefault(owner, []).append(place)
@@ -167,12 +158,11 @@ class World:
 
 @dataclass(frozen=True, slots=True)
 class _Duplicates:
-    """Which tools have near-duplicates.
+    """The tools with near-duplicates.
 
     Attributes:
         families: tools with near-duplicates.
-        owners: of each clone, the tool that it stands in for, newcomers last.
-        late: owners of the newcomers.
+        owners: the tool of each near-duplicate, newcomers last; late: of the newcomers.
     """
 
     families: tuple[int, ...]
@@ -244,7 +234,7 @@ def _broken(
 
 
 def _stream(source: SourceData, scenario: Scenario, counts: Reals, page: Ints, random: Random) -> Ints:
-    """The stream of messages; those of a tool repeat after all of them were used."""
+    """The stream of messages; a tool's messages repeat after all of them were used."""
     length = len(page)
     is_own = random.random(length) < scenario.own_topic
     popular = counts**0.8

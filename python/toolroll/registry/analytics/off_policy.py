@@ -1,4 +1,4 @@
-"""Off-policy evaluation: estimates from the log what another selection would have achieved.
+"""Off-policy evaluation: estimates the success of another selection from the log.
 
 Every logged event has the probability (propensity) with which each tool was shown. A successful call of a
 tool that the other selection would show too counts for it, divided by that probability. The estimate is
@@ -101,7 +101,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """Four estimates of what the other selection would have achieved, and how far to trust them.
+    """Four estimates of the other selection's success, and how far to trust them.
 
     Attributes:
         events, sessions: how many the estimates are from.
@@ -145,7 +145,7 @@ class Judgement:
 
 
 def judge(log: Log, clip: float = CLIP) -> Judgement:
-    """Estimates what the log's target selection would have achieved. O(rows).
+    """Estimates the success of the log's target selection. O(rows).
 
     Raises:
         InvalidInput: there are no events, or `clip` is below 1.
@@ -374,7 +374,7 @@ def _estimate(sums: Floats, logged: Floats, sizes: Floats) -> Estimate:
 def interval(
     values: Floats, cluster: npt.NDArray[np.int64], level: float = LEVEL
 ) -> tuple[float, float, float]:
-    """Mean of the values and its interval, where those of one cluster (0, 1, …) may depend on each other.
+    """Mean of the values and its interval, where values of one cluster (0, 1, …) may depend on each other.
 
     Weighted outcomes are skewed: many zeros, few large. The usual interval lies too low then; this one is
     moved by Hall's transformation. Of one cluster nothing is known: the interval is (-inf, inf).
@@ -411,7 +411,7 @@ def _interval(sums: Floats, sizes: Floats, level: float) -> tuple[float, float, 
 
 
 def _unskewed(x: float, skew: float, n: int) -> float:
-    """The quantile of a t statistic of skewed data, from that of a symmetric one."""
+    """The quantile of a t statistic of skewed data, from the quantile of a symmetric one."""
     root = math.sqrt(n)
     if abs(skew) < 1e-6:
         return x

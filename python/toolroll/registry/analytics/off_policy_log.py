@@ -128,8 +128,10 @@ class LogColumns:
 
     def log(self) -> Log:
         """The columns."""
-        types = {"event": np.int64, "session": np.int64, "shown": np.bool_}
-        columns = {name: np.array(getattr(self, name), types.get(name, np.float64)) for name in Log.__slots__}
+        types: dict[str, Any] = {"event": np.int64, "session": np.int64, "shown": np.bool_}
+        columns: dict[str, Any] = {
+            name: np.array(getattr(self, name), types.get(name, np.float64)) for name in Log.__slots__
+        }
         return Log(**columns)
 
 

@@ -249,7 +249,7 @@ class _Export:
     def _write(self, begin: datetime, generation: int, before: list[str], known: Collection[str]) -> None:
         """Writes a slice's events, without known ones. before: its earlier files."""
         stamp = begin.strftime(_STAMP)
-        counted = self._count(begin)  # before the rows are read: what comes meanwhile is late
+        counted = self._count(begin)  # before the rows are read: later events are late ones
         ending = f"month={begin:%Y-%m}/{stamp}-{generation}.parquet"
         with tempfile.TemporaryDirectory(prefix="toolroll-export-") as folder:
             made, count = self._make(folder, begin, known)

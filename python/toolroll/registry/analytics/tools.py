@@ -87,25 +87,10 @@ def arms(
     found = []
     for at, row in enumerate(rows):
         wanted = _left(row.wanted_at, now, RATES.lift_half_s)
-        found.append(
-            Arm(
-                row.org,
-                row.tool,
-                row.level,
-                row.context_key,
-                float(alpha[at] / (alpha[at] + beta[at])),
-                low[at],
-                high[at],
-                float(successes[at]),
-                float(failures[at]),
-                wanted * row.calls,
-                wanted * row.expected,
-                row.shown,
-                row.called,
-                row.succeeded,
-                row.updated_at,
-            )
-        )
+        posterior = float(alpha[at] / (alpha[at] + beta[at])), low[at], high[at]
+        sums = float(successes[at]), float(failures[at]), wanted * row.calls, wanted * row.expected
+        counts = row.shown, row.called, row.succeeded, row.updated_at
+        found.append(Arm(row.org, row.tool, row.level, row.context_key, *posterior, *sums, *counts))
     return tuple(found)
 
 
@@ -147,24 +132,23 @@ def unused(
         "events": round(asked),
         "tools": len(known),
         "never_selected": [
-            {"org": row.org, "name": row.name, "toolkit": row.toolkit, "since": row.created_at.isoformat()}
+            {**_name_of(row), "since": row.created_at.isoformat()}
             for row in known
             if (row.org, row.name) not in shown
         ],
         "never_called": sorted(
             (
-                {
-                    "org": row.org,
-                    "name": row.name,
-                    "toolkit": row.toolkit,
-                    "shown": round(shown[row.org, row.name]),
-                }
+                {**_name_of(row), "shown": round(shown[row.org, row.name])}
                 for row in known
                 if shown.get((row.org, row.name), 0) >= shown_often and (row.org, row.name) not in called
             ),
             key=lambda tool: (-int(tool["shown"]), tool["name"]),
         ),
     }
+
+
+def _name_of(row: Any) -> dict[str, Any]:
+    return {"org": row.org, "name": row.name, "toolkit": row.toolkit}
 
 
 def _shown_and_called(

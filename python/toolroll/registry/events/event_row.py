@@ -14,13 +14,13 @@ from toolroll.learning.exposure import Exposure
 from toolroll.model.arrays import Rows
 from toolroll.model.identity import NONE, tool_key
 from toolroll.registry.events.columns import CandidateColumns
+from toolroll.registry.events.logged_tools import signed
 from toolroll.registry.events.rows import Messages, instant, vector_bytes, word
 from toolroll.selection.candidates import Draw
 from toolroll.selection.selection import Selection
 
 MOST_CANDIDATES = 64
 _DRAWS = 4_000  # simulated draws, if exploration leaves no closed form
-_SIGN = 1 << 63
 
 # A propensity for each row, and their error; None if they are not known.
 Odds: TypeAlias = "tuple[npt.NDArray[np.float64] | None, float | None]"
@@ -105,7 +105,7 @@ def event_row(
         "experiment": origin.experiment,
         "variant": origin.variant,
         "unit": unit_of(origin, exposure, context.session) if origin.experiment else "",
-        "seed": turn.seed - 2 * _SIGN if turn.seed >= _SIGN else turn.seed,
+        "seed": signed(turn.seed),
         "latency_us": timings["total"],
         "timings": {stage: round(spent, 3) for stage, spent in timings.items()},
         "tokens_selected": tokens.selected,
@@ -129,11 +129,6 @@ def unit_of(origin: SelectionOrigin, exposure: Exposure, session: str) -> str:
     """A digest of the experiment's unit, which outlives the event."""
     name = {"user": exposure.reporter, "session": session, "org": exposure.org}[origin.unit]
     return blake2b(word(name).encode(), digest_size=16).hexdigest()
-
-
-def seed_of(signed: int) -> int:
-    """The seed of a turn, from the signed number in its row."""
-    return signed + 2 * _SIGN if signed < 0 else signed
 
 
 def candidates_of(selection: Selection, has_odds: bool = True) -> tuple[CandidateColumns, float | None]:

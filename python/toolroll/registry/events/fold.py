@@ -20,6 +20,7 @@ from toolroll.learning.effects import deltas
 from toolroll.learning.exposure import Exposure
 from toolroll.model.identity import key
 from toolroll.registry.events.details import EntryReader
+from toolroll.registry.events.logged_tools import signed
 from toolroll.registry.events.rows import OutcomeRow, outcome_rows
 from toolroll.registry.store import tables
 from toolroll.registry.store.row_reader import read_rows
@@ -39,11 +40,6 @@ class Space(NamedTuple):
     def scope(self) -> int:
         """The scope of its rows in `learned`."""
         return signed(key("space", self.name, str(self.dim)))
-
-
-def signed(number: int) -> int:
-    """A key as a database has it: the same 64 bits, signed."""
-    return number - 2**64 if number >= 2**63 else number
 
 
 def space_of(exposure: Exposure) -> Space:

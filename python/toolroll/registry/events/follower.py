@@ -102,7 +102,7 @@ class Follower:
         self._next_at = time.monotonic() + self._poll_s
         try:
             self.follow()
-        except Exception as error:  # whatever it is, the thread has other work, too
+        except Exception as error:  # the thread has other work to do
             if self._failing is None and not self._is_stopped:
                 is_known = isinstance(error, ToolrollError)
                 _log.warning("learning: failed, will try again: %s", error, exc_info=not is_known)

@@ -46,23 +46,22 @@ def hour_of(at: datetime) -> datetime:
     return at.astimezone(timezone.utc).replace(minute=0, second=0, microsecond=0)
 
 
-def hour_in_sql(dialect: str, at: sa.ColumnElement[datetime]) -> sa.ColumnElement[datetime]:
-    """The hour that a time is in, in SQL."""
-    if dialect == "postgresql":
-        return sa.func.date_trunc("hour", at, "UTC", type_=tables.Instant())
-    return sa.func.strftime("%Y-%m-%d %H:00:00.000000", at, type_=tables.Instant())
-
-
 def day_of(at: datetime) -> datetime:
     """The day that a time is in, in UTC."""
     return hour_of(at).replace(hour=0)
 
 
-def day_in_sql(dialect: str, at: sa.ColumnElement[datetime]) -> sa.ColumnElement[datetime]:
-    """The day that a time is in, in SQL."""
+def hour_in_sql(dialect: str, at: sa.ColumnElement[datetime], unit: str = "hour") -> Number:
+    """The begin of the hour, or of another unit ("day"), that a time is in, in SQL."""
     if dialect == "postgresql":
-        return sa.func.date_trunc("day", at, "UTC", type_=tables.Instant())
-    return sa.func.strftime("%Y-%m-%d 00:00:00.000000", at, type_=tables.Instant())
+        return sa.func.date_trunc(unit, at, "UTC", type_=tables.Instant())
+    form = "%Y-%m-%d %H:00:00.000000" if unit == "hour" else "%Y-%m-%d 00:00:00.000000"
+    return sa.func.strftime(form, at, type_=tables.Instant())
+
+
+def day_in_sql(dialect: str, at: sa.ColumnElement[datetime]) -> Number:
+    """The day that a time is in, in SQL."""
+    return hour_in_sql(dialect, at, "day")
 
 
 @lru_cache(maxsize=8)

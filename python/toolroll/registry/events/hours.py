@@ -59,19 +59,15 @@ class _Hour(NamedTuple):
 
 
 def sum_changed(connection: sa.Connection, now: datetime) -> bool:
-    """Sums some marked past hours, the oldest first. Returns whether more are left.
-
-    Takes some tenths of a second. A large hour takes several calls.
-    """
-    return _sum_until(connection, now - SETTLED_AFTER)
+    """`sum_before` for all hours whose outcomes have settled."""
+    return sum_before(connection, now - SETTLED_AFTER)
 
 
 def sum_before(connection: sa.Connection, end: datetime, org: str | None = None) -> bool:
-    """Likewise for all hours before this time, before their events are deleted."""
-    return _sum_until(connection, end, org)
+    """Sums some marked hours before this time, the oldest first. Returns whether more are left.
 
-
-def _sum_until(connection: sa.Connection, end: datetime, org: str | None = None) -> bool:
+    Takes some tenths of a second. A large hour takes several calls.
+    """
     mine = [] if org is None else [_sums.c.org == org]
     over = [*mine, _sums.c.logged == sa.literal_column("0"), _sums.c.at <= end - AN_HOUR]
     query = (

@@ -79,7 +79,7 @@ class ToolNumbers:
 
     def _find(self, connection: sa.Connection, tools: set[LoggedTool]) -> None:
         yielder = GilYielder()
-        for some in batches(sorted({_signed(tool.intent) for tool in tools}), _SOME):
+        for some in batches(sorted({signed(tool.intent) for tool in tools}), _SOME):
             for row in read_rows(connection, list(_table.c), _table.c.intent.in_(some)):
                 yielder()
                 self._known[_tool(row)] = row["number"]
@@ -112,22 +112,22 @@ class LoggedToolReader:
 def _row(tool: LoggedTool) -> dict[str, Any]:
     return {
         "name": tool.name,
-        "arm": _signed(tool.arm),
-        "intent": _signed(tool.intent),
-        "tool_group": _signed(tool.group),
+        "arm": signed(tool.arm),
+        "intent": signed(tool.intent),
+        "tool_group": signed(tool.group),
         "stamp": int.from_bytes(os.urandom(6), "little"),
     }
 
 
 def _tool(row: Row) -> LoggedTool:
-    return LoggedTool(row["name"], *(_unsigned(row[name]) for name in ("arm", "intent", "tool_group")))
+    return LoggedTool(row["name"], *(unsigned(row[name]) for name in ("arm", "intent", "tool_group")))
 
 
-def _signed(number: int) -> int:
+def signed(number: int) -> int:
     """64 bits as the signed number that both databases store."""
     return number - 2 * _SIGN if number >= _SIGN else number
 
 
-def _unsigned(number: int) -> int:
-    """Reverses `_signed`."""
+def unsigned(number: int) -> int:
+    """Reverses `signed`."""
     return number + 2 * _SIGN if number < 0 else number

@@ -97,7 +97,7 @@ class Signer:
         head = f"{version}.{key_id}."
         if version != _VERSION or secret is None or not hmac.compare_digest(tag, _tag(secret, head, body)):
             raise Denied("receipt: was not signed here, or was changed; nothing was recorded")
-        content, keys = _content(body)  # the signature is ours, so the content is, too
+        content, keys = _content(body)  # our signature, so our content
         if org is not None and content["o"] != org:
             raise Denied(f"receipt: belongs to another organisation than {org!r:.80}; nothing was recorded")
         if not content["a"] - _AHEAD_S <= now <= content["x"]:
@@ -105,7 +105,9 @@ class Signer:
                 f"receipt: its time is over (event {content['e']} is {now - content['a']:,.0f} s old, of "
                 f"{content['x'] - content['a']:,.0f} s); nothing was recorded"
             )
-        return Exposure(*(content[name] for name in "eoarptc"), unpack_tools(content["n"], keys))
+        event_id, org, at, reporter, page, tier, category = (content[name] for name in "eoarptc")
+        shown = unpack_tools(content["n"], keys)
+        return Exposure(event_id, org, at, reporter, page, tier, category, shown)
 
 
 def is_receipt(text: str) -> bool:

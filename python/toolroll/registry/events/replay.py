@@ -24,8 +24,9 @@ from toolroll.model.embedder import Embedder
 from toolroll.model.errors import EmbedderUnavailable, NotFound, ToolrollError
 from toolroll.registry.events import priors
 from toolroll.registry.events.details import read_event
-from toolroll.registry.events.event_row import SelectionOrigin, event_row, seed_of
+from toolroll.registry.events.event_row import SelectionOrigin, event_row
 from toolroll.registry.events.fold import fold_all, outcomes_of
+from toolroll.registry.events.logged_tools import unsigned
 from toolroll.registry.events.rows import Messages, exposure_in, seconds
 from toolroll.registry.follow.history import as_of, earlier
 from toolroll.registry.follow.replica import Replica
@@ -39,6 +40,7 @@ from toolroll.selection.selection import Selection
 MOST_REVISIONS = 20  # in the search for an event's catalog
 # Failures outside the stages; other columns of the event show their effect.
 _NOT_STAGES = frozenset({"registry", "organisation", "embedder", "policy"})
+_DESCRIBED = ("profile", "catalog_revision", "registry_revision", "learned_revision")
 _EXACT = ("selected", "propensity_error", "confidence", "tokens_selected", "tokens_total")
 _OF_CANDIDATES = ("score", "mean", "spread", "show", "propensity")
 
@@ -77,10 +79,7 @@ class ReplayResult:
             "differences": list(self.differences),
             "logged": list(event.selected),
             "decided": None if selection is None else list(selection.names),
-            "profile": event.profile,
-            "catalog_revision": event.catalog_revision,
-            "registry_revision": event.registry_revision,
-            "learned_revision": event.learned_revision,
+            **{name: getattr(event, name) for name in _DESCRIBED},
             "degraded": list(event.degraded),
         }
 
@@ -256,21 +255,10 @@ def turn_of(
 
     missing: gets a sentence for each missing part.
     """
-    said, limits = event.context, event.limits
-    context = Context(
-        org=event.org,
-        user=said["user"],
-        roles=tuple(said["roles"]),
-        tier=event.tier,
-        page=event.page,
-        settings=tuple(said["settings"]),
-        provider=said["provider"],
-        session=event.session,
-        required=tuple(said["required"]),
-        exclude=tuple(said["exclude"]),
-        only=tuple(said["only"]),
-        everything=said["everything"],
-    )
+    limits = event.limits
+    fields: dict[str, Any] = {name: getattr(event, name) for name in ("org", "tier", "page", "session")}
+    fields |= {name: tuple(one) if isinstance(one, list) else one for name, one in event.context.items()}
+    context = Context(**fields)
     reading = pipeline.reader.read(event.message, visible=lambda: pipeline.allowed(Turn("", context)))
     asks = bool(event.space) or _was_spared(event, pipeline, Turn(reading.text, context))
     embed = _Embedding(embedder if pipeline.catalog.dim and asks else None)
@@ -292,7 +280,7 @@ def turn_of(
         budget_tokens=limits["budget_tokens"],
         always_include=tuple(limits["always_include"]),
         sent=tuple(limits["sent"]),
-        seed=seed_of(event.seed),
+        seed=unsigned(event.seed),
         query=reading.query,
         trust=embed.trust(reading.query),
         clauses=tuple(parts[: len(reading.clauses)]),

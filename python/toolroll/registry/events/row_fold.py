@@ -17,7 +17,8 @@ from toolroll.learning.outcomes import CALLED, SUCCEEDED
 from toolroll.model.identity import plain_key, scopes
 from toolroll.registry.events import priors
 from toolroll.registry.events.breaks import Break, Run, Verdict
-from toolroll.registry.events.fold import FoldInput, Space, signed, space_of
+from toolroll.registry.events.fold import FoldInput, Space, space_of
+from toolroll.registry.events.logged_tools import signed
 from toolroll.registry.events.rows import OutcomeRow, instant
 from toolroll.registry.store import tables
 from toolroll.registry.store.bulk_insert import merge

@@ -160,7 +160,7 @@ class Messages:
     def of(self, text: str) -> str:
         """The message as it is stored."""
         if self.form == "kept":
-            return text if text.isprintable() else text.translate(_NO_NUL)
+            return storable(text)
         if self.form == "hashed":
             return hmac.new(self.secret, text.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
         return ""
@@ -239,8 +239,7 @@ class OutcomeRow:
         """For the store. numbers_of: includes its tools."""
         exposure = self.exposure
         pulls = any(EFFECTS[change.after].pull != EFFECTS[change.before].pull for change in self.changes)
-        vector = exposure.vector if pulls else None
-        packed = None if vector is None else np.ascontiguousarray(vector, "<f2").tobytes()
+        packed = vector_bytes(exposure.vector if pulls else None)
         return {
             **{name: getattr(exposure, name) for name in _EVENT},
             **{name: getattr(self, name) for name in ("seq", "step", "closes", "closing_weight")},

@@ -119,7 +119,7 @@ class Recorder:
         if found is None:
             names = [entry.name for entry in entries if entry.kind in NOT_SHOWN]
             shown = {tool.name for tool in exposure.shown}
-            # Policy asks for the user who was shown the tools, whoever reports.
+            # Policy applies to the user of the selection, not to the reporter.
             found = self._found_in(exposure, [name for name in names if name not in shown])
         if reporter is not None:
             exposure = replace(exposure, reporter=reporter)

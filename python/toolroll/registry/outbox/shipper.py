@@ -106,7 +106,7 @@ class _KnownEvent:
 class Shipper:
     """Ships the records of one process. Safe to share between threads.
 
-    The child of a fork begins with an empty queue; the parent ships what it has queued.
+    The child of a fork begins with an empty queue; the parent ships its own queue.
     """
 
     def __init__(
@@ -146,7 +146,7 @@ class Shipper:
         self._kept_at = time.monotonic()  # when a keeper was last seen
 
     def start(self) -> None:
-        """Starts to ship what is in the outbox."""
+        """Starts to ship the outbox."""
         self._worker.wake()
 
     def wake(self) -> None:
@@ -322,7 +322,7 @@ class Shipper:
         """Makes events and ships a batch; returns the seconds until the next step."""
         if self._pid != os.getpid():
             self._begin()
-        also_s = self._also()  # first: what follows may fail
+        also_s = self._also()  # first: the rest may fail
         wait_s = min(self._make_events(), also_s)
         self._outbox.checkpoint()
         self._look()

@@ -198,32 +198,21 @@ class SessionStore:
 
     @cached_property
     def _replace(self) -> sa.Update:
-        return (
-            sa.update(_TABLE)
-            .where(*_IS, _C.version == sa.bindparam("of_version"))
-            .values(
-                {
-                    _C.turn: sa.bindparam("turn"),
-                    _C.record: self._packed,
-                    _C.version: sa.bindparam("version"),
-                    _C.updated_at: sa.bindparam("updated_at"),
-                    _C.expires_at: sa.bindparam("expires_at"),
-                }
-            )
-        )
+        values: dict[Any, Any] = {
+            _C[name]: sa.bindparam(name) for name in ("turn", "version", "updated_at", "expires_at")
+        }
+        old = sa.update(_TABLE).where(*_IS, _C.version == sa.bindparam("of_version"))
+        return old.values({**values, _C.record: self._packed})
 
     @cached_property
     def _begin(self) -> Any:
         """Inserts the session, also in place of one that has expired."""
         row = {
+            **{name: sa.bindparam(name) for name in ("turn", "version", "updated_at", "expires_at")},
             "org": sa.bindparam("of_org"),
             "session": sa.bindparam("of_session"),
-            "turn": sa.bindparam("turn"),
             "record": self._packed,
-            "version": sa.bindparam("version"),
             "created_at": sa.bindparam("updated_at"),
-            "updated_at": sa.bindparam("updated_at"),
-            "expires_at": sa.bindparam("expires_at"),
         }
         insert = (sqlite if self._database.dialect == "sqlite" else postgresql).insert(_TABLE).values(row)
         return insert.on_conflict_do_update(

@@ -22,7 +22,7 @@ from tests.attacks import bounded
 from toolroll import Tool, Toolkit, Toolroll
 from toolroll.cli.output import print_table
 from toolroll.formats.visible_text import is_visible, one_line
-from toolroll.lab.examples.prompt import Wanted, prompt
+from toolroll.lab.examples.prompt import ToolRequest, prompt
 from toolroll.model.errors import Denied, InvalidDefinition
 from toolroll.model.tools import Route
 
@@ -342,7 +342,7 @@ def test_a_prompt_for_examples_has_the_tools_that_are_there():
     random = Random(38)
     for _ in range(LISTS):
         tools = hostile(random)
-        (_, asked) = prompt([Wanted(tool, 1, 0) for tool in tools], "English")
+        (_, asked) = prompt([ToolRequest(tool, 1, 0) for tool in tools], "English")
         assert lines_of(asked["content"]) == [asked["content"]]
         assert [each["name"] for each in json.loads(asked["content"])["tools"]] == [
             tool.name for tool in tools

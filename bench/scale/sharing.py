@@ -10,7 +10,7 @@ import time
 
 import numpy as np
 
-from toolroll.learning.privacy import Counts, release
+from toolroll.registry.analytics.privacy import ToolCounts, release
 
 TOOLS, USED = 158, 40
 
@@ -23,7 +23,7 @@ def main(organisations: int) -> None:
         counts = draw.gamma(0.5, 2.0, (USED, 4))
         used = draw.choice(TOOLS, USED, replace=False)
         contributions.append(
-            {tools[tool]: Counts(*map(float, row)) for tool, row in zip(used, counts, strict=True)}
+            {tools[tool]: ToolCounts(*map(float, row)) for tool, row in zip(used, counts, strict=True)}
         )
     start = time.perf_counter()
     told = release(contributions, tools, epsilon=1.0)

@@ -12,10 +12,11 @@ from scipy import stats
 
 from tests.integration.logged import arm, at, called, event, learn, outcome, write, write_events
 from toolroll.catalog.tool_text import description_text
-from toolroll.learning.experiments import Experiment, compare
+from toolroll.learning.experiments import Experiment
 from toolroll.model.errors import Conflict, Denied, InvalidInput, NotFound
 from toolroll.model.identity import key, scopes
 from toolroll.model.tools import Tool
+from toolroll.registry.analytics.comparison import compare
 from toolroll.registry.analytics.drift import drift
 from toolroll.registry.analytics.experiments import counts, find, list_experiments, start, stop
 from toolroll.registry.analytics.metrics import metrics

@@ -21,7 +21,7 @@ pytest.importorskip("fastapi")
 
 from tests.ports import free_port
 from toolroll.cli import main
-from toolroll.learning.experiments import LEAST_UNITS
+from toolroll.registry.analytics.comparison import LEAST_UNITS
 from toolroll.registry.analytics.experiments import counts, list_experiments
 from toolroll.registry.analytics.metrics import metrics
 from toolroll.registry.analytics.timeline import timeline

@@ -17,9 +17,8 @@ import sqlalchemy as sa
 from tests.integration.ingesting import ingest
 from tests.integration.logged import event, unit_of, write_events
 from tests.integration.outcomes import exposure, said
-from toolroll.learning.experiments import VariantSums
-from toolroll.learning.selection_figures import ANSWERED, OUTCOMES
 from toolroll.model.tools import Definitions, Tool
+from toolroll.registry.analytics.comparison import VariantSums
 from toolroll.registry.analytics.experiments import ExperimentCounts, counts, find
 from toolroll.registry.analytics.metrics import metrics
 from toolroll.registry.analytics.plugin_calls import plugin_calls
@@ -31,6 +30,7 @@ from toolroll.registry.analytics.window import Window
 from toolroll.registry.events import hours
 from toolroll.registry.events.hour_selects import SELECTS
 from toolroll.registry.events.rows import ReceivedReport
+from toolroll.registry.events.selection_figures import ANSWERED, OUTCOMES
 from toolroll.registry.keeper.maintenance import delete_old_hours, prune
 from toolroll.registry.registry import Registry
 from toolroll.registry.store import tables

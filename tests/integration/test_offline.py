@@ -25,8 +25,8 @@ from toolroll.lab.offline.judging import Target, judge
 from toolroll.lab.offline.lake import event_files
 from toolroll.lab.offline.task import Task
 from toolroll.lab.offline.work import run
-from toolroll.learning import off_policy
 from toolroll.model.errors import InvalidInput, NotFound
+from toolroll.registry.analytics import off_policy
 from toolroll.registry.analytics.off_policy_log import evaluate_off_policy
 from toolroll.registry.analytics.parquet import export
 from toolroll.registry.analytics.parquet_stream import StreamOptions, export_stream

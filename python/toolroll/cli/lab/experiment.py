@@ -20,7 +20,7 @@ from toolroll.cli.output import note, one_line, print_json, print_list, print_re
 from toolroll.cli.parameter_types import SHARE, variant
 
 if TYPE_CHECKING:
-    from toolroll.learning.experiments import Verdict
+    from toolroll.registry.analytics.comparison import Comparison
     from toolroll.registry.analytics.experiments import ExperimentCounts, StoredExperiment
 
 _UNEQUAL = 0.05  # difference between variants in the share of events with a known outcome
@@ -96,7 +96,7 @@ def show(options: RegistryOptions, name: str | None, worth: float, error: float)
 
     Without NAME, list the experiments.
     """
-    from toolroll.learning.experiments import compare
+    from toolroll.registry.analytics.comparison import compare
 
     with options.report() as database:
         from toolroll.registry.analytics.experiments import counts, find, list_experiments
@@ -122,7 +122,9 @@ def show(options: RegistryOptions, name: str | None, worth: float, error: float)
         _print_verdict(trial, found, verdict, worth)
 
 
-def _print_verdict(trial: StoredExperiment, found: ExperimentCounts, verdict: Verdict, worth: float) -> None:
+def _print_verdict(
+    trial: StoredExperiment, found: ExperimentCounts, verdict: Comparison, worth: float
+) -> None:
     print_table(
         ("VARIANT", "SHARE", "UNITS", "EVENTS", "SUCCESS", "NOT KNOWN"),
         (

@@ -24,7 +24,7 @@ from toolroll.cli.parameter_types import POSITIVE
 
 if TYPE_CHECKING:
     from toolroll.lab.offline.work import On
-    from toolroll.learning.off_policy import Judgement
+    from toolroll.registry.analytics.off_policy import Judgement
     from toolroll.registry.analytics.off_policy_log import OffPolicyResult
 
 

@@ -2,7 +2,7 @@
 
 Each event has the candidates that were ranked, with their scores and the probability with which each was
 shown. The rules need nothing else: no catalog, no message and no registry. So ten million events are judged
-in one scan for the outcome model and one for the estimates (`toolroll.learning.off_policy`). Partitions are
+in one scan for the outcome model and one for the estimates (`registry.analytics.off_policy`). Partitions are
 judged apart and merged in their order: the result is the same, bit for bit, wherever they were judged.
 """
 
@@ -20,8 +20,8 @@ import numpy.typing as npt
 from toolroll.lab.offline.lake import EventFiles
 from toolroll.lab.offline.task import Task
 from toolroll.lab.offline.work import On, Progress, run
-from toolroll.learning.off_policy import CLIP, Log, OutcomeModel, SessionSums, estimates
 from toolroll.model.errors import InvalidInput, quoted
+from toolroll.registry.analytics.off_policy import CLIP, Log, OutcomeModel, SessionSums, estimates
 from toolroll.registry.analytics.off_policy_log import RAREST, OffPolicyResult
 
 Rule = Literal["mean", "score", "logged"]

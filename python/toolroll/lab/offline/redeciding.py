@@ -20,8 +20,8 @@ from toolroll.embedders import named
 from toolroll.lab.offline.lake import EventFiles
 from toolroll.lab.offline.task import Task
 from toolroll.lab.offline.work import On, Progress, run
-from toolroll.learning.off_policy import CLIP, Log, judge
 from toolroll.model.errors import Conflict, InvalidInput
+from toolroll.registry.analytics.off_policy import CLIP, Log, judge
 from toolroll.registry.analytics.off_policy_log import LogColumns, OffPolicyResult
 from toolroll.registry.analytics.redecide import Redecider
 from toolroll.registry.store.database import Database

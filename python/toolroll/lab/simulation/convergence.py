@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from toolroll.learning.beta import quantile
+from toolroll.registry.analytics.beta import quantile
 
 
 @dataclass(frozen=True, slots=True)

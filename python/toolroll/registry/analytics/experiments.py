@@ -9,8 +9,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from toolroll.learning.experiments import Experiment, VariantSums
+from toolroll.learning.experiments import Experiment
 from toolroll.model.errors import Conflict, InvalidInput, NotFound
+from toolroll.registry.analytics.comparison import VariantSums
 from toolroll.registry.analytics.window import Window
 from toolroll.registry.analytics.window_sums import WindowSums, total
 from toolroll.registry.store import tables

@@ -6,7 +6,6 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from toolroll.learning.selection_figures import QUANTILES, SHARES, SUMS, selection_figures
 from toolroll.registry.analytics.window import Window
 from toolroll.registry.analytics.window_sums import (
     WindowSums,
@@ -16,6 +15,7 @@ from toolroll.registry.analytics.window_sums import (
     whole_hours,
 )
 from toolroll.registry.events.hour_selects import LATENCY_STEPS, middle_of
+from toolroll.registry.events.selection_figures import QUANTILES, SHARES, SUMS, selection_figures
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
 

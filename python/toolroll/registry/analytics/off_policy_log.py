@@ -1,4 +1,4 @@
-"""Off-policy evaluation of another profile on logged events; see `toolroll.learning.off_policy`.
+"""Off-policy evaluation of another profile on logged events; see `toolroll.registry.analytics.off_policy`.
 
 Each event is decided again with only what was known before it: `redecide.Redecider` uses no outcome that was
 reported later.
@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
-from toolroll.learning.off_policy import CLIP, Judgement, Log, judge
 from toolroll.model.errors import InvalidInput
+from toolroll.registry.analytics.off_policy import CLIP, Judgement, Log, judge
 from toolroll.registry.analytics.window import Window, events
 from toolroll.registry.events.details import read_events
 from toolroll.registry.store.database import Database

@@ -11,9 +11,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from toolroll.learning.privacy import MOST, Counts, Release, release
 from toolroll.model.errors import Denied
 from toolroll.model.identity import tool_key
+from toolroll.registry.analytics.privacy import MOST, Release, ToolCounts, release
 from toolroll.registry.events.learned_rows import arm_statistics as _arms
 from toolroll.registry.events.priors import ACTION, SUBJECT, shared_tool
 from toolroll.registry.events.row_fold import EVERYWHERE
@@ -102,18 +102,18 @@ def spent_so_far(connection: sa.Connection) -> float:
     return float(sum(each["epsilon"] for each in details))
 
 
-def _contributions(connection: sa.Connection) -> list[dict[str, Counts]]:
+def _contributions(connection: sa.Connection) -> list[dict[str, ToolCounts]]:
     """The counts of each organisation that agreed, also of those without any."""
     agreed = sa.select(tables.settings.c.org).where(
         tables.settings.c.key == AGREES, tables.settings.c.is_set, tables.settings.c.org != ""
     )
-    found: dict[str, dict[str, Counts]] = {org: {} for org in connection.execute(agreed).scalars()}
+    found: dict[str, dict[str, ToolCounts]] = {org: {} for org in connection.execute(agreed).scalars()}
     rows = connection.execute(
-        sa.select(_arms.c.org, _arms.c.tool, *(_arms.c[name] for name in Counts._fields)).where(
+        sa.select(_arms.c.org, _arms.c.tool, *(_arms.c[name] for name in ToolCounts._fields)).where(
             _arms.c.level == EVERYWHERE, _arms.c.org.in_(agreed)
         )
     )
     for org, tool, *counts in rows:
         if org in found:  # one that has agreed since is in the next release
-            found[org][tool] = Counts(*(max(0.0, count) for count in counts))
+            found[org][tool] = ToolCounts(*(max(0.0, count) for count in counts))
     return list(found.values())

@@ -6,9 +6,9 @@ from typing import Any, Literal
 
 import sqlalchemy as sa
 
-from toolroll.learning.selection_figures import OUTCOMES
 from toolroll.registry.analytics.window import Window, day, hour
 from toolroll.registry.analytics.window_sums import WindowSums, degraded_parts, total, whole_hours
+from toolroll.registry.events.selection_figures import OUTCOMES
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
 

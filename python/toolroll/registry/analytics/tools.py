@@ -11,8 +11,8 @@ import numpy as np
 import sqlalchemy as sa
 
 from toolroll._core import LearningRates
-from toolroll.learning.beta import interval
 from toolroll.model.errors import InvalidInput
+from toolroll.registry.analytics.beta import interval
 from toolroll.registry.analytics.window import Window
 from toolroll.registry.analytics.window_sums import WindowSums, total, whole_hours
 from toolroll.registry.events.breaks import Break as FoundBreak

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from toolroll.catalog.duplicates import LEAST, Duplicate, near_duplicates
 from toolroll.model.embedder import Embedder, as_embedder
 from toolroll.model.errors import Conflict, InvalidInput
 from toolroll.registry.editing.governed_rows import Author
+from toolroll.registry.editing.near_duplicates import LEAST, Duplicate, near_duplicates
 from toolroll.registry.editing.queries import find_tool
 from toolroll.registry.editing.records import Record, read_records
 from toolroll.registry.editing.tool_edits import ToolEdits
@@ -27,7 +27,7 @@ class Duplicates(Author):
         and `accept` declares one. Vectors of a slow embedder are kept in the database.
 
         embedder: compares the texts. org: its own tools are compared, too. least: the lowest score; see
-        `toolroll.catalog.duplicates`.
+        `toolroll.registry.editing.near_duplicates`.
 
         Raises:
             EmbedderUnavailable: the embedder fails.

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 import sqlalchemy as sa
 
 from toolroll.learning.outcomes import CALLED, FAILED, SUCCEEDED, WANTED
-from toolroll.learning.selection_figures import ANSWERED, OUTCOMES
+from toolroll.registry.events.selection_figures import ANSWERED, OUTCOMES
 from toolroll.registry.store import tables
 from toolroll.registry.store.json_rows import items, pairs
 

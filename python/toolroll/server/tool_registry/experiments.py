@@ -6,8 +6,8 @@ from typing import Any
 
 from fastapi import APIRouter, Query, Request
 
-from toolroll.learning.experiments import ERROR, WORTH, compare
 from toolroll.registry.analytics import experiments
+from toolroll.registry.analytics.comparison import ERROR, WORTH, compare
 from toolroll.server.problems import ProblemRoute
 from toolroll.server.tool_registry.access import RegistryAccess
 

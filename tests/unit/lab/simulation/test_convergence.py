@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 from toolroll.lab.simulation.convergence import convergence, t_quantile
-from toolroll.learning.beta import quantile
+from toolroll.registry.analytics.beta import quantile
 
 pytestmark = pytest.mark.slow
 

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from toolroll import Tool, Toolroll
-from toolroll.catalog.duplicates import near_duplicates
 from toolroll.embedders.named import embedder
+from toolroll.registry.editing.near_duplicates import near_duplicates
 
 PLANTED = [
     json.loads(line)
-    for line in (Path(__file__).parents[2] / "data" / "near_duplicates.jsonl").read_text("utf-8").splitlines()
+    for line in (Path(__file__).parents[3] / "data" / "near_duplicates.jsonl").read_text("utf-8").splitlines()
 ]
 
 

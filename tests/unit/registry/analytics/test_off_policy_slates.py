@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from toolroll import _core
-from toolroll.learning.off_policy import Log, judge
+from toolroll.registry.analytics.off_policy import Log, judge
 
 TOOLS, K, EVENTS = 24, 6, 300
 

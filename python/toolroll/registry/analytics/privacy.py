@@ -40,7 +40,7 @@ _USUAL = 0.85  # success rate of an unknown tool
 Below = Callable[[int], int]  # n → a whole number from 0 to n - 1, each as probable
 
 
-class Counts(NamedTuple):
+class ToolCounts(NamedTuple):
     """The counts of one tool.
 
     Attributes:
@@ -67,7 +67,7 @@ class Release:
         noise: standard deviation of the noise in each sum.
     """
 
-    counts: Mapping[str, Counts]
+    counts: Mapping[str, ToolCounts]
     organisations: int
     epsilon: float
     most: int
@@ -75,7 +75,7 @@ class Release:
 
 
 def release(
-    contributions: Sequence[Mapping[str, Counts]],
+    contributions: Sequence[Mapping[str, ToolCounts]],
     tools: Sequence[str],
     *,
     epsilon: float,
@@ -112,25 +112,25 @@ def release(
 
 
 def noisy_sums(
-    contributions: Sequence[Mapping[str, Counts]],
+    contributions: Sequence[Mapping[str, ToolCounts]],
     tools: Sequence[str],
     *,
     epsilon: float,
     most: int,
     below: Below = secrets.randbelow,
-) -> dict[str, Counts]:
+) -> dict[str, ToolCounts]:
     """Tool → sums over the organisations, with noise; they may be below 0."""
     names = sorted(set(tools))
-    places, sums = {name: at for at, name in enumerate(names)}, [0] * (len(names) * len(Counts._fields))
+    places, sums = {name: at for at, name in enumerate(names)}, [0] * (len(names) * len(ToolCounts._fields))
     for contribution in contributions:
         for at, grains in _bounded(contribution, places, most):
             sums[at] += grains
-    scale, width = noise_scale(epsilon, most), len(Counts._fields)
+    scale, width = noise_scale(epsilon, most), len(ToolCounts._fields)
     noisy = [(total + discrete_laplace(scale, below)) / _GRAIN for total in sums]
-    return {name: Counts(*noisy[at * width : (at + 1) * width]) for at, name in enumerate(names)}
+    return {name: ToolCounts(*noisy[at * width : (at + 1) * width]) for at, name in enumerate(names)}
 
 
-def denoised(sums: Mapping[str, Counts], noise: float) -> dict[str, Counts]:
+def denoised(sums: Mapping[str, ToolCounts], noise: float) -> dict[str, ToolCounts]:
     """Tool → counts with the expected rates under the noisy sums, and their uncertainty.
 
     Rates shrink towards the mean of all tools, the more the noisier they are. Only noisy values are read, so
@@ -163,7 +163,7 @@ def denoised(sums: Mapping[str, Counts], noise: float) -> dict[str, Counts]:
         if lifted is not None:
             lift = max(lifted[0], 0.05)
             exposures = lift / lifted[1]  # of a Gamma
-        told[name] = Counts(rate * observations, (1 - rate) * observations, lift * exposures, exposures)
+        told[name] = ToolCounts(rate * observations, (1 - rate) * observations, lift * exposures, exposures)
     return told
 
 
@@ -184,14 +184,14 @@ def _shrunk(
 
 
 def _bounded(
-    contribution: Mapping[str, Counts], places: Mapping[str, int], most: int
+    contribution: Mapping[str, ToolCounts], places: Mapping[str, int], most: int
 ) -> list[tuple[int, int]]:
     """An organisation's counts of the tools that it has, each with its place, in grains.
 
     They are scaled down if their total is above `most`, so one organisation changes the sums by at most
     `most * _GRAIN`.
     """
-    width = len(Counts._fields)
+    width = len(ToolCounts._fields)
     counts = [
         (places[name] * width + at, count)
         for name, mine in contribution.items()

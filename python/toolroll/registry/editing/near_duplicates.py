@@ -18,9 +18,7 @@ from toolroll.catalog.tool_text import words
 from toolroll.model.embedder import Embedder, vectors_of
 from toolroll.model.tools import Tool
 
-LEAST = (
-    0.75  # finds 40 of 46 planted duplicates, and none that is wrong: tests/unit/catalog/test_duplicates.py
-)
+LEAST = 0.75  # finds 40 of 46 planted duplicates and no wrong one (test_near_duplicates.py)
 _PARAMETERS = 0.3  # the score of two tools with the same parameters, beside their cosine
 _NEAREST = 16  # tools of other owners that are compared closely, for each tool
 _ROWS = 512  # of the matrix of cosines at a time

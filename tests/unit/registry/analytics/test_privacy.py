@@ -15,9 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from toolroll.learning import privacy
-from toolroll.learning.privacy import (
-    Counts,
+from toolroll.model.errors import Denied, InvalidInput
+from toolroll.registry.analytics import privacy
+from toolroll.registry.analytics.privacy import (
+    ToolCounts,
     _bounded,
     denoised,
     discrete_laplace,
@@ -25,18 +26,17 @@ from toolroll.learning.privacy import (
     noisy_sums,
     release,
 )
-from toolroll.model.errors import Denied, InvalidInput
 
 TOOLS = ["a", "b", "c"]
 counts = st.builds(
-    Counts, *[st.floats(0, 1e12, allow_nan=False) | st.integers(0, 1_000) for _ in Counts._fields]
+    ToolCounts, *[st.floats(0, 1e12, allow_nan=False) | st.integers(0, 1_000) for _ in ToolCounts._fields]
 )
 contributions = st.dictionaries(st.sampled_from([*TOOLS, "not shared"]), counts)
 
 
-def bounded(contribution: Mapping[str, Counts], names: Sequence[str], most: int) -> list[int]:
+def bounded(contribution: Mapping[str, ToolCounts], names: Sequence[str], most: int) -> list[int]:
     """An organisation's counts of these tools in grains."""
-    found = [0] * (len(names) * len(Counts._fields))
+    found = [0] * (len(names) * len(ToolCounts._fields))
     for at, grains in _bounded(contribution, {name: at for at, name in enumerate(names)}, most):
         found[at] = grains
     return found
@@ -53,15 +53,15 @@ def test_whatever_an_organisation_did_the_sums_without_it_differ_by_what_the_noi
 
 @given(st.integers(1, 100), st.integers(0, 10))
 def test_counts_within_the_bound_are_told_to_a_sixteenth(calls, failed):
-    mine = {"a": Counts(calls, failed, calls + failed, calls / 3)}
+    mine = {"a": ToolCounts(calls, failed, calls + failed, calls / 3)}
     found = np.array(bounded(mine, TOOLS, 1_000)[:4]) / 16
     exact = np.array(mine["a"])
     assert ((exact - found >= 0) & (exact - found < 1 / 16)).all()
 
 
 def test_one_organisation_does_not_outweigh_the_others():
-    quiet = [{"a": Counts(1, 0, 1, 0)}] * 30
-    loud = [*quiet, {"a": Counts(0, 1e9, 1e9, 0)}]
+    quiet = [{"a": ToolCounts(1, 0, 1, 0)}] * 30
+    loud = [*quiet, {"a": ToolCounts(0, 1e9, 1e9, 0)}]
     got = {name: 0.0 for name in TOOLS}
     for contribution in loud:
         for at, grains in enumerate(bounded(contribution, TOOLS, 4)):
@@ -97,7 +97,7 @@ def test_small_counts_of_the_noise_are_as_frequent_as_they_should_be():
 @pytest.mark.slow
 def test_the_noisy_sums_are_the_sums_with_noise_of_the_stated_size():
     draw = random.Random(9).randrange
-    people = [{"a": Counts(6, 2, 8, 4)}] * 50
+    people = [{"a": ToolCounts(6, 2, 8, 4)}] * 50
     values = np.array(
         [noisy_sums(people, ["a", "b"], epsilon=2.0, most=20, below=draw)["a"] for _ in range(600)]
     )
@@ -111,8 +111,8 @@ def test_the_noisy_sums_are_the_sums_with_noise_of_the_stated_size():
 
 def test_two_neighbours_are_told_apart_no_better_than_epsilon_allows():
     draw, epsilon, runs = random.Random(10).randrange, 1.0, 20_000
-    common = [{"a": Counts(1, 0, 0, 0)}] * 19
-    yes, no = [*common, {"a": Counts(9, 0, 0, 0)}], [*common, {}]
+    common = [{"a": ToolCounts(1, 0, 0, 0)}] * 19
+    yes, no = [*common, {"a": ToolCounts(9, 0, 0, 0)}], [*common, {}]
     scale = noise_scale(epsilon, 2)
 
     def told(people):  # the most telling event: as many successes as with it, or more
@@ -134,7 +134,7 @@ def test_what_is_told_is_in_doubt_by_as_much_as_it_says():
         calls, expected = rng.uniform(0, 6_000, 50), rng.uniform(0, 6_000, 50)
         exact = np.stack([calls * rates, calls * (1 - rates), expected * lifts, expected], axis=1)
         noisy = exact + rng.laplace(0, noise / math.sqrt(2), exact.shape)
-        told = denoised({f"t{n}": Counts(*row) for n, row in enumerate(noisy.tolist())}, noise)
+        told = denoised({f"t{n}": ToolCounts(*row) for n, row in enumerate(noisy.tolist())}, noise)
         for name, counts in told.items():
             at, told_of = int(name[1:]), told_of + 1
             law = stats.beta(counts.successes + 1e-9, counts.failures + 1e-9)
@@ -149,10 +149,10 @@ def test_what_is_told_is_in_doubt_by_as_much_as_it_says():
 
 def test_counts_that_noise_has_drowned_are_worth_nothing():
     noise = 100.0
-    assert denoised({"a": Counts(150, -20, 90, 5), "b": Counts(-10, -30, 0, 0)}, noise) == {}
-    sure = denoised({"a": Counts(9_000, 1_000, 9_000, 9_000)}, noise)["a"]
+    assert denoised({"a": ToolCounts(150, -20, 90, 5), "b": ToolCounts(-10, -30, 0, 0)}, noise) == {}
+    sure = denoised({"a": ToolCounts(9_000, 1_000, 9_000, 9_000)}, noise)["a"]
     assert sure.successes / (sure.successes + sure.failures) == pytest.approx(0.9, abs=0.01)
-    half = denoised({"a": Counts(900, 100, 900, 900)}, noise)["a"]
+    half = denoised({"a": ToolCounts(900, 100, 900, 900)}, noise)["a"]
     assert half.successes + half.failures < 0.1 * (sure.successes + sure.failures)
     assert denoised({}, noise) == {}
     quiet = [
@@ -162,7 +162,7 @@ def test_counts_that_noise_has_drowned_are_worth_nothing():
 
 
 def test_a_tool_that_is_not_shared_is_never_told():
-    people = [{"a": Counts(10, 0, 10, 5), "own": Counts(100, 0, 100, 5)}] * 200
+    people = [{"a": ToolCounts(10, 0, 10, 5), "own": ToolCounts(100, 0, 100, 5)}] * 200
     assert "own" not in release(people, TOOLS, epsilon=10.0).counts
 
 
@@ -206,4 +206,4 @@ def test_what_is_out_of_range_is_refused(arguments, said):
 @pytest.mark.parametrize("count", [math.nan, math.inf, -1.0, "3"])
 def test_a_count_that_is_none_is_refused(count):
     with pytest.raises(InvalidInput, match="a count is"):
-        release([{"a": Counts(count, 0, 0, 0)}] * 20, TOOLS, epsilon=1.0)
+        release([{"a": ToolCounts(count, 0, 0, 0)}] * 20, TOOLS, epsilon=1.0)

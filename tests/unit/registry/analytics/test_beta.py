@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from toolroll.learning.beta import interval, quantile
+from toolroll.registry.analytics.beta import interval, quantile
 
 
 def test_quantiles_are_scipys_for_shapes_of_all_decimals():

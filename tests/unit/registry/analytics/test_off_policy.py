@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from toolroll.learning import off_policy
-from toolroll.learning.off_policy import Log, interval, judge
 from toolroll.model.errors import InvalidInput
+from toolroll.registry.analytics import off_policy
+from toolroll.registry.analytics.off_policy import Log, interval, judge
 
 GOLD = np.array([0.5, 0.15, 0.08, 0.06, 0.05, 0.04, 0.03, 0.03, 0.02, 0.02, 0.01, 0.01])  # P(right tool)
 SHOWN = np.array([1, 1, 0.9, 0.6, 0.5, 0.4, 0.25, 0.15, 0.1, 0.07, 0.03, 0.0])  # P(shown)

@@ -34,8 +34,10 @@ class OutcomeFilter:
     """Selects outcomes of an organisation; None matches all.
 
     Attributes:
+        event_id: outcomes of this event.
+        reporter: outcomes of this reporter's events.
         tool: outcomes of events with a report on this tool.
-        since, until: the time of the events.
+        since, until: outcomes of events at this time.
     """
 
     event_id: str | None = None

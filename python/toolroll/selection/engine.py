@@ -39,10 +39,11 @@ from toolroll.model.tools import Tool
 from toolroll.runtime.threads import CallPool, Full
 from toolroll.selection.built_in_vector import built_in_vector
 from toolroll.selection.calls import Calls, Denial, NoConversation
+from toolroll.selection.compose import recomposed
 from toolroll.selection.exposure import exposure_of
 from toolroll.selection.listed_visibility import ListedVisibility
 from toolroll.selection.pipeline import Pipeline
-from toolroll.selection.profiles import Profile, recomposed
+from toolroll.selection.profiles import Profile
 from toolroll.selection.random_bytes import random_bytes
 from toolroll.selection.selection import Selection
 from toolroll.selection.snapshot import Snapshot
@@ -562,7 +563,7 @@ class Engine(NoConversation):
         if is_other and (failing or time.monotonic() >= self._overloaded_until[0]):
             self._failing[0] = failing
             for failure in passing:
-                is_known = isinstance(failure.error, Overloaded)
+                is_known = isinstance(failure.error, Overloaded) or failure.where == "pick"
                 _log.warning("selection degraded: %s", failure, exc_info=None if is_known else failure.error)
             if not passing:
                 _log.warning("selection is whole again")

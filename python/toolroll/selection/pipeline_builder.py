@@ -18,10 +18,11 @@ from toolroll.catalog.toolkits import absent_members
 from toolroll.model.embedder import Embedder
 from toolroll.model.errors import EmbedderUnavailable, Failure, InvalidInput, NotFound
 from toolroll.model.tools import Definitions, Tool
+from toolroll.selection.compose import compose, recomposed
 from toolroll.selection.effective_policy import EffectivePolicy
 from toolroll.selection.pipeline import Pipeline
 from toolroll.selection.policy.policy import Policy
-from toolroll.selection.profiles import Profile, compose, recomposed
+from toolroll.selection.profiles import Profile
 from toolroll.selection.stages.visibility import Visibility
 
 _log = logging.getLogger("toolroll")
@@ -165,7 +166,7 @@ class PipelineBuilder:
     def _over(self, pipeline: Pipeline, catalog: Catalog) -> Pipeline:
         """The pipeline over another catalog of the same tools."""
         anew = self.varied(
-            compose(catalog, self.parameters, self._at_once).governed(pipeline.hard[0], pipeline.soft[0])
+            compose(catalog, self.parameters, self._at_once).governed(pipeline.hard[0], pipeline.pages)
         )
         if pipeline.lasting_failures:
             anew = anew.lacking(*pipeline.lasting_failures)

@@ -23,8 +23,6 @@ from toolroll.selection.candidates import Candidates
 from toolroll.selection.delivery import Delivery, Offer, deliver
 from toolroll.selection.explanation import Account, Step, Trail
 
-_SOFT = frozenset(("routes", "retrieval"))  # one of them is in every profile
-
 
 @dataclass(frozen=True)
 class Tokens:
@@ -385,9 +383,7 @@ class Selection:
         if name is not None:
             return table
         read = (f"read {written!r} as {word!r}" for written, word in self.spelling_corrections)
-        return "\n".join(
-            [table, *read, *map(line_text, map(str, self.failures)), *self._one_by_one(), *self._delivered()]
-        )
+        return "\n".join([table, *read, *map(line_text, map(str, self.failures)), *self._delivered()])
 
     def accounts(self, known: bool = True) -> tuple[Account, ...]:
         """Why each tool is in or out: the selected tools in their order, then the others by name.
@@ -413,11 +409,6 @@ class Selection:
         """
         rows = [self.catalog.names[name] for name in names]
         return explanation.scores(self._trail, rows, known=known)
-
-    def _one_by_one(self) -> Iterator[str]:
-        """That the soft stages did not run in the core, in words."""
-        if not _SOFT.isdisjoint([stage for stage, _ in self.timings]):
-            yield "the stages ran one by one: one of them is not the core's, or failed"
 
     def _delivered(self) -> Iterator[str]:
         """What the last delivery sent of this, in words."""

@@ -220,7 +220,7 @@ class ToolLists:
             rules = base.policy.over_list(known.pipeline.catalog, len(known.rows), listed)
             ruled = known.ruled = base.policy, are_believed, rules
         visibility = ListedVisibility(known.rows, ruled[2], base)
-        return known.pipeline.governed(visibility, known.pipeline.soft[0])
+        return known.pipeline.governed(visibility, known.pipeline.pages)
 
     def __len__(self) -> int:
         return len(self._all())

@@ -39,10 +39,22 @@ struct OwnedToolkitRows {
   double weight;
 };
 
-/// The rows that deal with a mark of the message, or belong to a service that it names.
-struct OwnedMarkedRows {
-  Rows rows;
-  bool is_service;
+/// The rows that deal with each mark of a message, or belong to a service that it names.
+class OwnedMarks {
+ public:
+  OwnedMarks(std::vector<Rows> rows, const std::vector<bool>& is_service) : rows_(std::move(rows)) {
+    if (is_service.size() != rows_.size()) {
+      throw std::invalid_argument("is_service: must have one entry a mark");
+    }
+    for (std::size_t i = 0; i < rows_.size(); ++i) marks_.push_back({rows_[i], is_service[i]});
+  }
+  OwnedMarks(const OwnedMarks&) = delete;
+  OwnedMarks& operator=(const OwnedMarks&) = delete;
+  std::span<const MarkedRows> get() const { return marks_; }
+
+ private:
+  std::vector<Rows> rows_;
+  std::vector<MarkedRows> marks_;
 };
 
 /// What was learnt, with the keys of the rows, the scopes of the turn and the time.
@@ -99,13 +111,49 @@ struct TurnInput {
   double room;
   std::optional<std::size_t> max_tools;
   std::vector<OwnedToolkitRows> routed, called;
-  std::vector<OwnedMarkedRows> marks;
+  std::shared_ptr<const OwnedMarks> marks;
   std::shared_ptr<const Outcomes> outcomes;
   std::shared_ptr<const Budget> budget;
   Rows included, sent;
   std::shared_ptr<const OwnedConversationRows> conversation;
   std::vector<Rerank> rerank;
 };
+
+/// Objects are converted only where they are given: most turns have none of those with a default.
+TurnInput turn_input(py::object reading, py::object allowed, std::uint64_t seed,
+                     const py::object& k, double room, const py::object& max_tools,
+                     py::object page, const py::object& routed, const py::object& marks,
+                     const py::object& called, const py::object& outcomes,
+                     const py::object& budget, const py::object& included,
+                     const py::object& conversation, const py::object& sent,
+                     const py::object& rerank) {
+  TurnInput turn{.reading = std::move(reading),
+                 .allowed = std::move(allowed),
+                 .page = std::move(page),
+                 .seed = seed,
+                 .k = count_of("k", k),
+                 .room = room,
+                 .max_tools = count_of("max_tools", max_tools)};
+  const auto take = [](const py::object& given, auto& field) {
+    if (!given.is_none()) field = given.cast<std::decay_t<decltype(field)>>();
+  };
+  take(routed, turn.routed);
+  take(called, turn.called);
+  take(included, turn.included);
+  take(sent, turn.sent);
+  if (!marks.is_none()) turn.marks = marks.cast<std::shared_ptr<OwnedMarks>>();
+  if (!outcomes.is_none()) turn.outcomes = outcomes.cast<std::shared_ptr<Outcomes>>();
+  if (!budget.is_none()) turn.budget = budget.cast<std::shared_ptr<Budget>>();
+  if (!conversation.is_none()) {
+    turn.conversation = conversation.cast<std::shared_ptr<OwnedConversationRows>>();
+  }
+  if (!rerank.is_none()) {
+    for (const py::function& one : rerank.cast<std::vector<py::function>>()) {
+      turn.rerank.emplace_back(PythonRerank(one));
+    }
+  }
+  return turn;
+}
 
 /// The passages as a search reads them.
 std::vector<Part> parts_of(const std::vector<Passage>& passages) {
@@ -126,8 +174,6 @@ Picked pick(const Selector& selector, const TurnInput& turn) {
   std::vector<ToolkitRows> routed, called;
   for (const OwnedToolkitRows& one : turn.routed) routed.push_back({one.rows, one.weight});
   for (const OwnedToolkitRows& one : turn.called) called.push_back({one.rows, one.weight});
-  std::vector<MarkedRows> marks;
-  for (const OwnedMarkedRows& one : turn.marks) marks.push_back({one.rows, one.is_service});
   Ask ask{.message = {query.text, query.vector, static_cast<float>(query.trust)},
           .trust = query.trust,
           .clauses = clauses,
@@ -135,7 +181,7 @@ Picked pick(const Selector& selector, const TurnInput& turn) {
           .allowed = turn.allowed.cast<const Bitset&>(),
           .page = turn.page.is_none() ? nullptr : turn.page.cast<const Bitset*>(),
           .routed = routed,
-          .marks = marks,
+          .marks = turn.marks ? turn.marks->get() : std::span<const MarkedRows>(),
           .called = called,
           .seed = turn.seed,
           .k = turn.k,
@@ -309,11 +355,9 @@ void bind_selector(py::module_& m) {
              return OwnedToolkitRows{snapshot(view(rows)), weight};
            }),
            py::arg("rows").noconvert(), py::arg("weight"));
-  py::class_<OwnedMarkedRows>(m, "MarkedRows")
-      .def(py::init([](const Column<std::int32_t>& rows, bool is_service) {
-             return OwnedMarkedRows{snapshot(view(rows)), is_service};
-           }),
-           py::arg("rows").noconvert(), py::arg("is_service"));
+  py::class_<OwnedMarks, std::shared_ptr<OwnedMarks>>(m, "MarkedRows")
+      .def(py::init<std::vector<Rows>, std::vector<bool>>(), py::arg("rows"),
+           py::arg("is_service"));
   py::class_<Outcomes, std::shared_ptr<Outcomes>>(m, "Outcomes")
       .def(py::init([](std::shared_ptr<Learned> learned, std::shared_ptr<ToolKeys> keys,
                        const std::array<std::uint64_t, 4>& scopes, double now) {
@@ -339,39 +383,13 @@ void bind_selector(py::module_& m) {
            py::kw_only(), py::arg("is_whole"), py::arg("loaded"), py::arg("recent"),
            py::arg("listed"), py::arg("picked"), py::arg("turn"));
   py::class_<TurnInput>(m, "TurnInput")
-      .def(py::init([](py::object reading, py::object allowed, std::uint64_t seed,
-                       const py::object& k, double room, const py::object& max_tools,
-                       py::object page, std::vector<OwnedToolkitRows> routed,
-                       std::vector<OwnedMarkedRows> marks, std::vector<OwnedToolkitRows> called,
-                       std::shared_ptr<Outcomes> outcomes, std::shared_ptr<Budget> budget,
-                       Rows included, std::shared_ptr<OwnedConversationRows> conversation,
-                       Rows sent, const std::vector<py::function>& rerank) {
-             TurnInput turn{std::move(reading),
-                            std::move(allowed),
-                            std::move(page),
-                            seed,
-                            count_of("k", k),
-                            room,
-                            count_of("max_tools", max_tools),
-                            std::move(routed),
-                            std::move(called),
-                            std::move(marks),
-                            std::move(outcomes),
-                            std::move(budget),
-                            std::move(included),
-                            std::move(sent),
-                            std::move(conversation),
-                            {}};
-             for (const py::function& one : rerank) turn.rerank.emplace_back(PythonRerank(one));
-             return turn;
-           }),
-           py::arg("reading"), py::arg("allowed"), py::arg("seed"), py::arg("k"), py::arg("room"),
-           py::arg("max_tools"), py::kw_only(), py::arg("page") = py::none(),
-           py::arg("routed") = py::tuple(), py::arg("marks") = py::tuple(),
-           py::arg("called") = py::tuple(), py::arg("outcomes") = py::none(),
-           py::arg("budget") = py::none(), py::arg("included") = py::tuple(),
-           py::arg("conversation") = py::none(), py::arg("sent") = py::tuple(),
-           py::arg("rerank") = py::tuple());
+      .def(py::init(&turn_input), py::arg("reading"), py::arg("allowed"), py::arg("seed"),
+           py::arg("k"), py::arg("room"), py::arg("max_tools"), py::kw_only(),
+           py::arg("page") = py::none(), py::arg("routed") = py::none(),
+           py::arg("marks") = py::none(), py::arg("called") = py::none(),
+           py::arg("outcomes") = py::none(), py::arg("budget") = py::none(),
+           py::arg("included") = py::none(), py::arg("conversation") = py::none(),
+           py::arg("sent") = py::none(), py::arg("rerank") = py::none());
 
   py::class_<Picked>(m, "Picked")
       .def_property_readonly("selected", &selected)

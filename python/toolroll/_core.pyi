@@ -637,7 +637,7 @@ class ToolkitRows:
     def __init__(self, rows: NDArray[np.int32], weight: float) -> None: ...
 
 class MarkedRows:
-    def __init__(self, rows: NDArray[np.int32], is_service: bool) -> None: ...
+    def __init__(self, rows: Sequence[Sequence[int]], is_service: Sequence[bool]) -> None: ...
 
 class Outcomes:
     def __init__(
@@ -672,15 +672,16 @@ class TurnInput:
         max_tools: int | None,
         *,
         page: Bitset | None = None,
-        routed: Sequence[ToolkitRows] = (),
-        marks: Sequence[MarkedRows] = (),
-        called: Sequence[ToolkitRows] = (),
+        routed: Sequence[ToolkitRows] | None = None,
+        marks: MarkedRows | None = None,
+        called: Sequence[ToolkitRows] | None = None,
         outcomes: Outcomes | None = None,
         budget: Budget | None = None,
-        included: Sequence[int] = (),
+        included: Sequence[int] | None = None,
         conversation: ConversationRows | None = None,
-        sent: Sequence[int] = (),
-        rerank: Sequence[Callable[[NDArray[np.int32], NDArray[np.float32]], NDArray[np.float32] | None]] = (),
+        sent: Sequence[int] | None = None,
+        rerank: Sequence[Callable[[NDArray[np.int32], NDArray[np.float32]], NDArray[np.float32] | None]]
+        | None = None,
     ) -> None: ...
 
 class Picked:

@@ -137,7 +137,7 @@ def compose(
 
 
 def recomposed(pipeline: Pipeline, p: Profile, at_once: bool = True) -> Pipeline:
-    """The same catalog, rules and page mappings under another profile.
+    """The same catalog, rules, page mappings and steps under another profile.
 
     The catalog stays as it was indexed: `description_counts` and `keyword_mode` are those of its own profile.
     """
@@ -145,6 +145,7 @@ def recomposed(pipeline: Pipeline, p: Profile, at_once: bool = True) -> Pipeline
         compose(pipeline.catalog, p, at_once),
         lasting_failures=pipeline.lasting_failures,
         withdrawn=pipeline.withdrawn,
+        steps=pipeline.steps,
     ).governed(pipeline.hard[0], pipeline.pages)
 
 

@@ -517,6 +517,7 @@ class Engine(NoConversation):
             else begun.pipeline.retention.room(conversation),
             loading=begun.pipeline.retention.loading,
             variant=begun.variant,
+            steps=tuple([step.name for step in begun.pipeline.steps]) if begun.pipeline.steps else (),
             engine_id=self.id,
             tool_list=begun.tool_list,
             public_only=begun.snapshot.expired is not None,

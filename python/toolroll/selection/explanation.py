@@ -135,7 +135,7 @@ class Account:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class TrailStep:
     """One step of a selection.
 
     Attributes:
@@ -149,9 +149,9 @@ class Step:
     in_play: int
 
 
-def steps(trail: Trail, *, known: bool) -> tuple[Step, ...]:
+def steps(trail: Trail, *, known: bool) -> tuple[TrailStep, ...]:
     """The steps in their order. known: without those that say how many tools the caller may not see."""
-    return tuple(Step(one.verb, one.reason, len(one)) for one in _told(trail, known))
+    return tuple(TrailStep(one.verb, one.reason, len(one)) for one in _told(trail, known))
 
 
 def _told(trail: Trail, known: bool) -> list[Candidates]:
@@ -198,13 +198,18 @@ def account(trail: Trail, row: int) -> Account:
             if step.verb == "narrow" and step.reason in KEPT:  # what is admitted says so of newcomers only
                 kept.append(KEPT[step.reason])
         else:
-            removed = [REMOVED.get(step.reason, step.reason)]
+            removed = [_removal(step.reason)]
         if _is_broken(step, row):
             kept.append(_BROKEN)
     kept += _without_stages(row, trail, kept)
     strongest = sorted(found, key=lambda reason: -found[reason])
     reasons = (*strongest, *dict.fromkeys(kept), *removed)
     return Account(tool.name, tool.toolkit, trail.candidates.in_play(row), score, reasons)
+
+
+def _removal(reason: str) -> str:
+    """What a step's reason says about a tool that it took out."""
+    return REMOVED.get(reason, f"left out by {reason}" if reason.startswith("step ") else reason)
 
 
 def known_rows(candidates: Candidates) -> Bitset:
@@ -364,7 +369,7 @@ def _removed(trail: Trail) -> Iterator[str]:
             continue
         gone = _in_play(step.before) - _in_play(step) - chosen  # what came back later was not removed
         if gone:
-            yield f"{len(gone):>7} removed: {REMOVED.get(step.reason, step.reason)}"
+            yield f"{len(gone):>7} removed: {_removal(step.reason)}"
 
 
 def _table(accounts: Iterable[Account]) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,6 @@ from toolroll._core import (
     Budget,
     ConversationRows,
     Learned,
-    MarkedRows,
     Outcomes,
     Selector,
     ToolKeys,
@@ -26,7 +25,7 @@ from toolroll._core import (
 )
 from toolroll.catalog.mark_table import MarkHit, MarkTable
 from toolroll.catalog.stacked import StackedColumn
-from toolroll.model.arrays import NO_ROWS, Rows
+from toolroll.model.arrays import NO_ROWS, Rows, Scores
 from toolroll.model.context import Turn
 from toolroll.model.conversation import Conversation, Retention
 from toolroll.model.identity import scopes
@@ -40,8 +39,13 @@ from toolroll.selection.routes import RouteHits
 _DECAY = 0.5  # a turn
 _MOST_ROWS = 256  # of a toolkit: one call says little about so many tools
 _NO_WORDS: Words = ()
+_NO_NAMES: tuple[str, ...] = ()
 _NO_HITS: Mapping[str, str] = {}
+_NO_COSINES: Mapping[str, float] = {}
 _NO_MARKS: tuple[MarkHit, ...] = ()
+
+# The name of a step, and its scores for these rows and scores; None leaves them.
+NamedRerank: TypeAlias = tuple[str, Callable[[Rows, Scores], Scores | None]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,22 +106,19 @@ class Picker:
     keys: Callable[[], ToolKeys] | None = None
     explore: float = 0.0
 
-    def __call__(self, candidates: Candidates, turn: Turn, pages: PageTable) -> Candidates:
-        """The selected tools. candidates: a set, of which no other tool is selected."""
-        pool, context, text, query, more = (
-            candidates.pool,
-            turn.context,
-            turn.text,
-            turn.query,
-            dict[str, Any](),
-        )
+    def __call__(
+        self, candidates: Candidates, turn: Turn, pages: PageTable, reranks: Sequence[NamedRerank] = ()
+    ) -> Candidates:
+        """The selected tools. candidates: a set; no other tool is selected. reranks: the caller's steps."""
+        pool, context, text, query = candidates.pool, turn.context, turn.text, turn.query
+        more: dict[str, Any] = {}  # what few turns have
         assert pool is not None
         of_page, words, marks = _NO_WORDS, _NO_HITS, _NO_MARKS
         if self.reads_page and pages.mappings and (page := pages.kept(context)) is not None:
             of_page, more["page"] = page.words, page.rows
         if self.routes is not None:
             if self.routes.toolkits is None:
-                words, cosines = self.routes.table.hits(text, query), dict[str, float]()
+                words, cosines = self.routes.table.hits(text, query), _NO_COSINES
             else:
                 words, cosines = self.routes.hits(turn)
             if words:
@@ -125,8 +126,8 @@ class Picker:
                 more["routed"] = [
                     ToolkitRows(rows.get(name, NO_ROWS), cosines.get(name, 1.0)) for name in words
                 ]
-        if self.marks is not None and (marks := self.marks.hits(text, query)):
-            more["marks"] = [MarkedRows(mark.rows, mark.is_service) for mark in marks]
+        if self.marks is not None and (found := self.marks.found(text, query)) is not None:
+            marks, more["marks"] = found
         limits, max_tools, conversation = self.limits, turn.max_tools, turn.conversation
         if (limit := limits.provider_limits.get(context.provider)) is not None:
             max_tools = limit if max_tools is None else min(max_tools, limit)
@@ -143,6 +144,9 @@ class Picker:
             more["included"] = [known[name] for name in dict.fromkeys(turn.always_include) if name in known]
         if turn.sent:
             more["sent"] = [limits.names.get(name, -1) for name in dict.fromkeys(turn.sent)]
+        names = _NO_NAMES
+        if reranks:
+            names, more["rerank"] = zip(*reranks, strict=True)
         picked = self.selector.pick(
             TurnInput(
                 turn.texts if turn.reading is None else turn.reading,
@@ -155,7 +159,7 @@ class Picker:
             )
         )
         return PickedCandidates(
-            picked, candidates, (turn, of_page, words, marks, self.is_damped, self.explore, ())
+            picked, candidates, (turn, of_page, words, marks, self.is_damped, self.explore, names)
         )
 
     def _budget(self, tokens: int) -> Budget:

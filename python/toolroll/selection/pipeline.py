@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import NamedTuple
@@ -26,17 +26,19 @@ from toolroll.model.errors import Failure, ToolrollError
 from toolroll.selection.calls import Calls
 from toolroll.selection.candidates import Candidates
 from toolroll.selection.limits import Limits
-from toolroll.selection.picker import Picker
+from toolroll.selection.picker import NamedRerank, Picker
 from toolroll.selection.policy.pages import NO_PAGES, PageTable
 from toolroll.selection.selection import Selection
 from toolroll.selection.stages import HardStage, Stage
 from toolroll.selection.stages.visibility import Visibility
+from toolroll.selection.steps import OwnStep, TurnSteps
 
 _log = logging.getLogger("toolroll")
 
 _RETENTION = Retention()
 _MOST_PERMITTED = 1_024  # contexts whose permitted rows are kept
 _MOST_PERMITTED_ROWS = 1 << 24  # rows of their sets together: some megabytes
+_NO_RERANKS: Sequence[NamedRerank] = ()
 _AS_IT_IS = Reader(None, clauses=False)
 
 
@@ -73,6 +75,7 @@ class Pipeline:
         limits: of the profile and the providers, for turns that cannot be ranked.
         passes_through: whether all candidates are few enough to be selected.
         pages: the page mappings in force.
+        steps: of the caller's own, before and after the core.
         withdrawn: rows that must not be selected any more, though they are still indexed.
         lasting_failures: of every selection until the next catalog, such as tools without vectors.
         variants: name → other stages over the same catalog, for the variants of an experiment.
@@ -94,6 +97,7 @@ class Pipeline:
     limits: Limits
     passes_through: Callable[[Candidates, Turn], bool]
     pages: PageTable = NO_PAGES
+    steps: tuple[OwnStep, ...] = ()
     reader: Reader = _AS_IT_IS
     reads_vectors: bool = True
     keywords_suffice: Callable[[Bitset, Turn], bool] | None = None
@@ -166,7 +170,7 @@ class Pipeline:
         runner = _Runner([*self.lasting_failures, *failures], list(timings))
         candidates, context = self._allowed(turn, runner), turn.context
         if turn.is_search:
-            candidates = self._picked(self.search, candidates, turn, runner)
+            candidates = self._picked(self.search, candidates, turn, runner, self.steps)
         elif turn.shown is not None and not turn.text:
             pass  # the model goes on without a message: what it has shown stays
         elif context.required:
@@ -176,19 +180,29 @@ class Pipeline:
             candidates = self._picked(self.everything, candidates, turn, runner)
         elif self.passes_through(candidates, turn):
             candidates = candidates.narrow(candidates.allowed, "pass_through")
-            candidates = self._picked(self.whole, candidates, turn, runner)
+            candidates = self._picked(self.whole, candidates, turn, runner, self.steps)
         else:
-            candidates = self._picked(self.soft, candidates, turn, runner)
+            candidates = self._picked(self.soft, candidates, turn, runner, self.steps)
         if turn.shown is not None:
             candidates, _ = runner.run(self.continued, candidates, turn)
         failed, spent = tuple(runner.failures), tuple(runner.timings)
         return Selection.of(candidates, self.catalog, turn, failed, spent, event_id, calls)
 
-    def _picked(self, picker: Picker, candidates: Candidates, turn: Turn, runner: _Runner) -> Candidates:
-        """What the core selects; if it fails, core tools and the tools that the call names."""
-        start = time.perf_counter_ns()
+    def _picked(
+        self,
+        picker: Picker,
+        candidates: Candidates,
+        turn: Turn,
+        runner: _Runner,
+        steps: tuple[OwnStep, ...] = (),
+    ) -> Candidates:
+        """The tools that the core selects; if it fails, core tools and the tools that the call names."""
+        start, reranks = time.perf_counter_ns(), _NO_RERANKS
+        if steps:
+            own = TurnSteps(steps, self.catalog, turn, runner.failures)
+            candidates, reranks = own.narrowed(candidates), own.reranks
         try:
-            picked = picker(candidates, turn, self.pages)
+            picked = picker(candidates, turn, self.pages, reranks)
         except Exception as error:
             _log.exception("the core failed to select, which is a bug in toolroll: core tools stand in")
             runner.failures.append(Failure("pick", error))

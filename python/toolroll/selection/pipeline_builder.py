@@ -24,6 +24,7 @@ from toolroll.selection.pipeline import Pipeline
 from toolroll.selection.policy.policy import Policy
 from toolroll.selection.profiles import Profile
 from toolroll.selection.stages.visibility import Visibility
+from toolroll.selection.steps import OwnStep
 
 _log = logging.getLogger("toolroll")
 
@@ -55,6 +56,7 @@ class PipelineBuilder:
         hnsw: whether an HNSW graph is built over the shared tools; see `CatalogOptions`.
         variants: profiles of an experiment, by variant. They share the catalog, so `description_counts` and
             `keyword_mode` are those of `parameters`.
+        steps: of the caller's own, in every pipeline.
         is_deferred: whether catalogs compute tokens and revision only when they are read.
         find_saved: finds the saved catalog of definitions before they are built; None builds all.
     """
@@ -63,6 +65,7 @@ class PipelineBuilder:
     parameters: Profile
     hnsw: bool | Literal["auto"] = False
     variants: Mapping[str, Profile] = field(default_factory=dict)
+    steps: tuple[OwnStep, ...] = ()
     is_deferred: bool = False
     find_saved: SavedFinder | None = None
     _warned: set[str] = field(default_factory=set, repr=False)
@@ -261,7 +264,9 @@ class PipelineBuilder:
         )
 
     def varied(self, pipeline: Pipeline) -> Pipeline:
-        """The same with the current variants."""
+        """The same with the current steps and variants."""
+        if self.steps:
+            pipeline = replace(pipeline, steps=self.steps)
         if not self.variants and not pipeline.variants:
             return pipeline
         variants = {name: recomposed(pipeline, p, self._at_once) for name, p in self.variants.items()}

@@ -21,7 +21,7 @@ from toolroll.selection import explanation
 from toolroll.selection.calls import Calls, FixedCalls, check_call
 from toolroll.selection.candidates import Candidates
 from toolroll.selection.delivery import Delivery, Offer, deliver
-from toolroll.selection.explanation import Account, Step, Trail
+from toolroll.selection.explanation import Account, Trail, TrailStep
 
 
 @dataclass(frozen=True)
@@ -395,7 +395,7 @@ class Selection:
         others = sorted(set(map(int, rows)).difference(chosen))
         return tuple(explanation.account(self._trail, row) for row in [*chosen, *others])
 
-    def steps(self, known: bool = True) -> tuple[Step, ...]:
+    def steps(self, known: bool = True) -> tuple[TrailStep, ...]:
         """The steps of this selection in their order, with the number of tools in play after each.
 
         known: leaves out the steps that say how many tools this caller may not see.

@@ -1,7 +1,7 @@
-"""The steps of a selection that stand in Python: the hard stages, which forbid, and two that replace ranking.
+"""The steps of a selection that stand in Python: the hard stages, which forbid, and two beside ranking.
 
-A stage is a frozen dataclass whose fields are exactly the data that it reads. It sees no catalog, no clock and
-no store. The soft stages run in the core (`Selector` in selector.hpp).
+A stage is a frozen dataclass whose fields are exactly the data that it reads. It sees no catalog, no clock
+and no store. The soft stages run in the core (`Selector` in selector.hpp).
 """
 
 from __future__ import annotations

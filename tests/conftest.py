@@ -10,13 +10,14 @@ import shutil
 import signal
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 from hypothesis import settings
 
-from tests import sentinel, server_of_run
-from toolroll import Toolroll
+from tests import sentinel, server_of_run, stale_core
+from toolroll import Toolroll, _core
 from toolroll.selection import environment_names
 
 sentinel.install()
@@ -71,6 +72,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="FILE",
         help="leave out the tests that passed in the run of this --junitxml; property tests run again",
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Tests of a core that was built before its sources changed would say nothing about them."""
+    if problem := stale_core.complaint(
+        Path(environment_names.__file__), Path(_core.__file__), config.rootpath
+    ):
+        raise pytest.UsageError(problem)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -18,10 +18,14 @@ import toolroll
 import toolroll.model.errors
 from toolroll import Context, Profile, Toolroll
 from toolroll.cli import main
+from toolroll.selection.profiles import PROFILES
+from toolroll.sessions.session import Session
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
-CATALOGS = (ROOT / "docs" / "catalogs.md").read_text("utf-8")
+CATALOGS, PARAMETERS, API = (
+    (ROOT / "docs" / f"{page}.md").read_text("utf-8") for page in ("catalogs", "parameters", "api")
+)
 
 
 def blocks(text: str, language: str) -> list[str]:
@@ -41,18 +45,11 @@ class Model:
 
 
 def test_the_python_of_the_readme_runs():
-    openai = [{"type": "function", "function": {"name": "book_room", "description": "Book a meeting room"}}]
-    mcp = [{"name": "play_song", "description": "Play a song", "inputSchema": {"type": "object"}}]
-    world: dict[str, Any] = {
-        "my_openai_tools": openai,
-        "my_mcp_tools": mcp,
-        "client": Model(),
-        "messages": [],
-        "run": lambda tool, arguments: True,
-    }
+    world: dict[str, Any] = {"client": Model(), "messages": []}
     (block,) = blocks(README, "python")
     exec(compile(block, "README.md", "exec"), world)
     assert world["outcomes"] == {"get_forecast": True}
+    assert world["result"] == "Oslo: rain for 3 days"
 
 
 def test_the_readme_is_read_in_a_few_minutes():
@@ -113,8 +110,7 @@ def test_every_key_of_json_output_is_documented(demo):
 
 
 def test_every_public_name_is_on_the_api_page():
-    page = (ROOT / "docs" / "api.md").read_text("utf-8")
-    listed = set(re.findall(r"^::: toolroll\.(\w+)$", page, re.MULTILINE))
+    listed = set(re.findall(r"^::: toolroll\.(\w+)$", API, re.MULTILINE))
     assert listed == {*toolroll.__all__, *toolroll._OF_EXTRAS} - {"__version__"}
 
 
@@ -124,14 +120,25 @@ def test_every_page_is_in_the_navigation():
         assert f'"{page.relative_to(ROOT / "docs").as_posix()}"' in navigation, page
 
 
-def test_every_test_of_the_reliability_page_is_there():
-    page = (ROOT / "docs" / "reliability.md").read_text("utf-8")
+def test_the_page_about_earlier_systems_names_what_exists():
+    page = (ROOT / "docs" / "prior-systems.md").read_text("utf-8")
+    for owner, name in re.findall(r"`([A-Z]\w+)\.(\w+)", page):
+        assert hasattr(Session if owner == "Session" else getattr(toolroll, owner), name), (owner, name)
+    for profile in ("domains", "on_demand", "layers", "learned", "merged"):
+        assert f"| `{profile}` |" in page and profile in PROFILES, profile
+
+
+def test_each_promise_of_the_reliability_page_has_tests_that_are_there():
+    promises = " ".join((ROOT / "docs" / "reliability.md").read_text("utf-8").split())
+    page = (ROOT / "tests" / "promises.md").read_text("utf-8")
     rows = [line.split(" | ") for line in page.splitlines() if re.match(r"\| P\d", line)]
     assert [row[0] for row in rows] == [f"| P{number}" for number in range(1, 31)]
-    for path, name in re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", page):
+    for number, promise, tests, *_ in rows:
+        assert f"**{number[2:]}.** {promise}:" in promises and "`t" in tests, number
+    for path, name in re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", promises + page):
         assert f"def {name}" in (ROOT / path).read_text("utf-8"), (path, name)
     modes = (ROOT / "tools" / "long_tier.sh").read_text("utf-8")
-    for mode in {mode for row in rows for mode in re.findall(r"`(\w+)`", row[4])}:
+    for mode in {mode for row in rows for mode in re.findall(r"`(\w+)`", row[3])}:
         assert f"\n  {mode} " in modes, mode
 
 
@@ -144,19 +151,19 @@ def test_every_test_of_the_reliability_page_is_there():
     ],
 )
 def test_every_error_is_documented(name):
-    assert f"`{name}`" in CATALOGS
+    assert f"::: toolroll.{name}\n" in API
 
 
 @pytest.mark.parametrize("field", [field.name for field in dataclasses.fields(Profile)])
 def test_every_parameter_is_documented(field):
-    assert f"`{field}`" in CATALOGS
+    assert f"`{field}`" in PARAMETERS
 
 
 @pytest.mark.parametrize(
     "stage", sorted(path.stem for path in (ROOT / "python/toolroll/selection/stages").glob("[a-z]*.py"))
 )
 def test_every_stage_is_documented(stage):
-    assert f"| `{''.join(map(str.capitalize, stage.split('_')))}` |" in CATALOGS
+    assert f"| `{''.join(map(str.capitalize, stage.split('_')))}` |" in PARAMETERS
 
 
 def test_no_document_is_missing():
@@ -165,7 +172,12 @@ def test_no_document_is_missing():
         *ROOT.glob("docs/**/*.md"),
         *ROOT.glob(".github/*.md"),
         ROOT / "bench/README.md",
+        ROOT / "tests/promises.md",
         ROOT / "tools/train/README.md",
     ]:
         for target in re.findall(r"\]\((?!https?:)([^)#]+)", path.read_text("utf-8")):
             assert (path.parent / target).exists(), f"{path.relative_to(ROOT)}: {target}"
+            leaves = (ROOT / "docs" in path.parents) and not (path.parent / target).resolve().is_relative_to(
+                ROOT / "docs"
+            )
+            assert not leaves, f"{path.relative_to(ROOT)}: {target}: the site has the pages of docs/ alone"

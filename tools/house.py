@@ -6,7 +6,7 @@
 Who needs more raises the number in the same commit, and says in the commit what was refused instead. A number
 that fell is written down too, so that it stays there.
 
-Lines (in hundreds, rounded up), the layout and fork hooks are read from the source, the others from a run of the installed
+Lines and words (in hundreds, rounded up), the layout and fork hooks are read from the source, the others from a run of the installed
 package. A move is a change from one file of the package to another, calls and returns alike, in the caller's thread.
 """
 
@@ -50,10 +50,19 @@ def lines(package: Path) -> dict[str, int]:
     return {room: -(-count // _HUNDRED) * _HUNDRED for room, count in exact.items()}
 
 
+def words(docs: Path) -> dict[str, int]:
+    """Words of the pages and of the decisions, as `wc -w` counts them. In hundreds."""
+    found = {"pages": 0, "decisions": 0}
+    for path in docs.rglob("*.md"):
+        kind = "decisions" if "decisions" in path.relative_to(docs).parts else "pages"
+        found[kind] += len(path.read_text("utf-8").split())
+    return {kind: -(-count // _HUNDRED) * _HUNDRED for kind, count in found.items()}
+
+
 def layout(package: Path, page: Path) -> dict[str, int]:
     """How the rooms stand on each other.
 
-    rooms are folders and files of the package; floors is the longest way down by imports; arrows are pairs of rooms of
+    files are all of Python; rooms are folders and files of the package; floors is the longest way down by imports; arrows are pairs of rooms of
     which one imports the other; circles are groups of files, of the package or of the admin page, that import each
     other. The faces `__init__` and `__main__` only hand names on, and are no rooms.
     """
@@ -69,6 +78,7 @@ def layout(package: Path, page: Path) -> dict[str, int]:
         return 1 + max((floor(one, (*above, room)) for one in below[room] if one not in above), default=0)
 
     return {
+        "files": sum(1 for _ in package.rglob("*.py")),
         "rooms": len(below),
         "floors": max(map(floor, below)),
         "arrows": sum(map(len, below.values())),
@@ -263,6 +273,7 @@ def measured() -> House:
     return {
         "lines": lines(source),
         "layout": layout(source, REPOSITORY / "web" / "src"),
+        "words": words(REPOSITORY / "docs"),
         "mechanisms": {
             "threads": threads(package),
             "fork_hooks": fork_hooks(source),

@@ -53,7 +53,11 @@ LOCKS = {
     ".ci/test.lock": Lock("CI: the quick tier and the benchmarks", extras=("test",), builds=True),
     # From Python 3.11 on: duckdb 2 and zensical need it.
     ".ci/gate.lock": Lock(
-        "CI: every test, lint and types", ("test", "test-all", "lint"), builds=True, python="3.11"
+        "CI: every test, lint, types and the documentation site",
+        ("test", "test-all", "lint"),
+        builds=True,
+        others=("docs/requirements.txt",),
+        python="3.11",
     ),
     ".ci/docs.lock": Lock("CI: the documentation site", others=("docs/requirements.txt",), python="3.11"),
     ".ci/release.lock": Lock(

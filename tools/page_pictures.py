@@ -26,12 +26,6 @@ def _select(page: Page) -> None:
     page.get_by_role("table", name="Selected").wait_for()
 
 
-def _stages(page: Page) -> None:
-    _select(page)
-    page.locator("summary", has_text="Stages").click()
-    page.get_by_role("region", name="Stages").scroll_into_view_if_needed()
-
-
 def _what_if(page: Page) -> None:
     page.get_by_label("Message").fill("do I need a coat?")
     page.get_by_text("What if…").click()
@@ -55,13 +49,6 @@ def _rule(page: Page) -> None:
     page.get_by_text("loses").first.click()
 
 
-def _why(page: Page) -> None:
-    page.get_by_label("Tool", exact=True).fill("launch_campaign")
-    page.get_by_label("Tier").fill("free")
-    page.get_by_role("button", name="Ask").click()
-    page.get_by_text("does not see").wait_for()
-
-
 def _nothing(_: Page) -> None:
     """Shows the view as it opens."""
 
@@ -70,16 +57,10 @@ def _nothing(_: Page) -> None:
 VIEWS: dict[str, tuple[str, Callable[[Page], None]]] = {
     "overview": ("overview", _nothing),
     "playground": ("playground", _select),
-    "stages": ("playground", _stages),
     "what-if": ("playground", _what_if),
     "catalog": ("catalog", _nothing),
-    "tool": ("catalog/get_current_weather", _nothing),
     "approval": ("approval", _nothing),
     "rules": ("access", _rule),
-    "why": ("access/why", _why),
-    "pages": ("access/pages", _nothing),
-    "organisation": ("access/organisation", _nothing),
-    "plugins": ("plugins", _nothing),
     "analytics": ("analytics", _nothing),
 }
 FOLDER = Path(__file__).parents[1] / "docs" / "page"

@@ -3,7 +3,7 @@
     python tools/test_adapters.py                  # all of them, one after another
     python tools/test_adapters.py langchain strands  # these
     python tools/test_adapters.py --lowest strands   # with the oldest version that the extra allows
-    python tools/test_adapters.py --table          # measures the table of docs/frameworks/index.md
+    python tools/test_adapters.py --table          # measures the table of bench/README.md
 
 The frameworks cannot be installed together. An environment is made once, in `--folder`, from the extra of the
 same name in pyproject.toml, and is used again until that extra changes. The package itself is read from
@@ -23,10 +23,10 @@ from pathlib import Path
 import tomllib
 
 ROOT = Path(__file__).parents[1]
-TABLE = ROOT / "docs" / "frameworks" / "index.md"
+TABLE = ROOT / "bench" / "README.md"
 BEGIN, END = "<!-- table -->", "<!-- /table -->"
-HEAD = """| adapter | tools sent | right tool sent | hidden call refused | outcomes reported | added | lines changed |
-| --- | --- | --- | --- | --- | --- | --- |"""
+HEAD = """| adapter | tools sent | added | lines changed |
+| --- | --- | --- | --- |"""
 FRAMEWORKS = (
     "langchain",
     "pydantic-ai",

@@ -3,7 +3,7 @@
 ``python -m bench.scale.hours [ORGANISATIONS] [EVENTS] [DAYS] [URL]`` writes so many events, by default
 1,000,000 of one organisation in 30 days, into a SQLite file of its own; DAYS = 0 puts them into one hour. It
 sums the hours as the keeper does, with the longest step, and measures reports as `toolroll events analytics`
-reads them: of one organisation and of all. docs/scale.md has the figures.
+reads them: of one organisation and of all. bench/README.md has the figures.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Seconds of a release of priors over many organisations: bounds, sums and noise, without the database.
 
-``python -m bench.scale.sharing [ORGANISATIONS]``; docs/scale.md has the figure of 10,000.
+``python -m bench.scale.sharing [ORGANISATIONS]``; bench/README.md has the figure of 10,000.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """What organisations' tools take in PostgreSQL, and what it takes to get rid of old events and sessions.
 
 ``python -m bench.scale.storage`` starts a PostgreSQL of its own, or uses an empty database: ``… URL``.
-docs/scale.md has the figures.
 """
 
 from __future__ import annotations

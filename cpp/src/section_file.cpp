@@ -96,7 +96,8 @@ SectionWriter::SectionWriter(const std::string& path, std::string_view kind, std
 
 void SectionWriter::write(std::span<const std::byte> bytes) {
   if (!file_) throw std::logic_error("section file: is finished");
-  if (bytes.empty()) return;  // a span without bytes may be a null pointer, which fwrite may not get
+  if (bytes.empty())
+    return;  // a span without bytes may be a null pointer, which fwrite may not get
   if (std::fwrite(bytes.data(), 1, bytes.size(), file_.get()) != bytes.size()) refuse(path_);
   at_ += bytes.size();
 }

@@ -236,9 +236,18 @@ def test_an_installation_downloads_nothing_without_a_hash(path):
         assert "--require-hashes" not in line or "--only-binary :all:" in line or "headers.lock" in line, line
 
 
-def test_hooks_run_what_is_installed():
+def test_hooks_run_what_the_gate_runs():
+    """Both take the tools of the extra `lint`, and those whose mistakes depend on their version have one."""
     text = (ROOT / ".pre-commit-config.yaml").read_text("utf-8")
-    assert set(re.findall(r"repo: (\S+)", text)) == {"local"} and "language: system" in text
+    entries = re.findall(r"entry: ([\w-]+)", text)
+    assert re.findall(r"repo: (\S+)", text) == ["local"]
+    assert text.count("language: system") == len(entries)
+    lint = {each.name: str(each.specifier) for each in map(Requirement, project()["lint"])}
+    assert {{"lint-imports": "import-linter"}.get(entry, entry) for entry in entries} == lint.keys() - {
+        "pre-commit"
+    }
+    assert all(lint[name].startswith("==") for name in ("ruff", "mypy", "clang-format"))
+    assert 'pre-commit" run --hook-stage pre-push --all-files' in (ROOT / ".ci" / "run").read_text("utf-8")
 
 
 def test_the_pages_packages_have_hashes():

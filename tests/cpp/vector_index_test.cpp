@@ -159,8 +159,7 @@ TEST_CASE("the exact search is the float32 scan") {
 
 TEST_CASE("four threads that search one index get what one gets") {
   const std::size_t n = 2000, dim = 32;
-  const VectorIndex index =
-      VectorIndex::build(random_vectors(n, dim, 5), dim, {.wanted = true});
+  const VectorIndex index = VectorIndex::build(random_vectors(n, dim, 5), dim, {.wanted = true});
   const Bitset some = every(n, 3);
   std::vector<std::vector<float>> queries;
   std::vector<std::vector<std::int32_t>> expected;

@@ -63,6 +63,7 @@ def test_what_is_written_is_read_again_and_a_wrong_line_is_named(house: ModuleTy
     assert house.read((ROOT / "tools" / "house.toml").read_text("utf-8")).keys() == {
         "lines",
         "layout",
+        "words",
         "mechanisms",
         "moves",
     }
@@ -90,7 +91,14 @@ def test_rooms_floors_arrows_and_circles_follow_from_the_imports(house: ModuleTy
     (page / "views").mkdir(parents=True)
     (page / "app.tsx").write_text("import { Tool } from './views/tool'\n")
     (page / "views" / "tool.tsx").write_text("import type { App } from '../app'\nimport 'preact'\n")
-    assert house.layout(package, page) == {"rooms": 3, "floors": 3, "arrows": 2, "circles": 2}
+    assert house.layout(package, page) == {"files": 6, "rooms": 3, "floors": 3, "arrows": 2, "circles": 2}
+
+
+def test_words_of_pages_and_of_decisions_are_counted_apart(house: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "decisions").mkdir()
+    (tmp_path / "decisions" / "0001.md").write_text("word " * 101)
+    (tmp_path / "page.md").write_text("word\n" * 100)
+    assert house.words(tmp_path) == {"pages": 100, "decisions": 200}
 
 
 def test_a_move_is_a_change_of_file_within_the_package_returns_included(

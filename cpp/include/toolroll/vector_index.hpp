@@ -32,8 +32,9 @@ enum class Method {
   kGraph,  ///< the graph, or the scan if a filter makes the graph slower
 };
 
-/// How to build the graph. The same input gives the same graph. Source: Malkov & Yashunin, "Efficient and robust approximate nearest
-/// neighbor search using Hierarchical Navigable Small World graphs", TPAMI 2020; built by hnswlib.
+/// How to build the graph. The same input gives the same graph. Source: Malkov & Yashunin,
+/// "Efficient and robust approximate nearest neighbor search using Hierarchical Navigable Small
+/// World graphs", TPAMI 2020; built by hnswlib.
 struct GraphOptions {
   bool wanted = false;
   std::size_t m = 16;                 ///< links a row, 2 to 128; twice as many on the lowest level

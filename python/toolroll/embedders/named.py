@@ -7,6 +7,7 @@ from typing import Any, Union
 
 from toolroll.model.embedder import Embedder, as_embedder
 from toolroll.model.errors import InvalidInput, NotFound, quoted
+from toolroll.runtime.plugins import plugin, plugin_names
 
 EmbedderChoice = Union[Embedder, str, None]  # noqa: UP007  a protocol has no | at run time in 3.10
 
@@ -31,17 +32,20 @@ _OF_MODELS = {
     ),
 }
 KNOWN = ", ".join([*_LOCAL, "none", *(f"{name}:{form}" for name, (*_, form) in _OF_MODELS.items())])
+GROUP = "toolroll.embedders"  # of entry points: functions that make an embedder
+_MEMBERS = ("embed", "identity", "dim")  # what an embedder has at least
 
 
 def embedder(choice: EmbedderChoice) -> Embedder | None:
     """The embedder of that name, with a cache and, if it waits for a server, a guard; None for "none".
 
-    An object comes back as it is, with the defaults of the members that it lacks: no cache, no guard.
+    A name that is not built in is looked up among the entry points of installed packages (`GROUP`). An object
+    is returned as it is, with defaults for missing members: no cache, no guard.
 
     Raises:
         NotFound: there is no such name; the message lists the known ones.
         EmbedderUnavailable: its extra is not installed, or its server or model is unavailable.
-        InvalidInput: `choice` is something else.
+        InvalidInput: `choice` is something else, or an installed package offers something else.
     """
     if choice is None:
         return None
@@ -56,8 +60,8 @@ def embedder(choice: EmbedderChoice) -> Embedder | None:
         made: Embedder = _class(module, name)(**arguments)
         return _cached(made) if is_kept else made
     provider, colon, model = choice.partition(":")
-    if not colon or provider not in _OF_MODELS:
-        raise NotFound(f"embedder {quoted(choice)}: unknown; known are {KNOWN}")
+    if provider not in _OF_MODELS:
+        return _from_package(choice, provider, [model] if colon else [])
     module, name, waits, form = _OF_MODELS[provider]
     if not model or model.startswith("@"):
         raise InvalidInput(f"embedder {quoted(choice)}: names no model, must be {provider}:{form}")
@@ -66,6 +70,23 @@ def embedder(choice: EmbedderChoice) -> Embedder | None:
     model, at, url = _model_and_url(model)
     made = _class(module, name)(model, url) if at else _class(module, name)(model)
     return _cached(_class("guarded", "GuardedEmbedder")(made))
+
+
+def _from_package(choice: str, name: str, arguments: list[str]) -> Embedder:
+    """What an installed package makes: with a cache, unless it is instant."""
+    make = plugin(GROUP, name)
+    if make is None:
+        raise NotFound(
+            f"embedder {quoted(choice)}: unknown; known are {', '.join([KNOWN, *plugin_names(GROUP)])}"
+        )
+    made = make(*arguments) if callable(make) else make
+    if missing := [member for member in _MEMBERS if not hasattr(made, member)]:
+        raise InvalidInput(
+            f"embedder {quoted(choice)}: the entry point {name!r} of {GROUP} makes a {type(made).__name__} "
+            f"without {' and '.join(missing)}, must make an Embedder"
+        )
+    found = as_embedder(made)
+    return found if found.is_instant else _cached(found)
 
 
 def _model_and_url(model: str) -> tuple[str, str, str]:

@@ -52,6 +52,6 @@ def warn_of_unknown(names: Iterable[str] = os.environ) -> None:
         known = [other.removeprefix(PREFIX) for other in sorted(NAMES)]  # all begin alike
         near = get_close_matches(name[len(PREFIX) :].upper()[:100], known, n=1)
         hint = (
-            f"did you mean {PREFIX}{near[0]}?" if near else "docs/catalogs.md has the names of all variables"
+            f"did you mean {PREFIX}{near[0]}?" if near else "docs/parameters.md has the names of all of them"
         )
         _log.warning("environment variable %.100s: is not read by toolroll; %s", name, hint)

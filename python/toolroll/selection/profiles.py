@@ -13,6 +13,7 @@ from toolroll.model.embedder import TEMPERATURE
 from toolroll.model.errors import InvalidInput, NotFound, quoted
 from toolroll.model.rules import OnPolicyError
 from toolroll.model.tools import Mode
+from toolroll.runtime.plugins import plugin, plugin_names
 from toolroll.selection.routes import RouteMode
 
 LearningRule: TypeAlias = Literal["outcomes", "thompson"]
@@ -236,6 +237,8 @@ _PLAIN = Profile(
 )
 _TOOL2VEC = _PLAIN.with_(lexical=0.0, intents=0.0, clauses=0.0, description_counts=0.0, damping=False)
 
+GROUP = "toolroll.profiles"  # of entry points
+
 PROFILES: Mapping[str, Profile] = {
     "default": _DEFAULT,
     "static": Profile(learning=None),
@@ -269,13 +272,23 @@ PROFILES: Mapping[str, Profile] = {
 }
 
 
+def profile_names() -> list[str]:
+    """Our profiles, then those of installed packages."""
+    return [*PROFILES, *plugin_names(GROUP)]
+
+
 def profile(name: str) -> Profile:
-    """The parameters of a named profile.
+    """The parameters of a built-in profile, or of one that an installed package offers (`GROUP`).
 
     Raises:
         NotFound: no profile of that name.
+        InvalidInput: an installed package offers something else under this name.
     """
-    try:
-        return PROFILES[name]
-    except KeyError:
-        raise NotFound(f"profile {quoted(name)}: unknown; known are {', '.join(PROFILES)}") from None
+    found = PROFILES.get(name) or plugin(GROUP, name)
+    if found is None:
+        raise NotFound(f"profile {quoted(name)}: unknown; known are {', '.join(profile_names())}")
+    if not isinstance(found, Profile):
+        raise InvalidInput(
+            f"profile {quoted(name)}: its entry point in {GROUP} is {quoted(found)}, must be a Profile"
+        )
+    return found

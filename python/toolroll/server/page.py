@@ -12,7 +12,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from toolroll import __version__
-from toolroll.selection.profiles import PROFILES
+from toolroll.selection.profiles import profile_names
 from toolroll.server.callers import caller_of
 from toolroll.server.key_reader import KeyReader
 from toolroll.server.page_sessions import KeySubject, PageSessions
@@ -84,7 +84,7 @@ def _session_router(
             "roles": sorted(caller.roles),
             "has_keys": keys is not None,
             "profile": profile,
-            "profiles": sorted(PROFILES),
+            "profiles": sorted(profile_names()),
             "version": __version__,
         }
 

@@ -90,8 +90,8 @@ def test_a_variable_that_nothing_reads_is_told_once_with_the_nearest_name(monkey
     monkeypatch.setenv("TOOLROLL_K", "1")
     told = {
         "environment variable TOOLROLL_MAX_TOLS: is not read by toolroll; did you mean TOOLROLL_MAX_TOOLS?",
-        "environment variable TOOLROLL_QUUX: is not read by toolroll; docs/catalogs.md has the names of all "
-        "variables",
+        "environment variable TOOLROLL_QUUX: is not read by toolroll; docs/parameters.md has the names of all "
+        "of them",
     }
     assert main(["select", "will it rain"]) == 0
     assert set(caplog.messages) == told and len(caplog.messages) == 2

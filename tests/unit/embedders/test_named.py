@@ -98,13 +98,13 @@ def test_sentence_transformers_loads_what_is_on_this_machine(monkeypatch: pytest
     assert loaded == [("models/my-model", {"device": None, "local_files_only": True})]
 
 
-@pytest.mark.parametrize("name", ["bert", "", "Static", "ollama", "minilm:x", "onnx:model"])
+@pytest.mark.parametrize("name", ["bert", "", "Static", "minilm:x", "onnx:model"])
 def test_an_unknown_name_is_answered_with_the_known_ones(name: str) -> None:
     with pytest.raises(NotFound, match=r"known are static, .*none, ollama:MODEL\[@URL\], openai:"):
         embedder(name)
 
 
-@pytest.mark.parametrize("name", ["ollama:", "openai:@http://localhost", "sentence-transformers:"])
+@pytest.mark.parametrize("name", ["ollama", "ollama:", "openai:@http://localhost", "sentence-transformers:"])
 def test_a_name_without_a_model_says_its_form(name: str) -> None:
     with pytest.raises(InvalidInput, match="names no model"):
         embedder(name)

@@ -1,6 +1,6 @@
 """Sessions of the service's page that people have ended by signing out, until they would have expired.
 
-Sessions are signed and not stored (decision 59), so what is stored is that one has ended: a line of the audit
+Sessions are signed and not stored (decision 55), so what is stored is that one has ended: a line of the audit
 log, which names who signed out. Services read the new lines together with keys and accounts.
 """
 

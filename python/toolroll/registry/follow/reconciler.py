@@ -26,7 +26,7 @@ from toolroll.selection.effective_policy import EffectivePolicy
 from toolroll.selection.engine import Engine
 from toolroll.selection.pipeline import Pipeline
 from toolroll.selection.pipeline_builder import PipelineBuilder, Progress
-from toolroll.selection.profiles import PROFILES
+from toolroll.selection.profiles import profile, profile_names
 from toolroll.selection.snapshot import Snapshot
 
 _log = logging.getLogger("toolroll")
@@ -338,7 +338,7 @@ class Reconciler:
     def _set_variants(self, replica: Replica) -> None:
         """Has pipelines built with the variants in the replica's experiments."""
         names = {name for experiment in replica.experiments.values() for name in experiment.variants}
-        variants = {name: PROFILES[name] for name in sorted(names) if name in PROFILES}
+        variants = {name: profile(name) for name in profile_names() if name in names}
         self._builder, self._experiments = replace(self._builder, variants=variants), replica.experiments
 
     def _remove_withdrawn(self) -> None:

@@ -1,0 +1,63 @@
+"""The packages of examples/ work from outside: installed by pip, found by name."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.example_packages import install
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
+    return install(tmp_path_factory.mktemp("packages"), "embedder", "profile")
+
+
+def run(environment: Mapping[str, str], folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def test_the_command_line_uses_an_embedder_and_a_profile_of_other_packages(
+    environment: Mapping[str, str], tmp_path: Path
+) -> None:
+    select = ("-m", "toolroll", "select", "--json", "Wil it raining tomorow?")
+    done = run(environment, tmp_path, *select, "--embedder", "trigrams:1024", "--profile", "house-style")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert "get_forecast" in str(found)
+
+
+def test_a_toolroll_uses_them_by_name(environment: Mapping[str, str], tmp_path: Path) -> None:
+    program = """
+from toolroll import Toolroll
+with Toolroll.demo(embedder="trigrams", profile="house-style") as roll:
+    print(len(roll.select("Will it rain?").names), "get_forecast" in roll.select("Will it rain?").names)
+"""
+    done = run(environment, tmp_path, "-c", program)
+    assert done.returncode == 0, done.stderr
+    count, is_found = done.stdout.split()
+    assert int(count) <= 6 and is_found == "True"
+
+
+def test_the_names_of_other_packages_are_listed_with_ours(
+    environment: Mapping[str, str], tmp_path: Path
+) -> None:
+    for option, name in ("--embedder", "trigrams"), ("--profile", "house-style"):
+        done = run(environment, tmp_path, "-m", "toolroll", "select", "rain", option, "nothing-of-this-name")
+        assert done.returncode != 0
+        assert "nothing-of-this-name" in done.stderr and name in done.stderr

@@ -171,9 +171,8 @@ class PickedCandidates(Candidates):
 
 
 # As the constructor of a frozen dataclass sets fields, in a third of the time.
-_set_allowed, _set_pool = Candidates.allowed.__set__, Candidates.pool.__set__  # type: ignore[attr-defined]
-_set_order = PickedCandidates.in_order.__set__  # type: ignore[attr-defined]
-_set_columns = PickedCandidates._columns.__set__  # type: ignore[attr-defined]
+_set_allowed, _set_pool = (vars(Candidates)[name].__set__ for name in ("allowed", "pool"))
+_set_order, _set_columns = (vars(PickedCandidates)[name].__set__ for name in ("in_order", "_columns"))
 
 
 def _result(columns: FoundColumns, turn: Turn, is_damped: bool) -> RetrievalResult:

@@ -138,7 +138,8 @@ class TurnSteps:
                 Bitset.of(len(self._catalog), np.array(rows, np.int32)), f"step {step.name}"
             )
         except Exception as error:
-            return self._failed(step, error, candidates)
+            self._failed(step, error)
+            return candidates
         return candidates if len(narrowed) == len(candidates) else narrowed
 
     @property
@@ -164,11 +165,10 @@ class TurnSteps:
                     raise InvalidInput("rerank: a score is NaN or infinite, must be finite")
                 return found
             except Exception as error:
-                self._failed(step, error, None)
+                self._failed(step, error)
                 return None
 
         return scores_of
 
-    def _failed(self, step: OwnStep, error: Exception, candidates: Any) -> Any:
+    def _failed(self, step: OwnStep, error: Exception) -> None:
         self._failures.append(Failure(f"step {step.name}", error))
-        return candidates

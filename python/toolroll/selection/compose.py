@@ -85,7 +85,6 @@ def weights_of(p: Profile) -> Weights:
         protected_leaders=p.protected_leaders,
         reliability_in_order=p.reliability_in_order,
         explore=p.explore,
-        draw="normal",
     )
 
 

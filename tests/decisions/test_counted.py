@@ -139,6 +139,15 @@ def test_the_names_that_are_counted_are_a_closed_list_in_the_documentation():
     stages = {name for profile in PROFILES for name in stages_of(roll_of(profile)._engine.snapshot.shared)}
     described = (DOCS / "parameters.md").read_text()
     assert [name for name in sorted(stages) if f"| `{name}` |" not in described] == []
-    others = {"pick", "embedder", "policy", "registry", "organisation", "learning", "receipts", *get_args(Denial)}
+    others = {
+        "pick",
+        "embedder",
+        "policy",
+        "registry",
+        "organisation",
+        "learning",
+        "receipts",
+        *get_args(Denial),
+    }
     described = (DOCS / "observability.md").read_text()
     assert [name for name in sorted(others) if f"`{name}`" not in described] == []

@@ -179,7 +179,7 @@ class EffectivePolicy:
     def of(
         cls, written: PolicySource, on_error: OnPolicyError, known: EffectivePolicy | None
     ) -> EffectivePolicy:
-        """What makes sense; where something is wrong with an organisation, what `on_error` says.
+        """The rules and mappings that make sense; for an organisation with an error, `on_error` decides.
 
         With "last_known" its rules and mappings count as they are in `known`, and new rules that deny. If
         they are not there, or something else is wrong with it, and with "closed", its contexts see public
@@ -240,9 +240,9 @@ class EffectivePolicy:
         return self._visibility(compiled, catalog.not_public), table
 
     def over_list(self, catalog: Catalog, size: int, listed: ListedNames) -> Visibility:
-        """The rules over tools that came with a request, of which none counts as public.
+        """The rules over tools that came with a request. None of these tools counts as public.
 
-        size: rows of the catalog of its functions, and behind them those of what else is in the list.
+        size: rows of the list's functions, and behind them rows of its other items.
         """
         source = self.policy_source
         compiled = Policy.of(

@@ -256,7 +256,7 @@ class Engine(NoConversation):
             _log.warning("selection is whole again")
 
     def over(self, follow: Callable[[Snapshot], Snapshot]) -> Engine:
-        """The same engine over other tools: what it learns and observes is shared.
+        """The same engine over other tools; both share outcomes and observers.
 
         follow: makes the snapshot of the other tools, under the rules of the one that it gets.
         """
@@ -268,7 +268,7 @@ class Engine(NoConversation):
         return engine
 
     def release(self) -> None:
-        """Of an engine over other tools: lets go of their catalog, which is made again when it is needed."""
+        """Releases the catalog of an engine made by `over`; it is built again when it is needed."""
         assert self._base is not None
         engine, _, follow = self._base
         self._snapshot = engine.snapshot  # which nobody reads before the tools are followed again
@@ -405,7 +405,7 @@ class Engine(NoConversation):
         return selection
 
     def find(self, query: str, context: Context, k: int) -> Selection:
-        """What this caller may have that fits the query best; no event, and core tools count as others do."""
+        """The allowed tools that fit the query best. Writes no event; core tools get no preference."""
         begun = self._begin(Request(query, context, k), is_search=True)
         self.ask(begun.context.org)
         reading, failures = _embed(begun.embedder, begun.reading, None)
@@ -574,7 +574,7 @@ class Engine(NoConversation):
 def _allowed(
     snapshot: Snapshot, pipeline: Pipeline, context: Context, failures: list[Failure] | None = None
 ) -> Bitset:
-    """The rows that this caller may have. failures: gets those of the stages that say so."""
+    """The rows that this caller may have. failures: gets the failures of the hard stages."""
     return pipeline.allowed(_turn_without_vector(snapshot, context), failures)
 
 
@@ -691,7 +691,7 @@ def _has_latin(text: str) -> bool:
 
 
 def _lost(pipeline: Pipeline) -> bool:
-    """Whether the catalog has no vectors for now only: then one that the caller has counts for nothing."""
+    """Whether the catalog temporarily has no vectors, so that a vector from the caller cannot be used."""
     return bool(pipeline.lasting_failures) and not pipeline.catalog.dim
 
 

@@ -1,6 +1,6 @@
 """Puts into words how a selection came about: why each tool is in or out, and where tools came from.
 
-A step's reason is read here and nowhere else: stages read what earlier stages found, never what it is called.
+Only this module reads the reason of a step: stages read the evidence of earlier stages, never its name.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ def account(trail: Trail, row: int) -> Account:
         elif step.in_play(row):
             score = step.score(row) or score
             found |= _evidence(step, row, tool.toolkit, trail)
-            if step.verb == "narrow" and step.reason in KEPT:  # what is admitted says so of newcomers only
+            if step.verb == "narrow" and step.reason in KEPT:  # an admit gives its reason to newcomers only
                 kept.append(KEPT[step.reason])
         else:
             removed = [_removal(step.reason)]
@@ -237,7 +237,7 @@ def activated(trail: Trail) -> dict[str, str]:
 
 
 def by_message(activated: Mapping[str, str]) -> list[str]:
-    """toolkit(reason) for those of the activated toolkits that are not there whatever the message says."""
+    """toolkit(reason) for each activated toolkit that the message switched on."""
     return [
         f"{name_text(toolkit)}({line_text(reason)})"
         for toolkit, reason in activated.items()
@@ -258,7 +258,7 @@ def explain(trail: Trail, name: str | None) -> str:
 
 
 def log_lines(trail: Trail, degraded: Sequence[str]) -> tuple[str, ...]:
-    """Where tools came from, and what was cut, as `key=value`; `Selection.log_lines` has examples."""
+    """The origin of the tools, and the cuts, as `key=value`; `Selection.log_lines` has examples."""
     failed = [f"degraded={'+'.join(degraded)}"] if degraded else []
     if trail.turn.context.required:
         return (f"tool selection: {', '.join([*_required(trail), *failed])}",)
@@ -418,7 +418,7 @@ def _selected(trail: Trail, steps: Sequence[Candidates]) -> list[str]:
 
 
 def _origins(trail: Trail, steps: Sequence[Candidates]) -> dict[int, str]:
-    """Row → what brought it in last; a core tool is core, whatever found it."""
+    """Row → the origin that brought it in last; a core tool is core, whatever found it."""
     origins: dict[int, str] = {}
     for step in steps:
         if step.verb == "admit" or (step.verb == "narrow" and step.reason in _ORIGINS):

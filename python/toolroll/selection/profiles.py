@@ -30,7 +30,7 @@ class Domain:
 
     Attributes:
         holds: whether a value is one of them.
-        description: what an error says about them, after "must be".
+        description: the words of an error after "must be".
     """
 
     holds: Callable[[Any], bool]
@@ -122,7 +122,7 @@ class Profile:
             at most a third of the selection.
         reliability_in_order: extra weight of reliability in the order of the selected tools: models call what
             they read first.
-        explore: how often the last place goes to the tool of which least is known.
+        explore: how often the last place goes to the tool with the fewest outcomes.
         affinity: what tools gain whose toolkit a conversation called in its last turn.
         idle_turns: a loaded tool goes when it was not called for more than so many turns.
         sticky_turns, sticky_tools: tools called in a conversation's last turns stay, so many at the most.
@@ -273,7 +273,7 @@ PROFILES: Mapping[str, Profile] = {
 
 
 def profile_names() -> list[str]:
-    """Our profiles, then those of installed packages."""
+    """The names of our profiles, then of profiles in installed packages."""
     return [*PROFILES, *plugin_names(GROUP)]
 
 

@@ -155,7 +155,7 @@ class Selection:
     ) -> bytes:
         """`schemas` as compact JSON in UTF-8, for a program that writes the request itself.
 
-        The arguments are those of `schemas`. The tools' JSON is kept, so this takes a tenth of the time.
+        It takes the arguments of `schemas`. The tools' JSON is kept, so this takes a tenth of the time.
 
         Raises:
             InvalidInput: as for `schemas`; a tool holds an object that JSON does not have.
@@ -218,8 +218,8 @@ class Selection:
         which only the selected may be called. "defer": the core and a search, all others out of the prompt.
         "meta-tools": the core, and tools to search and to call.
 
-        core: names of tools that every turn has; None for pinned tools and those of base toolkits, or for the
-            context's required tools where it has some. What the caller may not see is passed over.
+        core: names of tools that every turn has; None for pinned tools and tools of base toolkits, or for the
+            context's required tools if it has some. Tools that the caller may not see are passed over.
         meta_tools: sent in front of all others; None for those that the way needs.
         must_call: the model must call a tool.
         strict, json_schema, returns: as in `schemas`.
@@ -239,7 +239,7 @@ class Selection:
 
     @property
     def shown(self) -> tuple[str, ...]:
-        """Own names of the tools that the model may call at once: those of the last delivery.
+        """Own names of the tools that the model may call at once: the tools of the last delivery.
 
         Without a delivery, the selected ones.
         """
@@ -300,7 +300,7 @@ class Selection:
 
     @property
     def total(self) -> int:
-        """How many tools there are for this caller, those of toolkits without their settings included."""
+        """How many tools there are for this caller, with tools of toolkits that lack their settings."""
         return len(explanation.known_rows(self.candidates))
 
     @property

@@ -36,7 +36,7 @@ class Cap:
     costs: Costs
     k: int | None
     max_tools: int | None
-    provider_limits: Mapping[str, int]
+    provider_limits: Mapping[str, int | None]
 
     def __call__(self, candidates: Candidates, turn: Turn) -> Candidates:
         if candidates.pool is not None:
@@ -66,7 +66,7 @@ class Cap:
 
     def limit(self, turn: Turn) -> int | None:
         """How many tools at the most; None for any number."""
-        limits = (turn.max_tools, self.max_tools, self.provider_limits.get(turn.context.provider))
+        limits = (turn.max_tools, self.max_tools, self.provider_limits[turn.context.provider])
         return min((limit for limit in limits if limit is not None), default=None)
 
     def _in_tiers(self, candidates: Candidates, core: Mapping[int, int]) -> Candidates:

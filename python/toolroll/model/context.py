@@ -32,7 +32,7 @@ class Context:
             what is unknown never shows a tool.
         settings: settings that have a value (a mapping, or just their names), beside those that a registry
             has; only presence is read. None, False, blank text and empty collections are no value.
-        provider: whose limits apply: "openai", "anthropic", "gemini", "mcp" or "" for none.
+        provider: whose limits apply, such as "openai"; "" for none.
         session: conversation the turn belongs to.
         required: names of tools that are the selection; retrieval is not asked. Their JSON text will do, as
             a database may hold it: '["get_mails", "list_contacts"]'.

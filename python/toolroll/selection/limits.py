@@ -20,18 +20,18 @@ class Limits:
         costs: int32[n], tokens of each tool's schema.
         core: rows of pinned tools and of base toolkits, in the order in which they stand in front.
         max_tools: how many tools at the most, unless the turn says; None for no limit.
-        provider_limits: provider → how many tools its API takes.
+        provider_limits: provider → how many tools its API takes; None for any number, also for "".
     """
 
     names: Mapping[str, int]
     costs: Costs
     core: tuple[int, ...]
     max_tools: int | None
-    provider_limits: Mapping[str, int]
+    provider_limits: Mapping[str, int | None]
 
     def most(self, turn: Turn) -> int | None:
         """How many tools at the most; None for any number."""
-        limits = (turn.max_tools, self.max_tools, self.provider_limits.get(turn.context.provider))
+        limits = (turn.max_tools, self.max_tools, self.provider_limits[turn.context.provider])
         return min((limit for limit in limits if limit is not None), default=None)
 
     def affordable(self, rows: list[int], tokens: int) -> list[int]:

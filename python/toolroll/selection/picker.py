@@ -129,7 +129,7 @@ class Picker:
         if self.marks is not None and (found := self.marks.found(text, query)) is not None:
             marks, more["marks"] = found
         limits, max_tools, conversation = self.limits, turn.max_tools, turn.conversation
-        if (limit := limits.provider_limits.get(context.provider)) is not None:
+        if (limit := limits.provider_limits[context.provider]) is not None:
             max_tools = limit if max_tools is None else min(max_tools, limit)
         if conversation is not None and self.retention is not None:
             more["conversation"] = self._conversation(conversation, self.retention)

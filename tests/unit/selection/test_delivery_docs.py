@@ -7,8 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace as Made
 from typing import Any
 
-import pytest
-
+from tests.table import each_row
 from tests.test_docs import blocks
 from toolroll import Toolroll
 from toolroll.formats.providers import HOWS, PROVIDERS
@@ -62,7 +61,7 @@ def test_the_examples_run(capsys):
     examples = blocks(PAGE, "python")
     for example in examples:
         exec(compile(example, "docs/delivery.md", "exec"), world)
-    assert len(examples) == 6
+    assert len(examples) == 7
     assert json.loads(world["body"])["tools"] == world["delivery"].request["tools"]
     assert len(openai.requests) == 2 and len(anthropic.requests) == 1 and len(gemini.requests) == 1
     assert world["messages"][-1]["content"][0]["content"][0]["type"] == "tool_reference"
@@ -83,8 +82,6 @@ def test_the_table_is_that_of_the_providers():
     assert [row[0].strip(" `") for row in rows] == list(HOWS)
 
 
-@pytest.mark.parametrize(
-    "name", ["strict", "json_schema", "returns", "deferred", "must_call", "core", "meta_tools"]
-)
+@each_row("name", ["strict", "json_schema", "returns", "deferred", "must_call", "core", "meta_tools"])
 def test_every_choice_is_documented(name):
     assert f"`{name}=" in PAGE or f"{name}=META_TOOLS" in PAGE

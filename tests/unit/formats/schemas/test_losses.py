@@ -10,10 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.table import each_row
 from tests.unit.formats.schemas.test_provider_forms import OBJECTS, ORIGINALS, TEXTS
 from tests.unit.formats.schemas.test_strict_schema import HOSTILE, JUNK
 from toolroll.cli import main
-from toolroll.formats.schemas import PROVIDERS, Form, convert, convert_all, losses
+from toolroll.formats.providers import PROVIDERS
+from toolroll.formats.schemas import Form, convert, convert_all, losses
 from toolroll.formats.sources import as_tool, read_tools
 from toolroll.model.errors import InvalidInput
 from toolroll.model.tools import Tool
@@ -34,12 +36,12 @@ def told(tool: Tool, provider: str, **form: bool) -> list[str]:
     return [f"{loss.where}: {loss.what}" for loss in losses([tool], provider, Form(**form))]
 
 
-@pytest.mark.parametrize("provider", PROVIDERS)
+@each_row("provider", PROVIDERS)
 def test_nothing_is_lost_of_a_tool_that_goes_out_as_it_came(provider):
     assert losses([as_tool(ORIGINALS[provider])], provider) == ()
 
 
-@given(st.builds(Tool, st.just("t"), TEXTS, OBJECTS), st.sampled_from(PROVIDERS))
+@given(st.builds(Tool, st.just("t"), TEXTS, OBJECTS), st.sampled_from([*PROVIDERS]))
 def test_nothing_is_lost_of_a_tool_of_plain_types(tool, provider):
     assert losses([tool], provider) == ()
 
@@ -210,7 +212,7 @@ def test_all_metadata_of_mcp_is_named_where_a_provider_has_no_place_for_it():
     assert told(tool, "mcp") == [] == told(dataclasses.replace(tool, original=None), "mcp")
 
 
-@pytest.mark.parametrize("provider", ["openai", "openai_responses", "anthropic", "gemini"])
+@each_row("provider", ["openai", "openai_responses", "anthropic", "gemini"])
 def test_alternatives_at_the_root_become_one_object_with_the_properties_of_all(provider):
     schema = {
         "anyOf": [
@@ -270,8 +272,8 @@ def test_the_command_line_says_what_is_lost_beside_the_schemas(tmp_path, capsys)
     assert printed.err.strip() == "tool 'a': parameters.properties.id: format 'uuid' is dropped"
 
 
-@pytest.mark.parametrize("name", HOSTILE)
-@pytest.mark.parametrize("provider", PROVIDERS)
+@each_row("name", HOSTILE)
+@each_row("provider", PROVIDERS)
 def test_a_hostile_schema_ends_soon(name, provider, within_seconds):
     tool = Tool("t", "", HOSTILE[name])
     with within_seconds(3):
@@ -315,7 +317,7 @@ def test_a_deferred_tool_carries_no_cache_mark_and_the_last_loaded_one_gets_it()
 
 
 def test_a_list_of_which_all_is_deferred_is_refused_for_anthropic():
-    with pytest.raises(InvalidInput, match="all 3 tools are deferred, which Anthropic refuses"):
+    with pytest.raises(InvalidInput, match="all 3 tools are deferred, which anthropic refuses"):
         convert_all(read_tools(TOOLS).tools, "anthropic", deferred={"a", "b", "c"})
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.table import each_row
 from toolroll import Context, PageMapping, Profile, Route, Rule, Tool, Toolkit, Toolroll
 from toolroll.model.errors import InvalidInput
 from toolroll.selection.profiles import PROFILES
@@ -124,7 +125,7 @@ def test_a_keyword_mode_is_part_of_the_catalogs_revision():
     assert len(revisions) == 4
 
 
-@pytest.mark.parametrize(
+@each_row(
     "wrong",
     [
         {"retrieve": "some"}, {"retrieve": None}, {"routes": "narrows"}, {"routes": False},

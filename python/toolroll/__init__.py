@@ -42,6 +42,10 @@ if TYPE_CHECKING:
     from toolroll.selection.policy.policy import Verdict as Verdict
     from toolroll.selection.profiles import Profile as Profile
     from toolroll.selection.selection import Selection as Selection
+    from toolroll.selection.steps import NarrowingStep as NarrowingStep
+    from toolroll.selection.steps import RerankingStep as RerankingStep
+    from toolroll.selection.steps import Step as Step
+    from toolroll.selection.steps import StepTurn as StepTurn
     from toolroll.selection.telemetry import Counters as Counters
     from toolroll.selection.visible import VisibleTools as VisibleTools
     from toolroll.sessions.replies import Answer as Answer
@@ -64,6 +68,7 @@ _HOMES = {
     "Follow": "toolroll.registry.options",
     "InvalidDefinition": "toolroll.model.errors",
     "InvalidInput": "toolroll.model.errors",
+    "NarrowingStep": "toolroll.selection.steps",
     "NotFound": "toolroll.model.errors",
     "Observer": "toolroll.selection.observer",
     "OutcomeReport": "toolroll.selection.observer",
@@ -74,11 +79,14 @@ _HOMES = {
     "RecordResult": "toolroll.learning.record_result",
     "Recording": "toolroll.registry.options",
     "Registry": "toolroll.registry.registry",
+    "RerankingStep": "toolroll.selection.steps",
     "Route": "toolroll.model.tools",
     "Rule": "toolroll.model.rules",
     "Selection": "toolroll.selection.selection",
     "Session": "toolroll.sessions.session",
     "Sessions": "toolroll.registry.options",
+    "Step": "toolroll.selection.steps",
+    "StepTurn": "toolroll.selection.steps",
     "StoreUnavailable": "toolroll.model.errors",
     "Tool": "toolroll.model.tools",
     "Toolkit": "toolroll.model.tools",

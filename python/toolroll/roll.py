@@ -50,6 +50,7 @@ from toolroll.selection.pipeline_builder import PipelineBuilder
 from toolroll.selection.policy.absent_names import AbsentNames
 from toolroll.selection.profiles import Profile, profile
 from toolroll.selection.selection import Selection
+from toolroll.selection.steps import Step, own_steps
 from toolroll.selection.telemetry import Counters
 from toolroll.selection.unknown_values import unknown_values
 from toolroll.selection.verdict import Verdict, judge
@@ -136,6 +137,7 @@ class Toolroll:
         on_bad_tool: OnBadTool | None = None,
         progress: Progress | None = None,
         observers: Iterable[Observer] = (),
+        steps: Iterable[Step] = (),
     ) -> Toolroll:
         """From `Tool`s, OpenAI, Anthropic, Gemini or MCP definitions and annotated callables, mixed.
 
@@ -156,6 +158,8 @@ class Toolroll:
                 out and logs that. None skips tools in MCP's form and refuses all others.
             progress: called with (texts embedded, in all).
             observers: called with each selection and each report (`docs/observability.md`).
+            steps: of your own in every selection: objects with a method `narrow`, `rerank` or both
+                (`docs/selections.md`).
 
         Raises:
             InvalidDefinition: a tool, toolkit or route is malformed, or a name is there twice.
@@ -178,7 +182,7 @@ class Toolroll:
         if tools is None:
             raise InvalidDefinition("tools is None, must be a list of tools")
         check_callable(progress, "progress", _PROGRESS)
-        builder = _builder(embedder, profile, hnsw, experiment)
+        builder = _builder(embedder, profile, hnsw, experiment, steps)
         home = MemoryHome(read(tools), builder, read=read, experiment=experiment, progress=progress)
         return cls(home, observers)
 
@@ -197,6 +201,7 @@ class Toolroll:
         on_bad_tool: OnBadTool | None = None,
         progress: Progress | None = None,
         observers: Iterable[Observer] = (),
+        steps: Iterable[Step] = (),
     ) -> Toolroll:
         """From a folder with one JSON file a toolkit, a folder with `tools.jsonl`, or one such file.
 
@@ -225,7 +230,7 @@ class Toolroll:
             return absent.warn(replace(found, rules=declared.rules, pages=(*found.pages, *declared.pages)))
 
         check_callable(progress, "progress", _PROGRESS)
-        builder = _builder(embedder, profile, hnsw, experiment)
+        builder = _builder(embedder, profile, hnsw, experiment, steps)
         home = MemoryHome(read(None), builder, read=read, experiment=experiment, progress=progress)
         return cls(home, observers)
 
@@ -240,6 +245,7 @@ class Toolroll:
         experiment: Experiment | None = None,
         progress: Progress | None = None,
         observers: Iterable[Observer] = (),
+        steps: Iterable[Step] = (),
     ) -> Toolroll:
         """From definitions that were read before (`Definitions`). The arguments are those of `from_tools`.
 
@@ -259,7 +265,7 @@ class Toolroll:
             return absent.warn(_joined(newer, replace(definitions, tools=())))
 
         check_callable(progress, "progress", _PROGRESS)
-        builder = _builder(embedder, profile, hnsw, experiment)
+        builder = _builder(embedder, profile, hnsw, experiment, steps)
         home = MemoryHome(
             absent.warn(definitions), builder, read=read, experiment=experiment, progress=progress
         )
@@ -277,6 +283,7 @@ class Toolroll:
         profile: str | Profile = "default",
         experiment: Experiment | None = None,
         observers: Iterable[Observer] = (),
+        steps: Iterable[Step] = (),
     ) -> Toolroll:
         """From a file that `save` wrote, or `toolroll build`: nothing is embedded, read or indexed again.
 
@@ -296,6 +303,7 @@ class Toolroll:
                 the file; for other weights it is measured again.
             experiment: see `from_tools`.
             observers: see `from_tools`.
+            steps: see `from_tools`.
 
         Raises:
             NotFound: there is no such file.
@@ -317,7 +325,7 @@ class Toolroll:
                 return SavedSource.open(path, *given)
             return absent.warn(_joined(newer, source.declared))
 
-        builder = _builder(embedder, profile, source.saved.options.hnsw, experiment)
+        builder = _builder(embedder, profile, source.saved.options.hnsw, experiment, steps)
         return cls(MemoryHome(source, builder, read=read, experiment=experiment), observers)
 
     @classmethod
@@ -335,6 +343,7 @@ class Toolroll:
         on_bad_tool: OnBadTool | None = None,
         progress: Progress | None = None,
         observers: Iterable[Observer] = (),
+        steps: Iterable[Step] = (),
     ) -> Toolroll:
         """From the newest catalog that `toolroll catalogs build` published, and from each newer one.
 
@@ -357,6 +366,7 @@ class Toolroll:
             on_bad_tool: see `from_tools`; of the own build.
             progress: see `from_tools`; of the own build.
             observers: see `from_tools`.
+            steps: see `from_tools`.
 
         Raises:
             Unavailable: no published catalog can be used and there is nothing to build from, or the extra is
@@ -387,7 +397,7 @@ class Toolroll:
         check_callable(progress, "progress", _PROGRESS)
         home = PublishedHome(
             published,
-            _builder(embedder, profile, "auto", experiment),
+            _builder(embedder, profile, "auto", experiment, steps),
             own=None if otherwise is None else own,
             source=None if otherwise is None else digest,
             open_file=lambda path: SavedSource.open(path, *given),
@@ -476,6 +486,7 @@ class Toolroll:
         embedder: EmbedderChoice = "static",
         profile: str | Profile = "default",
         observers: Iterable[Observer] = (),
+        steps: Iterable[Step] = (),
         follow: Follow = Follow(),
         recording: Recording = Recording(),
         sessions: Sessions = Sessions(),
@@ -492,6 +503,7 @@ class Toolroll:
             embedder: see `from_tools`.
             profile: see `from_tools`.
             observers: see `from_tools`.
+            steps: see `from_tools`.
             follow: how this process learns of changes, and builds catalogs.
             recording: what is kept of selections and outcomes.
             sessions: how long conversations are kept.
@@ -516,7 +528,7 @@ class Toolroll:
         ):
             if not isinstance(value, kind):
                 raise InvalidInput(f"{name}: is {quoted(value)}, must be toolroll.{kind.__name__}")
-        builder = _builder(embedder, profile, follow.hnsw, None)
+        builder = _builder(embedder, profile, follow.hnsw, None, steps)
         if follow.published is not None:
             from toolroll.homes.published import PublishedFor
 
@@ -529,11 +541,16 @@ class Toolroll:
         return roll
 
     @classmethod
-    def demo(cls, *, embedder: EmbedderChoice = "static", profile: str | Profile = "default") -> Toolroll:
+    def demo(
+        cls,
+        *,
+        embedder: EmbedderChoice = "static",
+        profile: str | Profile = "default",
+        steps: Iterable[Step] = (),
+    ) -> Toolroll:
         """The built-in demonstration catalog: a revenue platform, a personal assistant, a home server."""
-        return cls.from_folder(
-            Path(__file__).with_name("demo") / "toolkits", embedder=embedder, profile=profile
-        )
+        folder = Path(__file__).with_name("demo") / "toolkits"
+        return cls.from_folder(folder, embedder=embedder, profile=profile, steps=steps)
 
     # Selecting.
 
@@ -1241,13 +1258,14 @@ def _builder(
     profile: str | Profile,
     hnsw: bool | Literal["auto"],
     experiment: Experiment | None,
+    steps: Iterable[Step],
 ) -> PipelineBuilder:
     """Makes pipelines of a profile, and of those between which an experiment chooses."""
     check_hnsw(hnsw)
     if experiment is not None and not isinstance(experiment, Experiment):
         raise InvalidInput(f"experiment: is {quoted(experiment)}, must be toolroll.Experiment or None")
     variants = {} if experiment is None else {name: profile_of(name) for name in experiment.variants}
-    return PipelineBuilder(named.embedder(embedder), profile_of(profile), hnsw, variants)
+    return PipelineBuilder(named.embedder(embedder), profile_of(profile), hnsw, variants, own_steps(steps))
 
 
 def profile_of(choice: str | Profile) -> Profile:

@@ -123,6 +123,7 @@ class Turn:
         room: retrieval may add so many times k.
         loading: whether the model may be sent `manage_tools`.
         variant: what an experiment dealt this turn; "" for none.
+        steps: names of the caller's own steps.
         engine_id: names the engine that gathered it; outcomes are reported there.
         tool_list: the tools that came with the request, where the catalog is of these.
         public_only: whether the policy is too old to show any other tools than public ones.
@@ -154,6 +155,7 @@ class Turn:
     room: float = 1.0
     loading: bool = True
     variant: str = ""
+    steps: tuple[str, ...] = ()
     engine_id: str = ""
     tool_list: ToolList | None = None
     public_only: bool = False

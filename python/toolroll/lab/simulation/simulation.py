@@ -75,7 +75,7 @@ class WorldMean:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> WorldMean:
-        """Of one value a world."""
+        """From one value for each world."""
         n = len(values)
         if n < 2:
             return cls(float(np.mean(values)), math.nan)
@@ -106,7 +106,7 @@ class Simulation:
     seconds: float
 
     def values(self, scenario: str, policy: str, name: str) -> list[float]:
-        """One a world."""
+        """A value for each world."""
         return [one.values[name] for one in self.played[scenario][policy]]
 
     def estimate(self, scenario: str, policy: str, name: str) -> WorldMean:
@@ -124,7 +124,7 @@ class Simulation:
         return WorldMean.of([ours / max(theirs, 1e-9) for ours, theirs in pairs])
 
     def times(self, scenario: str, policy: str, which: str) -> list[SurvivalTime]:
-        """Of all worlds together. which: "out" or "back"."""
+        """The times of all worlds. which: "out" or "back"."""
         return [wait for one in self.played[scenario][policy] for wait in getattr(one, which)]
 
 

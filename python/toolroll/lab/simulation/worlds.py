@@ -215,7 +215,7 @@ def _broken(
     counts: Reals,
     random: Random,
 ) -> tuple[Ints, Ints]:
-    """When each tool breaks and is repaired: the best of eight families, and eight without a substitute."""
+    """The times of breaks and repairs, for the best of eight families and eight tools without substitute."""
     breaks, repairs = np.full((2, len(family)), length)
     if not scenario.breaks or scenario.equal:
         return breaks, repairs

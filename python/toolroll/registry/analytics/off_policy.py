@@ -188,7 +188,7 @@ class SessionSums:
 
     @classmethod
     def of(cls, log: Log, clip: float, expected: Floats | None) -> SessionSums:
-        """Of one log. expected: the mean reward of each row's tool, if shown, by an outcome model."""
+        """Sums one log. expected: the mean reward of each row's tool, if shown, by an outcome model."""
         events = len(log.session)
         known, session = np.unique(log.session, return_inverse=True)
         shown, target = log.shown, log.target
@@ -230,7 +230,7 @@ class SessionSums:
 
     @classmethod
     def joined(cls, several: Sequence[SessionSums]) -> SessionSums:
-        """Of several logs, each conversation once, in ascending order."""
+        """Adds several logs up: each conversation once, in ascending order."""
         if not several:
             none = np.zeros(0)
             return cls(np.zeros(0, np.int64), none, none, none, none, none, none, none, np.zeros(6))
@@ -253,7 +253,7 @@ class SessionSums:
 
     @property
     def events(self) -> int:
-        """How many events there are."""
+        """The number of events."""
         return int(self.sizes.sum())
 
 

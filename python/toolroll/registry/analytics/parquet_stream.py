@@ -92,7 +92,7 @@ class StreamResult(JsonRecord):
     """The result of a run.
 
     Attributes:
-        events: all written ones; late: of these, arrived after their slice was written.
+        events: the written ones; late: of these, the ones after their slice was written.
         until: everything before this time is written.
     """
 

@@ -43,7 +43,7 @@ class _FoldPosition:
 
 
 class Redecider:
-    """Called with rows of events, each organisation's oldest first. Not safe to share between threads."""
+    """Decides rows of events, each organisation's oldest first. Not safe to share between threads."""
 
     def __init__(self, database: Database, builder: PipelineBuilder, at: datetime | None = None) -> None:
         """Reads the registry and builds the shared catalog under the builder's profile.

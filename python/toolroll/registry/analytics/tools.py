@@ -67,7 +67,7 @@ def arms(
     tool: str | None = None,
     limit: int = 100,
 ) -> tuple[Arm, ...]:
-    """The arms that changed within the window, those with the most evidence first."""
+    """The arms that changed within the window, the most called ones first."""
     if level not in LEVELS:
         raise InvalidInput(f"level: is {level!r:.80}, must be one of {', '.join(LEVELS)}")
     where = [*window.of(_arms, "updated_at"), _arms.c.level == level]

@@ -92,7 +92,7 @@ class FoldInput:
 
     @classmethod
     def of(cls, outcomes: Sequence[OutcomeRow]) -> FoldInput:
-        """At least one outcome, in order."""
+        """From at least one outcome, in order."""
         parts, said, spaces = [], list[OutcomeRow](), list[Space]()
         vectors, yielder = dict[Space, list[npt.NDArray[np.float16]]](), GilYielder()
         for outcome in outcomes:
@@ -115,7 +115,7 @@ class FoldInput:
 
 
 def fold(learned: Learned, outcomes: Sequence[OutcomeRow], dim: int, space: str) -> Learned:
-    """The state with these outcomes added. dim, space: of the vectors that count."""
+    """The state with these outcomes added. dim, space: vectors of this space count."""
     return learned.fold(*FoldInput.of(outcomes).to(Space(space, dim))) if outcomes else learned
 
 

@@ -332,7 +332,7 @@ class Shipper:
     def _make_events(self) -> float:
         """Appends events to the outbox; returns the seconds until the next selection's turn.
 
-        A delivery right after the selection decides which tools were shown, so each selection waits a moment.
+        A selection waits a moment, because a delivery right after it decides the shown tools.
         """
         if self._messages_of is not None and self._messages is None and self._queue:
             self._messages = self._messages_of()

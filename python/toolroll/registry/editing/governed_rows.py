@@ -1,14 +1,18 @@
-"""Rows that people edit: toolkits, visibility rules, page mappings.
+"""Rows that people edit: toolkits, visibility rules, page mappings, pins.
 
 Each change raises the row's version, so an editor who has read an older version gets a Conflict. Deleting a
 row sets a date, so replicas notice it. Each change adds a line with the values before and after to the audit
 log, in the same transaction.
+
+Each value is checked once, where it enters: actor and organisation by `Database.writing`, the reason by
+`Write.log`, names by `check_name`, the columns of a row by `check_content`.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from datetime import datetime
 from difflib import get_close_matches
@@ -33,11 +37,10 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GovernedRow:
-    """The columns that all rows share that people edit.
+    """The columns that all editable rows share.
 
     Attributes:
         version: 1 for a new row; each change adds 1.
-        created_at, updated_at: in UTC.
         updated_by: the author of the last change.
         deleted_at: None while the row is not deleted.
         revision: the registry's revision at the last change.
@@ -51,7 +54,7 @@ class GovernedRow:
     revision: int
 
     def shared_fields(self) -> Row:
-        """These fields, for JSON."""
+        """The fields of `GovernedRow`, for JSON."""
         return {name: as_json(getattr(self, name)) for name in SHARED_FIELDS}
 
 
@@ -59,7 +62,7 @@ SHARED_FIELDS = tuple(field.name for field in fields(GovernedRow))
 
 
 def shared_fields(row: Mapping[str, Any]) -> Row:
-    """The arguments of a `GovernedRow` in a row of a table."""
+    """The columns of a row that are arguments of `GovernedRow`."""
     return {name: row[name] for name in SHARED_FIELDS}
 
 
@@ -82,10 +85,12 @@ class Editor(Author, Generic[RecordT]):
     """Reads and edits one table on behalf of one person.
 
     Attributes:
-        reach: what the author may know of the platform's; None for everything.
+        reach: the platform's tools and toolkits that the author may know; None for all.
     """
 
     _table: sa.Table
+    _noun: str  # for messages, and the actions in the audit log
+    _fields: tuple[str, ...]  # the columns that people edit
 
     def __init__(self, database: Database, actor: str = "", reach: Reach | None = None) -> None:
         super().__init__(database, actor)
@@ -94,6 +99,29 @@ class Editor(Author, Generic[RecordT]):
     @staticmethod
     def _record(row: Mapping[str, Any]) -> RecordT:
         raise NotImplementedError
+
+    def _content(self, row: Mapping[str, Any]) -> Row:
+        return {name: row[name] for name in self._fields}
+
+    def _row(self, connection: sa.Connection, key: str, org: str | None) -> Row:
+        """The row with this name. Raises NotFound, which suggests a similar name."""
+        table, org = self._table, org or ""
+        rows = rows_of(
+            connection, table, table.c.org == org, table.c.name == words(key, f"{self._noun} name")
+        )
+        if not rows:
+            hint = suggestion(key, names_in(connection, table, org))
+            raise NotFound(f"{self._noun} {key!r:.80}: is not {place_of(org)}{hint}")
+        return rows[0]
+
+    @contextmanager
+    def _editing(self, key: str, org: str | None, version: int | None) -> Iterator[tuple[Write, Row]]:
+        """A transaction that changes one row, and the row. Raises NotFound and Conflict."""
+        with self._database.writing(self.actor, org or "") as write:
+            row = self._row(write.connection, key, org)
+            write.org = row["org"]  # the audit log names the owner, whoever makes the change
+            check_version(row, version, f"{self._noun} {key!r:.80}")
+            yield write, row
 
     def _list(self, org: str | None, deleted: bool, *order: sa.ColumnElement[Any]) -> tuple[RecordT, ...]:
         where = [] if org is None else [self._table.c.org == words(org, "org")]
@@ -110,24 +138,15 @@ def rows_of(connection: sa.Connection, table: sa.Table, *where: sa.ColumnElement
     return list(read_rows(connection, list(table.c), table.c.deleted_at.is_(None), *where))
 
 
-def row_named(connection: sa.Connection, table: sa.Table, org: str, name: str, noun: str) -> Row:
-    """The row with this name. Raises NotFound, which suggests a similar name."""
-    rows = rows_of(connection, table, table.c.org == org, table.c.name == words(name, f"{noun} name"))
-    if not rows:
-        hint = suggestion(name, names_in(connection, table, org))
-        raise NotFound(f"{noun} {name!r:.80}: is not {place_of(org)}{hint}")
-    return rows[0]
-
-
 def names_in(
     connection: sa.Connection,
     table: sa.Table,
     *orgs: str,
     knows: Callable[[str], bool] = lambda _: True,
 ) -> list[str]:
-    """The names of rows, without deleted ones; at most as many as `suggestion` should read.
+    """Names of rows for `suggestion`, without deleted rows.
 
-    knows: whether a name of the platform's may be told.
+    knows: whether the caller may know a name of the platform.
     """
     where = (table.c.deleted_at.is_(None), table.c.org.in_(orgs))
     rows = read_rows(connection, (table.c.org, table.c.name), *where, limit=NEAR_AMONG)
@@ -141,12 +160,12 @@ def suggestion(name: str, names: Iterable[str]) -> str:
 
 
 def place_of(org: str) -> str:
-    """An organisation, or the platform, in a sentence."""
+    """Names an organisation or the platform in a sentence."""
     return f"in organisation {org!r:.80}" if org else "on the platform"
 
 
 def not_in_reach(org: str) -> str:
-    """That neither the organisation nor the platform has something, in a sentence."""
+    """Says in a sentence that neither the organisation nor the platform has something."""
     return f"neither on the platform nor in organisation {org!r:.80}" if org else "not on the platform"
 
 
@@ -167,7 +186,7 @@ def insert(write: Write, table: sa.Table, values: Mapping[str, Any]) -> Row:
 
 
 def change(write: Write, table: sa.Table, row: Row, values: Mapping[str, Any]) -> Row:
-    """Writes the row's next version, with these values. row: as it was read here."""
+    """Writes the row's next version, with these values. row: read in the same transaction."""
     identity = next(iter(table.primary_key))
     values = {**values, "version": row["version"] + 1, **_stamp(write)}
     write.connection.execute(sa.update(table).where(identity == row[identity.name]), values)
@@ -184,9 +203,9 @@ def update(
     line: tuple[str, str, str],
     **details: Any,
 ) -> Row:
-    """Changes and logs the values that differ; abandons the transaction if none does.
+    """Changes and logs the values that differ; abandons the transaction if none differs.
 
-    line: action, subject and reason for the audit log. details: what the line holds beside before and after.
+    line: action, subject and reason for the audit log. details: further details of the line.
     """
     values = differences(row, values)
     if not values:
@@ -208,7 +227,7 @@ def _stamp(write: Write) -> Row:
 
 
 def check_version(row: Mapping[str, Any], version: int | None, what: str) -> None:
-    """Raises Conflict if the row no longer has the version that the caller read; None is any version."""
+    """Raises Conflict if the row has another version than the caller read. version: None for any."""
     if version is None or version == row["version"]:
         return
     raise Conflict(
@@ -218,7 +237,7 @@ def check_version(row: Mapping[str, Any], version: int | None, what: str) -> Non
 
 
 def differences(row: Mapping[str, Any], values: Mapping[str, Any]) -> Row:
-    """The values that differ from the row's. JSON is compared by its canonical text."""
+    """The values that differ from the row. JSON is compared by its canonical text."""
     return {name: value for name, value in values.items() if not _is_same(row[name], value)}
 
 
@@ -233,10 +252,14 @@ def checked_changes(changes: Mapping[str, Any], allowed: Iterable[str], what: st
     return dict(changes)
 
 
-def check_storable(value: Any, what: str) -> None:
-    """Raises InvalidDefinition for a value that one of the databases could not store; see `storable`."""
+def check_content(content: Mapping[str, Any], what: str) -> None:
+    """Raises InvalidDefinition for columns that one of the databases could not store; see `storable`."""
+    if not is_priority(content.get("priority", 0)):
+        raise InvalidDefinition(
+            f"{what}: priority must be between {-_PRIORITIES:,} and {_PRIORITIES - 1:,}", field="priority"
+        )
     try:
-        storable(value)
+        storable(content)
     except InvalidDefinition as error:
         raise InvalidDefinition(f"{what}: {error.problem}") from error
 
@@ -246,14 +269,6 @@ def check_name(name: str, what: str, longest: int = LONGEST_NAME) -> str:
     if not words(name, what, longest):
         raise InvalidInput(f"{what} is empty, must be text")
     return name
-
-
-def check_priority(priority: int, what: str) -> None:
-    """Raises InvalidDefinition for a priority that does not fit into its column."""
-    if not is_priority(priority):
-        raise InvalidDefinition(
-            f"{what}: priority must be between {-_PRIORITIES:,} and {_PRIORITIES - 1:,}", field="priority"
-        )
 
 
 def is_priority(priority: int) -> bool:

@@ -25,12 +25,7 @@ _FIELDS = ("pattern", "toolkits", "priority")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageRecord(GovernedRow):
-    """A page mapping in the registry.
-
-    Attributes:
-        mapping: the mapping that catalogs read.
-        plugin: the plugin that declared it; "" for people.
-    """
+    """A page mapping in the registry. plugin: the plugin that declared it; "" for people."""
 
     mapping: PageMapping
     plugin: str
@@ -44,13 +39,13 @@ class PageRecord(GovernedRow):
         """For JSON."""
         mapping = self.mapping
         owner = {"page_id": mapping.page_id, "org": mapping.org, "plugin": self.plugin}
-        return {**owner, **_content(mapping), **self.shared_fields()}
+        return {**owner, **_content_of(mapping), **self.shared_fields()}
 
 
 class Pages(Editor[PageRecord]):
     """The page mappings of a registry. A mapping belongs to its own `org`."""
 
-    _table = _TABLE
+    _table, _noun, _fields = _TABLE, "page mapping", _FIELDS
 
     def add(self, mapping: PageMapping, *, reason: str = "") -> PageRecord:
         """Adds a mapping.
@@ -60,7 +55,6 @@ class Pages(Editor[PageRecord]):
             Conflict: the pattern is already mapped to the same toolkits.
         """
         content = _checked(mapping)
-        words(mapping.org, "org")
         with self._database.writing(self.actor, mapping.org) as write:
             _check_toolkits(write, mapping, self.reach)
             _check_is_new(write, content)
@@ -80,8 +74,8 @@ class Pages(Editor[PageRecord]):
     ) -> PageRecord:
         """Changes pattern, toolkits or priority. Writes nothing if no field differs.
 
-        org: the organisation that must own it; None for any. version: the version that the caller read; None
-        for any.
+        org: the organisation that must own it; None for any.
+        version: the version that the caller read; None for any.
 
         Raises:
             NotFound: there is no such mapping.
@@ -89,8 +83,7 @@ class Pages(Editor[PageRecord]):
             InvalidInput: a field is unknown; InvalidDefinition: as in `add`.
         """
         changes = governed_rows.checked_changes(changes, _FIELDS, f"page mapping {page_id!r:.80}")
-        with self._database.writing(self.actor, org or "") as write:
-            row = _row_to_edit(write, page_id, org, version)
+        with self._editing(page_id, org, version) as (write, row):
             mapping = replace(mapping_in(row), **changes)
             content = _checked(mapping)
             changed = governed_rows.differences(row, content).keys()
@@ -106,16 +99,21 @@ class Pages(Editor[PageRecord]):
         self, page_id: str, *, org: str | None = None, version: int | None = None, reason: str = ""
     ) -> PageRecord:
         """Deletes a mapping; `org` must own it, None for any. Raises NotFound and Conflict."""
-        with self._database.writing(self.actor, org or "") as write:
-            row = _row_to_edit(write, page_id, org, version)
-            details = {"page_id": page_id, "before": _content(self._record(row).mapping)}
+        with self._editing(page_id, org, version) as (write, row):
+            details = {"page_id": page_id, "before": self._content(row)}
             write.log("page.delete", row["pattern"], details, reason)
             return self._record(governed_rows.delete(write, _TABLE, row))
 
     def get(self, page_id: str) -> PageRecord:
         """The mapping with this id. Raises NotFound."""
         with self._database.reading() as connection:
-            return self._record(_row(connection, page_id, None))
+            return self._record(self._row(connection, page_id, None))
+
+    def _row(self, connection: sa.Connection, key: str, org: str | None) -> Row:
+        rows = governed_rows.rows_of(connection, _TABLE, _TABLE.c.page_id == words(key, "page_id"))
+        if not rows or org not in (None, rows[0]["org"]):
+            raise NotFound(f"page mapping {key!r:.80}: does not exist; `list` shows the ids of all mappings")
+        return rows[0]
 
     def list(self, org: str | None = None, deleted: bool = False) -> tuple[PageRecord, ...]:
         """The mappings of an organisation ("": the platform), or all, highest priority first."""
@@ -142,7 +140,7 @@ class Pages(Editor[PageRecord]):
 
 
 def _known(mapping: PageMapping, reach: Reach | None) -> PageMapping | None:
-    """The mapping as far as its reader may know of the platform's toolkits; None if nothing is left."""
+    """The mapping without toolkits that its reader may not know; None if no toolkit is left."""
     if mapping.org or reach is None:
         return mapping
     toolkits = tuple(name for name in mapping.toolkits if knows_toolkit(reach, name))
@@ -152,11 +150,9 @@ def _known(mapping: PageMapping, reach: Reach | None) -> PageMapping | None:
 def _checked(mapping: PageMapping) -> Row:
     """The content of a mapping. Raises InvalidDefinition."""
     check(mapping)
-    what = f"page mapping {mapping.pattern!r:.80}"
     governed_rows.check_name(mapping.pattern, "page pattern", governed_rows.LONGEST_PATTERN)
-    governed_rows.check_priority(mapping.priority, what)
-    content = _content(mapping)
-    governed_rows.check_storable(content, what)
+    content = _content_of(mapping)
+    governed_rows.check_content(content, f"page mapping {mapping.pattern!r:.80}")
     return content
 
 
@@ -177,21 +173,7 @@ def _check_is_new(write: Write, content: Row, page_id: str = "") -> None:
             )
 
 
-def _row_to_edit(write: Write, page_id: str, org: str | None, version: int | None) -> Row:
-    row = _row(write.connection, page_id, org)
-    governed_rows.check_version(row, version, f"page mapping {page_id} ({row['pattern']!r:.80})")
-    write.org = row["org"]  # the audit log names the owner, whoever makes the change
-    return row
-
-
-def _row(connection: sa.Connection, page_id: str, org: str | None) -> Row:
-    rows = governed_rows.rows_of(connection, _TABLE, _TABLE.c.page_id == words(page_id, "page_id"))
-    if not rows or org not in (None, rows[0]["org"]):
-        raise NotFound(f"page mapping {page_id!r:.80}: does not exist; `list` shows the ids of all mappings")
-    return rows[0]
-
-
-def _content(mapping: PageMapping) -> Row:
+def _content_of(mapping: PageMapping) -> Row:
     return {field: as_json(getattr(mapping, field)) for field in _FIELDS}
 
 

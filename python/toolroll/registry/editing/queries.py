@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import sqlalchemy as sa
 
@@ -34,7 +34,7 @@ def find_tool(
 ) -> Record:
     """The tool with this tool_id or name: the present one, else (with `deleted`) the last deleted one.
 
-    reach: what the caller may know of the platform's tools.
+    reach: the platform's tools that the caller may know; None for all.
 
     Raises NotFound, which says that it is deleted, or suggests similar names.
     """
@@ -78,7 +78,7 @@ def _tool_where(
 
 
 def _near(connection: sa.Connection, name: str, org: str) -> list[str]:
-    """Similar names of about the same length, among the first few thousand."""
+    """Similar names of about the same length, among the first 2,000."""
     about = sa.func.length(_tools.name).between(len(name) - 2, len(name) + 2)
     where = (_tools.org == org, _tools.deleted_at.is_(None), about)
     query = sa.select(_tools.name).where(*where).order_by(_tools.name).limit(2_000)
@@ -98,7 +98,7 @@ def read_version(connection: sa.Connection, record: Record, number: int) -> Vers
 
 
 def check_version(record: Record, version: int | None) -> Record:
-    """The record. Raises Conflict if it has another version; None is any version."""
+    """The record. Raises Conflict if it has another version than this one; None for any."""
     if version is not None and version != record.version:
         raise Conflict(
             f"tool {record.name!r}: is at version {record.version}, not {version}: "
@@ -111,9 +111,9 @@ def check_version(record: Record, version: int | None) -> Record:
 def conditions(
     *, org: str | None, deleted: bool, flagged: bool | None, text: str | None, equal: Mapping[str, str | None]
 ) -> list[sa.ColumnElement[bool]]:
-    """What is true of tools that meet all conditions; `equal` maps columns to values."""
-    _check_choice(equal["status"], STATUSES, "status")
-    _check_choice(equal["review"], REVIEWS, "review")
+    """The conditions of `Registry.tools` in SQL. equal: column → the value that it must have, or None."""
+    check_choice(equal["status"], STATUSES, "status")
+    check_choice(equal["review"], REVIEWS, "review")
     where: list[sa.ColumnElement[bool]] = [
         _tools.deleted_at.is_not(None) if deleted else _tools.deleted_at.is_(None)
     ]
@@ -126,9 +126,8 @@ def conditions(
         is_empty = sa.cast(_tools.flags, sa.Text) == "[]"
         where.append(sa.not_(is_empty) if flagged else is_empty)
     if text:
-        part = words(text, "text", LONGEST_SEARCH).translate(
-            _LOWER
-        )  # both databases' lower() folds only ASCII
+        # The databases' lower() folds only ASCII.
+        part = words(text, "text", LONGEST_SEARCH).translate(_LOWER)
         where.append(
             sa.func.lower(_tools.name).contains(part, autoescape=True)
             | sa.func.lower(_tools.description).contains(part, autoescape=True)
@@ -139,17 +138,14 @@ def conditions(
 def read_page(
     connection: sa.Connection, where: Sequence[sa.ColumnElement[bool]], after: str, limit: int
 ) -> ToolPage:
-    """The page of tools behind `after`, by name; the index finds every page equally fast.
-
-    The first page has the number of all of them.
-    """
+    """The page of tools after `after`, by name. The index finds every page equally fast."""
     check_limit(limit)
     if after:
         tool_id, colon, name = words(after, "after").partition(":")
         if not colon:
             raise InvalidInput(f"after is {after!r:.80}, must be the `next` of a page")
         later = sa.tuple_(_tools.name, _tools.tool_id) > sa.tuple_(name, tool_id)
-        where = (*where, _tools.name >= name, later)  # only the first of these uses the index
+        where = (*where, _tools.name >= name, later)  # the index serves only the first condition
     in_order = (_tools.name, _tools.tool_id)
     records = tuple(read_records(connection, *where, order_by=in_order, limit=limit + 1))
     is_last = len(records) <= limit
@@ -176,6 +172,7 @@ def check_limit(limit: int) -> int:
 _LOWER = {ord(upper): upper.lower() for upper in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
 
 
-def _check_choice(value: str | None, allowed: frozenset[str], what: str) -> None:
-    if value is not None and value not in allowed:
-        raise InvalidInput(f"{what} is {value!r:.80}, must be one of {', '.join(sorted(allowed))}")
+def check_choice(value: str | None, allowed: Iterable[str], what: str) -> None:
+    """Raises InvalidInput for a value that is neither None nor among the allowed ones."""
+    if value is not None and value not in tuple(allowed):
+        raise InvalidInput(f"{what} is {value!r:.80}, must be one of {', '.join(sorted(allowed))}, or None")

@@ -1,8 +1,7 @@
 """Toolkits in the registry: a tree of categories, with the keywords and patterns that switch them on.
 
 The registry refuses a toolkit that no catalog could contain: its parent does not exist or is below it, its
-tier is not configured, or RE2 cannot read its pattern. It also refuses to delete a toolkit that still
-contains tools or toolkits.
+tier is not configured, or RE2 cannot read its pattern. It also refuses to delete a toolkit that is not empty.
 """
 
 from __future__ import annotations
@@ -45,12 +44,10 @@ class ToolkitRecord(GovernedRow):
     """A toolkit in the registry.
 
     Attributes:
-        toolkit: the toolkit that catalogs read.
-        keywords: each with its mode, or "" for that of `default_mode`.
+        keywords: each with its mode, or with "" for `default_mode`.
         patterns: RE2 expressions.
         org: the owner; "" for the platform.
         plugin: the plugin that declared it; "" for people.
-        toolkit_id: its identifier in storage.
     """
 
     toolkit: Toolkit
@@ -80,7 +77,7 @@ class ToolkitRecord(GovernedRow):
 class Toolkits(Editor[ToolkitRecord]):
     """The toolkits of a registry."""
 
-    _table = _TABLE
+    _table, _noun, _fields = _TABLE, "toolkit", TOOLKIT_FIELDS
 
     def put(
         self,
@@ -95,9 +92,9 @@ class Toolkits(Editor[ToolkitRecord]):
     ) -> ToolkitRecord:
         """Creates the toolkit, or updates the one with this name. Writes nothing if no field differs.
 
-        keywords, patterns: what switches it on; None keeps the present ones. plugin: the plugin that declares
-        it; "" for people, who may also edit a plugin's toolkit. version: the version that the caller read; 0
-        if the toolkit must be new; None for any.
+        keywords, patterns: switch the toolkit on; None keeps the present ones.
+        plugin: the plugin that declares it; "" for people, who may also edit a plugin's toolkit.
+        version: the version that the caller read; 0 if the toolkit must be new; None for any.
 
         Raises:
             InvalidDefinition: a field is wrong, the parent does not exist or is below the toolkit, the tier
@@ -135,10 +132,10 @@ class Toolkits(Editor[ToolkitRecord]):
         """The toolkit with this name. Raises NotFound."""
         words(org, "org")
         with self._database.reading() as connection:
-            return self._record(governed_rows.row_named(connection, _TABLE, org, name, "toolkit"))
+            return self._record(self._row(connection, name, org))
 
     def list(self, org: str | None = "", deleted: bool = False) -> tuple[ToolkitRecord, ...]:
-        """The organisation's own toolkits by name, or all; with `deleted`, deleted ones too."""
+        """The organisation's own toolkits by name, or all toolkits; with `deleted`, also deleted toolkits."""
         return self._list(org, deleted, _TABLE.c.org, _TABLE.c.name, _TABLE.c.created_at)
 
     def tree(self, org: str = "") -> str:
@@ -156,11 +153,9 @@ class Toolkits(Editor[ToolkitRecord]):
             NotFound: there is no such toolkit.
             Conflict: it contains tools or toolkits, or has another version.
         """
-        with self._database.writing(self.actor, org) as write:
-            row = governed_rows.row_named(write.connection, _TABLE, org, name, "toolkit")
-            governed_rows.check_version(row, version, f"toolkit {name!r}")
+        with self._editing(name, org, version) as (write, row):
             _check_empty(write, name)
-            write.log("toolkit.delete", name, {"before": _content_in(row)}, reason)
+            write.log("toolkit.delete", name, {"before": self._content(row)}, reason)
             return self._record(governed_rows.delete(write, _TABLE, row))
 
     def restore(self, name: str, *, org: str = "", reason: str = "") -> ToolkitRecord:
@@ -181,8 +176,9 @@ class Toolkits(Editor[ToolkitRecord]):
                 raise NotFound(f"toolkit {name!r:.80}: was never {governed_rows.place_of(org)}")
             if row["deleted_at"] is None:
                 raise Conflict(f"toolkit {name!r:.80}: is at version {row['version']}; nothing to restore")
-            _check(write, name, _content_in(row))
-            write.log("toolkit.restore", name, {"after": _content_in(row)}, reason)
+            content = self._content(row)
+            _check(write, name, content)
+            write.log("toolkit.restore", name, {"after": content}, reason)
             return self._record(governed_rows.change(write, _TABLE, row, {"deleted_at": None}))
 
     @staticmethod
@@ -206,9 +202,9 @@ def check_toolkit(database: Database, name: str, org: str) -> None:
 
 
 def is_toolkit(connection: sa.Connection, name: str, org: str, reach: Reach | None = None) -> bool:
-    """Whether the organisation or the platform has this toolkit, declared or only named by a tool.
+    """Whether the organisation or the platform declares this toolkit, or a tool of theirs names it.
 
-    reach: what the caller may know of the platform's toolkits.
+    reach: the platform's toolkits that the caller may know; None for all.
     """
     tools, orgs = tables.tools, {"", org} if knows_toolkit(reach, name) else {org}
     return any(
@@ -229,7 +225,7 @@ def no_toolkit(connection: sa.Connection, name: str, org: str, reach: Reach | No
 def lineage(
     connection: sa.Connection, name: str, org: str, reach: Reach | None = None
 ) -> dict[str, str | None]:
-    """A toolkit and its ancestors, each with its tier; the platform's toolkit hides the organisation's."""
+    """A toolkit and its ancestors, each with its tier; of two with one name, the platform's counts."""
     rows = governed_rows.rows_of(connection, _TABLE, _TABLE.c.org.in_({"", org}))
     by_name = {
         row["name"]: row
@@ -246,7 +242,7 @@ def lineage(
 
 
 def circle(name: str, parents: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
-    """A path from a toolkit up to itself, with its name first and last; () if there is none.
+    """A path from a toolkit up to itself, with its name first and last; () without such a path.
 
     parents: toolkit → its parents: one in a tree, two if the platform and an organisation differ.
     """
@@ -276,7 +272,7 @@ def _check(write: Write, name: str, content: Row) -> None:
         raise _wrong(what, "base", f"is {content['base']!r:.80}, must be True or False")
     if any(not key.strip() for key in content["settings_keys"]):
         raise _wrong(what, "settings_keys", "holds a blank name")
-    governed_rows.check_storable(content, what)
+    governed_rows.check_content(content, what)
     if route := route_to(name, keywords_in(content), content["patterns"]):
         RouteTable.of(0, [route], {name: NO_ROWS})  # fails as a catalog would
     tiers = tiers_in(write.connection)
@@ -330,7 +326,7 @@ def _check_empty(write: Write, name: str) -> None:
         ]
         raise Conflict(
             f"toolkit {name!r}: has {' and '.join(inside)} in it"
-            f"{'' if write.org else ', those of organisations included'}; move or delete them first"
+            f"{'' if write.org else ', also of organisations'}; move or delete them first"
         )
 
 
@@ -365,16 +361,12 @@ def _texts(texts: Iterable[str], field: str, what: str) -> tuple[str, ...]:
     return texts
 
 
-def _content_in(row: Mapping[str, Any]) -> Row:
-    return {field: row[field] for field in TOOLKIT_FIELDS}
-
-
 def _wrong(what: str, field: str, problem: str) -> InvalidDefinition:
     return InvalidDefinition(f"{what}: {field} {problem}", field=field)
 
 
 def _tree(connection: sa.Connection, org: str) -> str:
-    """The toolkits of an organisation and the platform, one on a line, each below its parent."""
+    """One toolkit a line, each below its parent."""
     rows = governed_rows.rows_of(connection, _TABLE, _TABLE.c.org.in_({"", org}))
     counts = _tools_in(connection, org)
     shown: dict[str, Row] = {row["name"]: row for row in rows if row["org"]}

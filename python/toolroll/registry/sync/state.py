@@ -1,4 +1,4 @@
-"""What a plan reads of the registry: a few columns of all tools, and the records of those that may change."""
+"""The registry as a plan reads it: a few columns of all tools, and whole records of tools that may change."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ToolState(NamedTuple):
 
 
 class RowState(NamedTuple):
-    """A row of toolkits or page mappings: its key, its name or pattern, its owner, and what a sync writes."""
+    """A toolkit or a page mapping. name: or its pattern. values: the columns that a sync writes."""
 
     key: str
     name: str
@@ -43,22 +43,31 @@ class RowState(NamedTuple):
     values: Mapping[str, Any]
 
 
+class PluginState(NamedTuple):
+    """The columns of the plugin's row that a plan needs."""
+
+    version: str
+    payload_hash: str
+    review: str
+    while_waiting: str
+
+
 @dataclass(frozen=True, slots=True)
 class RegistryState:
     """The state of one organisation in the registry, and the names of others that a sync must respect.
 
     Attributes:
-        tools, toolkits, pages: all present ones, and the plugin's deleted ones; also tools that people
-            deleted. In the order of their last change.
-        records: tool_id → the tool, for those that the payload may change.
-        approved: tool_id → its last approved version, for those of them that await approval.
+        tools: present tools, the plugin's deleted ones, and tools that people deleted; the last change last.
+        toolkits, pages: present rows, and the plugin's deleted rows.
+        records: tool_id → the tool, if the payload may change it.
+        approved: tool_id → the last approved version, of the `records` that await approval.
         rules: ("tool" or "toolkit", name) → names of the rules that name it.
         members: name or pattern of a tool → a toolkit of somebody else that has it as a member.
         mentioned: toolkits that tools or page mappings of somebody else name.
         shared_tools: names of the platform's tools; empty for the platform itself.
         shared_toolkits: name → parent, for the platform's toolkits; empty for the platform itself.
         parents: toolkits that other organisations use as a parent.
-        plugin: the plugin's version, payload_hash, review and while_waiting; None for a new plugin.
+        plugin: None for a new plugin.
         tiers: the configured subscription tiers, lowest first.
     """
 
@@ -73,19 +82,19 @@ class RegistryState:
     shared_tools: Collection[str] = frozenset()
     shared_toolkits: Mapping[str, str | None] = field(default_factory=dict)
     parents: Collection[str] = frozenset()
-    plugin: tuple[str, str, str, str] | None = None
+    plugin: PluginState | None = None
     tiers: tuple[str, ...] = ()
 
 
 def read_state(connection: sa.Connection, payload: Payload, reach: Reach | None = None) -> RegistryState:
-    """The input of a plan: one query for the tools, and a few smaller ones.
+    """The input of a plan: one query for the tools, and a few smaller queries.
 
-    reach: what the author may know of the platform. The rest restricts a payload only where its tools would
-    otherwise get more than their plugin has: in base toolkits, and by rules that allow.
+    reach: the platform's tools and toolkits that the author may know. Others restrict a payload only where
+        its tools would gain rights that their plugin lacks: in base toolkits, and by rules that allow.
     """
     org, plugin = payload.org, payload.plugin
     t, k, m, p = tables.tools.c, tables.toolkits.c, tables.page_mappings.c, tables.plugins.c
-    # Deleted tools too: the plugin's own, and those that people deleted (a sync leaves no source hash).
+    # Also the plugin's deleted tools, and tools that people deleted (a sync leaves no source hash).
     in_scope = t.deleted_at.is_(None) | t.plugin.in_({plugin, ""}) | t.source_hash.is_not(None)
     columns = (t.deleted_at.is_not(None) if name == "is_deleted" else t[name] for name in ToolState._fields)
     found = connection.execute(sa.select(*columns).where(t.org == org, in_scope).order_by(t.revision))
@@ -98,7 +107,7 @@ def read_state(connection: sa.Connection, payload: Payload, reach: Reach | None 
         tools=tools,
         toolkits=_rows(connection, tables.toolkits, TOOLKIT_FIELDS, k.revision, k.org == org, in_scope),
         pages=_rows(connection, tables.page_mappings, _PAGE, m.page_id, m.org == org, m.plugin == plugin),
-        plugin=None if about is None else tuple(about),
+        plugin=None if about is None else PluginState(*about),
         tiers=tiers_in(connection),
         rules=_read_rules(connection, org, reach) if plugin else {},
     )
@@ -191,9 +200,9 @@ def _read_shared_toolkits(connection: sa.Connection, reach: Reach | None) -> dic
 
 
 def _read_rules(connection: sa.Connection, org: str, reach: Reach | None) -> dict[tuple[str, str], list[str]]:
-    """The targets of rules that apply to the organisation; for the platform, of all rules.
+    """The targets of rules that apply to the organisation; for the platform, the targets of all rules.
 
-    Rules of the platform have no name within a reach. What they only deny there is as if nobody named it.
+    Within a reach, rules of the platform have no name, and a rule that denies is as if it did not exist.
     """
     r = tables.visibility_rules.c
     where = [r.deleted_at.is_(None), *([r.org.in_({"", org})] if org else [])]
@@ -207,7 +216,7 @@ def _read_rules(connection: sa.Connection, org: str, reach: Reach | None) -> dic
 
 
 def _read_members(connection: sa.Connection, org: str, plugin: str) -> dict[str, str]:
-    """The members of somebody else's toolkits; an organisation's toolkit may mean the platform's tools."""
+    """Member → a toolkit of somebody else; an organisation's toolkit may name the platform's tools."""
     k = tables.toolkits.c
     where = [k.deleted_at.is_(None), sa.cast(k.members, sa.Text) != "[]", *([k.org == org] if org else [])]
     return {

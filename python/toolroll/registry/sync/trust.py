@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from toolroll.catalog.toolkits import is_meant
+from toolroll.model.errors import Conflict
 from toolroll.model.tools import Tool
 from toolroll.registry.sync.payload import Payload, Problem
 from toolroll.registry.sync.plan import Mode
@@ -26,7 +27,7 @@ class Restrictions:
 
     Attributes:
         problems: reasons to refuse the sync.
-        notes: requests that are ignored.
+        notes: requests that the sync ignores.
     """
 
     def __init__(
@@ -46,8 +47,8 @@ class Restrictions:
     def new_tool(self, tool: Tool, former: str | None, last: ToolState | None, is_placed: bool) -> None:
         """Refuses a new tool if the plugin may not use its name or its toolkit.
 
-        former: the toolkit in which the plugin's own tool was deleted; None if there was none. last: the last
-        deleted tool with this name, anybody's. is_placed: whether people have put it into its toolkit.
+        former: the toolkit of the plugin's own deleted tool with this name, or None. last: the last deleted
+            tool with this name, whoever owned it. is_placed: whether people have put it into its toolkit.
         """
         if last is not None and last.plugin != self._plugin:
             self._refuse(
@@ -70,7 +71,7 @@ class Restrictions:
             self._check_place(tool)
 
     def known_tool(self, tool: Tool, present: str) -> Tool:
-        """The tool in a toolkit that it may be in: it cannot leave its present one if that governs it."""
+        """The tool in its new toolkit, or in its present toolkit if that one governs it."""
         if tool.toolkit == present:
             return tool
         if why := self._governs(present):
@@ -80,7 +81,7 @@ class Restrictions:
         return tool
 
     def toolkit(self, name: str, content: Mapping[str, Any], row: RowState | None) -> Mapping[str, Any]:
-        """The content that a toolkit may get. row: the toolkit, present or deleted; None for a new one."""
+        """The content that a toolkit may get. row: the present or deleted toolkit; None for a new one."""
         if row is None or row.is_deleted:
             return self._new_toolkit(name, content, row)
         kept: dict[str, Any] = {}
@@ -178,7 +179,7 @@ class Restrictions:
         return ""
 
     def _claims(self, name: str) -> str:
-        """A toolkit of somebody else that would have a tool with this name as a member, or ""."""
+        """A toolkit of somebody else whose `members` match this name, or ""."""
         found = (toolkit for pattern, toolkit in self._state.members.items() if is_meant(pattern, name))
         return next(found, "")
 
@@ -192,7 +193,7 @@ class Restrictions:
         return f"plugin {row.plugin!r}" if row.plugin else "people"
 
     def _refuse(self, message: str) -> None:
-        self.problems.append(Problem("conflict", message))
+        self.problems.append(Conflict(message))
 
 
 def _what(at: str, name: str) -> str:

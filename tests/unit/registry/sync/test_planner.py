@@ -20,8 +20,8 @@ from toolroll.registry.editing.records import Record
 from toolroll.registry.editing.review import WhileWaiting
 from toolroll.registry.sync.payload import Payload
 from toolroll.registry.sync.plan import Mode, SyncPlan
-from toolroll.registry.sync.planner import plan
-from toolroll.registry.sync.state import RegistryState, RowState, ToolState
+from toolroll.registry.sync.planner import Planner
+from toolroll.registry.sync.state import PluginState, RegistryState, RowState, ToolState
 
 MAIL = Tool("mail", "Sends a mail")
 MAIL_2 = Tool("mail", "Sends a mail, and a copy")
@@ -101,8 +101,8 @@ def planned(
     payload = Payload.of(Definitions(tools, **definitions), plugin=plugin, org=org)
     state = state or RegistryState()
     if state.plugin is None:  # not what these tests are about
-        state = replace(state, plugin=("", payload.digest, review or "auto", "hidden"))
-    return plan(state, payload, review=review, trusted=trusted, while_waiting=while_waiting)
+        state = replace(state, plugin=PluginState("", payload.digest, review or "auto", "hidden"))
+    return Planner(state, payload, review=review, trusted=trusted, while_waiting=while_waiting).plan()
 
 
 def test_the_same_content_again_is_no_change() -> None:
@@ -254,13 +254,16 @@ def test_what_waits_for_approval_follows_the_mode(mode: Mode, new: str, changed:
 
 
 def test_the_mode_stays_what_it_was_unless_another_is_given() -> None:
-    row = ("1", "digest", "changed", "hidden")
+    row = PluginState("1", "digest", "changed", "hidden")
     assert planned(MAIL, state=RegistryState(plugin=row)).review == "changed"
     assert planned(MAIL, state=RegistryState(plugin=row), review="auto").review == "auto"
 
 
 def test_a_mode_that_nobody_knows_is_the_strictest() -> None:
-    assert planned(MAIL, state=RegistryState(plugin=("1", "digest", "two-persons", ""))).review == "all"
+    assert (
+        planned(MAIL, state=RegistryState(plugin=PluginState("1", "digest", "two-persons", ""))).review
+        == "all"
+    )
 
 
 def test_the_exact_return_to_what_was_approved_approves_itself() -> None:
@@ -339,9 +342,9 @@ def test_an_import_keeps_what_people_wrote() -> None:
 def test_an_import_leaves_what_people_deleted_unless_it_is_to_restore() -> None:
     state = registry_state(tool_state(replace(MAIL, pinned=True), plugin="", deleted_at=NOW))
     payload = Payload.of(Definitions((MAIL_2,)), plugin="")
-    found = plan(state, payload, trusted=True)
+    found = Planner(state, payload, trusted=True).plan()
     assert found.names("leave") == ("mail",) and found.is_empty
-    (step,) = plan(state, payload, trusted=True, restore=True).tools
+    (step,) = Planner(state, payload, trusted=True, restore=True).plan().tools
     assert step.action == "restore" and step.tool == replace(MAIL_2, pinned=True, tool_id="id-mail")
 
 

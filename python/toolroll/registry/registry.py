@@ -1,7 +1,7 @@
 """The registry: adds, changes, approves and deletes tools, and keeps every version.
 
 Each change is one transaction that writes the tool, its version and a line in the audit log, or nothing. An
-editor passes the version that they read; if the tool has changed since, they get a Conflict that says by whom.
+editor passes the version that they read; if somebody has changed the tool since, they get a Conflict.
 
 Edits of people need no approval, except on tools that await approval: fixing a tag must not approve a
 description that nobody has read.
@@ -55,7 +55,7 @@ from toolroll.registry.editing.tool_edits import (
 from toolroll.registry.editing.toolkits import Toolkits, is_toolkit, lineage, no_toolkit
 from toolroll.registry.editing.versions import FieldDifference, Version
 from toolroll.registry.store import tables
-from toolroll.registry.store.database import Database, Write, words
+from toolroll.registry.store.database import Database, Write, checked_text
 from toolroll.registry.store.read_replica import ReadReplica
 from toolroll.registry.sync.payload import Payload
 from toolroll.registry.sync.plan import MODES, Mode
@@ -114,7 +114,7 @@ class Registry:
         Raises:
             InvalidInput, NotFound, StoreUnavailable: as in `Database.open`.
         """
-        words(actor, "actor")
+        checked_text(actor, "actor")
         database = Database.open(url, create=create, migrate=migrate)
         try:
             replica = None if read_replica is None else ReadReplica(read_replica, database)
@@ -124,12 +124,12 @@ class Registry:
         return cls(database, actor, replica)
 
     def with_actor(self, actor: str, reach: Reach | None = None) -> Registry:
-        """This registry with another author of changes, and their reach."""
+        """The registry with another author of changes, and their reach."""
         return Registry(self.database, actor, self.read_replica, reach)
 
     @property
     def reports(self) -> Database:
-        """The database that serves analytics, lists of events and exports: the read replica, if there is one."""
+        """The database for analytics, lists of events and exports: the read replica, if there is one."""
         return self.read_replica or self.database
 
     def close(self) -> None:
@@ -192,12 +192,7 @@ class Registry:
             return queries.read_page(connection, where, after, limit)
 
     def history(
-        self,
-        name: str,
-        *,
-        org: str = "",
-        before: int | None = None,
-        limit: int = 100,
+        self, name: str, *, org: str = "", before: int | None = None, limit: int = 100
     ) -> tuple[Version, ...]:
         """The versions of a tool, deleted or not, newest first; with `before`, only lower versions."""
         with self.database.reading() as connection:
@@ -467,14 +462,14 @@ class Registry:
             InvalidDefinition, Conflict: all problems together; nothing was written.
             StoreUnavailable: the database failed; nothing was written.
         """
-        words(plugin, "plugin", _LONGEST_PLUGIN)
+        checked_text(plugin, "plugin", _LONGEST_PLUGIN)
         if not plugin:
             raise InvalidInput("plugin is '', must be its name; import definitions that have no plugin")
         check_choice(review, MODES, "review")
         check_choice(while_waiting, WHILE_WAITING, "while_waiting")
         if toolkit and isinstance(definitions, Definitions):
             raise InvalidInput(f"toolkit is {toolkit!r:.80}, must be '': the Definitions name their toolkits")
-        read = _definitions(definitions, words(toolkit, "toolkit"))
+        read = _definitions(definitions, checked_text(toolkit, "toolkit"))
         payload = Payload.of(read, plugin=plugin, org=org, version=plugin_version)
         sync = Sync(self.database, payload, review, while_waiting, trusted, reach=self.reach)
         return sync.run(self.actor, dry_run=dry_run, reason=reason, progress=progress)

@@ -23,7 +23,7 @@ from toolroll.model.identity import canonical_json
 from toolroll.registry.access.service_keys import ROLES, VOUCH, roles_among
 from toolroll.registry.editing import governed_rows
 from toolroll.registry.store import tables
-from toolroll.registry.store.database import is_storable, words
+from toolroll.registry.store.database import checked_text, is_storable
 from toolroll.registry.store.json_values import JsonRecord
 from toolroll.registry.store.row_reader import Row, read_rows
 
@@ -95,13 +95,7 @@ class Accounts(governed_rows.Author):
     """The accounts of a registry. Running services follow a change within seconds."""
 
     def add(
-        self,
-        name: str,
-        password: str,
-        *,
-        roles: Collection[str],
-        org: str | None = "",
-        reason: str = "",
+        self, name: str, password: str, *, roles: Collection[str], org: str | None = "", reason: str = ""
     ) -> Account:
         """Adds an account. org: None for any organisation.
 
@@ -112,7 +106,7 @@ class Accounts(governed_rows.Author):
         governed_rows.check_name(name, "account name")
         _check_password(password)
         allowed = roles_among(ACCOUNT_ROLES, roles)
-        with self._database.writing(self.actor, words(org or "", "org")) as write:
+        with self._database.writing(self.actor, checked_text(org or "", "org")) as write:
             if _found(write.connection, name):
                 raise Conflict(f"account {name!r:.80}: exists already")
             account = Account(name, org, allowed, write.at, write.actor, write.at)
@@ -146,7 +140,7 @@ class Accounts(governed_rows.Author):
 
     def list(self, org: str | None = None) -> tuple[Account, ...]:
         """The accounts of an organisation ("": the platform), or all with those for any; by name."""
-        where = [] if org is None else [_TABLE.c.org == words(org, "org")]
+        where = [] if org is None else [_TABLE.c.org == checked_text(org, "org")]
         with self._database.reading() as connection:
             return tuple(account for account, _ in _read(connection, *where))
 
@@ -164,7 +158,7 @@ class Accounts(governed_rows.Author):
 
 
 def _found(connection: sa.Connection, name: str) -> tuple[tuple[Account, str], ...]:
-    return _read(connection, _TABLE.c.name == words(name, "account name"))
+    return _read(connection, _TABLE.c.name == checked_text(name, "account name"))
 
 
 def _read(connection: sa.Connection, *where: sa.ColumnElement[bool]) -> tuple[tuple[Account, str], ...]:

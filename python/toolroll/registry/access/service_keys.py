@@ -21,7 +21,7 @@ from toolroll.model.errors import Conflict, InvalidInput, NotFound
 from toolroll.model.identity import canonical_json
 from toolroll.registry.editing import governed_rows
 from toolroll.registry.store import tables
-from toolroll.registry.store.database import Write, words
+from toolroll.registry.store.database import Write, checked_text
 from toolroll.registry.store.json_values import JsonRecord
 from toolroll.registry.store.row_reader import Row, read_rows
 
@@ -133,8 +133,8 @@ class ServiceKeys(governed_rows.Author):
         values: dict[str, Any] = {
             "key_id": secrets.token_hex(4),
             "name": name,
-            "org": org if org is None else words(org, "org"),
-            "roles": _checked_roles(roles, words(plugin, "plugin")),
+            "org": org if org is None else checked_text(org, "org"),
+            "roles": _checked_roles(roles, checked_text(plugin, "plugin")),
             "plugin": plugin,
         }
         _check_time(lifetime, "lifetime")
@@ -178,7 +178,7 @@ class ServiceKeys(governed_rows.Author):
 
     def list(self, org: str | None = None) -> tuple[ServiceKey, ...]:
         """The keys of an organisation ("": the platform), or all with those for any; expired ones too."""
-        where = [] if org is None else [_TABLE.c.org == words(org, "org")]
+        where = [] if org is None else [_TABLE.c.org == checked_text(org, "org")]
         with self._database.reading() as connection:
             return tuple(key for key, _ in _read(connection, *where))
 
@@ -211,7 +211,7 @@ def _key_in(row: Row) -> ServiceKey:
 
 
 def _key(connection: sa.Connection, key_id: str) -> ServiceKey:
-    found = _read(connection, _TABLE.c.key_id == words(key_id, "key_id"))
+    found = _read(connection, _TABLE.c.key_id == checked_text(key_id, "key_id"))
     if not found:
         raise NotFound(f"service key {key_id!r:.80}: does not exist; `list` shows the ids of all keys")
     return found[0][0]

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from toolroll.model.errors import InvalidInput
 from toolroll.registry.editing.governed_rows import printable
 from toolroll.registry.store import tables
-from toolroll.registry.store.database import Database, words
+from toolroll.registry.store.database import Database, checked_text
 from toolroll.registry.store.json_values import JsonRecord
 from toolroll.registry.store.row_reader import read_rows
 
@@ -97,11 +97,11 @@ class Audit:
             raise InvalidInput(f"limit is {limit!r:.30}, must be a whole number from 1 to {MOST:,}")
         where = list[sa.ColumnElement[bool]]()
         if org is not None:
-            where.append(_TABLE.c.org == words(org, "org"))
+            where.append(_TABLE.c.org == checked_text(org, "org"))
         if subject is not None:
-            where.append(_TABLE.c.subject == words(subject, "subject"))
+            where.append(_TABLE.c.subject == checked_text(subject, "subject"))
         if action is not None:
-            words(action, "action")
+            checked_text(action, "action")
             column = _TABLE.c.action  # LIKE would ignore case on SQLite
             below = sa.and_(column > f"{action}.", column < f"{action}/")  # "/" is next to "."
             where.append(sa.or_(column == action, below))

@@ -14,7 +14,7 @@ from toolroll.registry.editing.records import Record, read_records
 from toolroll.registry.editing.tool_edits import tool_edits
 from toolroll.registry.editing.vectors import StoredEmbedder
 from toolroll.registry.store import tables
-from toolroll.registry.store.database import words
+from toolroll.registry.store.database import checked_text
 
 
 class Duplicates(Author):
@@ -33,7 +33,7 @@ class Duplicates(Author):
         """
         table = tables.tools.c
         where = (
-            table.org.in_({"", words(org, "org")}),
+            table.org.in_({"", checked_text(org, "org")}),
             table.deleted_at.is_(None),
             table.review == "approved",
             table.status == "active",

@@ -24,7 +24,7 @@ from toolroll.model.errors import Conflict, InvalidDefinition, InvalidInput, Not
 from toolroll.model.identity import canonical_json
 from toolroll.registry.editing.content import LONGEST_NAME, storable
 from toolroll.registry.editing.reach import Reach
-from toolroll.registry.store.database import Database, Write, words
+from toolroll.registry.store.database import Database, Write, checked_text
 from toolroll.registry.store.json_values import as_json
 from toolroll.registry.store.row_reader import read_rows
 
@@ -107,7 +107,7 @@ class Editor(Author, Generic[RecordT]):
         """The row with this name. Raises NotFound, which suggests a similar name."""
         table, org = self._table, org or ""
         rows = rows_of(
-            connection, table, table.c.org == org, table.c.name == words(key, f"{self._noun} name")
+            connection, table, table.c.org == org, table.c.name == checked_text(key, f"{self._noun} name")
         )
         if not rows:
             hint = suggestion(key, names_in(connection, table, org))
@@ -124,7 +124,7 @@ class Editor(Author, Generic[RecordT]):
             yield write, row
 
     def _list(self, org: str | None, deleted: bool, *order: sa.ColumnElement[Any]) -> tuple[RecordT, ...]:
-        where = [] if org is None else [self._table.c.org == words(org, "org")]
+        where = [] if org is None else [self._table.c.org == checked_text(org, "org")]
         if not deleted:
             where.append(self._table.c.deleted_at.is_(None))
         with self._database.reading() as connection:
@@ -139,10 +139,7 @@ def rows_of(connection: sa.Connection, table: sa.Table, *where: sa.ColumnElement
 
 
 def names_in(
-    connection: sa.Connection,
-    table: sa.Table,
-    *orgs: str,
-    knows: Callable[[str], bool] = lambda _: True,
+    connection: sa.Connection, table: sa.Table, *orgs: str, knows: Callable[[str], bool] = lambda _: True
 ) -> list[str]:
     """Names of rows for `suggestion`, without deleted rows.
 
@@ -266,7 +263,7 @@ def check_content(content: Mapping[str, Any], what: str) -> None:
 
 def check_name(name: str, what: str, longest: int = LONGEST_NAME) -> str:
     """The name. Raises InvalidInput if it is empty, too long, or text that no database stores."""
-    if not words(name, what, longest):
+    if not checked_text(name, what, longest):
         raise InvalidInput(f"{what} is empty, must be text")
     return name
 

@@ -15,7 +15,7 @@ from toolroll.registry.editing.governed_rows import Editor, GovernedRow, Row
 from toolroll.registry.editing.reach import Reach, knows_toolkit
 from toolroll.registry.editing.toolkits import is_toolkit, no_toolkit
 from toolroll.registry.store import tables
-from toolroll.registry.store.database import Write, words
+from toolroll.registry.store.database import Write, checked_text
 from toolroll.registry.store.json_values import as_json
 from toolroll.selection.policy.pages import check, matches
 
@@ -110,7 +110,7 @@ class Pages(Editor[PageRecord]):
             return self._record(self._row(connection, page_id, None))
 
     def _row(self, connection: sa.Connection, key: str, org: str | None) -> Row:
-        rows = governed_rows.rows_of(connection, _TABLE, _TABLE.c.page_id == words(key, "page_id"))
+        rows = governed_rows.rows_of(connection, _TABLE, _TABLE.c.page_id == checked_text(key, "page_id"))
         if not rows or org not in (None, rows[0]["org"]):
             raise NotFound(f"page mapping {key!r:.80}: does not exist; `list` shows the ids of all mappings")
         return rows[0]
@@ -122,7 +122,7 @@ class Pages(Editor[PageRecord]):
 
     def for_page(self, page: str, org: str = "") -> tuple[PageMapping, ...]:
         """The platform's and the organisation's mappings that match a page, highest priority first."""
-        orgs = {"", words(org, "org")}
+        orgs = {"", checked_text(org, "org")}
         with self._database.reading() as connection:
             rows = governed_rows.rows_of(connection, _TABLE, _TABLE.c.org.in_(orgs))
         found = [

@@ -20,7 +20,7 @@ from toolroll.registry.editing.queries import find_tool
 from toolroll.registry.editing.reach import Reach
 from toolroll.registry.editing.records import Record
 from toolroll.registry.store import tables
-from toolroll.registry.store.database import words
+from toolroll.registry.store.database import checked_text
 from toolroll.registry.store.row_reader import read_rows
 
 _TABLE = tables.pins
@@ -44,13 +44,7 @@ class PinRecord(GovernedRow):
         """For JSON."""
         pin = self.pin
         content = {"pinned": pin.pinned, "pin_weight": pin.weight}
-        return {
-            "org": self.org,
-            "tool": self.tool,
-            "tool_id": pin.tool_id,
-            **content,
-            **self.shared_fields(),
-        }
+        return {"org": self.org, "tool": self.tool, "tool_id": pin.tool_id, **content, **self.shared_fields()}
 
 
 class Pins(Editor[PinRecord]):
@@ -70,7 +64,7 @@ class Pins(Editor[PinRecord]):
                 `pinned` says the same.
             NotFound: the platform has no such tool.
         """
-        if not words(org, "org"):
+        if not checked_text(org, "org"):
             raise InvalidInput(
                 "org is '', must be an organisation; for all of them, update the tool's `pinned`"
             )
@@ -100,7 +94,7 @@ class Pins(Editor[PinRecord]):
             NotFound: there is no such pin.
         """
         with self._database.writing(self.actor, org) as write:
-            row, tool = self._named(write.connection, words(name, "tool name"), org)
+            row, tool = self._named(write.connection, checked_text(name, "tool name"), org)
             if row is None:
                 raise NotFound(f"tool {tool!r:.80}: has no pin {governed_rows.place_of(org)}")
             content = {"pinned": row["pinned"], "pin_weight": row["pin_weight"]}
@@ -120,7 +114,7 @@ class Pins(Editor[PinRecord]):
     def list(self, org: str | None = None, deleted: bool = False) -> tuple[PinRecord, ...]:
         """The pins of an organisation, or all, by organisation, the heaviest first."""
         tools = tables.tools.c
-        where = [] if org is None else [_TABLE.c.org == words(org, "org")]
+        where = [] if org is None else [_TABLE.c.org == checked_text(org, "org")]
         if not deleted:
             where.append(_TABLE.c.deleted_at.is_(None))
         with self._database.reading() as connection:

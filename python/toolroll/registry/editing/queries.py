@@ -14,7 +14,7 @@ from toolroll.registry.editing.reach import Reach, knows_tool
 from toolroll.registry.editing.records import REVIEWS, Record, ToolPage, read_records
 from toolroll.registry.editing.versions import Version, find_version
 from toolroll.registry.store import tables
-from toolroll.registry.store.database import words
+from toolroll.registry.store.database import checked_text
 
 LARGEST_PAGE = 1_000
 LONGEST_SEARCH = 200  # characters
@@ -38,8 +38,8 @@ def find_tool(
 
     Raises NotFound, which says that it is deleted, or suggests similar names.
     """
-    words(name, "name")
-    words(org, "org")
+    checked_text(name, "name")
+    checked_text(org, "org")
     # The tool_id comes first: nobody can choose one, but a name may be chosen to look like a tool_id.
     columns = (_tools.tool_id, _tools.name) if _TOOL_ID.fullmatch(name) else (_tools.name,)
     for column in columns:
@@ -118,16 +118,16 @@ def conditions(
         _tools.deleted_at.is_not(None) if deleted else _tools.deleted_at.is_(None)
     ]
     if org is not None:
-        where.append(_tools.org == words(org, "org"))
+        where.append(_tools.org == checked_text(org, "org"))
     for name, value in equal.items():
         if value is not None:
-            where.append(_tools[name] == words(value, name))
+            where.append(_tools[name] == checked_text(value, name))
     if flagged is not None:
         is_empty = sa.cast(_tools.flags, sa.Text) == "[]"
         where.append(sa.not_(is_empty) if flagged else is_empty)
     if text:
         # The databases' lower() folds only ASCII.
-        part = words(text, "text", LONGEST_SEARCH).translate(_LOWER)
+        part = checked_text(text, "text", LONGEST_SEARCH).translate(_LOWER)
         where.append(
             sa.func.lower(_tools.name).contains(part, autoescape=True)
             | sa.func.lower(_tools.description).contains(part, autoescape=True)
@@ -141,7 +141,7 @@ def read_page(
     """The page of tools after `after`, by name. The index finds every page equally fast."""
     check_limit(limit)
     if after:
-        tool_id, colon, name = words(after, "after").partition(":")
+        tool_id, colon, name = checked_text(after, "after").partition(":")
         if not colon:
             raise InvalidInput(f"after is {after!r:.80}, must be the `next` of a page")
         later = sa.tuple_(_tools.name, _tools.tool_id) > sa.tuple_(name, tool_id)

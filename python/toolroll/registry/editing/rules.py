@@ -21,7 +21,7 @@ from toolroll.registry.editing.reach import Reach, knows_tool
 from toolroll.registry.editing.tiers import tiers_in
 from toolroll.registry.editing.toolkits import is_toolkit, no_toolkit
 from toolroll.registry.store import tables
-from toolroll.registry.store.database import Write, words
+from toolroll.registry.store.database import Write, checked_text
 from toolroll.registry.store.json_values import as_json
 from toolroll.registry.store.row_reader import read_rows
 from toolroll.selection.policy.rule_checks import check, wrong
@@ -80,7 +80,7 @@ class Rules(Editor[RuleRecord]):
 
     def check(self, rule: Rule) -> None:
         """Raises the errors that `add` would raise, except for a taken name, and writes nothing."""
-        words(rule.org, "org")
+        checked_text(rule.org, "org")
         governed_rows.check_name(rule.name, "rule name")
         with self._database.reading() as connection:
             _checked(connection, rule, self.reach, with_target=True)
@@ -134,7 +134,7 @@ class Rules(Editor[RuleRecord]):
 
     def get(self, name: str, org: str = "") -> RuleRecord:
         """The rule with this name. Raises NotFound."""
-        words(org, "org")
+        checked_text(org, "org")
         with self._database.reading() as connection:
             return self._record(self._row(connection, name, org))
 
@@ -180,8 +180,7 @@ def rules_naming(
     """
     r = _TABLE.c
     target = sa.or_(
-        sa.and_(r.tool == tool, r.tool != ""),
-        sa.and_(r.toolkit.in_(list(toolkits)), r.toolkit != EVERYTHING),
+        sa.and_(r.tool == tool, r.tool != ""), sa.and_(r.toolkit.in_(list(toolkits)), r.toolkit != EVERYTHING)
     )
     where = [r.deleted_at.is_(None), r.active, target]
     if org:

@@ -16,7 +16,7 @@ from toolroll.model.context import has_value
 from toolroll.model.errors import NotFound
 from toolroll.registry.editing import governed_rows
 from toolroll.registry.store import tables
-from toolroll.registry.store.database import Write, words
+from toolroll.registry.store.database import Write, checked_text
 from toolroll.registry.store.json_values import JsonRecord
 
 _TABLE = tables.settings
@@ -64,7 +64,7 @@ class Settings(governed_rows.Author):
         Raises:
             NotFound: the setting was never set; suggests a similar key.
         """
-        words(key, "setting")
+        checked_text(key, "setting")
         with self._database.writing(self.actor, org) as write:
             found = write.connection.execute(sa.select(_TABLE).where(_TABLE.c.org == org)).all()
             for row in found:
@@ -80,13 +80,15 @@ class Settings(governed_rows.Author):
         """The settings of an organisation ("": the platform), or all, by organisation and key."""
         query = sa.select(_TABLE).order_by(_TABLE.c.org, _TABLE.c.key)
         if org is not None:
-            query = query.where(_TABLE.c.org == words(org, "org"))
+            query = query.where(_TABLE.c.org == checked_text(org, "org"))
         with self._database.reading() as connection:
             return tuple(map(_setting, connection.execute(query)))
 
     def present(self, org: str = "") -> frozenset[str]:
         """Keys that have a value for this organisation, its own or the platform's. One query."""
-        query = sa.select(_TABLE.c.key).where(_TABLE.c.org.in_({"", words(org, "org")}), _TABLE.c.is_set)
+        query = sa.select(_TABLE.c.key).where(
+            _TABLE.c.org.in_({"", checked_text(org, "org")}), _TABLE.c.is_set
+        )
         with self._database.reading() as connection:
             return frozenset(connection.execute(query).scalars())
 
@@ -94,12 +96,7 @@ class Settings(governed_rows.Author):
 def _store(write: Write, key: str, is_set: bool, reason: str) -> Setting:
     where = (_TABLE.c.org == write.org, _TABLE.c.key == key)
     before = write.connection.execute(sa.select(_TABLE.c.is_set).where(*where)).scalar()
-    values = {
-        "is_set": is_set,
-        "updated_at": write.at,
-        "updated_by": write.actor,
-        "revision": write.revision,
-    }
+    values = {"is_set": is_set, "updated_at": write.at, "updated_by": write.actor, "revision": write.revision}
     key_of = {"org": write.org, "key": key}
     former = None if before is None else {**key_of, "is_set": before}
     write.digests.replace(_TABLE, former, {**key_of, "is_set": is_set})

@@ -92,13 +92,7 @@ class ToolEdits:
         return record
 
     def change(
-        self,
-        action: str,
-        before: Record,
-        tool: Tool | None = None,
-        *,
-        reason: str = "",
-        **state: Any,
+        self, action: str, before: Record, tool: Tool | None = None, *, reason: str = "", **state: Any
     ) -> Record:
         """Adds the next version of a tool: another definition, other fields of its record, or both.
 

@@ -30,7 +30,7 @@ from toolroll.registry.editing.governed_rows import Editor, GovernedRow, Row
 from toolroll.registry.editing.reach import Reach, knows_toolkit
 from toolroll.registry.editing.tiers import tiers_in
 from toolroll.registry.store import tables
-from toolroll.registry.store.database import Database, Write, words
+from toolroll.registry.store.database import Database, Write, checked_text
 from toolroll.registry.store.row_reader import read_rows
 from toolroll.selection.policy.rule_checks import tier_problem
 
@@ -103,7 +103,7 @@ class Toolkits(Editor[ToolkitRecord]):
         """
         name = governed_rows.check_name(toolkit.name, "toolkit name")
         what = f"toolkit {name!r}"
-        words(plugin, "plugin")
+        checked_text(plugin, "plugin")
         new_keywords = None if keywords is None else _keywords(keywords, what)
         new_patterns = None if patterns is None else _texts(patterns, "patterns", what)
         with self._database.writing(self.actor, org) as write:
@@ -130,7 +130,7 @@ class Toolkits(Editor[ToolkitRecord]):
 
     def get(self, name: str, org: str = "") -> ToolkitRecord:
         """The toolkit with this name. Raises NotFound."""
-        words(org, "org")
+        checked_text(org, "org")
         with self._database.reading() as connection:
             return self._record(self._row(connection, name, org))
 
@@ -140,7 +140,7 @@ class Toolkits(Editor[ToolkitRecord]):
 
     def tree(self, org: str = "") -> str:
         """The toolkits of the organisation and the platform, each below its parent, as text."""
-        words(org, "org")
+        checked_text(org, "org")
         with self._database.reading() as connection:
             return _tree(connection, org)
 
@@ -166,7 +166,7 @@ class Toolkits(Editor[ToolkitRecord]):
             Conflict: a toolkit with this name exists.
             InvalidDefinition: its parent or its tier no longer exists.
         """
-        words(name, "toolkit name")
+        checked_text(name, "toolkit name")
         with self._database.writing(self.actor, org) as write:
             last_first = (_TABLE.c.deleted_at.is_(None).desc(), _TABLE.c.revision.desc())
             same = (_TABLE.c.org == org, _TABLE.c.name == name)

@@ -56,7 +56,7 @@ def revision_of(connection: sa.Connection, address: Address) -> str | None:
 
 
 def check(connection: sa.Connection, address: Address, *, create: bool, migrate: bool) -> bool:
-    """Whether the schema is current; False if `upgrade` is needed and the caller allows it.
+    """Whether the schema is current; False if the caller allows the necessary `upgrade`.
 
     Raises:
         NotFound: the database is empty, and `create` is False.
@@ -85,10 +85,7 @@ def no_registry(address: Address) -> NotFound:
 
 
 def upgrade(connection: sa.Connection, address: Address) -> None:
-    """Creates the tables of an empty database, or runs the steps that an older one lacks.
-
-    Everything happens in the transaction of `connection`, which must be writable.
-    """
+    """Creates the tables of an empty database, or runs the missing steps, in the connection's transaction."""
     if address.dialect == "postgresql":
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_LOCK})")
     revision = revision_of(connection, address)  # another process may have upgraded meanwhile
@@ -120,7 +117,7 @@ def _check_server(connection: sa.Connection, address: Address) -> None:
 
 
 def _has_pgvector(connection: sa.Connection, address: Address) -> bool:
-    """Whether the extension pgvector is there, or could be added."""
+    """Whether the extension pgvector is installed; installs it if it can."""
     if connection.exec_driver_sql("SELECT 1 FROM pg_extension WHERE extname = 'vector'").first():
         return True
     try:

@@ -1,14 +1,13 @@
 """The schema, the same on SQLite and PostgreSQL.
 
-The types here hide where the two databases differ: text is compared by its bytes, an instant is UTC, JSON
+The types hide the differences of the two databases: text is compared by its bytes, an instant is UTC, JSON
 keeps the order of its keys (models read them in that order), and a vector is an array or packed float32.
 `schema.upgrade` creates the tables; migrations/versions/0001_baseline.py says how to change them.
 
-The database guards the values: a column takes only values of its kind, and says so by a constraint where its
-type does not. On SQLite the tables are STRICT.
+Types and constraints let a column hold only values of its kind. On SQLite the tables are STRICT.
 
-Rows that catalogs are built from have a `revision`: the registry's revision at their last change. Deleting
-such a row sets `deleted_at`, so a replica reads all changes as the rows with a revision above its own.
+Rows of catalogs and policy have a `revision`: the registry's revision at their last change. Deleting such a
+row sets `deleted_at`, so a replica reads all changes as the rows with a revision above its own.
 """
 
 from __future__ import annotations
@@ -32,12 +31,12 @@ SESSION_PARTS = 8  # tables of sessions on PostgreSQL, so that autovacuum cleans
 
 
 def json_text(value: Any) -> str:
-    """JSON as it is stored: its keys in their order."""
+    """The stored form of JSON: compact, with the keys in their order."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=dict)
 
 
 def _stored_as(name: str) -> Callable[[type[Any]], type[Any]]:
-    """Names a type's kind in SQLite's STRICT tables, which know INTEGER, REAL, TEXT and BLOB."""
+    """Names a type's kind in SQLite's STRICT tables: INTEGER, REAL, TEXT or BLOB."""
 
     def register(type_: type[Any]) -> type[Any]:
         compiles(type_, "sqlite")(lambda *_, **__: name)
@@ -113,7 +112,7 @@ _SQLITE_INSTANT = _SqliteInstant()  # type: ignore[no-untyped-call]
 
 
 class Instant(TypeDecorator[datetime]):
-    """An aware datetime in UTC; SQLite has no such type and stores it without its zone."""
+    """An aware datetime in UTC. SQLite has no such type and stores it without its zone."""
 
     impl = sa.DateTime(timezone=True)
     cache_ok = True
@@ -183,7 +182,7 @@ metadata = sa.MetaData(
 
 
 def _governed() -> tuple[sa.Column[Any], ...]:
-    """The columns of rows that people edit: who changed the row and when, and whether it is deleted."""
+    """The columns of rows that people edit; see `GovernedRow`."""
     return (
         _counted("version"),
         sa.Column("created_at", Instant, nullable=False),
@@ -200,14 +199,17 @@ def _one_of(name: str, words: Iterable[str]) -> sa.Column[Any]:
     return sa.Column(name, Words, sa.CheckConstraint(f"{name} IN ({known})", name=name), nullable=False)
 
 
+def _required(type_: Any, *names: str) -> tuple[sa.Column[Any], ...]:
+    """Columns of this type without NULL."""
+    return tuple(sa.Column(name, type_, nullable=False) for name in names)
+
+
 def _word(name: str) -> sa.Column[Any]:
-    """A column of text."""
     return sa.Column(name, Words, nullable=False)
 
 
 def _words(*names: str) -> tuple[sa.Column[Any], ...]:
-    """Columns of text."""
-    return tuple(map(_word, names))
+    return _required(Words, *names)
 
 
 def _counted(name: str, type_: TypeEngine[Any] = sa.Integer()) -> sa.Column[Any]:  # noqa: B008
@@ -219,7 +221,7 @@ _ALIVE = sa.text("deleted_at IS NULL")
 
 
 def _unique_name(table: str) -> sa.Index:
-    """Names are unique in an organisation, deleted rows aside."""
+    """Makes names unique among an organisation's rows that are not deleted."""
     return sa.Index(
         f"uq_{table}_org_name_alive", "org", "name", unique=True, sqlite_where=_ALIVE, postgresql_where=_ALIVE
     )
@@ -232,7 +234,7 @@ def _also_run(statement: str, target: sa.MetaData | sa.Table, event: str, dialec
 
 
 def _make_append_only(table: sa.Table, same_key: str) -> None:
-    """Adds triggers that refuse to change or delete rows. same_key: true of a row with the key of NEW."""
+    """Adds triggers that refuse to change or delete rows. same_key: the condition of rows with NEW's key."""
     problem = f"{table.name} only grows: its rows are neither changed nor deleted"
     refuse = f"BEGIN SELECT RAISE(ABORT, '{problem}'); END"
     sqlite = [
@@ -274,14 +276,12 @@ tools = sa.Table(
     sa.Column("meta", ObjectJson(none_as_null=True)),
     sa.Column("execution", ObjectJson(none_as_null=True)),
     *_words("summary", "when_to_use", "limitations"),
-    sa.Column("tags", NameList, nullable=False),
-    sa.Column("examples", NameList, nullable=False),
+    *_required(NameList, "tags", "examples"),
     _word("execution_type"),
     sa.Column("execution_config", ObjectJson(none_as_null=True)),
     _word("semantic_version"),
     _one_of("status", STATUSES),
-    sa.Column("public", Flag, nullable=False),
-    sa.Column("pinned", Flag, nullable=False),
+    *_required(Flag, "public", "pinned"),
     sa.Column("pin_weight", sa.Integer, nullable=False),
     *_words("interchangeable", "content_hash"),
     sa.Column("source_hash", Words),  # of the plugin's last payload; NULL if people wrote the tool
@@ -359,7 +359,7 @@ visibility_rules = sa.Table(
     sa.Index(None, "org", "revision"),
 )
 
-# What an organisation says of the platform's tools instead of their `pinned` and `pin_weight`.
+# An organisation's values in place of `pinned` and `pin_weight` of the platform's tools.
 pins = sa.Table(
     "pins",
     metadata,
@@ -405,7 +405,7 @@ settings = sa.Table(
     sa.PrimaryKeyConstraint("org", "key"),
 )
 
-# What the policy rows of an organisation are digested to: {part: 32 hex digits}; see policy_digests.py.
+# The digests of an organisation's policy rows: {part: 32 hex digits}; see policy_digests.py.
 policy_digests = sa.Table(
     "policy_digests",
     metadata,
@@ -422,16 +422,14 @@ embeddings = sa.Table(
     sa.PrimaryKeyConstraint("identity", "content_hash"),
 )
 
-# The tools that events and outcomes name, by a number for each text of a tool; the keys are the same 64 bits,
-# signed. Outcomes are kept for good, so rows are only added.
+# The tools that events and outcomes name, with a number for each text of a tool; keys are the same 64 bits,
+# signed. Outcomes are kept forever, so rows are only added.
 logged_tools = sa.Table(
     "logged_tools",
     metadata,
     sa.Column("number", Number, primary_key=True, autoincrement=True),
     _word("name"),
-    sa.Column("arm", Number, nullable=False),
-    sa.Column("intent", Number, nullable=False),
-    sa.Column("tool_group", Number, nullable=False),
+    *_required(Number, "arm", "intent", "tool_group"),
     sa.Column("stamp", Number, nullable=False),  # random: tells two histories with the same numbers apart
     sa.UniqueConstraint("intent", "name", "arm", "tool_group"),
 )
@@ -484,7 +482,7 @@ _also_run(
 def _sums(table: str, key: tuple[sa.Column[Any], ...], numbers: tuple[str, ...]) -> sa.Table:
     """Sums of an organisation's events by hour and by day, as `keeper.hours` makes them, in thousandths.
 
-    key: what the sums of one hour differ by.
+    key: further columns of the key, after the hour.
     """
     return sa.Table(
         table,
@@ -504,7 +502,7 @@ def _bucket() -> sa.Column[Any]:
     return sa.Column("bucket", sa.Integer, nullable=False, autoincrement=False)
 
 
-# A row without events (`logged` is 0) says that the hour's events have changed since they were summed.
+# A row without events (`logged` is 0) marks an hour whose events have changed since they were summed.
 selection_sums = _sums(
     "selection_sums",
     _words("profile", "experiment", "variant", "degraded"),  # degraded: a JSON list
@@ -513,7 +511,7 @@ selection_sums = _sums(
         *("latency_us", "tokens_selected", "tokens_total", "tools"),
     ),
 )
-for _name in ("first_at", "last_at"):  # of its events; of a row without events: up to when the hour is summed
+for _name in ("first_at", "last_at"):  # of its events; without events: the end of the sums of the hour
     selection_sums.append_column(sa.Column(_name, Instant, nullable=False))
 _CHANGED = sa.text("logged = 0")
 sa.Index(
@@ -527,19 +525,12 @@ latency_sums = _sums("latency_sums", (_bucket(),), ("selections",))
 tool_sums = _sums(
     "tool_sums",
     (_word("page"), _word("tool"), _bucket()),  # of how long calls took; a constant for all other numbers
-    # Events that showed the tool, that have an outcome of it, with calls of it, with successful and failed
-    # calls, that needed it, those of them that showed it; calls that were measured, and how long they took.
-    (
-        *("selected", "reported", "called", "succeeded", "failed", "needed", "hits"),
-        *("timed", "duration_ms"),
-    ),
+    # Events that showed the tool, have an outcome of it, have calls of it, have successful or failed calls,
+    # needed it, needed and showed it; calls with a duration, and the sum of durations.
+    (*("selected", "reported", "called", "succeeded", "failed", "needed", "hits"), *("timed", "duration_ms")),
 )
-# Selections without a known outcome, events with one, and those of them that succeeded.
-unit_sums = _sums(
-    "unit_sums",
-    _words("experiment", "unit", "variant"),
-    ("unknown", "answered", "succeeded"),
-)
+# Selections without a known outcome, events with an outcome, and events with a success.
+unit_sums = _sums("unit_sums", _words("experiment", "unit", "variant"), ("unknown", "answered", "succeeded"))
 sa.Index("ix_unit_sums_experiment", unit_sums.c.experiment)
 
 # One row for each report that changed something, in the order in which reports count. Rows are only added; a
@@ -571,7 +562,7 @@ _also_run(
     "CREATE TABLE outcomes_default PARTITION OF outcomes DEFAULT", outcomes, "after_create", "postgresql"
 )
 
-# Records from the outboxes of hosts, until the keeper has counted them. The id makes each come once.
+# Records from the outboxes of hosts, until the keeper has counted them. The id makes each record count once.
 inbox = sa.Table(
     "inbox",
     metadata,
@@ -582,14 +573,14 @@ inbox = sa.Table(
     sa.Index(None, "at", "id"),  # the order in which they count
 )
 
-# One row: who writes what is derived from events and outcomes; see `events.lease`.
+# One row: the process that writes statistics of events and outcomes; see `events.lease`.
 keeper = sa.Table(
     "keeper",
     metadata,
     sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
     _word("holder"),
     sa.Column("until", Real, nullable=False),  # seconds since the epoch, by the database's clock
-    sa.Column("figures", ObjectJson, nullable=False),  # what the keeper has done, for people
+    sa.Column("figures", ObjectJson, nullable=False),  # of the keeper's work, for people
     sa.CheckConstraint("id = 1", name="one_row"),
 )
 
@@ -614,16 +605,16 @@ learning_state = sa.Table(
     sa.Column("epoch", Number, nullable=False),  # raised when all is folded again: hosts then read all rows
     sa.Column("deltas", Number, nullable=False, server_default="0"),  # how many the fold has added
     sa.Column("priors", Number, nullable=False, server_default="0"),  # the release it began with; 0: none
-    sa.Column("events_since", Instant),  # the first hour of which no event was deleted; NULL: all are there
+    sa.Column("events_since", Instant),  # the first hour without deleted events; NULL: none was deleted
 )
 
-# What outcomes have taught: the result of the one fold (`registry.events.learned_rows`). A host reads the
-# rows whose `revision`, the number of the outcome that changed them last, is above what it has.
+# Statistics of outcomes: the result of the fold (`registry.events.learned_rows`). `revision` is the number of
+# the last outcome that changed the row; a host reads the rows above its own number.
 #   kind "tool": by its name. Successes and failures at the levels everywhere, page, context and seed, with
-#     whole numbers; at the level "state", who reported, and the change detector.
+#     whole numbers; at the level "state", the reporters and the change detector.
 #   kind "subject": by name and text, or by group. Calls and expected calls at the first three levels; at the
-#     level "state", who reported; at the level "vector", the messages of one embedder.
-#   kind "break": a time at which a tool broke; "run": the outcomes that may come to one.
+#     level "state", the reporters; at the level "vector", the messages of one embedder.
+#   kind "break": a time at which a tool broke; "run": the outcomes that may lead to a break.
 learned = sa.Table(
     "learned",
     metadata,
@@ -633,15 +624,14 @@ learned = sa.Table(
     _word("level"),
     sa.Column("tool", Words, nullable=False),  # "" for a group
     sa.Column("context_key", Words, nullable=False),  # "", page, tier:page:category, or the embedder
-    sa.Column("subject", Number),  # of a tool: the key under which its calls count now
+    sa.Column("subject", Number),  # of a tool: the present key of its calls
     sa.Column("successes", Real),  # these four decay; values at `at`
     sa.Column("failures", Real),
     sa.Column("calls", Real),
     sa.Column("expected", Real),
     sa.Column("at", Real),  # seconds since the epoch, to the last bit; NULL: no sums yet
     sa.Column("shown", Number, nullable=False),  # these three never decay
-    sa.Column("called", Number, nullable=False),
-    sa.Column("succeeded", Number, nullable=False),
+    *_required(Number, "called", "succeeded"),
     sa.Column("state", sa.LargeBinary),
     sa.Column("revision", Number, nullable=False),
     sa.Column("updated_at", Instant),  # of whole numbers: the time of their newest event
@@ -650,7 +640,7 @@ learned = sa.Table(
     sa.Index(None, "kind", "level"),
 )
 
-# How many outcomes of one reporter have counted for one tool on one day; the number is limited. An empty tool
+# The number of outcomes of one reporter that counted for one tool on one day, which is limited. An empty tool
 # stands for events without a call.
 reporter_counts = sa.Table(
     "reporter_counts",
@@ -687,7 +677,7 @@ receipt_keys = sa.Table(
     sa.Column("retired_at", Instant),
 )
 
-# Keys of the service's callers. `digest` is of the secret and of what the key allows: neither changes alone.
+# Keys of the service's callers. `digest` covers the secret and the rights of the key: neither changes alone.
 service_keys = sa.Table(
     "service_keys",
     metadata,
@@ -702,7 +692,7 @@ service_keys = sa.Table(
     sa.Column("expires_at", Instant),  # NULL: never
 )
 
-# People who sign in at the service with a password. Its hash also covers what the account allows.
+# People who sign in at the service with a password. Its hash also covers the rights of the account.
 accounts = sa.Table(
     "accounts",
     metadata,
@@ -722,11 +712,10 @@ sessions = sa.Table(
     *_words("org", "session"),
     sa.Column("turn", sa.Integer, nullable=False),
     sa.Column("record", ObjectJson, nullable=False),
-    # Changes with each write and never repeats, so a process notices if another one deleted the session and
-    # created it again.
+    # Changes with each write and never repeats, so a process notices if another process deleted the session
+    # and created it again.
     sa.Column("version", Number, nullable=False),
-    sa.Column("created_at", Instant, nullable=False),
-    sa.Column("updated_at", Instant, nullable=False),
+    *_required(Instant, "created_at", "updated_at"),
     sa.Column("expires_at", Instant),  # NULL: never
     sa.PrimaryKeyConstraint("org", "session"),
     sa.Index(None, "updated_at"),
@@ -779,7 +768,7 @@ registry_state = sa.Table(
 
 
 def _checks(column: sa.Column[Any]) -> Iterator[tuple[str, str]]:
-    """What is true of each value of the column's kind: (dialect, condition)."""
+    """The constraints of the column's kind: (dialect, condition)."""
     name, type_ = f'"{column.name}"', column.type
     if isinstance(type_, Flag):
         yield "sqlite", f"{name} IN (0, 1)"

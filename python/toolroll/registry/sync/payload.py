@@ -20,7 +20,7 @@ from toolroll.model.tools import Definitions, Tool, Toolkit
 from toolroll.registry.editing.content import GOVERNED, storable, toolkit_content
 from toolroll.registry.editing.governed_rows import check_content
 from toolroll.registry.editing.tool_edits import checked_hash
-from toolroll.registry.store.database import words
+from toolroll.registry.store.database import checked_text
 from toolroll.selection.policy.pages import check as check_page
 from toolroll.selection.policy.rule_checks import tiers_of
 
@@ -60,8 +60,8 @@ class Payload:
     @classmethod
     def of(cls, definitions: Definitions, *, plugin: str = "", org: str = "", version: str = "") -> Payload:
         """Checks and hashes definitions; collects problems instead of raising. About 10 µs a tool."""
-        words(org, "org")
-        words(version, "version")
+        checked_text(org, "org")
+        checked_text(version, "version")
         problems: list[Problem] = [*definitions.refused]
         tools: dict[str, Tool] = {}
         hashes: dict[str, str] = {}

@@ -21,7 +21,7 @@ from toolroll.registry.editing.review import WhileWaiting
 from toolroll.registry.editing.tiers import write_tiers
 from toolroll.registry.editing.tool_edits import ToolEdits
 from toolroll.registry.store import tables
-from toolroll.registry.store.database import Database, Write, words
+from toolroll.registry.store.database import Database, Write, checked_text
 from toolroll.registry.store.revision import revision_in
 from toolroll.registry.store.row_reader import read_rows
 from toolroll.registry.sync.payload import Payload
@@ -93,7 +93,7 @@ class Sync:
             InvalidDefinition, Conflict: all problems together; nothing was written. Not with `dry_run`.
             StoreUnavailable: the database failed; nothing was written.
         """
-        words(reason, "reason")  # before all the work; `writing` checks the actor
+        checked_text(reason, "reason")  # before all the work; `writing` checks the actor
         with self.database.reading() as connection:
             revision = revision_in(connection)
             planned = self._plan(connection)

@@ -1,8 +1,7 @@
-"""Accounts of people who sign in at the service's page with a password.
+"""Accounts of people who sign in at the service's page with a password, where no identity provider is.
 
-They are for installations without an identity provider. The registry stores an Argon2id hash (RFC 9106) of
-the password together with what the account allows. Nobody signs in to a row whose organisation or roles were
-changed past the registry.
+The registry stores an Argon2id hash (RFC 9106) of the password and of the account's rights: if another
+program changes them in the database, nobody can sign in.
 """
 
 from __future__ import annotations
@@ -33,20 +32,19 @@ SHORTEST_PASSWORD, LONGEST_PASSWORD = 12, 1_000  # Source: NIST SP 800-63B: leng
 
 _TABLE = tables.accounts
 _HASHER = PasswordHasher()  # 64 MiB, 3 passes: the second profile of RFC 9106
-# A wrong name must take as long as a wrong password, so a hash is compared in any case.
+# A wrong name must take as long as a wrong password, so a hash is always compared.
 _OF_NOBODY = _HASHER.hash("nobody")
 
 
 @dataclass(frozen=True, slots=True)
 class Account(JsonRecord):
-    """What an account allows. The password is not part of it.
+    """An account without its password.
 
     Attributes:
-        name: of the person, for sign-in and the audit log.
+        name: for sign-in and the audit log.
         org: the organisation that the person acts for; "" for the platform, None for any organisation.
         roles: names in `ACCOUNT_ROLES`.
-        created_at, created_by: its origin.
-        changed_at: when the password was set.
+        changed_at: the time of the last change of the password.
     """
 
     name: str
@@ -106,7 +104,7 @@ class Accounts(governed_rows.Author):
         governed_rows.check_name(name, "account name")
         _check_password(password)
         allowed = roles_among(ACCOUNT_ROLES, roles)
-        with self._database.writing(self.actor, checked_text(org or "", "org")) as write:
+        with self._database.writing(self.actor, org or "") as write:
             if _found(write.connection, name):
                 raise Conflict(f"account {name!r:.80}: exists already")
             account = Account(name, org, allowed, write.at, write.actor, write.at)
@@ -139,7 +137,7 @@ class Accounts(governed_rows.Author):
         return account
 
     def list(self, org: str | None = None) -> tuple[Account, ...]:
-        """The accounts of an organisation ("": the platform), or all with those for any; by name."""
+        """The accounts of an organisation ("": the platform), by name; None for all accounts."""
         where = [] if org is None else [_TABLE.c.org == checked_text(org, "org")]
         with self._database.reading() as connection:
             return tuple(account for account, _ in _read(connection, *where))
@@ -168,8 +166,7 @@ def _read(connection: sa.Connection, *where: sa.ColumnElement[bool]) -> tuple[tu
 
 
 def _account_in(row: Row) -> Account:
-    values = {name: row[name] for name in _FIELDS}
-    return Account(**{**values, "roles": tuple(values["roles"])})
+    return Account(**{name: row[name] for name in _FIELDS} | {"roles": tuple(row["roles"])})
 
 
 def _allowed(account: Account) -> dict[str, Any]:
@@ -183,7 +180,7 @@ def _hashed_text(password: str, account: Account | None) -> str:
 
 
 def _check_password(password: str) -> None:
-    """Raises InvalidInput, whose text does not have the password."""
+    """Raises InvalidInput, whose text does not contain the password."""
     if not is_storable(password):
         raise InvalidInput("the password has NUL or half of a surrogate pair")
     if not SHORTEST_PASSWORD <= len(password) <= LONGEST_PASSWORD:

@@ -1,7 +1,7 @@
 """Sessions of the service's page that people have ended by signing out, until they would have expired.
 
-Sessions are signed and not stored (decision 55), so what is stored is that one has ended: a line of the audit
-log, which names who signed out. Services read the new lines together with keys and accounts.
+Sessions are signed and not stored (decision 55). The end of a session is stored, as a line of the audit log
+that names who signed out. Services read the new lines together with keys and accounts.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from toolroll.registry.store.database import Database
 from toolroll.registry.store.row_reader import read_rows
 
 _SUBJECT = "page session"  # of all lines: an index finds them by it
-_CLOCKS = timedelta(hours=1)  # by which clocks of services may differ
+_CLOCKS = timedelta(hours=1)  # the greatest difference of clocks of services
 _LOG = tables.changes.c
 
 
@@ -21,11 +21,11 @@ class EndedSessions:
     """The ended sessions of a registry, as one process knows them. For one thread at a time.
 
     Attributes:
-        found: session → when it was ended, of those that could still be used otherwise.
+        found: session → the time of its end, until the session would have expired.
     """
 
     def __init__(self, database: Database, lifetime: timedelta) -> None:
-        """lifetime: of a session."""
+        """Reads nothing yet. lifetime: of a session."""
         self._database, self._lifetime = database, lifetime
         self._seq = 0  # of the last line that was read
         self.found: dict[str, datetime] = {}
@@ -36,7 +36,7 @@ class EndedSessions:
             write.log("session.end", _SUBJECT, {"session": session})
 
     def read(self) -> frozenset[str]:
-        """The ended sessions. Reads the lines that are new. Raises StoreUnavailable."""
+        """The ended sessions. Reads the new lines of the audit log. Raises StoreUnavailable."""
         oldest = datetime.now(timezone.utc) - self._lifetime - _CLOCKS
         of_sessions = (_LOG.org == "", _LOG.subject == _SUBJECT)
         new = _LOG.seq > self._seq if self._seq else _LOG.at > oldest

@@ -28,14 +28,11 @@ class Change(JsonRecord):
     """One line of the audit log.
 
     Attributes:
-        seq: its number; later lines have higher ones.
+        seq: its number; later lines have higher numbers.
         revision: the registry's revision after the transaction.
         org: the owner of the changed thing; "" for the platform.
-        at: in UTC.
-        actor: the author of the change.
         action: such as "rule.create".
         subject: a tool, a toolkit, a rule, a page pattern or a setting.
-        reason: the author's reason, as free text.
         details: the changed fields before and after.
     """
 
@@ -88,10 +85,10 @@ class Audit:
         Args:
             org: the owner ("": the platform); None for all.
             subject: compared exactly.
-            action: such as "rule.create"; "rule" stands for all actions on rules.
+            action: such as "rule.create"; "rule" means all actions on rules.
             after: the last number that the caller knows; 0 starts at the beginning.
             before: returns only lower numbers, for paging back.
-            limit: the length of the list, up to 1,000.
+            limit: up to 1,000.
         """
         if type(limit) is not int or not 1 <= limit <= MOST:
             raise InvalidInput(f"limit is {limit!r:.30}, must be a whole number from 1 to {MOST:,}")

@@ -28,8 +28,7 @@ class Duplicates(Author):
 
         org: its own tools are compared, too. least: the lowest score; see `toolroll.catalog.duplicates`.
 
-        Raises:
-            EmbedderUnavailable: the embedder fails.
+        Raises EmbedderUnavailable if the embedder fails.
         """
         table = tables.tools.c
         where = (

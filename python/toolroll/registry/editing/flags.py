@@ -1,7 +1,7 @@
 """Flags texts that may deceive: invisible characters, mixed alphabets, names that look like another's.
 
-A flag never rejects a tool. It tells reviewers what to look at before they approve it. Invisible characters
-that emoji, Persian and the scripts of India need are not flagged.
+A flag never rejects a tool. It shows reviewers a place to look at before they approve it. Invisible
+characters that emoji, Persian and the scripts of India need get no flag.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from operator import attrgetter
 from typing import Any
 
 from toolroll.model.tools import Tool
@@ -75,7 +76,7 @@ def flags_of(tool: Tool, others: Lookalikes | None = None) -> tuple[Flag, ...]:
 
 
 def hidden_characters(name: str, value: Any) -> str:
-    """What no reader of a JSON value of this name sees: code points with their places; "" for nothing."""
+    """The invisible code points of a JSON value of this name, with their places; "" if it has none."""
     found = _text_flags(_texts_in(name, value))
     return next((flag.message for flag in found if flag.code == HIDDEN), "")
 
@@ -167,6 +168,11 @@ def _name_flags(name: str, others: Lookalikes | None) -> Iterator[Flag]:
 
 
 _texts_json = json.JSONEncoder(ensure_ascii=False).encode
+_TEXT_FIELDS = (
+    *("name", "display_name", "description", "summary", "when_to_use", "limitations", "tags", "examples"),
+    *("parameters", "returns", "annotations", "icons", "meta", "execution"),
+)
+_all_texts_of = attrgetter(*_TEXT_FIELDS)
 
 
 def _is_plain(tool: Tool) -> bool:
@@ -176,24 +182,7 @@ def _is_plain(tool: Tool) -> bool:
     escape holds nothing to flag.
     """
     try:
-        text = _texts_json(
-            (
-                tool.name,
-                tool.display_name,
-                tool.description,
-                tool.summary,
-                tool.when_to_use,
-                tool.limitations,
-                tool.tags,
-                tool.examples,
-                tool.parameters,
-                tool.returns,
-                tool.annotations,
-                tool.icons,
-                tool.meta,
-                tool.execution,
-            )
-        )
+        text = _texts_json(_all_texts_of(tool))
     except (TypeError, ValueError, RecursionError):
         return False
     if not (text.isascii() and text.isprintable() and tool.name.isprintable()):
@@ -217,12 +206,8 @@ def _text_flags(texts: Iterable[tuple[str, str]]) -> Iterator[Flag]:
 
 
 def _texts(tool: Tool) -> Iterator[tuple[str, str]]:
-    """Each text of the tool with its place, the keys in its schemas included."""
-    for name in ("name", "display_name", "description", "summary", "when_to_use", "limitations"):
-        yield name, getattr(tool, name)
-    for name, texts in (("tags", tool.tags), ("examples", tool.examples)):
-        yield from ((f"{name}[{at}]", text) for at, text in enumerate(texts))
-    for name in ("parameters", "returns", "annotations", "icons", "meta", "execution"):
+    """Each text of the tool with its place, also the keys in its schemas."""
+    for name in _TEXT_FIELDS:
         yield from _texts_in(name, getattr(tool, name))
 
 
@@ -271,7 +256,7 @@ def _is_invisible(c: int) -> bool:
 
 
 def _is_needed(text: str, at: int) -> bool:
-    """Whether ordinary text needs the invisible character here: one, between characters that it affects."""
+    """Whether ordinary text needs the invisible character here, between characters that it affects."""
     before, here, after = text[at - 1 : at], text[at], text[at + 1 : at + 2]
     if not before:
         return False
@@ -337,7 +322,7 @@ def _quoted(text: str) -> str:
 
 
 def _escaped(text: object) -> str:
-    """The text with invisible characters escaped, which the message would hide as well."""
+    """The text with invisible characters escaped, because a message would hide them, too."""
     return "".join(
         c if c.isprintable() and not _is_invisible(ord(c)) else f"\\u{{{ord(c):x}}}" for c in str(text)
     )

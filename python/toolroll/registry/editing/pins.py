@@ -1,6 +1,6 @@
-"""Pins in the registry: which tools of the platform an organisation always selects, or no longer does.
+"""Pins in the registry: tools of the platform that an organisation always selects, or not any more.
 
-A pin names its tool by tool_id: it survives a new name, and a tool that takes the name later gets nothing.
+A pin names its tool by tool_id: it survives a new name, and does not pass to a tool that takes the old name.
 """
 
 from __future__ import annotations
@@ -28,13 +28,7 @@ _TABLE = tables.pins
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PinRecord(GovernedRow):
-    """A pin in the registry.
-
-    Attributes:
-        org: the organisation whose pin it is.
-        tool: the tool's present name.
-        pin: what catalogs read.
-    """
+    """A pin of an organisation in the registry. tool: the tool's present name."""
 
     org: str
     tool: str
@@ -55,13 +49,14 @@ class Pins(Editor[PinRecord]):
     def set(
         self, name: str, *, org: str, pinned: bool = True, weight: int = 0, reason: str = ""
     ) -> PinRecord:
-        """Makes the organisation always select a tool of the platform, or, without `pinned`, not always.
+        """Pins a tool of the platform for an organisation. Writes nothing if no field differs.
 
-        weight: pinned tools with a higher weight come first. Writes nothing if no field differs.
+        pinned: whether the organisation always selects the tool. weight: pinned tools with a higher weight
+            come first.
 
         Raises:
-            InvalidInput: org is "", or a value is wrong; or the tool is the organisation's own, whose field
-                `pinned` says the same.
+            InvalidInput: org is "", or a value is wrong; or the tool is the organisation's own, which has a
+                field `pinned`.
             NotFound: the platform has no such tool.
         """
         if not checked_text(org, "org"):
@@ -86,13 +81,7 @@ class Pins(Editor[PinRecord]):
             return _record(row, record.name)
 
     def delete(self, name: str, *, org: str, reason: str = "") -> PinRecord:
-        """Deletes the organisation's pin: the platform's `pinned` counts again.
-
-        name: of the tool, or its tool_id.
-
-        Raises:
-            NotFound: there is no such pin.
-        """
+        """Deletes an organisation's pin of a tool, by name or tool_id. Raises NotFound."""
         with self._database.writing(self.actor, org) as write:
             row, tool = self._named(write.connection, checked_text(name, "tool name"), org)
             if row is None:
@@ -122,7 +111,7 @@ class Pins(Editor[PinRecord]):
             ids = sa.select(_TABLE.c.tool_id).where(*where)
             found = read_rows(connection, (tools.tool_id, tools.name), tools.tool_id.in_(ids))
             names = {row["tool_id"]: row["name"] for row in found}
-        if self.reach is not None:  # a tool that is out of reach now, perhaps under another name
+        if self.reach is not None:  # hides the names of tools that are out of reach now
             names = {
                 tool_id: name if self.reach.tools.get(name) == tool_id else tool_id
                 for tool_id, name in names.items()
@@ -157,10 +146,11 @@ def _platforms_tool(connection: sa.Connection, name: str, org: str, reach: Reach
 def _known(
     connection: sa.Connection, name: str, org: str, reach: Reach | None, *, deleted: bool = False
 ) -> Record:
-    """The platform's tool with this name or tool_id. Raises NotFound, also for one that is out of reach."""
+    """The platform's tool with this name or tool_id. Raises NotFound, also for a tool out of reach."""
     if reach is None:
         return find_tool(connection, name, "", deleted=deleted)
-    if name in reach.tools or name in reach.tools.values():  # no query for others: it would take longer
+    # No query for other names: its time would tell that the tool exists.
+    if name in reach.tools or name in reach.tools.values():
         with suppress(NotFound):
             record = find_tool(connection, name, "", deleted=deleted)
             if reach.tools.get(record.name) == record.tool.tool_id:

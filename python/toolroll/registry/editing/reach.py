@@ -1,7 +1,7 @@
-"""`Reach`: which of the platform's tools and toolkits the author of a request may know of.
+"""`Reach`: the platform's tools and toolkits that the author of a request may know.
 
-To a caller of one organisation, a tool that nobody there sees is as one that does not exist: it changes no
-answer, is in no suggestion, and keeps no name from being taken (decision 91).
+For a caller of an organisation, a tool that nobody there may see does not exist: it changes no answer, is in
+no suggestion, and its name is free (decision 91).
 """
 
 from __future__ import annotations
@@ -12,11 +12,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """Names of the platform's tools and toolkits that the author of a request may know of.
+    """The platform's tools (name → tool_id) and toolkits that the author of a request may know.
 
-    Attributes:
-        tools: name → tool_id.
-        toolkits: those that contain one of the tools, themselves or below them.
+    The toolkits contain one of the tools, directly or in a toolkit below them.
     """
 
     tools: Mapping[str, str]
@@ -24,10 +22,10 @@ class Reach:
 
 
 def knows_tool(reach: Reach | None, name: str) -> bool:
-    """Whether a tool of the platform with this name may be known of. None: all are."""
+    """Whether the author may know a tool of the platform. reach: None for all."""
     return reach is None or name in reach.tools
 
 
 def knows_toolkit(reach: Reach | None, name: str | None) -> bool:
-    """Whether a toolkit of the platform with this name may be known of. None: all are."""
+    """Whether the author may know a toolkit of the platform. reach: None for all."""
     return reach is None or name in reach.toolkits

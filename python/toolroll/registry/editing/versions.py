@@ -23,17 +23,15 @@ SHORT = 80  # characters of a value that `difference` shows on one line, as befo
 
 @dataclass(frozen=True, slots=True)
 class Version(JsonRecord):
-    """One version of a tool. The change that makes a version writes it; nothing changes it later.
+    """One version of a tool. Nothing changes it later.
 
     Attributes:
-        tool: the definition at this version.
-        changed: the fields that differ from the version before, "review" and "served_version" among them, and
-            "deleted" or "restored"; "source_values" alone if only the plugin's values of people's fields do;
-            empty for the first version.
+        changed: the fields that differ from the version before, also "review", "served_version", "deleted"
+            and "restored"; "source_values" if only the plugin's values of people's fields differ; empty for
+            the first version.
         reason, actor, at: of the change.
-        review, is_deleted: the state at this version.
-        served_version: the approved version that served while this one waited; None for none.
-        source_values: the fields that people owned, each with what its plugin had sent last.
+        served_version: the approved version that served while this one waited, or None.
+        source_values: the fields that people owned, each with the last value of the plugin.
         flags: things to review.
     """
 
@@ -102,7 +100,7 @@ _AS_STORED = ("version", "reason", "actor", "at", "content_hash", "revision")
 
 
 def find_version(connection: sa.Connection, tool_id: str, number: int) -> Version | None:
-    """One version of a tool; None if there is none of that number."""
+    """The version of a tool with this number, or None."""
     found = find_versions(connection, tool_id, tables.tool_versions.c.version == number)
     return found[0] if found else None
 
@@ -113,21 +111,13 @@ def find_versions(
     """The versions of a tool that meet the conditions, the last one first."""
     v = tables.tool_versions.c
     order = (v.version.desc(),)
-    return tuple(
-        map(
-            version_of,
-            read_rows(connection, list(v), v.tool_id == tool_id, *where, order_by=order, limit=limit),
-        )
-    )
+    rows = read_rows(connection, list(v), v.tool_id == tool_id, *where, order_by=order, limit=limit)
+    return tuple(map(version_of, rows))
 
 
 @dataclass(frozen=True, slots=True)
 class FieldDifference(JsonRecord):
-    """One field in which two versions of a tool differ.
-
-    Attributes:
-        field: as `Record.to_dict` names it; "deleted" for whether the tool was.
-    """
+    """One field in which two versions of a tool differ, as `Record.to_dict` names it; or "deleted"."""
 
     field: str
     before: Any
@@ -137,11 +127,8 @@ class FieldDifference(JsonRecord):
 def field_differences(before: Version, after: Version) -> tuple[FieldDifference, ...]:
     """The fields in which two versions differ, in the order of a tool's fields."""
     found = [FieldDifference(*difference) for difference in differences(before.tool, after.tool)]
-    for name, attribute in (
-        ("review", "review"),
-        ("served_version", "served_version"),
-        ("deleted", "is_deleted"),
-    ):
+    attributes = {"review": "review", "served_version": "served_version", "deleted": "is_deleted"}
+    for name, attribute in attributes.items():
         old, new = getattr(before, attribute), getattr(after, attribute)
         if old != new:
             found.append(FieldDifference(name, old, new))
@@ -152,11 +139,9 @@ def field_differences(before: Version, after: Version) -> tuple[FieldDifference,
 
 
 def _news(before: Version, after: Version) -> dict[str, Any]:
-    """What the plugin sends now for fields that people owned before and own now."""
-    values = before.source_values
-    return {
-        name: said for name, said in after.source_values.items() if name in values and values[name] != said
-    }
+    """The new values of the plugin for fields that people owned before and own now."""
+    old, new = before.source_values, after.source_values
+    return {name: value for name, value in new.items() if name in old and old[name] != value}
 
 
 def difference(before: Version, after: Version) -> str:
@@ -169,8 +154,8 @@ def difference(before: Version, after: Version) -> str:
     if before.served_version != after.served_version:
         served = (_one_line(version.served_version) for version in (before, after))
         lines.append(f"serves meanwhile: {' → '.join(served)}")
-    for name, said in _news(before, after).items():
-        lines.append(f"{name}: people's; its plugin says {_one_line(said):.{SHORT}}")
+    for name, value in _news(before, after).items():
+        lines.append(f"{name}: people's; its plugin says {_one_line(value):.{SHORT}}")
     if before.is_deleted != after.is_deleted:
         lines.append("deleted" if after.is_deleted else "restored")
     if len(lines) == 1:

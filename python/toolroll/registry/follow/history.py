@@ -71,8 +71,7 @@ def as_of(database: Database, revision: int, orgs: Iterable[str]) -> Replica:
 def earlier(database: Database, revision: int, orgs: Iterable[str], limit: int) -> list[int]:
     """Earlier revisions at which these organisations' catalogs may have differed, newest first.
 
-    Raises:
-        StoreUnavailable: the database does not answer.
+    Raises StoreUnavailable if the database does not answer.
     """
     table = tables.changes
     is_of_catalog = [table.c.action.like(f"{kind}.%") | (table.c.action == kind) for kind in _CATALOG_ACTIONS]

@@ -108,8 +108,7 @@ class Reconciler:
         organisations: the most pipelines of organisations to keep. want: called with an organisation that
             selects and has no pipeline; see `Engine`. engine_over: makes the engine from its first snapshot.
 
-        Raises:
-            InvalidDefinition: the replica's tools make no catalog.
+        Raises InvalidDefinition if the replica's tools make no catalog.
         """
         self._builder, self._replica, self._organisations = builder, replica, organisations
         self._swapping = threading.Lock()  # held to change the snapshot
@@ -155,8 +154,7 @@ class Reconciler:
 
         others: organisation → a failure of another part, for its selections.
 
-        Raises:
-            InvalidDefinition: the tools make no shared catalog; the last good one stays in use.
+        Raises InvalidDefinition if the tools make no shared catalog; the last good one stays in use.
         """
         followed = replica.followed or frozenset()
         kept = {*replica.orgs, *replica.damaged, *replica.held, *replica.policy_source.wrong()}

@@ -48,9 +48,8 @@ class Refresher:
     ) -> None:
         """Reads the registry and builds the shared catalog. engine_over: makes the engine to keep current.
 
-        Raises:
-            StoreUnavailable: the registry cannot be read.
-            InvalidDefinition: its tools make no catalog.
+        Raises StoreUnavailable if the registry cannot be read, and InvalidDefinition if its tools make no
+        catalog.
         """
         self._database, self._options = database, options
         self._signals = Signals(database, listens=options.listens)
@@ -108,9 +107,8 @@ class Refresher:
 
         The last good catalog stays in use after an error.
 
-        Raises:
-            StoreUnavailable: the registry cannot be read.
-            InvalidDefinition: its tools make no catalog.
+        Raises StoreUnavailable if the registry cannot be read, and InvalidDefinition if its tools make no
+        catalog.
         """
         if self._worker.is_stopped:
             raise StoreUnavailable("this Toolroll is closed; open the registry again")

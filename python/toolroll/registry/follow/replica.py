@@ -180,8 +180,7 @@ def catch_up(
     asked: organisations to follow from now on, if `seen` does not follow all.
     reads_all: whether all rows are read, although nothing may have changed.
 
-    Raises:
-        StoreUnavailable: the database does not answer, or a value in it cannot be read.
+    Raises StoreUnavailable if the database does not answer, or a value in it cannot be read.
     """
     with database.reading() as connection:
         revision = revision_in(connection)

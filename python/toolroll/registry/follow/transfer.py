@@ -21,9 +21,8 @@ def read_registry(url: str, org: str, shown: str) -> Definitions:
 
     shown: names the registry in errors, as its URL may hold a password.
 
-    Raises:
-        Conflict: the registry has rules, tiers or organisations, which an import would lose, or its policy
-            rows do not fit their digests.
+    Raises Conflict if the registry has rules, tiers or organisations, which an import would lose, or its
+    policy rows do not fit their digests.
     """
     database = Database.open(url, create=False, migrate=False)
     try:

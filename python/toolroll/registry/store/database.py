@@ -182,8 +182,7 @@ class Database:
 
         A nested transaction of the same thread would wait for the outer one until it fails.
 
-        Raises:
-            StoreUnavailable: another writer held the lock for too long, or the database failed.
+        Raises StoreUnavailable if another writer held the lock for too long, or the database failed.
         """
         checked_text(actor, "actor")
         checked_text(org, "org")

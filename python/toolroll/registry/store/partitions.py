@@ -35,8 +35,7 @@ def make_ahead(connection: sa.Connection, now: datetime) -> int:
 
     Moves rows of these months from the default partition. Waits half a second at most.
 
-    Raises:
-        sqlalchemy.exc.DBAPIError: others use the table; try again later.
+    Raises sqlalchemy.exc.DBAPIError if others use the table; try again later.
     """
     if connection.dialect.name != "postgresql":
         return 0
@@ -88,8 +87,7 @@ def drop_before(connection: sa.Connection, table: sa.Table, before: datetime) ->
 
     For a table above 100,000 rows, the number is the server's estimate: counting would take too long.
 
-    Raises:
-        sqlalchemy.exc.DBAPIError: others use the table; try again later.
+    Raises sqlalchemy.exc.DBAPIError if others use the table; try again later.
     """
     gone = 0
     for name, end in months(connection, table):

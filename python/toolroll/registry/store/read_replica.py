@@ -40,8 +40,7 @@ class ReadReplica(Database):
     def __init__(self, url: str, primary: Database | None = None) -> None:
         """Checks the URL. primary: the copied registry, for comparison.
 
-        Raises:
-            InvalidInput: the URL has an unknown form, or one of the two databases is no PostgreSQL.
+        Raises InvalidInput if the URL has an unknown form, or one of the two databases is no PostgreSQL.
         """
         address = Address.of(url)
         if address.dialect != "postgresql" or (primary is not None and primary.dialect != "postgresql"):
@@ -56,9 +55,8 @@ class ReadReplica(Database):
     def reading(self, *, is_single: bool = False) -> Iterator[sa.Connection]:
         """A connection that sees one state of the registry, perhaps not the newest; see `behind_s`.
 
-        Raises:
-            StoreUnavailable: it does not answer, has not caught up with an upgrade, stopped a query, or holds
-                another registry.
+        Raises StoreUnavailable if it does not answer, has not caught up with an upgrade, stopped a query, or
+        holds another registry.
         """
         made_at = self._made_at()
         try:

@@ -29,8 +29,7 @@ _TABLE_NAMES = {
 def revision_of(connection: sa.Connection, address: Address) -> str | None:
     """The revision of the database's schema, or None if the database is empty.
 
-    Raises:
-        StoreUnavailable: the tables are not toolroll's, or damaged, or a newer toolroll made them.
+    Raises StoreUnavailable if the tables are not toolroll's, or damaged, or a newer toolroll made them.
     """
     names = set(connection.exec_driver_sql(_TABLE_NAMES[address.dialect]).scalars())
     if not names:

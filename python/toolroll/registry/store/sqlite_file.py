@@ -19,9 +19,7 @@ Identity = tuple[int, ...]
 def find(address: Address, path: Path, create: bool) -> None:
     """Creates the file if it does not exist and `create` is set.
 
-    Raises:
-        NotFound: it does not exist.
-        StoreUnavailable: it cannot be opened or created.
+    Raises NotFound if it does not exist, and StoreUnavailable if it cannot be opened or created.
     """
     try:
         if path.is_file():

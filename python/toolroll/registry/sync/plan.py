@@ -167,9 +167,7 @@ class SyncPlan:
     def check(self) -> None:
         """Raises all problems as one error.
 
-        Raises:
-            InvalidDefinition: a definition is wrong.
-            Conflict: a name belongs to somebody else.
+        Raises InvalidDefinition if a definition is wrong, and Conflict if a name belongs to somebody else.
         """
         if not self.problems:
             return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from toolroll.model.argument_checks import check_callable, check_flag, check_hnsw, check_number
 from toolroll.model.errors import InvalidInput, quoted
@@ -100,19 +100,16 @@ class Recording:
     keeper: KeptBy = "thread"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.messages, str) or self.messages not in ("kept", "hashed", "dropped", "none"):
-            raise InvalidInput(
-                f"messages: is {quoted(self.messages)}, must be 'kept', 'hashed', 'dropped' or 'none'"
-            )
-        if not isinstance(self.durable, str) or self.durable not in ("process", "disk"):
-            raise InvalidInput(f"durable: is {quoted(self.durable)}, must be 'process' or 'disk'")
+        for name, allowed in (("messages", LoggedMessages), ("durable", Durable), ("keeper", KeptBy)):
+            value, words = getattr(self, name), get_args(allowed)
+            if not isinstance(value, str) or value not in words:
+                *first, last = map(repr, words)
+                raise InvalidInput(f"{name}: is {quoted(value)}, must be {', '.join(first)} or {last}")
         if self.events_s is not None and not _is_number(self.events_s, LIFETIME_S, 100 * _YEAR_S):
             raise InvalidInput(
                 f"events_s: is {quoted(self.events_s)}, must be seconds from {LIFETIME_S:.0f}, how long a "
                 "receipt is valid, to a hundred years, or None for never"
             )
-        if not isinstance(self.keeper, str) or self.keeper not in ("thread", "process", "none"):
-            raise InvalidInput(f"keeper: is {quoted(self.keeper)}, must be 'thread', 'process' or 'none'")
         if self.outbox is not None:
             if not isinstance(self.outbox, (str, PathLike)) or not str(self.outbox):
                 raise InvalidInput(f"outbox: is {quoted(self.outbox)}, must be a file")

@@ -30,6 +30,7 @@ from toolroll.registry.editing.content import (
 )
 from toolroll.registry.editing.duplicates import Duplicates
 from toolroll.registry.editing.field_owners import KEPT, edited
+from toolroll.registry.editing.governed_rows import Reach
 from toolroll.registry.editing.page_mappings import Pages
 from toolroll.registry.editing.pins import Pins
 from toolroll.registry.editing.queries import (
@@ -39,8 +40,7 @@ from toolroll.registry.editing.queries import (
     find_tool,
     read_version,
 )
-from toolroll.registry.editing.reach import Reach
-from toolroll.registry.editing.records import Record, Review, ToolPage
+from toolroll.registry.editing.records import Review, ToolPage, ToolRecord
 from toolroll.registry.editing.review import WHILE_WAITING, WhileWaiting, may_serve
 from toolroll.registry.editing.rules import Rules, rules_naming
 from toolroll.registry.editing.settings import Settings
@@ -53,12 +53,12 @@ from toolroll.registry.editing.tool_edits import (
     tool_edits,
 )
 from toolroll.registry.editing.toolkits import Toolkits, is_toolkit, lineage, no_toolkit
-from toolroll.registry.editing.versions import FieldDifference, Version
+from toolroll.registry.editing.versions import FieldDifference, ToolVersion
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database, Write, checked_text
 from toolroll.registry.store.read_replica import ReadReplica
 from toolroll.registry.sync.payload import Payload
-from toolroll.registry.sync.plan import MODES, Mode
+from toolroll.registry.sync.plan import MODES, ReviewMode
 from toolroll.registry.sync.sync import Progress, Sync, SyncReport
 
 _LONGEST_PLUGIN = 200  # characters
@@ -150,7 +150,7 @@ class Registry:
         """The subscription tiers, lowest first."""
         return read_tiers(self.database)
 
-    def tool(self, name: str, *, org: str = "", deleted: bool = False) -> Record:
+    def tool(self, name: str, *, org: str = "", deleted: bool = False) -> ToolRecord:
         """The tool with this name or tool_id; with `deleted`, else the last deleted tool.
 
         Raises NotFound, which suggests similar names.
@@ -193,7 +193,7 @@ class Registry:
 
     def history(
         self, name: str, *, org: str = "", before: int | None = None, limit: int = 100
-    ) -> tuple[Version, ...]:
+    ) -> tuple[ToolVersion, ...]:
         """The versions of a tool, deleted or not, newest first; with `before`, only lower versions."""
         with self.database.reading() as connection:
             record = find_tool(connection, name, org, deleted=True, reach=self.reach)
@@ -212,7 +212,7 @@ class Registry:
 
     def _two_versions(
         self, name: str, from_version: int, to_version: int, org: str
-    ) -> tuple[Version, Version]:
+    ) -> tuple[ToolVersion, ToolVersion]:
         with self.database.reading() as connection:
             record = find_tool(connection, name, org, deleted=True, reach=self.reach)
             before, after = (
@@ -226,7 +226,7 @@ class Registry:
         """Sets the subscription tiers, lowest first; see `tiers.set_tiers`."""
         return set_tiers(self.database, self.actor, tiers, reason)
 
-    def create(self, tool: Tool, *, org: str = "", reason: str = "") -> Record:
+    def create(self, tool: Tool, *, org: str = "", reason: str = "") -> ToolRecord:
         """Adds a tool. Raises Conflict if the organisation or the platform has a tool with this name."""
         if not isinstance(tool, Tool):
             raise InvalidInput(f"tool is {type(tool).__name__}, must be a Tool")
@@ -244,12 +244,12 @@ class Registry:
         force: bool = False,
         org: str = "",
         reason: str = "",
-    ) -> Record:
+    ) -> ToolRecord:
         """Changes fields of a tool. Writes nothing if no field differs.
 
         Later definitions of its plugin do not change these fields any more.
 
-        changes: field → value, as `Record.to_dict` names them: the tool's own version is "semantic_version".
+        changes: field → value, by the names of `ToolRecord.to_dict`.
         version: the record's version that the caller read.
         give_back: fields that get the plugin's value, and follow it from now on.
         force: allows a change after which rules no longer apply to the tool.
@@ -260,7 +260,8 @@ class Registry:
             InvalidInput: a field is unknown, a value is wrong, or there is no such toolkit.
         """
         values = attributes_of(changes)
-        _check_status(values)
+        if not isinstance(status := values.get("status", ""), str):
+            raise InvalidInput(f"status is {status!r:.80}, must be one of {', '.join(sorted(STATUSES))}")
         with self._editing(name, org, version) as (write, edits, record):
             back = _given_back(record, give_back)
             returned = tool_of({**content_of(record.tool), **attributes_of(back)}, record.tool.tool_id)
@@ -277,7 +278,7 @@ class Registry:
 
     def propose(
         self, name: str, changes: Mapping[str, Any], *, version: int, org: str = "", reason: str = ""
-    ) -> Record:
+    ) -> ToolRecord:
         """Changes fields of a tool; the result waits for approval. Writes nothing if no field differs.
 
         The approved content serves meanwhile if only texts differ (`review.may_serve`); otherwise the tool is
@@ -306,12 +307,12 @@ class Registry:
                 }
             return self._replace(write, edits, "tool.propose", record, tool, reason, False, **state)
 
-    def delete(self, name: str, *, version: int | None = None, org: str = "", reason: str = "") -> Record:
+    def delete(self, name: str, *, version: int | None = None, org: str = "", reason: str = "") -> ToolRecord:
         """Deletes a tool. Its versions stay, and `restore` brings it back."""
         with self._editing(name, org, version) as (write, edits, record):
             return edits.change("tool.delete", record, reason=reason, deleted_at=write.at)
 
-    def restore(self, name: str, *, org: str = "", reason: str = "") -> Record:
+    def restore(self, name: str, *, org: str = "", reason: str = "") -> ToolRecord:
         """Restores the last deleted tool with this name or tool_id, in its former review state.
 
         Raises Conflict if it is not deleted, or another tool has taken its name.
@@ -340,7 +341,7 @@ class Registry:
         force: bool = False,
         org: str = "",
         reason: str = "",
-    ) -> Record:
+    ) -> ToolRecord:
         """Makes a new, approved version from version `to`; content that awaits approval is lost.
 
         force: as in `update`.
@@ -378,7 +379,9 @@ class Registry:
 
     # Review
 
-    def approve(self, name: str, *, version: int | None = None, org: str = "", reason: str = "") -> Record:
+    def approve(
+        self, name: str, *, version: int | None = None, org: str = "", reason: str = ""
+    ) -> ToolRecord:
         """Approves a tool's present content and removes its flags.
 
         Raises Conflict if nothing awaits approval and the tool has no flags.
@@ -390,7 +393,7 @@ class Registry:
                 "tool.approve", record, reason=reason, review="approved", flags=(), rejected_hash=None
             )
 
-    def reject(self, name: str, *, version: int | None = None, org: str = "", reason: str = "") -> Record:
+    def reject(self, name: str, *, version: int | None = None, org: str = "", reason: str = "") -> ToolRecord:
         """Rejects content that awaits approval: restores the last approved version, or deletes a new tool.
 
         Raises Conflict if nothing awaits approval.
@@ -432,7 +435,7 @@ class Registry:
         toolkit: str = "",
         plugin_version: str = "",
         org: str = "",
-        review: Mode | None = None,
+        review: ReviewMode | None = None,
         while_waiting: WhileWaiting | None = None,
         trusted: bool = False,
         dry_run: bool = False,
@@ -497,7 +500,9 @@ class Registry:
         return sync.run(self.actor, dry_run=dry_run, reason=reason, progress=progress)
 
     @contextmanager
-    def _editing(self, name: str, org: str, version: int | None) -> Iterator[tuple[Write, ToolEdits, Record]]:
+    def _editing(
+        self, name: str, org: str, version: int | None
+    ) -> Iterator[tuple[Write, ToolEdits, ToolRecord]]:
         """A transaction that changes one tool. Raises NotFound and Conflict; see `check_version`."""
         with tool_edits(self.database, self.actor, org) as edits:
             record = find_tool(edits.write.connection, name, org, reach=self.reach)
@@ -508,12 +513,12 @@ class Registry:
         write: Write,
         edits: ToolEdits,
         action: str,
-        record: Record,
+        record: ToolRecord,
         tool: Tool,
         reason: str,
         force: bool,
         **state: Any,
-    ) -> Record:
+    ) -> ToolRecord:
         if state.get("review", record.review) != "approved" and record.served_version is not None:
             approved = read_version(write.connection, record, record.served_version).tool
             if not may_serve(approved, tool):
@@ -536,7 +541,7 @@ class Registry:
         return edits.change(action, record, tool, reason=reason, **state)
 
 
-def _given_back(record: Record, fields: Iterable[str]) -> dict[str, Any]:
+def _given_back(record: ToolRecord, fields: Iterable[str]) -> dict[str, Any]:
     """The plugin's values of these fields. Raises InvalidInput for a field that people have not set."""
     if isinstance(fields, str):
         raise InvalidInput(f"give_back is {fields!r:.80}, must be a list of fields")
@@ -564,7 +569,7 @@ def _definitions(value: Definitions | Iterable[Any], toolkit: str = "") -> Defin
     return read_tools_for_registry(value, toolkit)
 
 
-def _check_move(write: Write, record: Record, tool: Tool, force: bool, reach: Reach | None) -> None:
+def _check_move(write: Write, record: ToolRecord, tool: Tool, force: bool, reach: Reach | None) -> None:
     """Refuses to move a tool to a toolkit that does not exist, or out of reach of rules and tiers."""
     connection, org, before = write.connection, record.org, record.tool
     what = f"tool {record.name!r}"
@@ -596,10 +601,3 @@ def _check_move(write: Write, record: Record, tool: Tool, force: bool, reach: Re
 def _rules(names: Sequence[str]) -> str:
     shown = ", ".join(map(repr, names[:10])) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
     return f"rule{'' if len(names) == 1 else 's'} {shown}"
-
-
-def _check_status(changes: Mapping[str, Any]) -> None:
-    if not isinstance(changes.get("status", ""), str):
-        raise InvalidInput(
-            f"status is {changes['status']!r:.80}, must be one of {', '.join(sorted(STATUSES))}"
-        )

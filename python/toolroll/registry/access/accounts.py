@@ -1,4 +1,4 @@
-"""Accounts of people who sign in at the service's page with a password, where no identity provider is.
+"""Accounts of people who sign in at the service's page with a password, and ended sessions of the page.
 
 The registry stores an Argon2id hash (RFC 9106) of the password and of the account's rights: if another
 program changes them in the database, nobody can sign in.
@@ -10,7 +10,7 @@ import hashlib
 import unicodedata
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import sqlalchemy as sa
@@ -22,7 +22,7 @@ from toolroll.model.identity import canonical_json
 from toolroll.registry.access.service_keys import ROLES, VOUCH, roles_among
 from toolroll.registry.editing import governed_rows
 from toolroll.registry.store import tables
-from toolroll.registry.store.database import checked_text, is_storable
+from toolroll.registry.store.database import Database, checked_text, is_storable
 from toolroll.registry.store.json_values import JsonRecord
 from toolroll.registry.store.row_reader import Row, read_rows
 
@@ -31,6 +31,8 @@ ACCOUNT_ROLES = tuple(role for role in ROLES if role not in ("sync", VOUCH))
 SHORTEST_PASSWORD, LONGEST_PASSWORD = 12, 1_000  # Source: NIST SP 800-63B: length, and no rules of characters
 
 _TABLE = tables.accounts
+_LOG, _SIGN_OUT = tables.changes.c, "page session"  # the subject of lines about ended sessions, for an index
+_CLOCKS = timedelta(hours=1)  # the greatest difference of clocks of services
 _HASHER = PasswordHasher()  # 64 MiB, 3 passes: the second profile of RFC 9106
 # A wrong name must take as long as a wrong password, so a hash is always compared.
 _OF_NOBODY = _HASHER.hash("nobody")
@@ -188,3 +190,38 @@ def _check_password(password: str) -> None:
             f"the password has {len(password):,} characters, "
             f"must have {SHORTEST_PASSWORD} to {LONGEST_PASSWORD:,}"
         )
+
+
+class EndedSessions:
+    """The sessions that people have ended by signing out, until they would have expired. For one thread.
+
+    Sessions are signed and not stored (decision 55). The end of a session is stored, as a line of the audit
+    log that names who signed out. Services read the new lines together with keys and accounts.
+
+    Attributes:
+        found: session → the time of its end.
+    """
+
+    def __init__(self, database: Database, lifetime: timedelta) -> None:
+        """Reads nothing yet. lifetime: of a session."""
+        self._database, self._lifetime = database, lifetime
+        self._seq = 0  # of the last line that was read
+        self.found: dict[str, datetime] = {}
+
+    def end(self, session: str, actor: str) -> None:
+        """Ends a session for all services over the registry. Raises StoreUnavailable."""
+        with self._database.writing(actor) as write:
+            write.log("session.end", _SIGN_OUT, {"session": session})
+
+    def read(self) -> frozenset[str]:
+        """The ended sessions. Reads the new lines of the audit log. Raises StoreUnavailable."""
+        oldest = datetime.now(timezone.utc) - self._lifetime - _CLOCKS
+        of_sessions = (_LOG.org == "", _LOG.subject == _SIGN_OUT)
+        new = _LOG.seq > self._seq if self._seq else _LOG.at > oldest
+        columns = (_LOG.seq, _LOG.at, _LOG.details)
+        with self._database.reading() as connection:
+            for row in read_rows(connection, columns, *of_sessions, new, order_by=(_LOG.seq,)):
+                self._seq = max(self._seq, row["seq"])
+                self.found[str(row["details"].get("session"))] = row["at"]
+        self.found = {session: at for session, at in self.found.items() if at > oldest}
+        return frozenset(self.found)

@@ -24,7 +24,7 @@ _TABLE = tables.changes
 
 
 @dataclass(frozen=True, slots=True)
-class Change(JsonRecord):
+class AuditLine(JsonRecord):
     """One line of the audit log.
 
     Attributes:
@@ -79,7 +79,7 @@ class Audit:
         after: int | None = None,
         before: int | None = None,
         limit: int = 100,
-    ) -> tuple[Change, ...]:
+    ) -> tuple[AuditLine, ...]:
         """Changes, newest first; with `after`, only later ones, oldest first.
 
         Args:
@@ -109,7 +109,7 @@ class Audit:
         order = _TABLE.c.seq.desc() if after is None else _TABLE.c.seq
         with self._database.reading() as connection:
             rows = read_rows(connection, list(_TABLE.c), *where, order_by=(order,), limit=limit)
-            return tuple(Change(**row) for row in rows)
+            return tuple(AuditLine(**row) for row in rows)
 
 
 def _number(value: int, what: str) -> int:

@@ -74,7 +74,7 @@ def tool_of(content: Mapping[str, Any], tool_id: str = "") -> Tool:
 
 
 def attributes_of(changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Renames the keys of changes, from the names that a sync reads (`registry_fields`) to attributes of Tool.
+    """Renames the keys of changes: from names that a sync reads (`registry_fields`) to attributes of Tool.
 
     Leaves out fields that the registry fills, so that a caller can send its answer back.
 

@@ -10,7 +10,7 @@ from toolroll.model.embedder import Embedder, as_embedder
 from toolroll.model.errors import Conflict, InvalidInput
 from toolroll.registry.editing.governed_rows import Author
 from toolroll.registry.editing.queries import find_tool
-from toolroll.registry.editing.records import Record, read_records
+from toolroll.registry.editing.records import ToolRecord, read_records
 from toolroll.registry.editing.tool_edits import tool_edits
 from toolroll.registry.editing.vectors import StoredEmbedder
 from toolroll.registry.store import tables
@@ -47,7 +47,7 @@ class Duplicates(Author):
 
     def accept(
         self, names: Sequence[str], *, group: str = "", org: str = "", reason: str = ""
-    ) -> tuple[Record, ...]:
+    ) -> tuple[ToolRecord, ...]:
         """Declares by `Tool.interchangeable` that tools do the same: the most reliable one is shown.
 
         group: its name; "" for the group of one of the tools, else the first name.

@@ -22,15 +22,15 @@ SENT = FIELDS[1:]  # the fields that a plugin sends; the name identifies the too
 SourceValues = Mapping[str, Any]  # column of a field that people own → the plugin's last value
 
 
-class Merged(NamedTuple):
-    """A tool after its plugin has sent it. kept: columns with a new value of the plugin, and people's value."""
+class MergeResult(NamedTuple):
+    """A tool after its plugin has sent it. kept: columns that keep people's value despite a new one."""
 
     tool: Tool
     source_values: dict[str, Any]
     kept: tuple[str, ...]
 
 
-def merged(sent: Tool, present: Tool, source_values: SourceValues) -> Merged:
+def merged(sent: Tool, present: Tool, source_values: SourceValues) -> MergeResult:
     """Takes the plugin's fields from `sent`, and people's from `present`. A field that is not sent stays."""
     new, old, values = content_of(sent), content_of(present), dict(source_values)
     changes: dict[str, Any] = {}
@@ -46,7 +46,7 @@ def merged(sent: Tool, present: Tool, source_values: SourceValues) -> Merged:
             values[column] = new[name]
             if not is_same(new[name], old[name]):
                 kept.append(column)
-    return Merged(replace(present, **changes) if changes else present, values, tuple(kept))
+    return MergeResult(replace(present, **changes) if changes else present, values, tuple(kept))
 
 
 def edited(before: Tool, after: Tool, source_values: SourceValues) -> dict[str, Any]:

@@ -11,7 +11,7 @@ Each value is checked once, where it enters: actor and organisation by `Database
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from datetime import datetime
@@ -23,7 +23,6 @@ import sqlalchemy as sa
 from toolroll.model.errors import Conflict, InvalidDefinition, InvalidInput, NotFound
 from toolroll.model.identity import canonical_json
 from toolroll.registry.editing.content import LONGEST_NAME, storable
-from toolroll.registry.editing.reach import Reach
 from toolroll.registry.store.database import Database, Write, checked_text
 from toolroll.registry.store.json_values import as_json
 from toolroll.registry.store.row_reader import read_rows
@@ -33,6 +32,32 @@ NEAR_AMONG = 5_000  # names that a misspelt one is compared with; bounds the tim
 _PRIORITIES = 2**31  # range of an integer column, in both directions
 
 Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """The platform's tools and toolkits that the author of a request may know.
+
+    For a caller of an organisation, a tool that nobody there may see does not exist: it changes no answer, is
+    in no suggestion, and its name is free (decision 91).
+
+    Attributes:
+        tools: name → tool_id.
+        toolkits: toolkits that contain one of the tools, directly or in a toolkit below them.
+    """
+
+    tools: Mapping[str, str]
+    toolkits: Container[str]
+
+
+def knows_tool(reach: Reach | None, name: str) -> bool:
+    """Whether the author may know a tool of the platform. reach: None for all."""
+    return reach is None or name in reach.tools
+
+
+def knows_toolkit(reach: Reach | None, name: str | None) -> bool:
+    """Whether the author may know a toolkit of the platform. reach: None for all."""
+    return reach is None or name in reach.toolkits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,8 +11,7 @@ import sqlalchemy as sa
 from toolroll.model.errors import Conflict, InvalidDefinition, NotFound
 from toolroll.model.rules import PageMapping
 from toolroll.registry.editing import governed_rows
-from toolroll.registry.editing.governed_rows import Editor, GovernedRow, Row
-from toolroll.registry.editing.reach import Reach, knows_toolkit
+from toolroll.registry.editing.governed_rows import Editor, GovernedRow, Reach, Row, knows_toolkit
 from toolroll.registry.editing.toolkits import is_toolkit, no_toolkit
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Write, checked_text

@@ -15,10 +15,9 @@ import sqlalchemy as sa
 from toolroll.catalog.pins import Pin
 from toolroll.model.errors import InvalidInput, NotFound
 from toolroll.registry.editing import governed_rows
-from toolroll.registry.editing.governed_rows import Editor, GovernedRow, Row
+from toolroll.registry.editing.governed_rows import Editor, GovernedRow, Reach, Row
 from toolroll.registry.editing.queries import find_tool
-from toolroll.registry.editing.reach import Reach
-from toolroll.registry.editing.records import Record
+from toolroll.registry.editing.records import ToolRecord
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import checked_text
 from toolroll.registry.store.row_reader import read_rows
@@ -129,7 +128,7 @@ def pin_in(row: Mapping[str, Any]) -> Pin:
     return Pin(row["tool_id"], row["pinned"], row["pin_weight"])
 
 
-def _platforms_tool(connection: sa.Connection, name: str, org: str, reach: Reach | None) -> Record:
+def _platforms_tool(connection: sa.Connection, name: str, org: str, reach: Reach | None) -> ToolRecord:
     try:
         return _known(connection, name, org, reach)
     except NotFound as absent:
@@ -145,7 +144,7 @@ def _platforms_tool(connection: sa.Connection, name: str, org: str, reach: Reach
 
 def _known(
     connection: sa.Connection, name: str, org: str, reach: Reach | None, *, deleted: bool = False
-) -> Record:
+) -> ToolRecord:
     """The platform's tool with this name or tool_id. Raises NotFound, also for a tool out of reach."""
     if reach is None:
         return find_tool(connection, name, "", deleted=deleted)

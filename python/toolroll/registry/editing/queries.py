@@ -10,9 +10,9 @@ import sqlalchemy as sa
 
 from toolroll.model.errors import Conflict, InvalidInput, NotFound
 from toolroll.model.tools import STATUSES
-from toolroll.registry.editing.reach import Reach, knows_tool
-from toolroll.registry.editing.records import REVIEWS, Record, ToolPage, read_records
-from toolroll.registry.editing.versions import Version, find_version
+from toolroll.registry.editing.governed_rows import Reach, knows_tool
+from toolroll.registry.editing.records import REVIEWS, ToolPage, ToolRecord, read_records
+from toolroll.registry.editing.versions import ToolVersion, find_version
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import checked_text
 
@@ -31,7 +31,7 @@ def find_tool(
     deleted: bool = False,
     alive: bool = True,
     reach: Reach | None = None,
-) -> Record:
+) -> ToolRecord:
     """The tool with this tool_id or name: the present one, else (with `deleted`) the last deleted one.
 
     reach: the platform's tools that the caller may know; None for all.
@@ -65,7 +65,7 @@ def find_tool(
 
 def _tool_where(
     connection: sa.Connection, where: sa.ColumnElement[bool], org: str, alive: bool, deleted: bool
-) -> Record | None:
+) -> ToolRecord | None:
     same = (where, _tools.org == org)
     found = None
     if alive:
@@ -86,7 +86,7 @@ def _near(connection: sa.Connection, name: str, org: str) -> list[str]:
     return difflib.get_close_matches(name, names, n=2, cutoff=0.75)
 
 
-def read_version(connection: sa.Connection, record: Record, number: int) -> Version:
+def read_version(connection: sa.Connection, record: ToolRecord, number: int) -> ToolVersion:
     """One version of a tool. Raises NotFound."""
     if type(number) is not int:
         raise InvalidInput(f"version is {number!r:.80}, must be a whole number")
@@ -97,7 +97,7 @@ def read_version(connection: sa.Connection, record: Record, number: int) -> Vers
     return version
 
 
-def check_version(record: Record, version: int | None) -> Record:
+def check_version(record: ToolRecord, version: int | None) -> ToolRecord:
     """The record. Raises Conflict if it has another version than this one; None for any."""
     if version is not None and version != record.version:
         raise Conflict(

@@ -24,7 +24,7 @@ _SEQUENCES = ("tags", "examples", "icons")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Record(GovernedRow):
+class ToolRecord(GovernedRow):
     """One tool of the registry. Its `version` is not the tool's own semantic version.
 
     Attributes:
@@ -74,7 +74,7 @@ class ToolPage:
         total: the number of tools on all pages; None on later pages, which do not count them again.
     """
 
-    records: tuple[Record, ...]
+    records: tuple[ToolRecord, ...]
     next: str = ""
     total: int | None = None
 
@@ -102,15 +102,15 @@ def read_records(
     *where: sa.ColumnElement[bool],
     order_by: Sequence[sa.ColumnElement[Any]] = (),
     limit: int | None = None,
-) -> Iterator[Record]:
+) -> Iterator[ToolRecord]:
     """The records in rows of `tools`."""
     table = tables.tools
     for row in read_rows(connection, list(table.c), *where, order_by=order_by, limit=limit):
         state = {name: row[name] for name in _STATE}
-        yield Record(tool=tool_in(row), flags=tuple(row["flags"] or ()), **state)
+        yield ToolRecord(tool=tool_in(row), flags=tuple(row["flags"] or ()), **state)
 
 
-def row_of(record: Record) -> dict[str, Any]:
+def row_of(record: ToolRecord) -> dict[str, Any]:
     """The row of `tools` for a record."""
     content = content_of(record.tool)
     return {

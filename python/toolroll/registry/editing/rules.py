@@ -16,8 +16,7 @@ import sqlalchemy as sa
 from toolroll.model.errors import Conflict
 from toolroll.model.rules import EVERYTHING, KINDS, Kind, Rule
 from toolroll.registry.editing import governed_rows
-from toolroll.registry.editing.governed_rows import Editor, GovernedRow, Row
-from toolroll.registry.editing.reach import Reach, knows_tool
+from toolroll.registry.editing.governed_rows import Editor, GovernedRow, Reach, Row, knows_tool
 from toolroll.registry.editing.tiers import tiers_in
 from toolroll.registry.editing.toolkits import is_toolkit, no_toolkit
 from toolroll.registry.store import tables

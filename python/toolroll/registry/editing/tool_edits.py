@@ -19,8 +19,8 @@ from toolroll.model.errors import Conflict, InvalidDefinition
 from toolroll.model.tools import Tool
 from toolroll.registry.editing.content import LONGEST_NAME, changed_fields, content_hash
 from toolroll.registry.editing.field_owners import edited
-from toolroll.registry.editing.reach import Reach, knows_tool
-from toolroll.registry.editing.records import Record, Review, row_of
+from toolroll.registry.editing.governed_rows import Reach, knows_tool
+from toolroll.registry.editing.records import Review, ToolRecord, row_of
 from toolroll.registry.editing.versions import version_row
 from toolroll.registry.store import bulk_insert, tables
 from toolroll.registry.store.database import Database, Write
@@ -48,8 +48,8 @@ class ToolEdits:
 
     def __init__(self, write: Write) -> None:
         self.write = write
-        self._created: list[Record] = []
-        self._changed: list[Record] = []
+        self._created: list[ToolRecord] = []
+        self._changed: list[ToolRecord] = []
         self._versions: list[dict[str, Any]] = []
 
     def create(
@@ -62,12 +62,12 @@ class ToolEdits:
         flags: Iterable[Mapping[str, str]] = (),
         source_hash: str | None = None,
         reason: str = "",
-    ) -> Record:
+    ) -> ToolRecord:
         """Adds a tool. The caller has checked that the name is free.
 
         source_hash: the hash of the definition that a plugin or an import sent.
         """
-        record = Record(
+        record = ToolRecord(
             tool=replace(tool, tool_id=uuid.uuid4().hex, original=None, keys=None),
             org=org,
             plugin=plugin,
@@ -92,14 +92,15 @@ class ToolEdits:
         return record
 
     def change(
-        self, action: str, before: Record, tool: Tool | None = None, *, reason: str = "", **state: Any
-    ) -> Record:
+        self, action: str, before: ToolRecord, tool: Tool | None = None, *, reason: str = "", **state: Any
+    ) -> ToolRecord:
         """Adds the next version of a tool: another definition, other fields of its record, or both.
 
         An approved result becomes the approved version, and serves itself.
 
-        state: fields of Record, such as review=, flags=, deleted_at=, source_hash=. Without `flags`, a new
-            major version adds a flag. Without `source_values`, people make this change and own its fields.
+        state: fields of ToolRecord, such as review=, flags=, deleted_at=, source_hash=. Without `flags`, a
+            new major version adds a flag. Without `source_values`, people make this change and own its
+            fields.
         """
         if tool is None or tool is before.tool:
             tool, digest = before.tool, before.content_hash
@@ -156,7 +157,7 @@ class ToolEdits:
             bulk_insert.insert(self.write.connection, tables.tool_versions, versions)
         self._created, self._changed, self._versions = [], [], []
 
-    def _record_change(self, action: str, record: Record, changed: tuple[str, ...], reason: str) -> None:
+    def _record_change(self, action: str, record: ToolRecord, changed: tuple[str, ...], reason: str) -> None:
         self._versions.append(version_row(record, changed, reason))
         details = {
             "tool_id": record.tool.tool_id,

@@ -26,8 +26,7 @@ from toolroll.registry.editing.content import (
     toolkit_content,
     toolkit_in,
 )
-from toolroll.registry.editing.governed_rows import Editor, GovernedRow, Row
-from toolroll.registry.editing.reach import Reach, knows_toolkit
+from toolroll.registry.editing.governed_rows import Editor, GovernedRow, Reach, Row, knows_toolkit
 from toolroll.registry.editing.tiers import tiers_in
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database, Write, checked_text
@@ -105,7 +104,7 @@ class Toolkits(Editor[ToolkitRecord]):
         what = f"toolkit {name!r}"
         checked_text(plugin, "plugin")
         new_keywords = None if keywords is None else _keywords(keywords, what)
-        new_patterns = None if patterns is None else _texts(patterns, "patterns", what)
+        new_patterns = None if patterns is None else _patterns(patterns, what)
         with self._database.writing(self.actor, org) as write:
             same = (_TABLE.c.org == org, _TABLE.c.name == name)
             row = next(iter(governed_rows.rows_of(write.connection, _TABLE, *same)), None)
@@ -330,34 +329,29 @@ def _check_empty(write: Write, name: str) -> None:
         )
 
 
+def _list(values: Iterable[Any], field: str, what: str) -> tuple[Any, ...]:
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise _wrong(what, field, f"is {values!r:.80}, must be a list")
+    return tuple(values)
+
+
 def _keywords(keywords: Iterable[Keyword], what: str) -> tuple[tuple[str, str], ...]:
-    if isinstance(keywords, (str, bytes)) or not isinstance(keywords, Iterable):
-        raise _wrong(what, "keywords", f"is {keywords!r:.80}, must be a list")
     found = {}
-    for keyword in keywords:
-        word, mode = (keyword, "") if isinstance(keyword, str) else _pair(keyword, what)
-        if not word.strip():
+    for keyword in _list(keywords, "keywords", what):
+        pair = (keyword, "") if isinstance(keyword, str) else keyword
+        is_pair = isinstance(pair, (tuple, list)) and len(pair) == 2
+        if not is_pair or not all(isinstance(text, str) for text in pair):
+            raise _wrong(what, "keywords", f"holds {keyword!r:.80}, must hold keywords or (keyword, mode)")
+        if not pair[0].strip():
             raise _wrong(what, "keywords", "holds a blank one, must have a visible character")
-        found[word] = mode
+        found[pair[0]] = pair[1]
     return tuple(found.items())
 
 
-def _pair(keyword: object, what: str) -> tuple[str, str]:
-    if (
-        isinstance(keyword, (tuple, list))
-        and len(keyword) == 2
-        and all(isinstance(text, str) for text in keyword)
-    ):
-        return keyword[0], keyword[1]
-    raise _wrong(what, "keywords", f"holds {keyword!r:.80}, must hold keywords or (keyword, mode)")
-
-
-def _texts(texts: Iterable[str], field: str, what: str) -> tuple[str, ...]:
-    if isinstance(texts, (str, bytes)) or not isinstance(texts, Iterable):
-        raise _wrong(what, field, f"is {texts!r:.80}, must be a list")
-    texts = tuple(texts)
+def _patterns(patterns: Iterable[str], what: str) -> tuple[str, ...]:
+    texts = _list(patterns, "patterns", what)
     if not all(isinstance(text, str) and text for text in texts):
-        raise _wrong(what, field, f"is {texts!r:.80}, must be a list of non-empty strings")
+        raise _wrong(what, "patterns", f"is {texts!r:.80}, must be a list of non-empty strings")
     return texts
 
 
@@ -368,19 +362,14 @@ def _wrong(what: str, field: str, problem: str) -> InvalidDefinition:
 def _tree(connection: sa.Connection, org: str) -> str:
     """One toolkit a line, each below its parent."""
     rows = governed_rows.rows_of(connection, _TABLE, _TABLE.c.org.in_({"", org}))
-    counts = _tools_in(connection, org)
+    tools = tables.tools.c
+    in_toolkits = sa.select(tools.toolkit).where(tools.deleted_at.is_(None), tools.org.in_({"", org}))
+    counts = Counter(connection.execute(in_toolkits).scalars())
     shown: dict[str, Row] = {row["name"]: row for row in rows if row["org"]}
     own = frozenset(shown)
     shown |= {row["name"]: row for row in rows if not row["org"]}  # as in catalogs
     shown |= {name: {"name": name} for name in counts if name and name not in shown}
     return "\n".join(_lines(shown, counts, own))
-
-
-def _tools_in(connection: sa.Connection, org: str) -> Counter[str]:
-    """Toolkit → the number of the organisation's and the platform's tools in it."""
-    tools = tables.tools.c
-    where = (tools.deleted_at.is_(None), tools.org.in_({"", org}))
-    return Counter(connection.execute(sa.select(tools.toolkit).where(*where)).scalars())
 
 
 def _lines(rows: Mapping[str, Row], counts: Mapping[str, int], own: frozenset[str]) -> Iterator[str]:

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from toolroll.model.tools import Tool
 from toolroll.registry.editing.content import COLUMNS, content_of, differences, tool_of
-from toolroll.registry.editing.records import Record, Review
+from toolroll.registry.editing.records import Review, ToolRecord
 from toolroll.registry.store import tables
 from toolroll.registry.store.json_values import JsonRecord
 from toolroll.registry.store.row_reader import Row, read_rows
@@ -22,7 +22,7 @@ SHORT = 80  # characters of a value that `difference` shows on one line, as befo
 
 
 @dataclass(frozen=True, slots=True)
-class Version(JsonRecord):
+class ToolVersion(JsonRecord):
     """One version of a tool. Nothing changes it later.
 
     Attributes:
@@ -58,7 +58,7 @@ class Version(JsonRecord):
         return ids | fields | {"tool": {column: content[name] for name, column in COLUMNS.items()}}
 
 
-def version_row(record: Record, changed: tuple[str, ...], reason: str) -> dict[str, Any]:
+def version_row(record: ToolRecord, changed: tuple[str, ...], reason: str) -> dict[str, Any]:
     """The row of `tool_versions` for a record's present version."""
     return {
         "tool_id": record.tool.tool_id,
@@ -81,10 +81,10 @@ def version_row(record: Record, changed: tuple[str, ...], reason: str) -> dict[s
     }
 
 
-def version_of(row: Row) -> Version:
+def version_of(row: Row) -> ToolVersion:
     """The version in a row of `tool_versions`."""
     snapshot = row["snapshot"]
-    return Version(
+    return ToolVersion(
         tool=tool_of(snapshot["tool"], row["tool_id"]),
         changed=tuple(row["changed"]),
         review=snapshot["review"],
@@ -99,7 +99,7 @@ def version_of(row: Row) -> Version:
 _AS_STORED = ("version", "reason", "actor", "at", "content_hash", "revision")
 
 
-def find_version(connection: sa.Connection, tool_id: str, number: int) -> Version | None:
+def find_version(connection: sa.Connection, tool_id: str, number: int) -> ToolVersion | None:
     """The version of a tool with this number, or None."""
     found = find_versions(connection, tool_id, tables.tool_versions.c.version == number)
     return found[0] if found else None
@@ -107,7 +107,7 @@ def find_version(connection: sa.Connection, tool_id: str, number: int) -> Versio
 
 def find_versions(
     connection: sa.Connection, tool_id: str, *where: sa.ColumnElement[bool], limit: int | None = None
-) -> tuple[Version, ...]:
+) -> tuple[ToolVersion, ...]:
     """The versions of a tool that meet the conditions, the last one first."""
     v = tables.tool_versions.c
     order = (v.version.desc(),)
@@ -117,14 +117,14 @@ def find_versions(
 
 @dataclass(frozen=True, slots=True)
 class FieldDifference(JsonRecord):
-    """One field in which two versions of a tool differ, as `Record.to_dict` names it; or "deleted"."""
+    """One field in which two versions of a tool differ, as `ToolRecord.to_dict` names it; or "deleted"."""
 
     field: str
     before: Any
     after: Any
 
 
-def field_differences(before: Version, after: Version) -> tuple[FieldDifference, ...]:
+def field_differences(before: ToolVersion, after: ToolVersion) -> tuple[FieldDifference, ...]:
     """The fields in which two versions differ, in the order of a tool's fields."""
     found = [FieldDifference(*difference) for difference in differences(before.tool, after.tool)]
     attributes = {"review": "review", "served_version": "served_version", "deleted": "is_deleted"}
@@ -138,13 +138,13 @@ def field_differences(before: Version, after: Version) -> tuple[FieldDifference,
     return tuple(found)
 
 
-def _news(before: Version, after: Version) -> dict[str, Any]:
+def _news(before: ToolVersion, after: ToolVersion) -> dict[str, Any]:
     """The new values of the plugin for fields that people owned before and own now."""
     old, new = before.source_values, after.source_values
     return {name: value for name, value in new.items() if name in old and old[name] != value}
 
 
-def difference(before: Version, after: Version) -> str:
+def difference(before: ToolVersion, after: ToolVersion) -> str:
     """The changes from one version to another, field by field, as text for people."""
     lines = [f"{after.tool.name}: version {before.version} → {after.version}"]
     for name, old, new in differences(before.tool, after.tool):
@@ -163,7 +163,7 @@ def difference(before: Version, after: Version) -> str:
     return "\n".join(lines)
 
 
-def _field(name: str, old: Any, new: Any, before: Version, after: Version) -> Iterator[str]:
+def _field(name: str, old: Any, new: Any, before: ToolVersion, after: ToolVersion) -> Iterator[str]:
     short_old, short_new = _one_line(old), _one_line(new)
     if max(len(short_old), len(short_new)) <= SHORT and "\n" not in f"{old}{new}":
         yield f"{name}: {short_old} → {short_new}"

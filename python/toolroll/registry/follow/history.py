@@ -55,17 +55,10 @@ def as_of(database: Database, revision: int, orgs: Iterable[str]) -> Replica:
         pins: dict[str, dict[str, Pin]] = {}
         for row in past.alive("pin"):
             pins.setdefault(row["org"], {})[row["pin_id"]] = pin_in(row)
-        return Replica(
-            revision=revision,
-            tools=_tools(connection, orgs, revision),
-            toolkits=toolkits,
-            pins=pins,
-            policy_source=PolicySource(
-                tuple(rule_in(row) for row in past.alive("rule") if row["active"]),
-                tuple(mapping_in(row) for row in past.alive("page")),
-                past.tiers,
-            ),
-        )
+        rules = tuple(rule_in(row) for row in past.alive("rule") if row["active"])
+        policy = PolicySource(rules, tuple(map(mapping_in, past.alive("page"))), past.tiers)
+        tools = _tools(connection, orgs, revision)
+        return Replica(revision, tools=tools, toolkits=toolkits, pins=pins, policy_source=policy)
 
 
 def earlier(database: Database, revision: int, orgs: Iterable[str], limit: int) -> list[int]:

@@ -106,9 +106,10 @@ class Replica:
         if self.followed is None or not self.followed.intersection(orgs):
             return self
         by_org = ("tools", "toolkits", "pins", "damaged", "held", "row_digests")
+        kept: dict[str, Any] = {name: _others(getattr(self, name), orgs) for name in by_org}
         return replace(
             self,
-            **{name: _others(getattr(self, name), orgs) for name in by_org},
+            **kept,
             followed=self.followed.difference(orgs),
             unread=self.unread.union(self.orgs.intersection(orgs)),
         )

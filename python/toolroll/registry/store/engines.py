@@ -76,6 +76,7 @@ def _postgresql(address: Address, is_closing: Event, silence_s: float | None, is
         ) from error
     logging.getLogger("psycopg").addFilter(_is_worth_logging)
     options = {name: value for name, value in _POSTGRESQL.items() if name not in address.url.query}
+    unsynced = {"isolation_level": "AUTOCOMMIT", "pool_timeout": QUICK_S}
     # Behind a pooler, a prepared statement may belong to another client.
     engine = sa.create_engine(
         address.url,
@@ -85,7 +86,7 @@ def _postgresql(address: Address, is_closing: Event, silence_s: float | None, is
             **({} if is_synced else {"options": "-c synchronous_commit=off"}),
         },
         json_serializer=tables.json_text,
-        **{**_POOL, **(_PINGED if is_synced else _UNSYNCED)},
+        **{**_POOL, **({"pool_pre_ping": True} if is_synced else unsynced)},
     )
     connections = connection_class(is_closing, silence_s if is_synced else QUICK_S)
 
@@ -99,8 +100,6 @@ def _postgresql(address: Address, is_closing: Event, silence_s: float | None, is
 _IDLE, _BUSY = 5, 10  # connections that a pool keeps, and the most that it opens beyond them
 MOST_CONNECTIONS = _IDLE + _BUSY  # of one engine
 _POOL: dict[str, Any] = {"pool_size": _IDLE, "max_overflow": _BUSY, "pool_timeout": 10}
-_PINGED: dict[str, Any] = {"pool_pre_ping": True}
-_UNSYNCED: dict[str, Any] = {"isolation_level": "AUTOCOMMIT", "pool_timeout": QUICK_S}
 
 
 def _is_worth_logging(record: logging.LogRecord) -> bool:

@@ -46,7 +46,7 @@ def _stored_as(name: str) -> Callable[[type[Any]], type[Any]]:
 
 
 @_stored_as("INTEGER")
-class Flag(sa.Boolean):
+class Bool(sa.Boolean):
     """True or False."""
 
 
@@ -220,14 +220,15 @@ def _counted(name: str, type_: TypeEngine[Any] = sa.Integer()) -> sa.Column[Any]
 _ALIVE = sa.text("deleted_at IS NULL")
 
 
-def _unique_name(table: str) -> sa.Index:
-    """Makes names unique among an organisation's rows that are not deleted."""
-    return sa.Index(
-        f"uq_{table}_org_name_alive", "org", "name", unique=True, sqlite_where=_ALIVE, postgresql_where=_ALIVE
-    )
+def _unique(table: str, column: str) -> sa.Index:
+    """Makes a column unique among an organisation's rows that are not deleted."""
+    name = f"uq_{table}_org_{column}_alive"
+    return sa.Index(name, "org", column, unique=True, sqlite_where=_ALIVE, postgresql_where=_ALIVE)
 
 
-def _also_run(statement: str, target: sa.MetaData | sa.Table, event: str, dialect: str) -> None:
+def _also_run(
+    statement: str, target: sa.MetaData | sa.Table, event: str = "after_create", dialect: str = "postgresql"
+) -> None:
     """Adds a statement to the creation of a table, or of all tables, on one dialect."""
     ddl = sa.DDL(statement)  # type: ignore[no-untyped-call]
     sa.event.listen(target, event, ddl.execute_if(dialect=dialect))
@@ -247,12 +248,12 @@ def _make_append_only(table: sa.Table, same_key: str) -> None:
         f"WHEN EXISTS (SELECT 1 FROM {table.name} WHERE {same_key}) {refuse}"
     )
     for statement in sqlite:
-        _also_run(statement, table, "after_create", "sqlite")
-    postgresql = (
+        _also_run(statement, table, dialect="sqlite")
+    _also_run(
         f"CREATE TRIGGER {table.name}_only_grow BEFORE UPDATE OR DELETE OR TRUNCATE ON {table.name} "
-        "FOR EACH STATEMENT EXECUTE FUNCTION toolroll_append_only()"
+        "FOR EACH STATEMENT EXECUTE FUNCTION toolroll_append_only()",
+        table,
     )
-    _also_run(postgresql, table, "after_create", "postgresql")
 
 
 _APPEND_ONLY_FUNCTION = """
@@ -261,7 +262,7 @@ BEGIN
     RAISE EXCEPTION '%% only grows: its rows are neither changed nor deleted', TG_TABLE_NAME;
 END $$
 """
-_also_run(_APPEND_ONLY_FUNCTION, metadata, "before_create", "postgresql")
+_also_run(_APPEND_ONLY_FUNCTION, metadata, "before_create")
 
 
 tools = sa.Table(
@@ -281,7 +282,7 @@ tools = sa.Table(
     sa.Column("execution_config", ObjectJson(none_as_null=True)),
     _word("semantic_version"),
     _one_of("status", STATUSES),
-    *_required(Flag, "public", "pinned"),
+    *_required(Bool, "public", "pinned"),
     sa.Column("pin_weight", sa.Integer, nullable=False),
     *_words("interchangeable", "content_hash"),
     sa.Column("source_hash", Words),  # of the plugin's last payload; NULL if people wrote the tool
@@ -292,7 +293,7 @@ tools = sa.Table(
     sa.Column("rejected_hash", Words),  # rejected content, which a sync must not offer again
     sa.Column("flags", ListJson, nullable=False),
     *_governed(),
-    _unique_name("tools"),
+    _unique("tools", "name"),
     sa.Index(None, "org", "revision"),
     sa.Index(None, "plugin"),
 )
@@ -320,13 +321,13 @@ toolkits = sa.Table(
     *_words("org", "name", "plugin", "description"),
     sa.Column("parent", Words),
     sa.Column("settings_keys", NameList, nullable=False),
-    sa.Column("base", Flag, nullable=False),
+    sa.Column("base", Bool, nullable=False),
     sa.Column("tier", Words),
     sa.Column("keywords", ListJson, nullable=False),  # [{"keyword", "mode"}]
     sa.Column("patterns", NameList, nullable=False),
     sa.Column("members", NameList, nullable=False),  # tools of other toolkits, by name or glob
     *_governed(),
-    _unique_name("toolkits"),
+    _unique("toolkits", "name"),
     sa.Index(None, "org", "revision"),
 )
 
@@ -352,10 +353,10 @@ visibility_rules = sa.Table(
     sa.Column("condition", ObjectJson, nullable=False),
     *_words("tool", "toolkit"),
     sa.Column("priority", sa.Integer, nullable=False),
-    sa.Column("active", Flag, nullable=False),
+    sa.Column("active", Bool, nullable=False),
     *_governed(),
     sa.CheckConstraint("(tool = '') <> (toolkit = '')", name="target"),
-    _unique_name("visibility_rules"),
+    _unique("visibility_rules", "name"),
     sa.Index(None, "org", "revision"),
 )
 
@@ -366,17 +367,10 @@ pins = sa.Table(
     sa.Column("pin_id", Id, primary_key=True),
     _word("org"),
     sa.Column("tool_id", Id, sa.ForeignKey("tools.tool_id", name="fk_pins_tool_id"), nullable=False),
-    sa.Column("pinned", Flag, nullable=False),
+    sa.Column("pinned", Bool, nullable=False),
     sa.Column("pin_weight", sa.Integer, nullable=False),
     *_governed(),
-    sa.Index(
-        "uq_pins_org_tool_id_alive",
-        "org",
-        "tool_id",
-        unique=True,
-        sqlite_where=_ALIVE,
-        postgresql_where=_ALIVE,
-    ),
+    _unique("pins", "tool_id"),
     sa.Index(None, "org", "revision"),
 )
 
@@ -385,7 +379,7 @@ plugins = sa.Table(
     metadata,
     *_words("org", "name", "version", "payload_hash"),
     _one_of("review", ("auto", "changed", "all")),
-    _one_of("while_waiting", ("hidden", "approved")),  # what serves of a tool whose change waits
+    _one_of("while_waiting", ("hidden", "approved")),  # the serving content of a tool whose change waits
     sa.Column("tools", sa.Integer, nullable=False),
     sa.Column("synced_at", Instant, nullable=False),
     _word("synced_by"),
@@ -398,7 +392,7 @@ settings = sa.Table(
     "settings",
     metadata,
     *_words("org", "key"),
-    sa.Column("is_set", Flag, nullable=False),
+    sa.Column("is_set", Bool, nullable=False),
     sa.Column("updated_at", Instant, nullable=False),
     _word("updated_by"),
     sa.Column("revision", Number, nullable=False),
@@ -471,12 +465,7 @@ selection_events = sa.Table(
     sa.Index(None, "event_id"),  # for people who know no organisation
     postgresql_partition_by="RANGE (at)",
 )
-_also_run(
-    "CREATE TABLE selection_events_default PARTITION OF selection_events DEFAULT",
-    selection_events,
-    "after_create",
-    "postgresql",
-)
+_also_run("CREATE TABLE selection_events_default PARTITION OF selection_events DEFAULT", selection_events)
 
 
 def _sums(table: str, key: tuple[sa.Column[Any], ...], numbers: tuple[str, ...]) -> sa.Table:
@@ -545,10 +534,10 @@ outcomes = sa.Table(
     sa.Column("at", Instant, nullable=False),  # of the event
     sa.Column("received_at", Instant, nullable=False),  # of the report
     *_words("reporter", "page", "tier", "category"),
-    # the tools with what was said of them, every shown tool if the row closes its event; and the message's
-    # vector, if it counts; as `events.details` packs them
+    # the reported tools, or every shown tool if the row closes its event; and the message's vector, if it
+    # counts; as `events.details` packs them
     sa.Column("details", sa.LargeBinary, nullable=False),
-    sa.Column("closes", Flag, nullable=False),  # the event's first final row
+    sa.Column("closes", Bool, nullable=False),  # the event's first final row
     sa.Column("closing_weight", Real, nullable=False),  # the weight of the whole event
     _word("space"),
     sa.Column("voided_at", Instant),
@@ -558,9 +547,7 @@ outcomes = sa.Table(
     sa.Index(None, "org", "reporter"),
     postgresql_partition_by="RANGE (at)",
 )
-_also_run(
-    "CREATE TABLE outcomes_default PARTITION OF outcomes DEFAULT", outcomes, "after_create", "postgresql"
-)
+_also_run("CREATE TABLE outcomes_default PARTITION OF outcomes DEFAULT", outcomes)
 
 # Records from the outboxes of hosts, until the keeper has counted them. The id makes each record count once.
 inbox = sa.Table(
@@ -660,7 +647,7 @@ experiments = sa.Table(
     sa.Column("variants", ObjectJson, nullable=False),  # {name: share}
     _one_of("unit", ("user", "session", "org")),
     _word("salt"),
-    sa.Column("active", Flag, nullable=False),
+    sa.Column("active", Bool, nullable=False),
     sa.Column("begun_at", Instant, nullable=False),
     sa.Column("ended_at", Instant),
 )
@@ -724,13 +711,8 @@ sessions = sa.Table(
     postgresql_partition_by="HASH (org)",
 )
 for _part in range(SESSION_PARTS):
-    _also_run(
-        f"CREATE TABLE sessions_{_part} PARTITION OF sessions "
-        f"FOR VALUES WITH (MODULUS {SESSION_PARTS}, REMAINDER {_part})",
-        sessions,
-        "after_create",
-        "postgresql",
-    )
+    _values = f"WITH (MODULUS {SESSION_PARTS}, REMAINDER {_part})"
+    _also_run(f"CREATE TABLE sessions_{_part} PARTITION OF sessions FOR VALUES {_values}", sessions)
 
 # The audit log. Append-only, by triggers.
 changes = sa.Table(
@@ -770,7 +752,7 @@ registry_state = sa.Table(
 def _checks(column: sa.Column[Any]) -> Iterator[tuple[str, str]]:
     """The constraints of the column's kind: (dialect, condition)."""
     name, type_ = f'"{column.name}"', column.type
-    if isinstance(type_, Flag):
+    if isinstance(type_, Bool):
         yield "sqlite", f"{name} IN (0, 1)"
     elif isinstance(type_, Instant):  # SQLite takes February 31 for March 3
         yield "sqlite", f"datetime({name}, '+0 days') IS substr({name}, 1, 19)"

@@ -10,13 +10,13 @@ from typing import Any, Literal, get_args
 from toolroll.model.errors import Conflict, InvalidDefinition
 from toolroll.model.tools import Tool
 from toolroll.registry.editing.flags import HIDDEN, Flag
-from toolroll.registry.editing.records import Record, Review
+from toolroll.registry.editing.records import Review, ToolRecord
 from toolroll.registry.editing.review import WhileWaiting
 from toolroll.registry.sync.payload import Problem
-from toolroll.registry.sync.state import RowState
+from toolroll.registry.sync.registry_state import RowState
 
-Mode = Literal["auto", "changed", "all"]
-MODES: tuple[Mode, ...] = get_args(Mode)
+ReviewMode = Literal["auto", "changed", "all"]
+MODES: tuple[ReviewMode, ...] = get_args(ReviewMode)
 
 # "adopt" stores the plugin's new definition without changing the tool; "leave" respects that people rejected
 # or deleted the tool.
@@ -53,7 +53,7 @@ class ToolStep:
     action: Action
     name: str
     tool: Tool | None = None
-    before: Record | None = None
+    before: ToolRecord | None = None
     source_hash: str | None = None
     source_values: Mapping[str, Any] = field(default_factory=dict)
     kept: tuple[str, ...] = ()
@@ -124,7 +124,7 @@ class SyncPlan:
     plugin: str
     org: str
     version: str
-    review: Mode
+    review: ReviewMode
     while_waiting: WhileWaiting = "hidden"
     tools: tuple[ToolStep, ...] = ()
     toolkits: tuple[RowStep, ...] = ()

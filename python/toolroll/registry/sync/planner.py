@@ -23,12 +23,12 @@ from toolroll.registry.editing.content import GOVERNED, changed_fields, content_
 from toolroll.registry.editing.field_owners import KEPT, merged
 from toolroll.registry.editing.flags import GOVERNED as GOVERNED_FLAG
 from toolroll.registry.editing.flags import Flag, Lookalikes, flags_of, flags_of_toolkit
-from toolroll.registry.editing.records import Record, Review
+from toolroll.registry.editing.records import Review, ToolRecord
 from toolroll.registry.editing.review import HINTS_FLAG, WhileWaiting, hint_flags, may_serve, warns_of_more
 from toolroll.registry.editing.tool_edits import checked_hash, major_version_flag
 from toolroll.registry.sync.payload import Payload, Problem
-from toolroll.registry.sync.plan import MODES, Action, Mode, RowStep, SyncPlan, ToolStep
-from toolroll.registry.sync.state import RegistryState, RowState, ToolState
+from toolroll.registry.sync.plan import MODES, Action, ReviewMode, RowStep, SyncPlan, ToolStep
+from toolroll.registry.sync.registry_state import RegistryState, RowState, ToolState
 from toolroll.registry.sync.trust import TRUST_HINT, Restrictions
 from toolroll.selection.policy.rule_checks import tier_problem
 
@@ -54,7 +54,7 @@ class Planner:
         state: RegistryState,
         payload: Payload,
         *,
-        review: Mode | None = None,
+        review: ReviewMode | None = None,
         while_waiting: WhileWaiting | None = None,
         trusted: bool = False,
         restore: bool = False,
@@ -70,8 +70,10 @@ class Planner:
         self._state, self._payload, self._plugin = state, payload, payload.plugin
         known = state.plugin
         # An unknown mode, from a newer toolroll, counts as the strictest.
-        stored: Mode = "auto" if known is None else next((it for it in MODES if it == known.review), "all")
-        self._mode: Mode = review or stored
+        stored: ReviewMode = (
+            "auto" if known is None else next((it for it in MODES if it == known.review), "all")
+        )
+        self._mode: ReviewMode = review or stored
         self._while_waiting: WhileWaiting = while_waiting or (
             "approved" if known and known.while_waiting == "approved" else "hidden"
         )
@@ -186,7 +188,7 @@ class Planner:
         why = "" if review == "approved" else _WAITS
         return ToolStep("create", sent.name, tool, None, source, review=review, why=why, flags=flags)
 
-    def _restored(self, sent: Tool, source: str, record: Record, names: Lookalikes | None) -> ToolStep:
+    def _restored(self, sent: Tool, source: str, record: ToolRecord, names: Lookalikes | None) -> ToolStep:
         step = self._changed("restore", sent, source, record, names)
         why = ""
         if not self._plugin and not self._restore:
@@ -198,7 +200,7 @@ class Planner:
             why = "" if record.review == "pending" and record.rejected_hash is not None else _DELETED
         return _left(record, why) if why else step
 
-    def _known(self, sent: Tool, source: str, record: Record) -> ToolStep | None:
+    def _known(self, sent: Tool, source: str, record: ToolRecord) -> ToolStep | None:
         """The step for a tool that exists; None if neither the tool nor the plugin's definition changes."""
         is_approving = self._trusted and record.review != "approved"
         if record.source_hash == source and not is_approving:
@@ -212,7 +214,7 @@ class Planner:
         return served or replace(step, action="adopt", tool=None, review=record.review, why="", flags=())
 
     def _changed(
-        self, action: Action, sent: Tool, source: str, record: Record, names: Lookalikes | None
+        self, action: Action, sent: Tool, source: str, record: ToolRecord, names: Lookalikes | None
     ) -> ToolStep:
         """The step that merges the plugin's definition with the fields that people set."""
         tool, values, kept = merged(sent, record.tool, record.source_values)
@@ -249,7 +251,7 @@ class Planner:
             ),
         )
 
-    def _review(self, record: Record, digest: str) -> Review:
+    def _review(self, record: ToolRecord, digest: str) -> Review:
         """The state afterwards: approved if nobody must approve, or this is the last approved content."""
         if self._trusted or self._mode == "auto":
             return "approved"
@@ -260,7 +262,7 @@ class Planner:
         approved = self._state.approved.get(record.tool.tool_id)
         return "approved" if approved is not None and digest == approved.content_hash else "changed"
 
-    def _serving(self, record: Record, source: str, values: Mapping[str, Any]) -> ToolStep | None:
+    def _serving(self, record: ToolRecord, source: str, values: Mapping[str, Any]) -> ToolStep | None:
         """The step for a tool that still waits, if another version or no version serves from now on."""
         if not self._plugin or record.review != "changed":
             return None
@@ -273,7 +275,7 @@ class Planner:
             flags=tuple(map(Flag.from_dict, record.flags)),
         )
 
-    def _served(self, record: Record, tool: Tool, values: Mapping[str, Any]) -> int | None:
+    def _served(self, record: ToolRecord, tool: Tool, values: Mapping[str, Any]) -> int | None:
         """The approved version that serves while this content waits, or None."""
         if self._while_waiting == "hidden" or record.approved_version is None:
             return None
@@ -383,7 +385,7 @@ def _listed(names: list[str]) -> str:
     return f"tool{'' if len(names) == 1 else 's'} {shown}"
 
 
-def _left(record: Record, why: str) -> ToolStep:
+def _left(record: ToolRecord, why: str) -> ToolStep:
     return ToolStep("leave", record.name, before=record, review=record.review, why=why)
 
 
@@ -393,7 +395,7 @@ def _warns(tool: Tool, source_values: Mapping[str, Any]) -> bool:
     return "annotations" in source_values and warns_of_more(tool, replace(tool, annotations=said))
 
 
-def _is_rejected(step: ToolStep, record: Record) -> bool:
+def _is_rejected(step: ToolStep, record: ToolRecord) -> bool:
     return step.tool is not None and record.rejected_hash == content_hash(step.tool)
 
 
@@ -412,7 +414,7 @@ def _governed_flags(asked: tuple[str, ...]) -> Iterator[Flag]:
 
 
 def _change_flags(
-    record: Record, after: Tool, values: Mapping[str, Any], kept: tuple[str, ...], action: Action
+    record: ToolRecord, after: Tool, values: Mapping[str, Any], kept: tuple[str, ...], action: Action
 ) -> Iterator[Flag]:
     """The flags of a change, and flags of earlier changes that nobody has approved."""
     before = record.tool

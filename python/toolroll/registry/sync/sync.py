@@ -16,7 +16,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from toolroll.registry.editing import governed_rows
-from toolroll.registry.editing.reach import Reach
+from toolroll.registry.editing.governed_rows import Reach
 from toolroll.registry.editing.review import WhileWaiting
 from toolroll.registry.editing.tiers import write_tiers
 from toolroll.registry.editing.tool_edits import ToolEdits
@@ -25,9 +25,9 @@ from toolroll.registry.store.database import Database, Write, checked_text
 from toolroll.registry.store.revision import revision_in
 from toolroll.registry.store.row_reader import read_rows
 from toolroll.registry.sync.payload import Payload
-from toolroll.registry.sync.plan import Mode, RowStep, SyncPlan, ToolStep
+from toolroll.registry.sync.plan import ReviewMode, RowStep, SyncPlan, ToolStep
 from toolroll.registry.sync.planner import Planner
-from toolroll.registry.sync.state import read_state
+from toolroll.registry.sync.registry_state import read_state
 from toolroll.runtime.gil import batches
 
 Progress = Callable[[int, int], None]  # done, total
@@ -78,7 +78,7 @@ class Sync:
 
     database: Database
     payload: Payload
-    review: Mode | None = None
+    review: ReviewMode | None = None
     while_waiting: WhileWaiting | None = None
     trusted: bool = False
     restore: bool = False

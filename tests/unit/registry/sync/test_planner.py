@@ -16,12 +16,12 @@ from toolroll.model.errors import Conflict, InvalidDefinition
 from toolroll.model.rules import PageMapping, Rule
 from toolroll.model.tools import Definitions
 from toolroll.registry.editing.content import LONGEST, content_hash, toolkit_content
-from toolroll.registry.editing.records import Record
+from toolroll.registry.editing.records import ToolRecord
 from toolroll.registry.editing.review import WhileWaiting
 from toolroll.registry.sync.payload import Payload
-from toolroll.registry.sync.plan import Mode, SyncPlan
+from toolroll.registry.sync.plan import ReviewMode, SyncPlan
 from toolroll.registry.sync.planner import Planner
-from toolroll.registry.sync.state import PluginState, RegistryState, RowState, ToolState
+from toolroll.registry.sync.registry_state import PluginState, RegistryState, RowState, ToolState
 
 MAIL = Tool("mail", "Sends a mail")
 MAIL_2 = Tool("mail", "Sends a mail, and a copy")
@@ -31,10 +31,10 @@ NOTE = Tool("note", "Writes a note")
 NOW = datetime(2026, 11, 28, tzinfo=timezone.utc)
 
 
-def tool_state(tool: Tool, **changes: Any) -> Record:
+def tool_state(tool: Tool, **changes: Any) -> ToolRecord:
     """An approved tool of the plugin "p", as it was sent."""
     digest = content_hash(tool)
-    row = Record(
+    row = ToolRecord(
         tool=replace(tool, tool_id=f"id-{tool.name}"),
         org="",
         plugin="p",
@@ -56,13 +56,13 @@ def tool_state(tool: Tool, **changes: Any) -> Record:
     return replace(row, **changes)
 
 
-def edited_mail() -> Record:
+def edited_mail() -> ToolRecord:
     """The tool "mail" after people have changed its description."""
     row = tool_state(Tool("mail", "Better words"), source_values={"description": MAIL.description})
     return replace(row, source_hash=content_hash(MAIL))
 
 
-def registry_state(*records: Record, **more: Any) -> RegistryState:
+def registry_state(*records: ToolRecord, **more: Any) -> RegistryState:
     rows = [
         ToolState(
             *(record.tool.tool_id, record.name, record.plugin, record.tool.toolkit, record.review),
@@ -93,7 +93,7 @@ def planned(
     state: RegistryState | None = None,
     plugin: str = "p",
     org: str = "",
-    review: Mode | None = None,
+    review: ReviewMode | None = None,
     trusted: bool = False,
     while_waiting: WhileWaiting | None = None,
     **definitions: Any,
@@ -246,7 +246,7 @@ def test_governance_of_a_known_tool_stays_what_people_set() -> None:
     ("mode", "new", "changed"),
     [("auto", "approved", "approved"), ("changed", "approved", "changed"), ("all", "pending", "changed")],
 )
-def test_what_waits_for_approval_follows_the_mode(mode: Mode, new: str, changed: str) -> None:
+def test_what_waits_for_approval_follows_the_mode(mode: ReviewMode, new: str, changed: str) -> None:
     found = planned(MAIL_2, NOTE, state=registry_state(tool_state(MAIL)), review=mode)
     assert [(step.name, step.review) for step in found.tools] == [("mail", changed), ("note", new)]
     trusted = planned(MAIL_2, NOTE, state=registry_state(tool_state(MAIL)), review=mode, trusted=True)

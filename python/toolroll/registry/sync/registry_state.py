@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
 from toolroll.registry.editing.content import TOOLKIT_FIELDS
-from toolroll.registry.editing.reach import Reach, knows_tool, knows_toolkit
-from toolroll.registry.editing.records import Record, Review, read_records
+from toolroll.registry.editing.governed_rows import Reach, knows_tool, knows_toolkit
+from toolroll.registry.editing.records import Review, ToolRecord, read_records
 from toolroll.registry.editing.rules import UNNAMED, known_rule
 from toolroll.registry.editing.tiers import tiers_in
-from toolroll.registry.editing.versions import Version, version_of
+from toolroll.registry.editing.versions import ToolVersion, version_of
 from toolroll.registry.store import tables
 from toolroll.registry.sync.payload import Payload
 from toolroll.runtime.gil import batches
@@ -74,8 +74,8 @@ class RegistryState:
     tools: Sequence[ToolState] = ()
     toolkits: Sequence[RowState] = ()
     pages: Sequence[RowState] = ()
-    records: Mapping[str, Record] = field(default_factory=dict)
-    approved: Mapping[str, Version] = field(default_factory=dict)
+    records: Mapping[str, ToolRecord] = field(default_factory=dict)
+    approved: Mapping[str, ToolVersion] = field(default_factory=dict)
     rules: Mapping[tuple[str, str], Sequence[str]] = field(default_factory=dict)
     members: Mapping[str, str] = field(default_factory=dict)
     mentioned: Collection[str] = frozenset()
@@ -103,51 +103,55 @@ def read_state(connection: sa.Connection, payload: Payload, reach: Reach | None 
     about = connection.execute(
         sa.select(p.version, p.payload_hash, p.review, p.while_waiting).where(p.org == org, p.name == plugin)
     ).first()
-    state = RegistryState(
+    toolkits = _rows(connection, tables.toolkits, TOOLKIT_FIELDS, k.revision, k.org == org, in_scope)
+    own = {row.name for row in toolkits if not row.is_deleted and row.plugin == plugin}
+    places = {tool.toolkit for tool in payload.tools.values()} - own - payload.toolkits.keys() - {""}
+    more: dict[str, Any] = {}
+    if plugin and (places or own != payload.toolkits.keys()):
+        more["mentioned"] = _read_mentioned(connection, tools, org, plugin, reach)
+    if plugin and payload.tools.keys() - {tool.name for tool in tools if not tool.is_deleted}:
+        more["members"] = _read_members(connection, org, plugin)
+    if org:
+        shared = _texts(connection, t.name, t.org == "", t.deleted_at.is_(None))
+        more["shared_tools"] = {name for name in shared if knows_tool(reach, name)}
+        more["shared_toolkits"] = _read_shared_toolkits(connection, reach)
+    else:
+        of_others = (k.org != org, k.parent.is_not(None), k.deleted_at.is_(None))
+        more["parents"] = _texts(connection, k.parent, *of_others)
+    records, approved = _read_records(connection, tools, payload)
+    return RegistryState(
         tools=tools,
-        toolkits=_rows(connection, tables.toolkits, TOOLKIT_FIELDS, k.revision, k.org == org, in_scope),
+        toolkits=toolkits,
         pages=_rows(connection, tables.page_mappings, _PAGE, m.page_id, m.org == org, m.plugin == plugin),
+        records=records,
+        approved=approved,
+        rules=_read_rules(connection, org, reach) if plugin else {},
         plugin=None if about is None else PluginState(*about),
         tiers=tiers_in(connection),
-        rules=_read_rules(connection, org, reach) if plugin else {},
+        **more,
     )
-    own = {row.name for row in state.toolkits if not row.is_deleted and row.plugin == plugin}
-    places = {tool.toolkit for tool in payload.tools.values()} - own - payload.toolkits.keys() - {""}
-    if plugin and (places or own != payload.toolkits.keys()):
-        state = replace(state, mentioned=_read_mentioned(connection, tools, org, plugin, reach))
-    if plugin and payload.tools.keys() - {tool.name for tool in tools if not tool.is_deleted}:
-        state = replace(state, members=_read_members(connection, org, plugin))
-    if not org:
-        others = _texts(connection, k.parent, k.org != org, k.parent.is_not(None), k.deleted_at.is_(None))
-        state = replace(state, parents=others)
-    else:
-        shared = _texts(connection, t.name, t.org == "", t.deleted_at.is_(None))
-        state = replace(
-            state,
-            shared_tools={name for name in shared if knows_tool(reach, name)},
-            shared_toolkits=_read_shared_toolkits(connection, reach),
-        )
-    return _with_records(connection, state, payload)
 
 
 _PAGE = ("toolkits", "priority")
 
 
-def _with_records(connection: sa.Connection, state: RegistryState, payload: Payload) -> RegistryState:
-    """The state with the records of the tools that the payload may change, and their approved content."""
+def _read_records(
+    connection: sa.Connection, tools: Iterable[ToolState], payload: Payload
+) -> tuple[dict[str, ToolRecord], dict[str, ToolVersion]]:
+    """The records of the tools that the payload may change, and their approved versions."""
     ids = [
         row.tool_id
-        for row in state.tools
+        for row in tools
         if row.plugin == payload.plugin
         and (payload.hashes.get(row.name) != row.source_hash or row.review != "approved" or row.is_deleted)
         and (row.name in payload.tools or (payload.plugin and not row.is_deleted))
     ]
+    t, v = tables.tools.c, tables.tool_versions.c
     records = {
         record.tool.tool_id: record
         for batch in batches(ids, _IDS)
-        for record in read_records(connection, tables.tools.c.tool_id.in_(batch))
+        for record in read_records(connection, t.tool_id.in_(batch))
     }
-    t, v = tables.tools.c, tables.tool_versions.c
     is_approved = (v.tool_id == t.tool_id) & (v.version == t.approved_version)
     query = sa.select(tables.tool_versions).join_from(tables.tools, tables.tool_versions, is_approved)
     waiting = [tool_id for tool_id, record in records.items() if record.review != "approved"]
@@ -156,7 +160,7 @@ def _with_records(connection: sa.Connection, state: RegistryState, payload: Payl
         for batch in batches(waiting, _IDS)
         for row in connection.execute(query.where(t.tool_id.in_(batch))).mappings()
     }
-    return replace(state, records=records, approved=approved)
+    return records, approved
 
 
 def _rows(

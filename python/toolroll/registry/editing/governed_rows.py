@@ -114,7 +114,9 @@ class Editor(Author, Generic[RecordT]):
     """
 
     _table: sa.Table
-    _noun: str  # for messages, and the actions in the audit log
+    _noun: str  # for messages
+    _kind: str  # the first word of actions in the audit log
+    _key = ""  # the column that identifies a row in the audit log, if its subject does not
     _fields: tuple[str, ...]  # the columns that people edit
 
     def __init__(self, database: Database, actor: str = "", reach: Reach | None = None) -> None:
@@ -125,8 +127,32 @@ class Editor(Author, Generic[RecordT]):
     def _record(row: Mapping[str, Any]) -> RecordT:
         raise NotImplementedError
 
-    def _content(self, row: Mapping[str, Any]) -> Row:
-        return {name: row[name] for name in self._fields}
+    def _insert(self, write: Write, subject: str, content: Row, reason: str, **more: Any) -> Row:
+        """Adds and logs a row. more: columns that people do not edit."""
+        row = insert(write, self._table, {**more, **content})
+        self._log(write, "create", row, subject, reason, after=content)
+        return row
+
+    def _update(
+        self, write: Write, row: Row, values: Row, subject: str, reason: str, verb: str = "update"
+    ) -> Row:
+        """Changes and logs the values that differ; abandons the transaction if none differs."""
+        if not (values := differences(row, values)):
+            write.abandon()
+            return row
+        before = {name: row[name] for name in values}
+        self._log(write, verb, row, subject, reason, before=before, after=values)
+        return change(write, self._table, row, values)
+
+    def _delete(self, write: Write, row: Row, subject: str, reason: str) -> Row:
+        """Deletes and logs a row."""
+        before = {name: row[name] for name in self._fields}
+        self._log(write, "delete", row, subject, reason, before=before)
+        return change(write, self._table, row, {"deleted_at": write.at})
+
+    def _log(self, write: Write, verb: str, row: Row, subject: str, reason: str, **values: Row) -> None:
+        key = {self._key: row[self._key]} if self._key else {}
+        write.log(f"{self._kind}.{verb}", subject, {**key, **values}, reason)
 
     def _row(self, connection: sa.Connection, key: str, org: str | None) -> Row:
         """The row with this name. Raises NotFound, which suggests a similar name."""
@@ -215,33 +241,6 @@ def change(write: Write, table: sa.Table, row: Row, values: Mapping[str, Any]) -
     after = {**row, **values}
     write.digests.replace(table, row, after)
     return after
-
-
-def update(
-    write: Write,
-    table: sa.Table,
-    row: Row,
-    values: Mapping[str, Any],
-    line: tuple[str, str, str],
-    **details: Any,
-) -> Row:
-    """Changes and logs the values that differ; abandons the transaction if none differs.
-
-    line: action, subject and reason for the audit log. details: further details of the line.
-    """
-    values = differences(row, values)
-    if not values:
-        write.abandon()
-        return row
-    action, subject, reason = line
-    before = {name: row[name] for name in values}
-    write.log(action, subject, {**details, "before": before, "after": values}, reason)
-    return change(write, table, row, values)
-
-
-def delete(write: Write, table: sa.Table, row: Row) -> Row:
-    """Writes the row's next version, deleted."""
-    return change(write, table, row, {"deleted_at": write.at})
 
 
 def _stamp(write: Write) -> Row:

@@ -44,7 +44,7 @@ class PageRecord(GovernedRow):
 class Pages(Editor[PageRecord]):
     """The page mappings of a registry. A mapping belongs to its own `org`."""
 
-    _table, _noun, _fields = _TABLE, "page mapping", _FIELDS
+    _table, _noun, _kind, _key, _fields = _TABLE, "page mapping", "page", "page_id", _FIELDS
 
     def add(self, mapping: PageMapping, *, reason: str = "") -> PageRecord:
         """Adds a mapping.
@@ -57,10 +57,7 @@ class Pages(Editor[PageRecord]):
         with self._database.writing(self.actor, mapping.org) as write:
             _check_toolkits(write, mapping, self.reach)
             _check_is_new(write, content)
-            row = governed_rows.insert(write, _TABLE, {"plugin": "", **content})
-            details = {"page_id": row["page_id"], "after": content}
-            write.log("page.create", mapping.pattern, details, reason)
-            return self._record(row)
+            return self._record(self._insert(write, mapping.pattern, content, reason, plugin=""))
 
     def update(
         self,
@@ -90,18 +87,14 @@ class Pages(Editor[PageRecord]):
                 _check_toolkits(write, mapping, self.reach)
             if changed & {"pattern", "toolkits"}:
                 _check_is_new(write, content, page_id)
-            line = ("page.update", row["pattern"], reason)
-            changed_row = governed_rows.update(write, _TABLE, row, content, line, page_id=page_id)
-            return self._record(changed_row)
+            return self._record(self._update(write, row, content, row["pattern"], reason))
 
     def delete(
         self, page_id: str, *, org: str | None = None, version: int | None = None, reason: str = ""
     ) -> PageRecord:
         """Deletes a mapping; `org` must own it, None for any. Raises NotFound and Conflict."""
         with self._editing(page_id, org, version) as (write, row):
-            details = {"page_id": page_id, "before": self._content(row)}
-            write.log("page.delete", row["pattern"], details, reason)
-            return self._record(governed_rows.delete(write, _TABLE, row))
+            return self._record(self._delete(write, row, row["pattern"], reason))
 
     def get(self, page_id: str) -> PageRecord:
         """The mapping with this id. Raises NotFound."""

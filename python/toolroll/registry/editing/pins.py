@@ -43,7 +43,7 @@ class PinRecord(GovernedRow):
 class Pins(Editor[PinRecord]):
     """The pins of a registry. The platform's own are fields of its tools: `pinned` and `pin_weight`."""
 
-    _table = _TABLE
+    _table, _noun, _kind, _key, _fields = _TABLE, "pin", "pin", "pin_id", ("pinned", "pin_weight")
 
     def set(
         self, name: str, *, org: str, pinned: bool = True, weight: int = 0, reason: str = ""
@@ -72,11 +72,9 @@ class Pins(Editor[PinRecord]):
             tool_id = record.tool.tool_id
             row = _row(write.connection, org, tool_id)
             if row is None:
-                row = governed_rows.insert(write, _TABLE, {"tool_id": tool_id, **content})
-                write.log("pin.create", record.name, {"pin_id": row["pin_id"], "after": content}, reason)
+                row = self._insert(write, record.name, content, reason, tool_id=tool_id)
             else:
-                line = ("pin.update", record.name, reason)
-                row = governed_rows.update(write, _TABLE, row, content, line, pin_id=row["pin_id"])
+                row = self._update(write, row, content, record.name, reason)
             return _record(row, record.name)
 
     def delete(self, name: str, *, org: str, reason: str = "") -> PinRecord:
@@ -85,9 +83,7 @@ class Pins(Editor[PinRecord]):
             row, tool = self._named(write.connection, checked_text(name, "tool name"), org)
             if row is None:
                 raise NotFound(f"tool {tool!r:.80}: has no pin {governed_rows.place_of(org)}")
-            content = {"pinned": row["pinned"], "pin_weight": row["pin_weight"]}
-            write.log("pin.delete", tool, {"pin_id": row["pin_id"], "before": content}, reason)
-            return _record(governed_rows.delete(write, _TABLE, row), tool)
+            return _record(self._delete(write, row, tool, reason), tool)
 
     def _named(self, connection: sa.Connection, name: str, org: str) -> tuple[Row | None, str]:
         """The organisation's pin of a tool, and the tool's name. Raises NotFound: there is no such tool."""
@@ -131,15 +127,14 @@ def pin_in(row: Mapping[str, Any]) -> Pin:
 def _platforms_tool(connection: sa.Connection, name: str, org: str, reach: Reach | None) -> ToolRecord:
     try:
         return _known(connection, name, org, reach)
-    except NotFound as absent:
-        try:
+    except NotFound:
+        with suppress(NotFound):
             own = find_tool(connection, name, org, reach=reach)
-        except NotFound:
-            raise absent from None
-        raise InvalidInput(
-            f"tool {own.name!r:.80}: belongs to organisation {org!r:.80}; update its fields `pinned` and "
-            "`pin_weight`"
-        ) from None
+            raise InvalidInput(
+                f"tool {own.name!r:.80}: belongs to organisation {org!r:.80}; update its fields `pinned` and "
+                "`pin_weight`"
+            ) from None
+        raise
 
 
 def _known(

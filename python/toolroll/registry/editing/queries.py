@@ -66,15 +66,12 @@ def find_tool(
 def _tool_where(
     connection: sa.Connection, where: sa.ColumnElement[bool], org: str, alive: bool, deleted: bool
 ) -> ToolRecord | None:
-    same = (where, _tools.org == org)
-    found = None
-    if alive:
-        found = next(read_records(connection, *same, _tools.deleted_at.is_(None)), None)
-    if found is None and deleted:
-        last_first = (_tools.revision.desc(),)
-        gone = read_records(connection, *same, _tools.deleted_at.is_not(None), order_by=last_first, limit=1)
-        found = next(gone, None)
-    return found
+    is_deleted = _tools.deleted_at.is_not(None)
+    same = [where, _tools.org == org]
+    if not (alive and deleted):
+        same.append(is_deleted if deleted else sa.not_(is_deleted))
+    order = (is_deleted, _tools.revision.desc())  # the present one, else the last deleted one
+    return next(read_records(connection, *same, order_by=order, limit=1), None)
 
 
 def _near(connection: sa.Connection, name: str, org: str) -> list[str]:

@@ -60,7 +60,7 @@ class RuleRecord(GovernedRow):
 class Rules(Editor[RuleRecord]):
     """The visibility rules of a registry. A rule belongs to its own `org`."""
 
-    _table, _noun, _fields = _TABLE, "rule", (*_FIELDS, "active")
+    _table, _noun, _kind, _fields = _TABLE, "rule", "rule", (*_FIELDS, "active")
 
     def add(self, rule: Rule, *, active: bool = True, reason: str = "") -> RuleRecord:
         """Adds a rule.
@@ -73,9 +73,7 @@ class Rules(Editor[RuleRecord]):
             self._check_name_is_free(write, rule.name)
             content = _checked(write.connection, rule, self.reach, with_target=True)
             content["active"] = bool(active)
-            row = governed_rows.insert(write, _TABLE, {"name": rule.name, **content})
-            write.log("rule.create", rule.name, {"after": content}, reason)
-            return self._record(row)
+            return self._record(self._insert(write, rule.name, content, reason, name=rule.name))
 
     def check(self, rule: Rule) -> None:
         """Raises the errors that `add` would raise, except for a taken name, and writes nothing."""
@@ -112,8 +110,7 @@ class Rules(Editor[RuleRecord]):
             values = {"name": rule.name, **content}
             if rule.name != row["name"]:
                 self._check_name_is_free(write, rule.name)
-            line = ("rule.update", name, reason)
-            return self._record(governed_rows.update(write, _TABLE, row, values, line))
+            return self._record(self._update(write, row, values, name, reason))
 
     def enable(self, name: str, *, org: str = "", version: int | None = None, reason: str = "") -> RuleRecord:
         """Puts a rule in force. Raises NotFound, Conflict, and InvalidDefinition as in `add`."""
@@ -128,8 +125,7 @@ class Rules(Editor[RuleRecord]):
     def delete(self, name: str, *, org: str = "", version: int | None = None, reason: str = "") -> RuleRecord:
         """Deletes a rule; its name is free again. Raises NotFound and Conflict."""
         with self._editing(name, org, version) as (write, row):
-            write.log("rule.delete", name, {"before": self._content(row)}, reason)
-            return self._record(governed_rows.delete(write, _TABLE, row))
+            return self._record(self._delete(write, row, name, reason))
 
     def get(self, name: str, org: str = "") -> RuleRecord:
         """The rule with this name. Raises NotFound."""
@@ -150,8 +146,8 @@ class Rules(Editor[RuleRecord]):
         with self._editing(name, org, version) as (write, row):
             if active and not row["active"]:
                 _checked(write.connection, rule_in(row), self.reach, with_target=True)
-            line = ("rule.enable" if active else "rule.disable", name, reason)
-            return self._record(governed_rows.update(write, _TABLE, row, {"active": active}, line))
+            verb = "enable" if active else "disable"
+            return self._record(self._update(write, row, {"active": active}, name, reason, verb))
 
     @staticmethod
     def _check_name_is_free(write: Write, name: str) -> None:

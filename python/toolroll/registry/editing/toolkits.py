@@ -76,7 +76,7 @@ class ToolkitRecord(GovernedRow):
 class Toolkits(Editor[ToolkitRecord]):
     """The toolkits of a registry."""
 
-    _table, _noun, _fields = _TABLE, "toolkit", TOOLKIT_FIELDS
+    _table, _noun, _kind, _fields = _TABLE, "toolkit", "toolkit", TOOLKIT_FIELDS
 
     def put(
         self,
@@ -120,12 +120,8 @@ class Toolkits(Editor[ToolkitRecord]):
             content = toolkit_content(toolkit, new_keywords or (), new_patterns or ())
             _check(write, name, content)
             if row is None:
-                row = governed_rows.insert(write, _TABLE, {"name": name, "plugin": plugin, **content})
-                write.log("toolkit.create", name, {"after": content}, reason)
-            else:
-                line = ("toolkit.update", name, reason)
-                row = governed_rows.update(write, _TABLE, row, content, line)
-            return self._record(row)
+                return self._record(self._insert(write, name, content, reason, name=name, plugin=plugin))
+            return self._record(self._update(write, row, content, name, reason))
 
     def get(self, name: str, org: str = "") -> ToolkitRecord:
         """The toolkit with this name. Raises NotFound."""
@@ -154,8 +150,7 @@ class Toolkits(Editor[ToolkitRecord]):
         """
         with self._editing(name, org, version) as (write, row):
             _check_empty(write, name)
-            write.log("toolkit.delete", name, {"before": self._content(row)}, reason)
-            return self._record(governed_rows.delete(write, _TABLE, row))
+            return self._record(self._delete(write, row, name, reason))
 
     def restore(self, name: str, *, org: str = "", reason: str = "") -> ToolkitRecord:
         """Restores the last deleted toolkit with this name.
@@ -175,9 +170,9 @@ class Toolkits(Editor[ToolkitRecord]):
                 raise NotFound(f"toolkit {name!r:.80}: was never {governed_rows.place_of(org)}")
             if row["deleted_at"] is None:
                 raise Conflict(f"toolkit {name!r:.80}: is at version {row['version']}; nothing to restore")
-            content = self._content(row)
+            content = {field: row[field] for field in TOOLKIT_FIELDS}
             _check(write, name, content)
-            write.log("toolkit.restore", name, {"after": content}, reason)
+            self._log(write, "restore", row, name, reason, after=content)
             return self._record(governed_rows.change(write, _TABLE, row, {"deleted_at": None}))
 
     @staticmethod

@@ -9,10 +9,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from heapq import nsmallest
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from toolroll.catalog.catalog import Catalog
 from toolroll.learning.experiments import Experiment
@@ -63,32 +63,22 @@ class _BuildInputs:
         return self.is_whole and all(one is other for one, other in zip(before, now, strict=True))
 
 
-class _Requirements(NamedTuple):
-    """The requirements of a toolkit on a caller, and its parent."""
+def _requirements(owned: Iterable[ToolkitRows | None]) -> Callable[[str], Any]:
+    """A function from a toolkit's name to its requirements on a caller, with those of its ancestors.
 
-    tier: str | None = None
-    settings_keys: tuple[str, ...] = ()
-    parent: str | None = None
+    Of two toolkits with one name, the last counts.
+    """
+    known = {toolkit.name: toolkit for rows in owned for toolkit, _ in (rows or {}).values()}
 
+    def requirements(name: str) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        at: str | None = name
+        while at is not None and at not in found:
+            toolkit = known.get(at, Toolkit(at))
+            found[at], at = (toolkit.tier, toolkit.settings_keys), toolkit.parent
+        return found
 
-_NONE = _Requirements()
-
-
-def _requirements(owned: Iterable[ToolkitRows | None]) -> dict[str, _Requirements]:
-    """Toolkit → its requirements. Of two toolkits with one name, the last counts."""
-    return {
-        toolkit.name: _Requirements(toolkit.tier, toolkit.settings_keys, toolkit.parent)
-        for rows in owned
-        for toolkit, _ in (rows or {}).values()
-    }
-
-
-def _with_ancestors(name: str | None, toolkits: Mapping[str, _Requirements]) -> Iterator[str]:
-    seen: set[str] = set()
-    while name is not None and name not in seen:
-        yield name
-        seen.add(name)
-        name = toolkits.get(name, _NONE).parent
+    return requirements
 
 
 class Reconciler:
@@ -374,11 +364,8 @@ class Reconciler:
         if all(one is other for one, other in zip(built, read, strict=True)):
             return frozenset()
         before, now = _requirements(built), _requirements(read)
-        names = before.keys() | now.keys()
-        changed = {name for name in names if before.get(name, _NONE) != now.get(name, _NONE)}
-        return frozenset(
-            name for name in names if changed & {*_with_ancestors(name, before), *_with_ancestors(name, now)}
-        )
+        names = {toolkit.name for rows in (*built, *read) for toolkit, _ in (rows or {}).values()}
+        return frozenset(name for name in names if before(name) != now(name))
 
     def _apply_policy(self) -> None:
         """Applies the replica's rules and page mappings to all pipelines."""

@@ -11,10 +11,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from itertools import islice
 from typing import TypeVar
 
 from toolroll.model.errors import Failure, StoreUnavailable, ToolrollError
@@ -54,9 +52,8 @@ class Refresher:
         self._database, self._options = database, options
         self._signals = Signals(database, listens=options.listens)
         self._reading = threading.Lock()  # held during a database call
-        # Organisations that select and have no catalog of their own; and the same as a set.
-        self._asking: deque[str] = deque()
-        self._is_asking: set[str] = set()
+        # Organisations that select and have no catalog of their own, in the order of their requests.
+        self._asking: dict[str, None] = {}
         # Monotonic times: of the next look for changes, even if no signal came; before which only asking
         # organisations are read; before which the thread only hears, and works for them.
         self._look_at = self._read_after = self._work_at = 0.0
@@ -164,7 +161,7 @@ class Refresher:
     def waiting(self) -> int:
         """The number of organisations that wait for a catalog of their own, or for a newer one."""
         snapshot = self.engine.snapshot
-        return len(snapshot.awaited.intersection((*snapshot.own, *self._asking.copy())))
+        return len(snapshot.awaited.intersection((*snapshot.own, *tuple(self._asking))))
 
     @property
     def age_s(self) -> float:
@@ -198,14 +195,13 @@ class Refresher:
         if org not in snapshot.awaited or org in snapshot.own or snapshot.lasting_failures:
             return False
         self._ask(org)
-        return org in self._is_asking  # not if its build has failed a moment ago
+        return org in self._asking  # not if its build has failed a moment ago
 
     def _ask(self, org: str) -> None:
-        if org in self._is_asking or len(self._asking) >= _MOST_ASKING:
+        if org in self._asking or len(self._asking) >= _MOST_ASKING:
             return
         if self._reconciler.may_build(org):
-            self._is_asking.add(org)
-            self._asking.append(org)
+            self._asking[org] = None
             self._worker.wake()
 
     # The thread.
@@ -263,10 +259,8 @@ class Refresher:
         seen, read_at = self.replica, time.monotonic()  # before the read: its rows may be as old
         replica, asked = seen, tuple(asked)
         is_changed, self._is_changed = self._is_changed or bool(asked), False
-        if is_changed or self._in_time(lambda: stamp_of(self._database), _QUICK_S) != (
-            seen.revision,
-            seen.at,
-        ):
+        stamp = (seen.revision, seen.at)
+        if is_changed or self._in_time(lambda: stamp_of(self._database), _QUICK_S) != stamp:
             replica = self._in_time(lambda: catch_up(self._database, seen, asked), _WHOLE_S)
         replica = replace(replica, read_at=read_at)
         if replica.settings is not seen.settings:
@@ -309,18 +303,17 @@ class Refresher:
     def _next(self) -> str | None:
         """The organisation that has waited longest for a catalog of its own, or None."""
         snapshot = self.engine.snapshot
-        while self._asking:
-            org = self._asking.popleft()
-            self._is_asking.discard(org)
+        for org in tuple(self._asking):
+            del self._asking[org]
             if org in snapshot.awaited and self._reconciler.may_build(org):
                 return org
         return None
 
     def _unread(self, org: str) -> list[str]:
-        """If the organisation's rows are not read yet: it, and the next ones that wait and are not read."""
+        """The organisation and the next ones that ask, without those that are read; [] if it is read."""
         if self.replica.has_read(org):
             return []
-        next_ones = islice(self._asking.copy(), _TOGETHER - 1)
+        next_ones = tuple(self._asking)[: _TOGETHER - 1]
         return [org, *(other for other in next_ones if not self.replica.has_read(other))]
 
     # A fork.

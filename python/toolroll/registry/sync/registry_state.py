@@ -188,16 +188,17 @@ def _texts(connection: sa.Connection, column: sa.Column[Any], *where: sa.ColumnE
 def _read_shared_toolkits(connection: sa.Connection, reach: Reach | None) -> dict[str, str | None]:
     """The platform's toolkits that restrict a payload of an organisation, with their parents."""
     k = tables.toolkits.c
-    rows = connection.execute(
-        sa.select(k.name, k.parent, k.base).where(k.org == "", k.deleted_at.is_(None))
-    ).all()
+    query = sa.select(k.name, k.parent, k.base).where(k.org == "", k.deleted_at.is_(None))
+    rows = connection.execute(query).all()
     parents = {row.name: row.parent for row in rows}
     base = {row.name for row in rows if row.base}
 
     def is_base(name: str) -> bool:
-        above = dict.fromkeys((name,))
-        while (parent := parents.get(next(reversed(above)))) is not None and parent not in above:
-            above[parent] = None
+        above: list[str | None] = []
+        at: str | None = name
+        while at is not None and at not in above:
+            above.append(at)
+            at = parents.get(at)
         return not base.isdisjoint(above)
 
     return {name: parent for name, parent in parents.items() if knows_toolkit(reach, name) or is_base(name)}

@@ -110,11 +110,9 @@ class Accounts(governed_rows.Author):
             if _found(write.connection, name):
                 raise Conflict(f"account {name!r:.80}: exists already")
             account = Account(name, org, allowed, write.at, write.actor, write.at)
-            row = {each: getattr(account, each) for each in _FIELDS}
-            hashed = _HASHER.hash(_hashed_text(password, account))
-            write.connection.execute(
-                sa.insert(_TABLE), {**row, "roles": list(account.roles), "password": hashed}
-            )
+            row = {each: getattr(account, each) for each in _FIELDS} | {"roles": list(allowed)}
+            row["password"] = _HASHER.hash(_hashed_text(password, account))
+            write.connection.execute(sa.insert(_TABLE), row)
             write.log("account.add", name, {"after": _allowed(account)}, reason)
         return account
 

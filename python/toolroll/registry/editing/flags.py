@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from operator import attrgetter
-from typing import Any
+from operator import attrgetter, itemgetter
+from typing import Any, NamedTuple
 
 from toolroll.model.tools import Tool
 
@@ -68,11 +68,8 @@ class Lookalikes:
 
 def flags_of(tool: Tool, others: Lookalikes | None = None) -> tuple[Flag, ...]:
     """Flags of the tool's texts and name, at most one of each code; takes a few µs for plain ASCII."""
-    flags: list[Flag] = []
-    if not _is_plain(tool):
-        flags += _text_flags(_texts(tool))
-    flags += _name_flags(tool.name, others)
-    return tuple(flags)
+    of_texts = () if _is_plain(tool) else _text_flags(_texts(tool))
+    return (*of_texts, *_name_flags(tool.name, others))
 
 
 def hidden_characters(name: str, value: Any) -> str:
@@ -85,13 +82,14 @@ def flags_of_toolkit(
     name: str, content: Mapping[str, Any], others: Lookalikes | None = None
 ) -> tuple[Flag, ...]:
     """Flags of a toolkit's name, description, keywords and patterns."""
-    words = [keyword["keyword"] for keyword in content["keywords"]]
-    texts = [("name", name), ("description", content["description"])]
-    texts += ((f"keywords[{at}]", text) for at, text in enumerate(words))
-    texts += ((f"patterns[{at}]", text) for at, text in enumerate(content["patterns"]))
-    flags = list(_text_flags(texts))
-    flags += _name_flags(name, others)
-    return tuple(flags)
+    texts = {
+        "name": name,
+        "description": content["description"],
+        "keywords": [keyword["keyword"] for keyword in content["keywords"]],
+        "patterns": content["patterns"],
+    }
+    found = (each for place, text in texts.items() for each in _texts_in(place, text))
+    return (*_text_flags(found), *_name_flags(name, others))
 
 
 def skeletons(name: str) -> tuple[str, ...]:
@@ -112,35 +110,26 @@ def skeletons(name: str) -> tuple[str, ...]:
     return (folded_first,) if folded_first == folded_last else (folded_first, folded_last)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Tables:
+class _Tables(NamedTuple):
     """Character properties that Python's unicodedata does not have, as tools/make_name_tables.py writes them.
 
     Attributes:
         ignorable: invisible characters as ranges, first and last.
         scripts: letters as ranges: first, last, script; "" if several scripts share them.
         prototypes: code point of a character → the prototype that it looks like.
-        ignorable_starts, script_starts: the first of each range, for a binary search.
     """
 
     ignorable: list[tuple[int, int]]
     scripts: list[tuple[int, int, str]]
     prototypes: dict[int, str]
-    ignorable_starts: list[int]
-    script_starts: list[int]
 
 
 @cache
 def _tables() -> _Tables:
-    text = resources.files("toolroll.registry.editing").joinpath("unicode_tables.json").read_text("utf-8")
-    data = json.loads(text)
-    return _Tables(
-        data["ignorable"],
-        data["scripts"],
-        {ord(like): prototype for prototype, likes in data["confusable"].items() for like in likes},
-        [first for first, _ in data["ignorable"]],
-        [first for first, _, _ in data["scripts"]],
-    )
+    file = resources.files("toolroll.registry.editing").joinpath("unicode_tables.json")
+    data = json.loads(file.read_text("utf-8"))
+    prototypes = {ord(like): prototype for prototype, likes in data["confusable"].items() for like in likes}
+    return _Tables(data["ignorable"], data["scripts"], prototypes)
 
 
 _DIGITS = str.maketrans("0i1", "oll")
@@ -212,7 +201,7 @@ def _texts(tool: Tool) -> Iterator[tuple[str, str]]:
 
 
 def _texts_in(name: str, value: Any) -> Iterator[tuple[str, str]]:
-    """Each text of a JSON value of this name with its place, keys included."""
+    """Each text of a JSON value of this name with its place, also keys."""
     # Not recursive: another check refuses schemas that are too deep or contain themselves.
     waiting: list[tuple[str, Any]] = [(name, value)]
     seen: set[int] = set()
@@ -250,9 +239,9 @@ def _is_layout(text: str, at: int) -> bool:
 
 
 def _is_invisible(c: int) -> bool:
-    tables = _tables()
-    at = bisect_right(tables.ignorable_starts, c) - 1
-    return at >= 0 and c <= tables.ignorable[at][1]
+    ranges = _tables().ignorable
+    at = bisect_right(ranges, c, key=itemgetter(0)) - 1
+    return at >= 0 and c <= ranges[at][1]
 
 
 def _is_needed(text: str, at: int) -> bool:
@@ -302,10 +291,9 @@ def _mixed(name: str) -> str | None:
 def _scripts(word: str) -> list[str]:
     """The scripts of a word's letters, in order of appearance."""
     found: dict[str, None] = {}
-    tables = _tables()
+    ranges = _tables().scripts
     for character in word:
-        at = max(bisect_right(tables.script_starts, ord(character)) - 1, 0)
-        first, last, script = tables.scripts[at]
+        first, last, script = ranges[max(bisect_right(ranges, ord(character), key=itemgetter(0)) - 1, 0)]
         if script and first <= ord(character) <= last and unicodedata.category(character).startswith("L"):
             found[script] = None
     return list(found)

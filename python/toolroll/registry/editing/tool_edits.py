@@ -197,7 +197,7 @@ def merged_flags(
 def check_name(
     connection: sa.Connection, name: str, org: str, *, but: str = "", reach: Reach | None = None
 ) -> None:
-    """Raises Conflict if another tool of the organisation, or of the platform in reach, has the name."""
+    """Raises Conflict if another tool of the organisation or of the platform (in reach) has the name."""
     tools, orgs = tables.tools.c, {org, ""} if knows_tool(reach, name) else {org}
     taken = sa.select(tools.org, tools.plugin, tools.updated_by).where(
         tools.name == name, tools.org.in_(orgs), tools.deleted_at.is_(None), tools.tool_id != but

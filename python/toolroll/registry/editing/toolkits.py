@@ -240,19 +240,16 @@ def circle(name: str, parents: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
 
     parents: toolkit → its parents: one in a tree, two if the platform and an organisation differ.
     """
-    came_from: dict[str, str] = {}
-    waiting = [name]
-    while waiting:
-        at = waiting.pop()
-        for parent in parents.get(at, ()):
+    seen: set[str] = set()
+    paths: list[tuple[str, ...]] = [(name,)]
+    while paths:
+        path = paths.pop()
+        for parent in parents.get(path[-1], ()):
             if parent == name:
-                path = [name, at]
-                while path[-1] != name:
-                    path.append(came_from[path[-1]])
-                return tuple(reversed(path))
-            if parent not in came_from:
-                came_from[parent] = at
-                waiting.append(parent)
+                return (*path, name)
+            if parent not in seen:
+                seen.add(parent)
+                paths.append((*path, parent))
     return ()
 
 
@@ -281,10 +278,8 @@ def _check_parent(write: Write, name: str, parent: str) -> None:
     found = governed_rows.rows_of(write.connection, _TABLE, _TABLE.c.org.in_({"", write.org}))
     names = {row["name"] for row in found}
     if parent not in names | {name}:
-        hint = governed_rows.suggestion(parent, names)
-        raise _wrong(
-            what, "parent", f"is {parent!r:.80}, which is {governed_rows.not_in_reach(write.org)}{hint}"
-        )
+        where, hint = governed_rows.not_in_reach(write.org), governed_rows.suggestion(parent, names)
+        raise _wrong(what, "parent", f"is {parent!r:.80}, which is {where}{hint}")
     # If the organisation and the platform have toolkits with the same name, both parents count: the toolkits
     # must still form a tree after either is deleted.
     parents: dict[str, set[str]] = {name: {parent}}
@@ -297,11 +292,8 @@ def _check_parent(write: Write, name: str, parent: str) -> None:
 
 def _check_empty(write: Write, name: str) -> None:
     """Raises Conflict if the toolkit contains tools or toolkits, of any organisation."""
-    orgs_with_own = set(
-        write.connection.execute(
-            sa.select(_TABLE.c.org).where(_TABLE.c.name == name, _TABLE.c.deleted_at.is_(None))
-        ).scalars()
-    )
+    owners = sa.select(_TABLE.c.org).where(_TABLE.c.name == name, _TABLE.c.deleted_at.is_(None))
+    orgs_with_own = set(write.connection.execute(owners).scalars())
     if write.org and "" in orgs_with_own:
         return  # the platform's toolkit with the same name takes over
 

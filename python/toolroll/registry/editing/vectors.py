@@ -173,10 +173,9 @@ def prune_vectors(database: Database, identity: str, texts: dict[str, str]) -> i
     table, pruned = tables.embeddings, 0
     orphans = sorted(_hashes(database, identity) - texts.keys() - _SAMPLE_HASHES)
     for some in batches(orphans, _HASHES):
+        where = (table.c.identity == identity, table.c.content_hash.in_(some))
         with database.recording() as connection:
-            connection.execute(
-                sa.delete(table).where(table.c.identity == identity, table.c.content_hash.in_(some))
-            )
+            connection.execute(sa.delete(table).where(*where))
         pruned += len(some)
     return pruned
 
@@ -185,12 +184,9 @@ def stored_vectors(database: Database, identity: str, dim: int, keys: Sequence[s
     """Hash → stored vector. A damaged vector, or one with another width, counts as missing."""
     table, found = tables.embeddings, {}
     with database.reading() as connection:
+        query = sa.select(table.c.content_hash, table.c.vector).where(table.c.identity == identity)
         for some in batches(sorted(set(keys)), _HASHES):
-            for row in connection.execute(
-                sa.select(table.c.content_hash, table.c.vector).where(
-                    table.c.identity == identity, table.c.content_hash.in_(some)
-                )
-            ):
+            for row in connection.execute(query.where(table.c.content_hash.in_(some))):
                 if row.vector.shape == (dim,) and _is_unit(row.vector):
                     found[row.content_hash] = row.vector
     return found

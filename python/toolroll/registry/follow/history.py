@@ -62,7 +62,7 @@ def as_of(database: Database, revision: int, orgs: Iterable[str]) -> Replica:
 
 
 def earlier(database: Database, revision: int, orgs: Iterable[str], limit: int) -> list[int]:
-    """Earlier revisions at which these organisations' catalogs may have differed, newest first.
+    """Earlier revisions with perhaps other catalogs of these organisations, newest first.
 
     Raises StoreUnavailable if the database does not answer.
     """

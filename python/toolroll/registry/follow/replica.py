@@ -205,7 +205,7 @@ def catch_up(
         if own_settings != seen.own_settings or not settings:
             settings = _with_shared(own_settings)
         rows = _Rows(connection, scope, seen)
-        tools = rows.merged(tables.tools, seen.tools, _ToolReader(connection, rows.held))
+        tools = rows.merged(tables.tools, seen.tools, rows.tool)
         toolkits = rows.merged(tables.toolkits, seen.toolkits, toolkit_and_routes)
         pins = rows.merged(tables.pins, seen.pins, pin_in)
         problems, doubtful = rows.checked(stored)
@@ -386,6 +386,20 @@ class _Rows:
                 merged.pop(org, None)
         return merged
 
+    def tool(self, row: Row) -> Tool | None:
+        """The tool in a row; None if it waits for review and belongs in no catalog."""
+        if row["review"] == "approved":
+            return tool_in(row)
+        if row["served_version"] is None:
+            self.held.setdefault(row["org"], {})[row["tool_id"]] = row["name"]
+            return None
+        approved = find_version(self._connection, row["tool_id"], row["served_version"])
+        if approved is None:
+            raise ValueError(f"tool {row['name']!r:.80} has no version {row['served_version']!r:.20}")
+        if content_hash(approved.tool) != approved.content_hash:
+            raise ValueError(f"the content of version {approved.version} does not fit its hash")
+        return served_tool(approved.tool, tool_in(row))
+
     def checked(self, stored: Mapping[str, Digests]) -> tuple[dict[str, str], frozenset[str]]:
         """The organisations whose rows do not fit their digests, each with a sentence.
 
@@ -435,29 +449,6 @@ class _Rows:
                 rows[key] = digest
             else:
                 rows.pop(key, None)
-
-
-class _ToolReader:
-    """Reads the tool in a row; None if it belongs in no catalog.
-
-    held: gets the names of tools that wait for review, as in `Replica`.
-    """
-
-    def __init__(self, connection: sa.Connection, held: dict[str, dict[str, str]]) -> None:
-        self._connection, self._held = connection, held
-
-    def __call__(self, row: Mapping[str, Any]) -> Tool | None:
-        if row["review"] == "approved":
-            return tool_in(row)
-        if row["served_version"] is None:
-            self._held.setdefault(row["org"], {})[row["tool_id"]] = row["name"]
-            return None
-        approved = find_version(self._connection, row["tool_id"], row["served_version"])
-        if approved is None:
-            raise ValueError(f"tool {row['name']!r:.80} has no version {row['served_version']!r:.20}")
-        if content_hash(approved.tool) != approved.content_hash:
-            raise ValueError(f"the content of version {approved.version} does not fit its hash")
-        return served_tool(approved.tool, tool_in(row))
 
 
 def _is_same(one: object, other: object) -> bool:

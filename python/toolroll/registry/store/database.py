@@ -113,6 +113,7 @@ class Database:
         self._listening = self._engine
         if listen is not None:
             self._listening = engines.engine_for(listen, wait_s, self._is_closing, silence_s=silence_s)
+        self._engines = {self._engine, self._unsynced, self._listening}
         self._pid = os.getpid()
         # The SQLite file and the log that the connections have open.
         self._file: sqlite_file.Identity | None = None
@@ -275,7 +276,7 @@ class Database:
         """
         self._is_closing.set()
         if os.getpid() == self._pid:
-            for engine in self._engines():
+            for engine in self._engines:
                 engine.dispose()
 
     def identity(self) -> sqlite_file.Identity | None:
@@ -300,9 +301,6 @@ class Database:
             connection.detach()
             return connection.connection.dbapi_connection
 
-    def _engines(self) -> set[sa.Engine]:
-        return {self._engine, self._unsynced, self._listening}
-
     def _translated(self, *, writes: bool = False) -> AbstractContextManager[None]:
         return translated(self._address, self._wait_s, writes=writes)
 
@@ -310,7 +308,7 @@ class Database:
         if self._is_closing.is_set():
             raise StoreUnavailable(f"{self.url}: is closed; open it again")
         if os.getpid() != self._pid:
-            for engine in self._engines():
+            for engine in self._engines:
                 _inherited.append(engine.pool)
                 engine.dispose(close=False)
             self._pid = os.getpid()

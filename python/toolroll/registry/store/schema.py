@@ -125,7 +125,7 @@ def _has_pgvector(connection: sa.Connection, address: Address) -> bool:
     except sa.exc.DBAPIError as error:
         if error.connection_invalidated:
             raise
-        said = " ".join(str(error.orig).split())
-        _log.info("%s: vectors are real[], as pgvector could not be added (%s)", address.text, said)
+        reason = " ".join(str(error.orig).split())
+        _log.info("%s: vectors are real[], as pgvector could not be added (%s)", address.text, reason)
         return False
     return True

@@ -53,7 +53,7 @@ def identity(address: Address, path: Path) -> Identity:
 
 
 def files(address: Address, path: Path) -> tuple[Identity, Identity | None]:
-    """`identity` of the file, and `log_of` it."""
+    """The identities of the file and of its log."""
     return identity(address, path), log_of(path)
 
 

@@ -135,7 +135,7 @@ class Instant(TypeDecorator[datetime]):
 
 
 class _Reals(UserDefinedType[Any]):
-    """real[], which PostgreSQL converts to pgvector's type where a column has it."""
+    """real[]; PostgreSQL converts it to pgvector's type."""
 
     cache_ok = True
 

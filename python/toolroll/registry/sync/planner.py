@@ -280,12 +280,12 @@ class Planner:
         if self._while_waiting == "hidden" or record.approved_version is None:
             return None
         if record.review == "approved":
-            approved, said = record.tool, record.source_values
+            approved, sent = record.tool, record.source_values
         elif (version := self._state.approved.get(record.tool.tool_id)) is not None:
-            approved, said = version.tool, version.source_values
+            approved, sent = version.tool, version.source_values
         else:
             return None
-        is_news = said.get("annotations", _NEVER) != values.get("annotations", _NEVER)
+        is_news = sent.get("annotations", _NEVER) != values.get("annotations", _NEVER)
         if is_news and _warns(tool, values):
             return None
         return record.approved_version if may_serve(approved, tool) else None
@@ -391,8 +391,8 @@ def _left(record: ToolRecord, why: str) -> ToolStep:
 
 def _warns(tool: Tool, source_values: Mapping[str, Any]) -> bool:
     """Whether the plugin's annotations warn of more than the annotations that people set."""
-    said = source_values.get("annotations")
-    return "annotations" in source_values and warns_of_more(tool, replace(tool, annotations=said))
+    sent = source_values.get("annotations")
+    return "annotations" in source_values and warns_of_more(tool, replace(tool, annotations=sent))
 
 
 def _is_rejected(step: ToolStep, record: ToolRecord) -> bool:
@@ -401,11 +401,8 @@ def _is_rejected(step: ToolStep, record: ToolRecord) -> bool:
 
 def _asked(sent: Tool, present: Tool) -> tuple[str, ...]:
     """The governed fields for which a definition wants another value than the tool has, defaults aside."""
-    return tuple(
-        name
-        for name in GOVERNED
-        if getattr(sent, name) not in (getattr(_PLAIN, name), getattr(present, name))
-    )
+    known = ((name, (getattr(_PLAIN, name), getattr(present, name))) for name in GOVERNED)
+    return tuple(name for name, values in known if getattr(sent, name) not in values)
 
 
 def _governed_flags(asked: tuple[str, ...]) -> Iterator[Flag]:
@@ -420,23 +417,15 @@ def _change_flags(
     before = record.tool
     found = [*map(Flag.from_dict, major_version_flag(before, after)), *hint_flags(before, after)]
     if before.toolkit != after.toolkit:
-        found.append(
-            Flag(
-                MOVED,
-                f"toolkit was {before.toolkit!r}, is {after.toolkit!r}: "
-                "rules that name a toolkit may no longer reach it",
-            )
-        )
+        moved = f"toolkit was {before.toolkit!r}, is {after.toolkit!r}"
+        found.append(Flag(MOVED, f"{moved}: rules that name a toolkit may no longer reach it"))
     if kept:
-        said = "; ".join(f"{name}: {ascii(canonical_json(values[name]))[1:-1]:.{_SHOWN}}" for name in kept)
-        found.append(Flag(KEPT, f"its plugin sends something new for what people set, which stays: {said}"))
+        sent = "; ".join(f"{name}: {ascii(canonical_json(values[name]))[1:-1]:.{_SHOWN}}" for name in kept)
+        found.append(Flag(KEPT, f"its plugin sends other values for fields that people set: {sent}"))
     yield from found
-    codes = {flag.code for flag in found}
-    # The name has not changed, so it still looks like the other name.
-    lasting = (*_LASTING, "confusable") if action == "change" else _LASTING
-    yield from (
-        Flag.from_dict(flag) for flag in record.flags if flag["code"] in lasting and flag["code"] not in codes
-    )
+    # If the name has not changed, it still looks like the other name.
+    lasting = {*_LASTING, *(("confusable",) if action == "change" else ())} - {flag.code for flag in found}
+    yield from (Flag.from_dict(flag) for flag in record.flags if flag["code"] in lasting)
 
 
 def _toolkits_with_tools(state: RegistryState, tools: Iterable[ToolStep]) -> set[str]:
@@ -469,7 +458,7 @@ def _lineage_problems(names: Iterable[str], parents: Mapping[str, str | None]) -
 
 
 def _page_steps(state: RegistryState, payload: Payload) -> list[RowStep]:
-    """The steps for page mappings. Several with one pattern are matched in order of priority and toolkits."""
+    """The steps for page mappings. Mappings with one pattern are paired by priority and toolkits."""
     alive = _numbered(row for row in state.pages if not row.is_deleted)
     deleted = _numbered(row for row in state.pages if row.is_deleted)
     sent = _numbered(

@@ -19,7 +19,7 @@ import sqlalchemy as sa
 
 from toolroll.learning.outcomes import CALLED, FAILED, SUCCEEDED, WANTED
 from toolroll.registry.store import tables
-from toolroll.registry.store.json_rows import items, pairs
+from toolroll.registry.store.row_reader import items, pairs
 
 # The outcomes of an event, the most important one of its tools'; "unused" if no tool was called.
 OUTCOMES = ("succeeded", "failed", "corrected", "wanted", "called", "unused")

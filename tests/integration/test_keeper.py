@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -215,15 +216,20 @@ def test_a_keeper_keeps_events_as_long_as_their_receipts_are_valid(database_url:
 # Processes.
 
 
-def keeping(url: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
+@contextmanager
+def keeping(url: str) -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen(
         [sys.executable, "-m", "toolroll", "registry", "keep", "--catalog", url, "--json"],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-    )
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()  # of a test that failed, or its process would be waited for
 
 
 @pytest.mark.slow

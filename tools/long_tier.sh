@@ -19,8 +19,8 @@ usage: tools/long_tier.sh [tests|kills|outcomes|turns|load|faults|decisions|dama
   damage    10,000 damaged files, databases and rows; every wrong value in every column of every table
   twins     100,000 lists of each pair of twins: two databases, sync and async, with and without caches
   gateway   seven real MCP servers from package registries behind the gateway, and 1,000 calls at once with a server
-            killed; with both versions of the package mcp; and a day's traffic: 5,000 conversations with 100,000
-            calls, in which its memory must not grow. Needs node and npm
+            killed; and a day's traffic: 5,000 conversations with 100,000 calls, in which its memory must not grow.
+            Needs node and npm
   deploy    what the image's build does, as a script, and the service as the image runs it: as another user
   service   300 requests to each operation of the service from each caller, generated from its OpenAPI description
   picks     100,000 random worlds in which the core and the stages in Python must select the same
@@ -88,10 +88,6 @@ if wanted gateway; then
   TOOLROLL_MCP_SERVERS=$servers "$python" -m pytest -m "" -n 0 tests/integration/real_mcp_servers.py
   TOOLROLL_GATEWAY_CALLS=1000 "$python" -m pytest -m "" -n 0 tests/integration/test_gateway*.py
   TOOLROLL_GATEWAY_CONVERSATIONS=5000 "$python" -m pytest -m "" -n 0 -s tests/integration/test_gateway_memory.py
-  "$servers/old/bin/pip" install -q '.[mcp,test]' 'mcp<2' joserfc
-  # Sessions of version 1 leave streams of their own open.
-  "$servers/old/bin/python" -m pytest -m "" -n 0 -W ignore::pytest.PytestUnraisableExceptionWarning \
-    tests/integration/test_gateway*.py
   rm -rf "$servers"
 fi
 if wanted deploy; then

@@ -19,10 +19,11 @@ from pathlib import Path
 
 import anyio
 import click
+from mcp import MCPError
 
-from toolroll.gateway import mcp_versions
+from toolroll.gateway.client import Client, open_stdio
 from toolroll.gateway.configuration import read_configuration
-from toolroll.gateway.mcp_versions import Client, Json
+from toolroll.gateway.protocol import METHOD_NOT_FOUND, Json
 from toolroll.gateway.serving import open_gateway
 
 _SERVER = Path(__file__).with_name("echo_server.py")
@@ -37,7 +38,7 @@ def entry(tools: int, wait_s: float = 0.0) -> Json:
 
 
 async def _refuse(method: str, params: Json) -> Json:
-    mcp_versions.fail(mcp_versions.METHOD_NOT_FOUND, method)
+    raise MCPError(METHOD_NOT_FOUND, method)
 
 
 async def _ignore(method: str, params: Json) -> None:
@@ -75,7 +76,7 @@ async def side(name: str, arguments: list[str], folder: Path) -> AsyncIterator[S
     """A client of a new process of this interpreter."""
     env = {"XDG_STATE_HOME": str(folder), "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     before = _children()
-    opened = mcp_versions.open_stdio(sys.executable, arguments, env, None, sys.stderr)
+    opened = open_stdio(sys.executable, arguments, env, None, sys.stderr)
     async with opened as streams, Client(streams, _refuse, _ignore) as client:
         await client.initialize()
         (pid,) = _children() - before

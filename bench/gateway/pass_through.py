@@ -8,13 +8,15 @@ from __future__ import annotations
 import sys
 
 import anyio
+from mcp import MCPError
 
-from toolroll.gateway import mcp_versions
-from toolroll.gateway.mcp_versions import Client, Incoming, Json, ServerSide
+from toolroll.gateway.client import Client, open_stdio
+from toolroll.gateway.protocol import METHOD_NOT_FOUND, Json
+from toolroll.gateway.server_side import Incoming, ServerSide
 
 
 async def _refuse(method: str, params: Json) -> Json:
-    mcp_versions.fail(mcp_versions.METHOD_NOT_FOUND, method)
+    raise MCPError(METHOD_NOT_FOUND, method)
 
 
 async def _ignore(method: str, params: Json) -> None:
@@ -23,7 +25,7 @@ async def _ignore(method: str, params: Json) -> None:
 
 async def main(command: str, *arguments: str) -> None:
     """Serves standard input and output until the client leaves."""
-    process = mcp_versions.open_stdio(command, list(arguments), {}, None, sys.stderr)
+    process = open_stdio(command, list(arguments), {}, None, sys.stderr)
     async with process as streams, Client(streams, _refuse, _ignore) as client:
         await client.initialize()
 

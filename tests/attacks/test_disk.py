@@ -15,8 +15,8 @@ import anyio
 
 from tests.attacks import bounded
 from tests.integration.gateways import gateway_over, run, scripted, tool, until
-from toolroll.gateway import server_log
-from toolroll.gateway.server_log import ServerLog
+from toolroll.gateway import logs
+from toolroll.gateway.logs import ServerLog
 
 MOST_BYTES = 20_000_000  # that a server may take
 
@@ -62,7 +62,7 @@ def test_standard_error_takes_a_bounded_part_of_the_disk_while_and_after_it_is_f
 @pytest.mark.parametrize("has_threads", [False, True])  # as on Windows
 def test_all_processes_of_a_server_share_its_part_of_the_disk(tmp_path, monkeypatch, has_threads):
     """Before: each process wrote to the file by itself, as fast as it could."""
-    monkeypatch.setattr(server_log, "_HAS_THREADS", has_threads)
+    monkeypatch.setattr(logs, "_HAS_THREADS", has_threads)
     code = "import os\nfor _ in range(10**9): os.write(2, b'e' * 99_999 + b'\\n')"
     log = ServerLog(tmp_path / "logs" / "bad.log")
 

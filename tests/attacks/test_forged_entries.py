@@ -449,9 +449,9 @@ def test_no_server_speaks_for_another_one_behind_a_gateway(tmp_path, tags):
                     )
             for query in ("weather", "bank transfer iban", "safe"):
                 answer, _ = await client.call("search_tools", {"queries": [query], "limit": 20})
-                (found,) = gateway._searched.values()
+                ((_, known),) = gateway.clients
                 entries = read_markdown(answer)
-                assert len(entries) == len(found.names) and {each["name"] for each in entries} == found.names
+                assert len(entries) == len(known.found) and {each["name"] for each in entries} == known.found
                 for each in entries:
                     server = gateway.catalog.routes[each["name"]].server
                     assert each["name"].startswith(f"{server}_") and own_or_none(each["description"], server)

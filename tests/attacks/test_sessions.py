@@ -12,9 +12,9 @@ pytest.importorskip("mcp")
 
 from tests.attacks import bounded
 from tests.integration.gateways import http_client, http_server, run, scripted, tool, write_configuration
-from toolroll.gateway import mcp_versions
 from toolroll.gateway.configuration import read_configuration
-from toolroll.gateway.http_sessions import MOST
+from toolroll.gateway.http_endpoints import MOST
+from toolroll.gateway.protocol import httpx_client
 from toolroll.gateway.serving import open_gateway
 
 INITIALIZE = {
@@ -40,7 +40,7 @@ def test_sessions_that_nobody_uses_keep_nobody_out(tmp_path):
             open_gateway(read_configuration(path, {}), tmp_path / "state") as (gateway, server),
             http_server(server) as url,
             http_client(url) as early,
-            mcp_versions.create_mcp_http_client(headers=ACCEPT) as attacker,
+            httpx_client(headers=ACCEPT) as attacker,
         ):
             await gateway.known(30)
             opened = []

@@ -31,7 +31,7 @@ from tests.integration.gateways import (
 from tests.integration.oauth_mcp_server import Authorization, browser, followed, protected_app
 from tests.integration.oidc_issuer import Issuer
 from tests.ports import free_port
-from toolroll.gateway import sign_in
+from toolroll.gateway import sign_in_pages
 from toolroll.gateway.configuration import read_configuration
 from toolroll.gateway.identity import identified_caller
 from toolroll.gateway.serving import identity_of, open_gateway
@@ -180,7 +180,7 @@ def test_a_victim_who_agrees_gives_nothing_where_the_servers_issuer_is_the_gatew
 
 
 def test_a_link_is_worth_nothing_when_its_time_is_over(tmp_path, monkeypatch):
-    monkeypatch.setattr(sign_in, "LONGEST_S", 1.0)
+    monkeypatch.setattr(sign_in_pages, "LONGEST_S", 1.0)
 
     async def go():
         async with (

@@ -20,12 +20,12 @@ from starlette.responses import Response
 from starlette.routing import Mount, Route
 
 from tests.ports import free_port
-from toolroll.gateway import mcp_versions
+from toolroll.gateway.client import Client, open_http, open_stdio
 from toolroll.gateway.configuration import read_configuration
 from toolroll.gateway.gateway import Gateway
 from toolroll.gateway.identity import Identity
 from toolroll.gateway.mcp_server import McpServer
-from toolroll.gateway.mcp_versions import Client, Json
+from toolroll.gateway.protocol import Json, httpx_client
 from toolroll.gateway.serving import http_app, open_gateway, sign_ins_of
 
 SCRIPT = Path(__file__).with_name("scripted_mcp_server.py")
@@ -127,14 +127,14 @@ async def connected(streams: Any) -> AsyncIterator[TestClient]:
 
 def http_client(url: str, token: str = "") -> Any:
     headers = {"Authorization": f"Bearer {token}"} if token else {}
-    return connected(mcp_versions.open_http(url, headers))
+    return connected(open_http(url, headers))
 
 
 def command_client(arguments: list[str]) -> Any:
     """A client of `toolroll` with these arguments, as a process of its own."""
     env = {name: os.environ[name] for name in ("PYTHONPATH", "XDG_STATE_HOME") if name in os.environ}
     command = ["-m", "toolroll", *arguments]
-    return connected(mcp_versions.open_stdio(sys.executable, command, env, None, sys.__stderr__))
+    return connected(open_stdio(sys.executable, command, env, None, sys.__stderr__))
 
 
 @asynccontextmanager
@@ -190,7 +190,7 @@ async def serving(app: Any, port: int) -> AsyncIterator[str]:
 
 async def status_of(url: str, headers: dict[str, str]) -> int:
     """The status of an empty request."""
-    async with mcp_versions.create_mcp_http_client(headers=headers) as client:
+    async with httpx_client(headers=headers) as client:
         response = await client.post(url, json={"jsonrpc": "2.0", "id": 1, "method": "ping"})
         return int(response.status_code)
 

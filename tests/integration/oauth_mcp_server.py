@@ -26,7 +26,6 @@ from mcp.server.auth.routes import (
 )
 from mcp.server.auth.settings import ClientRegistrationOptions
 from mcp.server.transport_security import TransportSecuritySettings
-from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 from pydantic import AnyHttpUrl
 from starlette.applications import Starlette
@@ -34,7 +33,8 @@ from starlette.middleware import Middleware
 from starlette.middleware.authentication import AuthenticationMiddleware
 from starlette.routing import Route
 
-from toolroll.gateway.mcp_versions import Incoming, Json, ServerSide
+from toolroll.gateway.protocol import Json, httpx_client
+from toolroll.gateway.server_side import Incoming, ServerSide
 
 
 class Authorization:
@@ -174,7 +174,7 @@ class _Endpoint:
 
 def browser() -> Any:
     """A browser with cookies of its own."""
-    return create_mcp_http_client()
+    return httpx_client()
 
 
 async def browse(url: str) -> str:

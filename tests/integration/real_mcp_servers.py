@@ -149,8 +149,7 @@ def test_bad_calls_are_answered_cancelled_ones_end_and_a_killed_server_comes_bac
 
             async def call(name, given):
                 result = await session.call_tool(name, given)
-                is_error = result.is_error if hasattr(result, "is_error") else result.isError
-                return result.content[0].text, is_error
+                return result.content[0].text, result.is_error
 
             await session.initialize()
             with anyio.fail_after(120):

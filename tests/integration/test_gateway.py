@@ -24,7 +24,7 @@ pytest.importorskip("mcp")
 
 import anyio
 from anyio import to_thread
-from mcp.shared._httpx_utils import create_mcp_http_client
+from mcp import MCPError
 
 from tests.integration.gateways import (
     client_of,
@@ -43,11 +43,11 @@ from tests.integration.gateways import (
 from tests.ports import free_port, refusing_port
 from toolroll import Context, Observer, OutcomeReport, PageMapping, Registry, Rule
 from toolroll.cli import main
-from toolroll.gateway import connection, mcp_versions
+from toolroll.gateway import connection
 from toolroll.gateway.caller import Caller
+from toolroll.gateway.client import open_stdio
 from toolroll.gateway.configuration import read_configuration
 from toolroll.gateway.hooks import Refused
-from toolroll.gateway.mcp_versions import MAJOR, Json, ProtocolError
 from toolroll.gateway.options import (
     CallerOptions,
     ClaimNames,
@@ -57,7 +57,8 @@ from toolroll.gateway.options import (
     ServerOptions,
 )
 from toolroll.gateway.places import log_file, state_folder
-from toolroll.gateway.reasons import said
+from toolroll.gateway.protocol import Json, httpx_client
+from toolroll.gateway.reasons import reason_of
 from toolroll.gateway.serving import open_gateway, spare_collections
 from toolroll.gateway.upstream import Upstream
 
@@ -316,9 +317,7 @@ def test_prompts_resources_and_completions_are_passed_through(tmp_path):
             listed = (await request("resources/list", {}))["resources"]
             assert [each["name"] for each in listed] == ["a", "file:///both"]
             assert (await request("resources/read", {"uri": "file:///a"}))["contents"][0]["text"] == "first"
-            with pytest.raises(
-                ProtocolError, match="several servers, so none of them is asked: 'one', 'two'"
-            ):
+            with pytest.raises(MCPError, match="several servers, so none of them is asked: 'one', 'two'"):
                 await request("resources/read", {"uri": "file:///both"})
             assert (await request("resources/read", {"uri": "notes://7"}))["contents"][0]["text"] == "second"
             reference = {
@@ -360,7 +359,7 @@ def test_a_subscriber_is_told_of_a_changed_resource_also_after_its_server_was_st
             await touch("notes://1", 2)
             await client.client.request("resources/unsubscribe", {"uri": "notes://1"})
             assert await client.call("a_subscribed") == ("[]", False)
-            with pytest.raises(ProtocolError, match="no server has the resource"):
+            with pytest.raises(MCPError, match="no server has the resource"):
                 await client.client.request("resources/subscribe", {"uri": "other://1"})
 
     run(go)
@@ -395,7 +394,6 @@ def test_a_server_has_one_subscription_for_all_clients_until_the_last_one_leaves
     run(go)
 
 
-@pytest.mark.skipif(MAJOR == 1, reason="version 1 does not speak the protocol 2026-07-28")
 def test_a_client_of_the_protocol_without_sessions_listens_to_resources(tmp_path):
     from mcp import Client as NewClient
 
@@ -1040,7 +1038,7 @@ def test_a_program_lists_and_calls_tools_by_plain_requests(tmp_path):
         async with (
             open_gateway(read_configuration(path, {}), tmp_path / "state") as (gateway, server),
             http_server(server) as mcp_url,
-            create_mcp_http_client() as client,
+            httpx_client() as client,
         ):
             await gateway.known(30)
             url = mcp_url.removesuffix("/mcp")
@@ -1109,15 +1107,15 @@ def test_a_message_behind_the_end_of_a_session_is_no_error(tmp_path):
     )
 
     async def go():
-        opened = mcp_versions.open_stdio(sys.executable, ["-c", program], {}, None, sys.__stderr__)
+        opened = open_stdio(sys.executable, ["-c", program], {}, None, sys.__stderr__)
         async with opened as (source, _):
             await source.receive()
             await source.aclose()  # as the session's end does
             await anyio.sleep(0.2)
         with pytest.raises(Exception) as caught:  # the package puts it into a group
-            async with mcp_versions.open_stdio(sys.executable, ["-c", program], {}, None, sys.__stderr__):
+            async with open_stdio(sys.executable, ["-c", program], {}, None, sys.__stderr__):
                 raise ValueError("of the caller")
-        assert said(caught.value) == "of the caller"
+        assert reason_of(caught.value) == "of the caller"
 
     run(go)
 
@@ -1386,8 +1384,8 @@ def test_hooks_change_arguments_and_results_and_refuse(tmp_path):
             )
             await client.call("search_tools", {"queries": ["echo a text"]})
             assert await client.call("a_echo", {"text": "secret"}) == ("Do not send secrets.", True)
-            (found,) = gateway._searched.values()
-            assert not found.is_answered  # a call that was not made is no outcome
+            ((_, known),) = gateway.clients
+            assert not known.is_answered  # a call that was not made is no outcome
         first, second = map(json.loads, gateway.call_log.path.read_text().splitlines())
         assert first["arguments"] == {"text": "x", "by": "hook"} and first["ending"] == "succeeded"
         assert second["ending"] == "refused" and second["error"] == "Do not send secrets."

@@ -12,7 +12,6 @@ import pytest
 pytest.importorskip("mcp")
 pytest.importorskip("joserfc")
 
-from mcp.shared._httpx_utils import create_mcp_http_client
 
 from tests.integration.gateways import (
     http_client,
@@ -28,6 +27,7 @@ from tests.ports import free_port
 from toolroll import Registry, Rule
 from toolroll.gateway.configuration import read_configuration
 from toolroll.gateway.identity import identified_caller
+from toolroll.gateway.protocol import httpx_client
 from toolroll.gateway.serving import identity_of, open_gateway
 from toolroll.model.errors import InvalidDefinition, InvalidInput, StoreUnavailable
 
@@ -65,7 +65,7 @@ class World:
         headers |= {"Accept": "application/json, text/event-stream"}
         if token:
             headers["Authorization"] = f"Bearer {token}"
-        async with create_mcp_http_client(headers=headers) as client:
+        async with httpx_client(headers=headers) as client:
             return await client.post(self.url, json=body)
 
 
@@ -139,7 +139,7 @@ def test_a_token_that_is_not_the_issuers_for_this_gateway_is_refused_with_the_wa
                 told = response.headers["www-authenticate"]
                 assert f'resource_metadata="{URL}/.well-known/oauth-protected-resource/mcp"' in told
             assert (await w.post(w.token())).status_code != 401
-            async with create_mcp_http_client() as client:
+            async with httpx_client() as client:
                 metadata = await client.get(f"{w.url[:-4]}/.well-known/oauth-protected-resource/mcp")
             assert metadata.json()["resource"] == AUDIENCE
             assert metadata.json()["authorization_servers"] == [f"{w.issuer.url}/"]
@@ -265,7 +265,7 @@ def test_plain_requests_need_a_token_too(tmp_path):
     async def go():
         async with world(tmp_path) as w:
             url = f"{w.url.removesuffix('/mcp')}/tools/list"
-            async with create_mcp_http_client() as client:
+            async with httpx_client() as client:
                 assert (await client.get(url)).status_code == 401
                 listed = await client.get(url, headers={"Authorization": f"Bearer {w.token()}"})
             assert [each["name"] for each in listed.json()["tools"]] == ["a_pid", "a_send", "read_result"]

@@ -24,9 +24,10 @@ from tests.integration.gateways import (
     write_configuration,
 )
 from tests.ports import free_port
-from toolroll.gateway import mcp_versions
+from toolroll.gateway import server_side
 from toolroll.gateway.caller import Caller
 from toolroll.gateway.configuration import read_configuration
+from toolroll.gateway.protocol import httpx_client
 from toolroll.gateway.serving import open_gateway
 
 pytestmark = pytest.mark.slow
@@ -50,7 +51,7 @@ def callers() -> int:
 @pytest.mark.parametrize("says_goodbye", [True, False])
 def test_nothing_is_kept_of_a_session_that_has_ended(tmp_path, monkeypatch, says_goodbye):
     if not says_goodbye:
-        monkeypatch.setattr(mcp_versions, "IDLE_S", 0.3)
+        monkeypatch.setattr(server_side, "IDLE_S", 0.3)
     servers = {"a": scripted(tools=[tool("echo", "Says a text again"), tool("long")])}
     path = write_configuration(tmp_path, servers, mode="search", result_limit=2_000)
 
@@ -71,8 +72,7 @@ def test_nothing_is_kept_of_a_session_that_has_ended(tmp_path, monkeypatch, says
                 assert callers() > before
             await until(lambda: callers() == before)
             await until(lambda: roll.health()["sessions"]["held"] == 0)
-            assert not server._sessions and not gateway._searched
-            assert gateway.results is not None and not gateway.results._kept and not gateway.results._size
+            assert not len(gateway.clients) and gateway.clients.kept == 0
 
     async def converse(client) -> None:
         await client.names()
@@ -86,7 +86,7 @@ def test_nothing_is_kept_of_a_session_that_has_ended(tmp_path, monkeypatch, says
             "capabilities": {},
             "clientInfo": {"name": "vanishes", "version": "1"},
         }
-        async with mcp_versions.create_mcp_http_client(headers=headers) as client:
+        async with httpx_client(headers=headers) as client:
 
             async def post(method: str, params: dict, **more) -> None:
                 message = {"jsonrpc": "2.0", "method": method, "params": params, **more}

@@ -12,7 +12,6 @@ pytest.importorskip("mcp")
 pytest.importorskip("joserfc")
 
 import anyio
-from mcp.shared._httpx_utils import create_mcp_http_client
 
 from tests.integration.gateways import (
     client_of,
@@ -25,13 +24,14 @@ from tests.integration.gateways import (
 from tests.integration.oauth_mcp_server import Authorization, browse, protected_app
 from tests.integration.oidc_issuer import Issuer
 from tests.ports import free_port
+from toolroll.gateway.accounts import ServerAccounts
 from toolroll.gateway.configuration import read_configuration
-from toolroll.gateway.diagnosis import diagnose
 from toolroll.gateway.identity import identified_caller
-from toolroll.gateway.loopback_sign_in import sign_in
+from toolroll.gateway.protocol import httpx_client
 from toolroll.gateway.serving import identity_of, open_gateway
-from toolroll.gateway.sign_in import Accounts
 from toolroll.gateway.sign_in_client import SignInFailed
+from toolroll.gateway.sign_in_tool import sign_in
+from toolroll.gateway.status import diagnose
 
 pytestmark = pytest.mark.slow
 
@@ -194,7 +194,7 @@ def test_each_user_signs_in_for_themselves_and_nobody_for_another(tmp_path):
                     assert "sign_in" in await client.names()
                     told, is_error = await client.call("r_whoami")
                     assert is_error and "sign in" in told
-                async with create_mcp_http_client() as client:
+                async with httpx_client() as client:
                     answer = await client.get(f"http://127.0.0.1:{own}/oauth/callback?state=x&code=y")
                     assert answer.status_code == 400
 
@@ -226,7 +226,9 @@ def test_callers_who_are_known_cannot_sign_in_for_everybody(tmp_path):
 
 async def signed_in(configuration, folder):
     """Signs in as the command does."""
-    account = Accounts.of_configuration(configuration, folder / "state").of(configuration.servers["r"], "")
+    account = ServerAccounts.of_configuration(configuration, folder / "state").of(
+        configuration.servers["r"], ""
+    )
     problems = []
     async with anyio.create_task_group() as tasks:
         try:

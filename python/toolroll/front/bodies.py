@@ -1,4 +1,4 @@
-"""`BodiesInFlight`: the bytes of all bodies that a process reads or works on, in all and by caller."""
+"""`BodiesInFlight`: the bytes of all bodies that a process reads or works on, by caller."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _RETRY_S = 1
 
 
 class BodiesInFlight:
-    """Counts what has come, before anybody keeps it. For one event loop.
+    """Counts bytes of bodies before anybody keeps them. For one event loop.
 
-    A caller may have as many bytes in flight as are free, so one alone gets half of them, and a newcomer
+    A caller may have as many bytes in flight as are free. So one alone gets half of them, and a newcomer
     always finds some (the rule of `server.admission`).
 
     Attributes:
@@ -36,9 +36,9 @@ class BodiesInFlight:
         longest: int | None = None,
         note: Callable[[int], object] | None = None,
     ) -> Iterator[Receive]:
-        """The same body, counted for a caller until the context ends.
+        """Counts a body for a caller until the context ends.
 
-        longest: of this one; None as usual. note: called with the bytes that came.
+        longest: bytes of this body; None: as usual. note: is called with the bytes that came.
 
         Reading it raises an HTTPException with status 413 once it is too long, and with 503 once the caller
         has as many bytes in flight as are free.
@@ -72,7 +72,7 @@ class BodiesInFlight:
 
 
 class BoundedBodies:
-    """An ASGI application before another one, whose bodies are counted by the address of the client."""
+    """Counts the bodies for the application behind it, by the address of the client."""
 
     def __init__(self, application: ASGIApp, bodies: BodiesInFlight) -> None:
         self._application, self._bodies = application, bodies

@@ -1,11 +1,11 @@
-"""`Front`: the connections of one process, each with a limit of bytes and seconds for what it sends.
+"""`Front`: the connections of one process. Each may send limited bytes in a limited time.
 
-uvicorn's faster parser takes headers of any length, and it waits for a request and its body for as long as a
-client likes. So its connection is extended here: it counts bytes before they are kept, and one look at all
-connections each second closes those that have run out of patience.
+uvicorn's faster parser takes headers of any length, and waits for a request and its body for as long as a
+client likes. `Connection` counts bytes before they are kept. `Front` looks at all connections each second,
+and closes the ones whose time has run out.
 
-Where connections run out, those that have sent only a part of a request make room, the longest-waiting first:
-a client that holds many of them open keeps nobody out.
+If there are too many connections, one that has sent only a part of a request makes room, the oldest first.
+So a client that holds many of them open keeps nobody out.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _SLICE = 8 * 1_024  # bytes that are parsed before anything is counted
 _SHORT_PARTS, _PART_BYTES = 1_000, 32  # parts of a body, above which they have this length on average
 _FRAMES = 64 * 1_024  # bytes of a body beside its content: sizes of chunks, and trailers
 
-# Of what a client sends. "header": also before its first byte. "between": one request is complete, and the
-# next has not begun.
+# The part of a request that a client sends. "header": also before its first byte. "between": one request is
+# complete, and the next has not begun.
 _Phase = Literal["header", "body", "between"]
 _OF_BODIES = frozenset({b"content-length", b"transfer-encoding"})
 _REASONS = {
@@ -59,11 +59,11 @@ class Front:
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> Connection:
-        """A connection that was accepted, as uvicorn's `http` makes it."""
+        """Makes a connection, in place of uvicorn's `http`."""
         return Connection(self, config, server_state, app_state, _loop)
 
     def add(self, connection: Connection, address: str) -> bool:
-        """Whether there is room for a connection, after another one has made room for it."""
+        """Adds a connection, if need be in place of another one; returns whether there was room."""
         own, free = self._by_address.get(address, {}), self.limits.connections - self._n
         if free <= 0:
             has_room = self._make_room(max(self._by_address.values(), key=len))
@@ -92,7 +92,7 @@ class Front:
             del self._by_address[address]
 
     def _make_room(self, among: dict[Connection, None]) -> bool:
-        """Closes one of these that waits for its client."""
+        """Closes one of the connections that wait for their clients."""
         waiting = [one for one in among if one.is_waiting]
         # A part of a header costs its client nothing. A part of a body may be an honest upload.
         victim = next((one for one in waiting if one.phase == "header"), waiting[0] if waiting else None)
@@ -111,7 +111,7 @@ class Front:
             loop.call_later(_LOOK_S, self._look, loop, now)
 
     def _drop_unread(self) -> None:
-        """Closes connections whose clients read slowest, until few bytes of answers wait for clients."""
+        """Closes connections of the slowest readers, until few bytes of answers wait for clients."""
         unread = sum([one.unread for one in self._all()])
         if unread <= _UNREAD:
             return
@@ -131,9 +131,9 @@ class Connection(HttpToolsProtocol):
     """One connection, whose client sends requests.
 
     Attributes:
-        phase: of what it sends.
+        phase: the part of a request that it sends.
         unread: bytes of answers that the client has not read.
-        unread_s: for how long they have not become fewer.
+        unread_s: seconds since when they have not become fewer.
     """
 
     def __init__(
@@ -157,7 +157,7 @@ class Connection(HttpToolsProtocol):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether it rests with the client, and nothing of it is being answered."""
+        """Whether the client has to go on: no request of it is being answered."""
         is_answering = self.cycle is not None and not self.cycle.response_complete
         return not is_answering or (self.phase == "body" and not self.flow.read_paused)
 
@@ -174,7 +174,7 @@ class Connection(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Counts what came, and refuses what is too much."""
+        """Counts the bytes, and refuses a request that is too long."""
         if self._is_refused:
             return
         if self.phase == "between":
@@ -206,7 +206,7 @@ class Connection(HttpToolsProtocol):
                     self._refuse(413)
 
     def wait(self, seconds: float) -> None:
-        """Notes that this much time has passed; closes the connection where its patience has ended."""
+        """Counts time; closes the connection when its patience has ended."""
         unread = self.transport.get_write_buffer_size()
         if unread and unread >= self.unread:
             self.unread_s += seconds
@@ -260,7 +260,7 @@ class Connection(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """A request has come as a whole."""
+        """A request is complete."""
         if not self._is_refused:
             self._begin("between")
             super().on_message_complete()
@@ -274,7 +274,7 @@ class Connection(HttpToolsProtocol):
         self._patience_s = self._limits.patience_s
 
     def _refuse(self, status: int) -> None:
-        """Answers with a status and closes the connection. Nothing more of it is kept."""
+        """Answers with a status and closes the connection. It keeps nothing more of it."""
         if self._is_refused:
             return
         if self.transport.get_write_buffer_size():  # it would wait for a client that does not read
@@ -295,7 +295,7 @@ class Connection(HttpToolsProtocol):
 
 
 class _Trailers(list[tuple[bytes, bytes]]):
-    """Where headers behind a body go, which nobody reads."""
+    """Takes headers behind a body, which nobody reads."""
 
     def append(self, _: tuple[bytes, bytes]) -> None:
         """Keeps nothing."""

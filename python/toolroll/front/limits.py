@@ -1,4 +1,4 @@
-"""`FrontLimits`: what one process takes from whoever reaches its port."""
+"""`FrontLimits`: limits of one process for everybody who reaches its port."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class FrontLimits:
     """Limits of one process that listens on a port.
 
     Attributes:
-        connections: open ones, in all. Each address may have as many as are free, so half of them alone.
+        connections: open connections. An address may have as many as are free, so half of them alone.
         header_bytes: the longest header of a request, with its first line.
         body_bytes: the longest body of a request.
-        in_flight_bytes: of all bodies that are read or worked on at a time. Each caller may have as many as
-            are free.
+        in_flight_bytes: bytes of all bodies that are read or worked on at a time. A caller may have as many
+            as are free.
         patience_s: how long a header may take, and how long a body may rest.
         slowest_bytes_s: bytes a second of a body, on average, below which patience ends.
         answer_s: how long a client may leave an answer unread.
@@ -60,7 +60,7 @@ class FrontLimits:
 
 
 def fitted(limits: FrontLimits, descriptors_each: int = 1) -> FrontLimits:
-    """The same with as many connections as the system has descriptors for; asks the system for more first.
+    """Returns the limits with as many connections as the system has descriptors for. Asks it for more first.
 
     descriptors_each: of a connection and of what its request opens, such as a connection to a provider.
     """

@@ -1,13 +1,15 @@
-"""Who calls: resolved anew for each request, so that nothing of one caller is left for the next."""
+"""Who calls. The gateway finds it out for each request, so nothing of one caller is left for the next."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
-from toolroll.gateway import mcp_versions
-from toolroll.gateway.mcp_versions import Incoming, Json
+from mcp import MCPError
+
 from toolroll.gateway.options import CallerOptions
+from toolroll.gateway.protocol import METHOD_NOT_FOUND, Json
+from toolroll.gateway.server_side import Incoming
 from toolroll.model.context import Context
 
 _CAPABILITIES = {
@@ -19,12 +21,10 @@ _CAPABILITIES = {
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """One request's caller.
+    """The caller of one request.
 
     Attributes:
-        context: for every decision.
         client_key: names the conversation: the same for all requests of one client.
-        incoming: the request.
     """
 
     context: Context
@@ -32,26 +32,24 @@ class Caller:
     incoming: Incoming
 
     def can_answer(self, method: str) -> bool:
-        """Whether the client says that it answers such questions, and can be asked now."""
+        """Whether the client declares that it answers such questions, and can be asked now."""
         return _CAPABILITIES[method] in self.incoming.capabilities and self.incoming.can_ask
 
     async def asked(self, method: str, params: Json) -> Json:
-        """Asks the client. Raises ProtocolError, if it cannot answer."""
+        """Asks the client. Raises MCPError if it cannot answer."""
         if method not in _CAPABILITIES or not self.can_answer(method):
-            mcp_versions.fail(
-                mcp_versions.METHOD_NOT_FOUND, f"{method}: the client of this call does not answer it"
-            )
+            raise MCPError(METHOD_NOT_FOUND, f"{method}: the client of this call does not answer it")
         return await self.incoming.ask(method, params)
 
 
-# Finds out who calls. Whoever verifies identities replaces it.
-CallerOf = Callable[[Incoming], Awaitable[Caller]]
+# Finds out who calls.
+FindCaller = Callable[[Incoming], Awaitable[Caller]]
 
 
-def configured_caller(options: CallerOptions, process: str) -> CallerOf:
-    """The caller that the configuration names, on the page that the path of the request names.
+def configured_caller(options: CallerOptions, process: str) -> FindCaller:
+    """Takes the caller from the configuration, and the page from the path of the request.
 
-    process: names the conversation where the client has no session, as over stdio.
+    process: names the conversation of a client without a session, as over stdio.
     """
     context = Context(
         org=options.org,
@@ -72,5 +70,5 @@ def configured_caller(options: CallerOptions, process: str) -> CallerOf:
 
 
 def page_of(path: str) -> str:
-    """The page in a path such as `/mcp/billing`; "" for none."""
+    """Returns the page in a path such as `/mcp/billing`; "" if there is none."""
     return path.strip("/").partition("/")[2]

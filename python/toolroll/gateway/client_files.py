@@ -1,4 +1,4 @@
-"""The configuration files of MCP clients: takes their servers over, and puts the gateway in their place."""
+"""The configuration files of MCP clients: imports their servers, and puts the gateway in their place."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from toolroll.gateway.configuration import SECTION, read_configuration, server_of
-from toolroll.gateway.diagnosis import problem_of
 from toolroll.gateway.document import Document
 from toolroll.gateway.references import input_advice, input_reference
 from toolroll.gateway.server_spec import LONGEST_NAME, prefix_of
+from toolroll.gateway.status import problem_of
 from toolroll.model.errors import Conflict, InvalidDefinition, InvalidInput, NotFound
 from toolroll.runtime.files import replace_file
 
@@ -29,9 +29,8 @@ class ClientFile:
     """Where a client keeps its servers.
 
     Attributes:
-        path: of the file.
-        key: of the servers in it.
-        project: the folder whose own servers the file has, too, under `projects`; None where it has none.
+        key: the key of the servers in the file.
+        project: the folder of the project whose servers the file has, too; None if it has no projects.
     """
 
     path: Path
@@ -39,7 +38,7 @@ class ClientFile:
     project: Path | None = None
 
     def places(self, content: Mapping[str, Any]) -> list[tuple[str, ...]]:
-        """Where in the file's content there are servers: those for all projects, and the project's own."""
+        """Returns the paths of servers in the file's content: for all projects, and for this project."""
         found: list[tuple[str, ...]] = [(self.key,)]
         projects, project = content.get("projects"), str(self.project)
         if (
@@ -54,7 +53,7 @@ class ClientFile:
 def client_files(
     platform: str = sys.platform, environ: Mapping[str, str] = os.environ
 ) -> dict[str, ClientFile]:
-    """The files of the clients that are known, on this system."""
+    """Returns the files of known clients on this system."""
     home = Path(environ.get("HOME") or Path.home())
     if platform == "darwin":
         programs = home / "Library" / "Application Support"
@@ -70,12 +69,12 @@ def client_files(
     }
 
 
-class Imported(NamedTuple):
-    """What came of a client's servers.
+class ImportReport(NamedTuple):
+    """What an import did.
 
     Attributes:
-        new: names of those that were added.
-        there: of those that were there.
+        new: names of the servers that were added.
+        there: names of the servers that the configuration had already.
         refused: what is wrong with the entries that were left out.
     """
 
@@ -84,10 +83,10 @@ class Imported(NamedTuple):
     refused: list[str]
 
 
-def import_servers(client: ClientFile, target: Path) -> Imported:
-    """Adds a client's servers to the gateway's configuration; those that are there already stay as they are.
+def import_servers(client: ClientFile, target: Path) -> ImportReport:
+    """Adds a client's servers to the gateway's configuration. Servers that it has already stay as they are.
 
-    Entries that the gateway could not read are left out.
+    Entries that the gateway cannot read are left out.
 
     Raises:
         NotFound: the client has no such file, or no servers in it.
@@ -108,7 +107,7 @@ def import_servers(client: ClientFile, target: Path) -> Imported:
     known = content.setdefault("mcpServers", {})
     taken = {name for key in ("mcpServers", "servers") for name in content.get(key, {})}
     prefixes = {prefix_of(name).casefold(): name for name in taken}
-    found = Imported([], [name for name in servers if name in taken], [])
+    found = ImportReport([], [name for name in servers if name in taken], [])
     for name in (name for name in servers if name not in taken):
         try:
             _check(document, places[name], servers[name], prefixes)
@@ -124,7 +123,7 @@ def import_servers(client: ClientFile, target: Path) -> Imported:
 
 
 def _check(document: Document, place: tuple[str, ...], entry: Any, prefixes: Mapping[str, str]) -> None:
-    """Raises InvalidDefinition for an entry that a configuration with these prefixes must not have."""
+    """Raises InvalidDefinition if a configuration with these prefixes cannot take the entry."""
     name = place[-1]
     server_of(document, place, entry)
     if not 0 < len(name) <= LONGEST_NAME:
@@ -134,19 +133,19 @@ def _check(document: Document, place: tuple[str, ...], entry: Any, prefixes: Map
 
 
 def questions(servers: Path, names: Iterable[str]) -> dict[str, str]:
-    """Those of these servers whose entries need a value that VS Code asks its user for → what to write."""
+    """Returns what to write in place of values that VS Code asks its user for, by server."""
     entries = Document.of(servers).mapping(("mcpServers",))
     found = {name: input_reference(json.dumps(entries.get(name))) for name in names}
     return {name: input_advice(asked) for name, asked in found.items() if asked}
 
 
-class Connected(NamedTuple):
-    """What became of a client's file.
+class ConnectReport(NamedTuple):
+    """What `connect` did to a client's file.
 
     Attributes:
-        copy: the file as it was; None where there was none, or nothing changed.
-        out: names of the entries that were taken out.
-        left: servers of the gateway that the client keeps, because they cannot be started → why.
+        copy: the file as it was; None if there was no file, or nothing changed.
+        out: names of the entries that were removed.
+        left: servers that the client keeps because the gateway cannot start them → why.
     """
 
     copy: Path | None
@@ -154,10 +153,10 @@ class Connected(NamedTuple):
     left: dict[str, str]
 
 
-def connect(client: ClientFile, configuration: Path, keep: bool, environ: Mapping[str, str]) -> Connected:
+def connect(client: ClientFile, configuration: Path, keep: bool, environ: Mapping[str, str]) -> ConnectReport:
     """Writes the gateway into a client's file, in place of the servers that the gateway runs.
 
-    keep: whether the client keeps its own entries of those servers, too.
+    keep: whether the client keeps its entries of these servers.
 
     Raises:
         Conflict: an entry of the client has the gateway's name and is another program.
@@ -192,10 +191,10 @@ def connect(client: ClientFile, configuration: Path, keep: bool, environ: Mappin
         entry = {"type": "stdio", **entry}
     servers[OWN_NAME] = entry
     if client.path.is_file() and content == Document.of(client.path).value:
-        return Connected(None, [], left)  # it is there already
+        return ConnectReport(None, [], left)  # it is there already
     copy = _copy(client.path)
     _write(client.path, content)
-    return Connected(copy, out, left)
+    return ConnectReport(copy, out, left)
 
 
 def _own_command() -> list[str]:
@@ -204,7 +203,7 @@ def _own_command() -> list[str]:
 
 
 def _is_gateway(name: str, entry: Any) -> bool:
-    """Whether this entry runs a gateway: it must not run itself."""
+    """Whether an entry runs a gateway, which must not run itself."""
     if not isinstance(entry, dict):
         return False
     words = [entry.get("command"), *(entry.get("args") or ())]

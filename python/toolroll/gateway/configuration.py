@@ -1,8 +1,8 @@
-"""Configuration files: those that MCP clients have already, with a section "toolroll" of our own.
+"""Reads configuration files of MCP clients, with a section "toolroll" of our own.
 
 Claude Desktop, Claude Code and Cursor write `{"mcpServers": {NAME: {...}}}`, VS Code `{"servers": {...}}`
-with comments. Everything else in such a file is the client's and is left alone. In what we read, a wrong key
-is an error with file, line and key.
+with comments. All other keys belong to the client. A wrong key in a server's entry or in our section is an
+error with file, line and key.
 """
 
 from __future__ import annotations
@@ -10,11 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
+from toolroll.gateway.configured_hooks import ConfiguredHook
 from toolroll.gateway.document import Document, Problems
 from toolroll.gateway.options import GatewayOptions, without_secrets
 from toolroll.gateway.server_spec import LONGEST_NAME, ServerSpec, Transport, prefix_of
@@ -24,60 +26,60 @@ from toolroll.model.errors import InvalidDefinition, NotFound
 SECTION = "toolroll"
 _SERVERS = ("mcpServers", "servers")
 _TRANSPORTS: dict[str, Transport] = {
-    "stdio": "stdio",
-    "http": "http",
-    "streamable-http": "http",
-    "streamableHttp": "http",
-    "streamable_http": "http",
-    "sse": "sse",
-    "openapi": "openapi",
+    **{"stdio": "stdio", "http": "http", "sse": "sse", "openapi": "openapi"},
+    **{"streamable-http": "http", "streamableHttp": "http", "streamable_http": "http"},
 }
 _URL = re.compile(r"(?i)https?://|\$\{")  # or it begins with a reference
 # Keys that clients write for themselves: they mean nothing here.
 _IGNORED = frozenset(
-    {
-        "$schema",
-        "alwaysAllow",
-        "authorization",
-        "autoApprove",
-        "autoStart",
-        "description",
-        "dev",
-        "gallery",
-        "headersHelper",
-        "icon",
-        "metadata",
-        "note",
-        "oauth",
-        "sandbox",
-        "sandboxEnabled",
-        "trust",
-        "version",
-    }
+    (
+        *(
+            "$schema",
+            "alwaysAllow",
+            "authorization",
+            "autoApprove",
+            "autoStart",
+            "description",
+            "dev",
+            "gallery",
+        ),
+        *(
+            "headersHelper",
+            "icon",
+            "metadata",
+            "note",
+            "oauth",
+            "sandbox",
+            "sandboxEnabled",
+            "trust",
+            "version",
+        ),
+    )
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """What one or more files say.
+    """The servers and options of one or more files.
 
     Attributes:
         servers: enabled servers by name, in the order of the files; guardians first.
-        disabled: names of servers that are switched off, with why.
-        options: of the gateway.
         folder: of the file; references and relative paths start there.
+        disabled: names of servers that are switched off → why.
+        hooks: the hooks that the options name.
     """
 
     servers: Mapping[str, ServerSpec]
     options: GatewayOptions
     folder: Path
     disabled: Mapping[str, str]
+    hooks: tuple[ConfiguredHook, ...] = ()
 
 
 class _Entry(BaseModel):
     """One server in a client's file. `timeout` is in milliseconds, as clients write it.
 
-    Which of its tools the user has switched on or off counts here, too, under each client's key for it.
+    Each client has its own keys for the tools that its user has switched on or off.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -104,7 +106,7 @@ class _Entry(BaseModel):
     disabledTools: tuple[str, ...] = ()
 
     def included(self) -> tuple[str, ...] | None:
-        """The tools that are switched on; None for all."""
+        """Returns the tools that are switched on; None if all are."""
         return _in_all(self.tools, self.includeTools, self.enabledTools)
 
 
@@ -126,6 +128,10 @@ def read_configuration(path: Path, environ: Mapping[str, str]) -> Configuration:
     with problems:
         if SECTION in document.value:
             options = document.model(GatewayOptions, (SECTION,))
+    hooks: list[ConfiguredHook] = []
+    for number, reference in enumerate(options.hooks):
+        with problems:
+            hooks.append(ConfiguredHook.of(reference, partial(document.fail, (SECTION, "hooks", number))))
     names: set[str] = set()
     for key in _SERVERS:
         with problems:
@@ -147,13 +153,14 @@ def read_configuration(path: Path, environ: Mapping[str, str]) -> Configuration:
     problems.check()
     if not names:
         document.fail((), 'has no servers: it needs {"mcpServers": {NAME: {"command": …}}}')
-    return with_servers(Configuration({}, options, path.resolve().parent, off), found.values(), environ)
+    configuration = Configuration({}, options, path.resolve().parent, off, tuple(hooks))
+    return with_servers(configuration, found.values(), environ)
 
 
 def with_servers(
     configuration: Configuration, more: Iterable[ServerSpec], environ: Mapping[str, str]
 ) -> Configuration:
-    """The configuration with more servers; its options apply to them, and guardians come first.
+    """Returns the configuration with more servers. Its options apply to them, and guardians come first.
 
     Raises:
         InvalidDefinition: two servers have the same name, or names that give the same prefix.
@@ -191,7 +198,7 @@ def with_servers(
 
 
 def server_of(document: Document, path: tuple[str, ...], value: Any) -> tuple[ServerSpec, str]:
-    """A server, and why it is switched off; "" where it is not.
+    """Returns a server, and why it is switched off; "" if it is not.
 
     Raises:
         InvalidDefinition: its entry is wrong; with file, line and key.
@@ -240,7 +247,7 @@ def server_of(document: Document, path: tuple[str, ...], value: Any) -> tuple[Se
 
 
 def _in_all(*lists: tuple[str, ...] | None) -> tuple[str, ...] | None:
-    """The names that are in each of the lists; None for all names, as are None and "*" in a list."""
+    """Returns the names that are in each of the lists. None, and a list with "*", stand for all names."""
     limits = [each for each in lists if each is not None and "*" not in each]
     return tuple(name for name in limits[0] if all(name in each for each in limits)) if limits else None
 

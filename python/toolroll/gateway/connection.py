@@ -1,4 +1,4 @@
-"""`Connection`: one running instance of an MCP server, which is started again whenever it ends."""
+"""`Connection`: one running instance of an MCP server. It is started again whenever it ends."""
 
 from __future__ import annotations
 
@@ -6,32 +6,31 @@ import json
 import logging
 import math
 import os
-import shutil
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import anyio
 import anyio.abc
 import anyio.to_thread
+from mcp import MCPError
 
 from toolroll.formats.visible_text import one_line
-from toolroll.gateway import mcp_versions
-from toolroll.gateway.bounded_lines import METER
+from toolroll.gateway.accounts import ServerAccount
 from toolroll.gateway.budget import Budget
-from toolroll.gateway.mcp_versions import Client, Json, OnProgress, ProtocolError
+from toolroll.gateway.client import Client, open_http, open_sse, open_stdio
+from toolroll.gateway.logs import ServerLog
 from toolroll.gateway.openapi.server import open_openapi
+from toolroll.gateway.protocol import INTERNAL_ERROR, Json, OnProgress, is_closed, visible_error
 from toolroll.gateway.questions import Questions
-from toolroll.gateway.reasons import ended, first, last_line, not_answered, quoted, said
-from toolroll.gateway.references import resolved
-from toolroll.gateway.server_log import ServerLog
+from toolroll.gateway.reasons import exit_reason, first_error, last_line, quoted, reason_of, status_reason
+from toolroll.gateway.references import address_of, process_of
+from toolroll.gateway.server_output import METER
 from toolroll.gateway.server_spec import ServerSpec
-from toolroll.gateway.sign_in import Account
-from toolroll.gateway.sign_in_client import SignInNeeded
+from toolroll.gateway.sign_in_client import SignInNeeded, renewing_client
 from toolroll.gateway.traffic import Flood, LimitedStream, Traffic
 from toolroll.model.errors import InvalidInput, Overloaded, ToolrollError, Unavailable
 
@@ -50,24 +49,23 @@ _LONGEST_PROGRESS = 1_000  # characters of one
 
 
 class Asker(Protocol):
-    """A client whose call runs, for the questions that the server has meanwhile."""
+    """A client whose call runs. The server may ask it questions meanwhile."""
 
     @property
     def client_key(self) -> str:
-        """The same for all requests of one client."""
+        """Names the client: the same for all its requests."""
 
     async def asked(self, method: str, params: Json) -> Json:
-        """Asks the client. Raises ProtocolError, if it cannot answer."""
+        """Asks the client. Raises MCPError if it cannot answer."""
 
 
 @dataclass(slots=True)
-class _Call:
+class _RunningRequest:
     """A request that runs.
 
     Attributes:
-        scope: ends it.
-        asker: the client whose call it is.
-        questions: that the server has asked meanwhile.
+        scope: ends the request when it is cancelled.
+        questions: number of questions that the server has asked meanwhile.
     """
 
     scope: anyio.CancelScope
@@ -76,20 +74,19 @@ class _Call:
 
 
 class ServerDown(Unavailable):
-    """An MCP server is not there, or went away during the call."""
+    """An MCP server is away, or went away during the call."""
 
 
 class Connection:
     """One instance of a server. `run` keeps it alive; `request` sends it requests from any task.
 
     Attributes:
-        spec: how it is reached.
         state: "up" while requests may be sent.
-        reason: why it is not up; "" where it is.
+        reason: why it is not up; "" if it is.
         starts: how often it came up.
-        retry_at: when the next start is tried, by the monotonic clock; 0 where none waits.
-        next_try: the same by the clock on the wall, in seconds since 1970.
-        traffic: of the present connection.
+        retry_at, next_try: the time of the next start, by the monotonic clock (0 if no start waits) and in
+            seconds since 1970.
+        traffic: what the present connection has received.
         needs_sign_in: whether it is away because nobody has signed in.
     """
 
@@ -100,12 +97,12 @@ class Connection:
         log: ServerLog,
         on_up: Callable[[Client], Awaitable[None]],
         on_notification: Callable[[str, Json], Awaitable[None]],
-        account: Account | None = None,
+        account: ServerAccount | None = None,
     ) -> None:
         """folder: of the configuration. log: gets the standard error of its process.
 
-        on_up: is called each time it came up, before it gets any other request. on_notification: is called
-        with each notification. account: has the tokens for a server that asks for a sign-in.
+        on_up: is called each time it comes up, before it gets any other request. account: has the tokens for
+        a server that asks for a sign-in.
         """
         self.spec, self.reason = spec, "it is being started"
         self.state: State = "starting"
@@ -122,12 +119,12 @@ class Connection:
         self._first_try, self._changed, self._retry = anyio.Event(), anyio.Event(), anyio.Event()
         self._slots = anyio.Semaphore(spec.max_in_flight)
         self._waiting = 0
-        self._calls: dict[object, _Call] = {}
+        self._calls: dict[object, _RunningRequest] = {}
         self._questions = Questions(spec.name, spec.questions_per_call, spec.questions_per_minute)
         self._closed, self._conversation = anyio.Event(), anyio.CancelScope()
 
     async def run(self) -> None:
-        """Keeps the server running, until this is cancelled."""
+        """Keeps the server running until it is cancelled."""
         wait_s, told = FIRST_RETRY_S, ""
         try:
             while True:
@@ -178,14 +175,14 @@ class Connection:
     ) -> Json:
         """Sends a request and waits for its result.
 
-        asker: the client whose call it is; the server's questions meanwhile go there.
+        asker: the client whose call it is. It gets the server's questions meanwhile.
 
         Raises:
             InvalidInput: the parameters cannot be written as JSON.
             ServerDown: the server is away, or went away.
             Overloaded: too many requests wait for it.
             TimeoutError: it did not answer in time.
-            ProtocolError: it answered with an error.
+            MCPError: it answered with an error.
         """
         _check_json(method, params)
         timeout_s = self.spec.timeout_s if timeout_s is None else timeout_s
@@ -231,12 +228,12 @@ class Connection:
         if client is None:
             raise self.away()
         with anyio.CancelScope(deadline=anyio.current_time() + timeout_s) as scope:
-            self._calls[key] = _Call(scope, asker)
+            self._calls[key] = _RunningRequest(scope, asker)
             try:
                 told = None if on_progress is None else _paced(on_progress)
                 return _complete(method, await client.request(method, params, told))
-            except ProtocolError as error:
-                if mcp_versions.is_closed(error) and self.client is client:
+            except MCPError as error:
+                if is_closed(error) and self.client is client:
                     self._ended()  # nothing can be sent any more, though the server may still write
                 if self.client is not client:
                     raise self.away() from None
@@ -249,13 +246,13 @@ class Connection:
             raise self.away()
         raise TimeoutError(f"server {self.spec.name!r}: did not answer within {timeout_s:g} s")
 
-    def _readable(self, error: Exception, call: _Call) -> Exception:
-        """The server's error as the client gets it, with its questions named and counted."""
+    def _readable(self, error: MCPError, call: _RunningRequest) -> MCPError:
+        """Returns the server's error for the client. Questions in it count, and bear the server's name."""
         client = "" if call.asker is None else call.asker.client_key
-        return mcp_versions.readable(self._questions.in_error(error, client, call.questions))
+        return visible_error(self._questions.in_error(error, client, call.questions))
 
     def away(self) -> ServerDown:
-        """Why the server is away, and when to try again."""
+        """Returns an error that says why the server is away, and when to try again."""
         wait_s = max(0.0, self.retry_at - time.monotonic()) if self.retry_at else 1.0
         reason = self.reason or "the connection ended"
         return ServerDown(f"server {self.spec.name!r} is away: {reason}", retry_after_s=round(wait_s, 1))
@@ -278,7 +275,7 @@ class Connection:
         self._check_ending()
 
     def _check_ending(self) -> None:
-        """Raises what ended the conversation, if the transport's error does not say it."""
+        """Raises the reason of the end, if the transport's error does not say it."""
         if self._is_refused:
             self.needs_sign_in = True
             raise SignInNeeded(
@@ -304,7 +301,7 @@ class Connection:
                 self._ended()
 
     def _ended(self) -> None:
-        """Ends the calls before the session does, whose error would not say why."""
+        """Ends the calls before the session ends them with an error that says no reason."""
         self._closed.set()
         if self.state == "up":
             self._down(str(self.traffic.flood or "it closed the connection"), 0.0)
@@ -319,8 +316,8 @@ class Connection:
                 try:
                     with anyio.fail_after(_PING_TIMEOUT_S):
                         await client.request("ping", None)
-                except ProtocolError as error:  # an error is an answer
-                    if mcp_versions.is_closed(error):
+                except MCPError as error:  # an error is an answer
+                    if is_closed(error):
                         return
 
     def _set(self, state: State, reason: str) -> None:
@@ -339,21 +336,20 @@ class Connection:
     async def _on_question(self, method: str, params: Json) -> Json:
         """Passes a server's request on to the client whose call it serves.
 
-        A server does not say which call it asks for. If calls of several clients run, nobody is asked: what
-        one client's call is about must not reach another.
+        A server does not say which call it asks for. If calls of several clients run, nobody is asked: no
+        client may read about the call of another.
         """
         asking = [call for call in self._calls.values() if call.asker is not None]
         clients = {call.asker.client_key for call in asking if call.asker is not None}
         if len(clients) != 1:
-            mcp_versions.fail(
-                mcp_versions.INTERNAL_ERROR,
-                f"{method}: no call of a single client is running that could be asked",
+            raise MCPError(
+                INTERNAL_ERROR, f"{method}: no call of a single client is running that could be asked"
             )
         call = asking[-1]
         assert call.asker is not None
         self._questions.check(method, params, call.asker.client_key, call.questions)
         call.questions += 1
-        return await call.asker.asked(method, self._questions.named(method, params))
+        return await call.asker.asked(method, self._questions.signed(method, params))
 
     @asynccontextmanager
     async def _transport(self) -> Any:
@@ -364,7 +360,7 @@ class Connection:
             self._words = self._log.new()
             async with (
                 self._words.pipe() as errors,
-                mcp_versions.open_stdio(command, args, env, cwd, errors, self._exited) as streams,
+                open_stdio(command, args, env, cwd, errors, self._exited) as streams,
             ):
                 errors.close()  # the process has it now
                 yield streams
@@ -374,10 +370,10 @@ class Connection:
             async with open_openapi(url, document, self._folder, headers, self._log.tell) as streams:
                 yield streams
             return
-        opened = mcp_versions.open_http if spec.transport == "http" else mcp_versions.open_sse
+        opened = open_http if spec.transport == "http" else open_sse
         auth = None
         if self._account is not None:
-            auth = await anyio.to_thread.run_sync(self._account.provider, self._refused)
+            auth = await anyio.to_thread.run_sync(renewing_client, self._account, self._refused)
         has_secret = any(name.lower() == "authorization" for name in headers)
         may_sign_in = auth is None and not has_secret and self._account is not None
 
@@ -390,7 +386,7 @@ class Connection:
             yield streams
 
     def _refused(self) -> None:
-        """Ends the conversation with a server that wants its user to sign in."""
+        """Ends the conversation with a server that demands a sign-in."""
         self._is_refused = True
         self._conversation.cancel()
 
@@ -398,17 +394,17 @@ class Connection:
         self._exit_code = code
 
     def _why_ended(self, error: Exception | None) -> str:
-        """Why the connection ended, or did not come about."""
+        """Says why the connection ended, or was not made."""
         if self._exit_code is not None and not isinstance(error, (ToolrollError, Flood)):
-            return ended(self._exit_code)
-        if error is not None and isinstance(first(error), TimeoutError) and not self._came_up:
+            return exit_reason(self._exit_code)
+        if error is not None and isinstance(first_error(error), TimeoutError) and not self._came_up:
             return f"it did not answer within {self.spec.start_timeout_s:g} s of its start"
         if self._status and not self._came_up and not isinstance(error, ToolrollError):
-            return not_answered(self._status)
-        return "it closed the connection" if error is None else said(error)
+            return status_reason(self._status)
+        return "it closed the connection" if error is None else reason_of(error)
 
     def _last_words(self) -> str:
-        """The last line of the server's standard error, for a server that ended by itself."""
+        """Quotes the last line of the server's standard error, if the server ended by itself."""
         if self.spec.transport != "stdio" or self.state == "up":
             return ""
         words = last_line(self._words.end)
@@ -416,17 +412,17 @@ class Connection:
 
 
 def _complete(method: str, result: Json) -> Json:
-    """The result, unless a server of the protocol 2026-07-28 puts questions to the client into it."""
+    """Returns the result. Raises MCPError if it is a question to the client (protocol 2026-07-28)."""
     if result.get("resultType", "complete") != "complete":
-        mcp_versions.fail(
-            mcp_versions.INTERNAL_ERROR,
+        raise MCPError(
+            INTERNAL_ERROR,
             f"{method}: the server answers with a question to the user, which this gateway does not pass on",
         )
     return result
 
 
 def _paced(on_progress: OnProgress) -> OnProgress:
-    """Leaves out what comes faster than anybody reads it."""
+    """Leaves out progress that comes faster than anybody reads it."""
     budget = Budget(_PROGRESS, _PROGRESS_PER_S)
 
     async def tell(progress: float, total: float | None, message: str | None) -> None:
@@ -437,7 +433,7 @@ def _paced(on_progress: OnProgress) -> OnProgress:
 
 
 def _check_json(method: str, params: Mapping[str, Any]) -> None:
-    """Refuses what would fail inside the transport, and end the connection for everybody."""
+    """Refuses parameters that would fail inside the transport, and end the connection for all clients."""
     try:
         json.dumps(params, ensure_ascii=False, allow_nan=False).encode()
     except UnicodeEncodeError as error:
@@ -449,62 +445,3 @@ def _check_json(method: str, params: Mapping[str, Any]) -> None:
         raise InvalidInput(f"{method}: its parameters are nested too deeply") from error
     except (TypeError, ValueError) as error:
         raise InvalidInput(f"{method}: its parameters cannot be written as JSON: {error}") from error
-
-
-def address_of(spec: ServerSpec, environ: Mapping[str, str], folder: Path) -> tuple[str, dict[str, str], str]:
-    """URL and headers of a remote server, and its OpenAPI document.
-
-    Raises:
-        InvalidInput: a reference cannot be resolved.
-    """
-    text = partial(_resolved, environ, folder)
-    headers = {name: text(f"headers.{name}", value) for name, value in spec.headers.items()}
-    return text("url", spec.url), headers, text("openapi", spec.openapi)
-
-
-def _resolved(environ: Mapping[str, str], folder: Path, key: str, value: str) -> str:
-    try:
-        return resolved(value, environ, folder)
-    except InvalidInput as error:
-        raise InvalidInput(f"{key}: {error}") from error
-
-
-def process_of(
-    spec: ServerSpec, environ: Mapping[str, str], folder: Path
-) -> tuple[str, list[str], dict[str, str], str | None]:
-    """Command, arguments, variables and working folder of a server's process.
-
-    Raises:
-        InvalidInput: a reference cannot be resolved, or there is no such program.
-    """
-    text = partial(_resolved, environ, folder)
-    cwd = str(folder / text("cwd", spec.cwd)) if spec.cwd else None
-    if cwd is not None and not os.path.isdir(cwd):
-        raise InvalidInput(f"cwd: its working folder {cwd} does not exist")
-    env: dict[str, str] = {}
-    if spec.env_file:
-        env |= _variables(folder / text("envFile", spec.env_file))
-    env |= {name: text(f"env.{name}", value) for name, value in spec.env.items()}
-    prefix = [text("command_prefix", part) for part in spec.command_prefix]
-    own = [text("command", spec.command), *[text("args", part) for part in spec.args]]
-    command, *args = [*prefix, *own]
-    command = os.path.expanduser(command)
-    looked_in = env.get("PATH") or environ.get("PATH")
-    beside = os.path.join(cwd or "", command) if os.path.dirname(command) else command
-    if shutil.which(beside, path=looked_in) is None:
-        key = "command_prefix" if prefix else "command"
-        if os.path.isfile(beside):
-            raise InvalidInput(f"{key}: its program {command!r} cannot be executed: it is a plain file")
-        raise InvalidInput(
-            f"{key}: its program {command!r} is not there: install it, or write its whole path"
-        )
-    return command, args, env, cwd
-
-
-def _variables(path: Path) -> dict[str, str]:
-    try:
-        lines = path.read_text("utf-8").splitlines()
-    except (OSError, ValueError) as error:
-        raise InvalidInput(f"its envFile {path} cannot be read: {error}") from error
-    pairs = (line.removeprefix("export ").partition("=") for line in map(str.strip, lines))
-    return {name.strip(): value.strip().strip("'\"") for name, eq, value in pairs if eq and name[0] != "#"}

@@ -25,7 +25,7 @@ _SECRET = {
 
 
 class Problems:
-    """Collects what is wrong in several parts of a configuration, to tell all of it at once."""
+    """Collects the problems of several parts of a configuration, so that one error tells all of them."""
 
     def __init__(self) -> None:
         self._found: list[InvalidDefinition] = []
@@ -52,8 +52,7 @@ class Document:
 
     Attributes:
         file: its name in messages.
-        text: as it is, with blanks in place of comments.
-        value: the object in it.
+        text: its text, with blanks in place of comments.
     """
 
     file: str
@@ -84,7 +83,7 @@ class Document:
         return cls(file, text, value)
 
     def line(self, path: Sequence[str | int]) -> int:
-        """The line of a value."""
+        """Returns the line of a value."""
         return line_of(self.text, path)
 
     def fail(self, path: Sequence[str | int], problem: str) -> NoReturn:
@@ -97,7 +96,7 @@ class Document:
         return InvalidDefinition(told, file=self.file, line=self.line(path))
 
     def mapping(self, path: Sequence[str | int]) -> dict[str, Any]:
-        """The object at a path; {} where there is none."""
+        """Returns the object at a path; {} if there is none."""
         value: Any = self.value
         for key in path:
             value = value.get(key, {})
@@ -107,17 +106,17 @@ class Document:
         return found
 
     def check_top(self, known: Iterable[str]) -> None:
-        """Refuses keys that are nearly ours; all others are the client's."""
+        """Refuses keys that look like ours. All others belong to the client."""
         known = tuple(known)
         for key in self.value:
             if key not in known and (near := nearest(key, known, 0.8)):
                 self.fail((key,), f"is no known key{near}")
 
     def model(self, kind: type[_ModelT], path: Sequence[str | int], value: Any = None) -> _ModelT:
-        """The value at a path as a model.
+        """Returns the value at a path as a model.
 
         Raises:
-            InvalidConfiguration: for its wrong keys, with the line of each.
+            InvalidConfiguration: with the line of each wrong key.
         """
         if value is None:
             value = self.mapping(path)
@@ -138,7 +137,7 @@ class Document:
 
 
 def without_comments(text: str) -> str:
-    """The text with blanks in place of comments and of commas before a closing bracket; lines stay."""
+    """Puts blanks in place of comments and of commas before a closing bracket. Lines stay."""
 
     def blank(match: re.Match[str]) -> str:
         found = match[0]

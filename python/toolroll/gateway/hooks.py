@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from mcp import MCPError
+
 from toolroll.formats.foreign_text import line_text, name_text
-from toolroll.gateway import mcp_versions
 from toolroll.gateway.caller import Caller
-from toolroll.gateway.mcp_versions import Json, ProtocolError
+from toolroll.gateway.protocol import Json
 from toolroll.gateway.server_spec import ServerSpec
 from toolroll.model.tools import Tool
 
@@ -38,20 +39,25 @@ class Refused(Exception):
 
 
 class CallHook(Protocol):
-    """Looks at calls. `before` runs in the order of the hooks, `after` in the opposite one."""
+    """Looks at calls of servers' tools. A subclass overrides what it needs.
+
+    `before` runs in the order of the hooks, `after` in the opposite order. An error of a hook fails its call.
+    """
 
     async def before(self, call: PlannedCall) -> PlannedCall:
-        """The call to make, with other arguments perhaps.
+        """Returns the call to make, perhaps with other arguments.
 
         Raises:
-            Refused: it is not made.
+            Refused: the call is not made, and the model reads why.
         """
+        return call
 
     async def after(self, call: PlannedCall, result: Json) -> Json:
-        """The result to send."""
+        """Returns the result to send: a `CallToolResult` of MCP as JSON."""
+        return result
 
 
-class AskFirst:
+class AskFirst(CallHook):
     """Asks the user before each call of a tool that may destroy something.
 
     A tool may, unless it says that it does not: so the protocol defines `destructiveHint`.
@@ -82,17 +88,11 @@ class AskFirst:
         }
         try:
             answer = await caller.asked("elicitation/create", question)
-        except ProtocolError as error:
-            raise Refused(
-                f"{name}: the user could not be asked: {mcp_versions.error_of(error)[1]}"
-            ) from error
+        except MCPError as error:
+            raise Refused(f"{name}: the user could not be asked: {error.message}") from error
         if answer.get("action") != "accept" or (answer.get("content") or {}).get("allow") is not True:
             raise Refused(f"{name}: the user does not allow this call. Do not try it again in another way.")
         return call
-
-    async def after(self, call: PlannedCall, result: Json) -> Json:
-        """Changes nothing."""
-        return result
 
 
 def is_destructive(tool: Tool) -> bool:

@@ -1,4 +1,4 @@
-"""Who calls over HTTP: verifies tokens of an OpenID Connect issuer, and keys of configuration and registry.
+"""Verifies callers over HTTP, by tokens of an OpenID Connect issuer and by keys.
 
 The middleware of the package `mcp` asks for the token, answers 401 with the address of the metadata
 (RFC 9728), and binds each session to the caller who opened it.
@@ -18,15 +18,15 @@ import anyio
 import anyio.to_thread
 import jwt
 from mcp.server.auth.provider import AccessToken
-from mcp.shared._httpx_utils import create_mcp_http_client
 from starlette.authentication import AuthenticationError
 from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse, Response
 
-from toolroll.gateway.caller import Caller, CallerOf, page_of
-from toolroll.gateway.mcp_versions import Incoming
+from toolroll.gateway.caller import Caller, FindCaller, page_of
 from toolroll.gateway.options import CallerOptions, ClaimNames, IdentityOptions
+from toolroll.gateway.protocol import httpx_client
 from toolroll.gateway.references import resolved
+from toolroll.gateway.server_side import Incoming
 from toolroll.model.context import Context
 from toolroll.model.errors import Denied, InvalidInput, StoreUnavailable
 from toolroll.registry.access.service_keys import PREFIX, ServiceKeys
@@ -54,11 +54,7 @@ class KeyForbidden(AuthenticationError):
 
 
 class VerifiedToken(AccessToken):  # type: ignore[misc]
-    """A verified token.
-
-    Attributes:
-        caller: whose it is.
-    """
+    """A verified token, and its bearer."""
 
     caller: CallerOptions
 
@@ -74,9 +70,9 @@ class Identity:
         folder: Path,
         registry_keys: ServiceKeys | None = None,
     ) -> None:
-        """others: what callers are where the options map nothing. folder: of the configuration.
+        """others: values for what the options do not map. folder: of the configuration.
 
-        registry_keys: of the registry whose service keys are accepted; None for none.
+        registry_keys: the service keys of a registry, if they are accepted.
 
         Raises:
             InvalidInput: a key is too short, or its reference cannot be resolved.
@@ -104,7 +100,7 @@ class Identity:
             self._keys.append((_digest(key), name, caller))
 
     async def verify_token(self, token: str) -> VerifiedToken | None:
-        """The caller whose token or key this is; None for nobody's.
+        """Returns the bearer of a token or key; None if it is not valid.
 
         Raises:
             IssuerUnavailable: the issuer or the registry does not answer.
@@ -138,7 +134,7 @@ class Identity:
         )
 
     async def _registry_key(self, token: str, keys: ServiceKeys) -> VerifiedToken | None:
-        """The caller with a key of the registry. It is asked each time: a revoked key is refused at once."""
+        """Returns the bearer of a registry's key. Each request asks: a revoked key is refused at once."""
         mapped = self.options.registry_keys
         assert mapped is not None
         try:
@@ -161,7 +157,7 @@ class Identity:
         return self._of_key(token, key.key_id, caller)
 
     def _of_key(self, token: str, name: str, caller: CallerOptions) -> VerifiedToken:
-        """The bearer of a key, which needs none of the scopes that the issuer's tokens must have."""
+        """Returns the bearer of a key, which counts as a token with all scopes."""
         scopes = list(self.options.scopes)
         return VerifiedToken(
             token=token, client_id=f"key {name}", scopes=scopes, subject=caller.user, caller=caller
@@ -180,7 +176,7 @@ class Identity:
         return claims
 
     def _caller(self, claims: Mapping[str, Any]) -> CallerOptions:
-        """The caller that the claims describe.
+        """Returns the caller that the claims describe.
 
         Raises:
             Denied: the claim of the organisation or user is missing, or a claim has another type.
@@ -212,9 +208,9 @@ class Identity:
             return self._signing
 
     async def _keys_uri(self) -> str:
-        """The address of the issuer's signing keys, from its metadata."""
+        """Returns the address of the issuer's signing keys, from its metadata."""
         issuer, problem = self.options.issuer, ""
-        async with create_mcp_http_client() as client:
+        async with httpx_client() as client:
             for path in _METADATA:
                 try:
                     with anyio.fail_after(_TIMEOUT_S):
@@ -228,10 +224,10 @@ class Identity:
         raise IssuerUnavailable(f"issuer {issuer}: {problem}")
 
 
-def identified_caller(process: str) -> CallerOf:
-    """The caller whose token came with the request, on the page that its path names.
+def identified_caller(process: str) -> FindCaller:
+    """Takes the caller from the request's token, and the page from its path.
 
-    process: names the conversation where the protocol has no session.
+    process: names the conversation of a client without a session.
     """
 
     async def caller_of(incoming: Incoming) -> Caller:
@@ -248,7 +244,7 @@ def identified_caller(process: str) -> CallerOf:
 
 
 def on_authentication_error(_: HTTPConnection, error: AuthenticationError) -> Response:
-    """The answer to a request whose token cannot be verified now, or whose key is for something else."""
+    """Answers a request whose token cannot be verified now, or whose key is for something else."""
     _log.warning("%s", error)
     if isinstance(error, KeyForbidden):
         return JSONResponse({"error": "insufficient_scope", "error_description": str(error)}, 403)
@@ -262,7 +258,7 @@ def _digest(key: str) -> bytes:
 
 
 def _claim(claims: Mapping[str, Any], name: str) -> Any:
-    """A claim by its name, or by a path such as `realm_access.roles`."""
+    """Returns a claim by its name, or by a path such as `realm_access.roles`."""
     if name in claims:
         return claims[name]
     value: Any = claims

@@ -1,4 +1,4 @@
-"""What an MCP server offers: its tools, prompts and resources, read within limits."""
+"""Reads the tools, prompts and resources of an MCP server, within limits."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from toolroll.gateway.mcp_versions import METHOD_NOT_FOUND, Client, Json, ProtocolError, error_of
-from toolroll.gateway.whole_lists import MARK
+from mcp import MCPError
+
+from toolroll.gateway.client import Client
+from toolroll.gateway.protocol import METHOD_NOT_FOUND, Json
+from toolroll.gateway.server_output import MARK
 from toolroll.model.configuration_errors import nearest
 from toolroll.model.errors import InvalidDefinition
 from toolroll.registry.editing.flags import hidden_characters
@@ -29,12 +32,12 @@ _CAPABILITY = {"resourceTemplates": "resources"}
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The lists of one server, as it sent them.
+    """The lists of one server, as it sent them, in its order. Of two equal names the first one counts.
 
     Attributes:
-        tools: by the server's own names, in its order. Of tools with the same name the first one is here.
-        prompts, resources, templates: likewise; resources by URI, templates by URI template.
-        problems: what was left out, in sentences.
+        tools, prompts: by the server's own names.
+        resources, templates: by URI, and by URI template.
+        problems: what was left out and why, in sentences.
     """
 
     tools: Mapping[str, Json] = field(default_factory=dict)
@@ -45,11 +48,11 @@ class Listing:
 
 
 async def read_listing(client: Client) -> Listing:
-    """Reads all lists that the server says it has.
+    """Reads all lists that the server declares.
 
     Raises:
         InvalidDefinition: a list is too large, or has no end.
-        ProtocolError: the server answers with an error.
+        MCPError: the server answers with an error.
     """
     problems: list[str] = []
     found = {}
@@ -67,10 +70,9 @@ async def read_listing(client: Client) -> Listing:
 def without_excluded(
     listing: Listing, included: Collection[str] | None, excluded: Collection[str]
 ) -> Listing:
-    """The listing without the tools that its configuration switches off.
+    """Returns the listing without the tools that the configuration switches off; "*" stands for all.
 
-    excluded: "*" stands for all. A name that no tool has is a problem: a tool whose name is mistyped is
-    not off.
+    A name that no tool has is a problem: a tool whose name is mistyped is not off.
     """
     problems = [
         f"switched {state}: the server has no tool {name[:80]!a}{nearest(name, listing.tools)}"
@@ -97,8 +99,8 @@ async def _read(
     for _ in range(MOST_PAGES):
         try:
             page = await request(method, {} if cursor is None else {"cursor": cursor})
-        except ProtocolError as error:
-            if error_of(error)[0] == METHOD_NOT_FOUND and not items:
+        except MCPError as error:
+            if error.code == METHOD_NOT_FOUND and not items:
                 return []  # it says that it has them and does not
             raise
         found = page.get(kind)
@@ -124,7 +126,7 @@ async def _read(
 
 
 def _measured(item: Any) -> tuple[int, str]:
-    """Bytes of an item as JSON, and why it is left out; "" if it is not."""
+    """Returns the bytes of an item as JSON, and why it is left out; "" if it is not."""
     try:
         text = json.dumps(item, ensure_ascii=False, allow_nan=False)
         size = len(text.encode())

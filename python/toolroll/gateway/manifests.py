@@ -1,4 +1,4 @@
-"""A folder of manifests: each MCP server describes itself in a file, and the gateway finds them all.
+"""Reads a folder of manifests: each MCP server describes itself in a file.
 
 A manifest is `FOLDER/*/manifest.json`, or the section "toolroll" of `FOLDER/*/package.json`: `name`,
 `transport`, `port` or `url`, `command`, `args`, `role`, `sensitive`, `timeout_s`. A Node package needs no
@@ -39,7 +39,7 @@ class _Manifest(BaseModel):
 
 
 def read_manifests(folder: Path) -> Iterator[ServerSpec]:
-    """The servers of a folder, in the order of its sub-folders.
+    """Yields the servers of a folder, in the order of its sub-folders.
 
     Raises:
         NotFound: there is no such folder.

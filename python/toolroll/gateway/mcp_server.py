@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 
+from mcp import MCPError
+
 from toolroll import Context, __version__
-from toolroll.gateway import mcp_versions
-from toolroll.gateway.caller import Caller, CallerOf
+from toolroll.gateway.caller import Caller, FindCaller
 from toolroll.gateway.gateway import Gateway
-from toolroll.gateway.mcp_versions import INTERNAL_ERROR, Answer, Incoming, Json, ServerSide
-from toolroll.gateway.offers import Offers
-from toolroll.gateway.subscriptions import Subscriptions
+from toolroll.gateway.hooks import CallHook
+from toolroll.gateway.offers import Offers, Subscriptions
+from toolroll.gateway.protocol import INTERNAL_ERROR, Json
+from toolroll.gateway.server_side import Incoming, RequestFunction, ServerSide
+from toolroll.gateway.tool_calls import ToolCalls
 from toolroll.gateway.tool_lists import ToolLists
 from toolroll.model.errors import Denied, ToolrollError
 
@@ -24,28 +26,27 @@ _INSTRUCTIONS = (
     "This server gives access to the tools of several others. If a tool that you need is not in the list, "
     "find it with search_tools and call it with call_tool."
 )
-_MOST_CLIENTS = 10_000  # connections that are told of changes
 
 
 class McpServer:
-    """Answers clients. One object serves all of them, and resolves the caller for each request."""
+    """Answers all clients, and finds out the caller of each request."""
 
-    def __init__(self, gateway: Gateway, caller_of: CallerOf) -> None:
+    def __init__(self, gateway: Gateway, caller_of: FindCaller, hooks: Iterable[CallHook] = ()) -> None:
+        """hooks: run before and after each call, behind the hooks that the options add."""
         self._gateway, self._caller_of = gateway, caller_of
+        self._tools = ToolCalls(gateway, hooks)
         self._offers = Offers(gateway)
         self._subscriptions = Subscriptions(gateway, self._offers)
         self._lists = ToolLists()
         self._methods = self._answers()
         self.side = ServerSide("toolroll", __version__, _INSTRUCTIONS, self._methods, self._subscribed)
-        self._clients: OrderedDict[str, tuple[Caller, bytes]] = OrderedDict()
-        self._sessions: set[str] = set()  # over HTTP, that have not ended
         gateway.on_change(self._changed)
 
     async def answer(self, incoming: Incoming) -> Json:
-        """The result of a request. Raises ProtocolError."""
+        """Returns the result of a request. Raises MCPError."""
         return await self._methods[incoming.method](incoming)
 
-    def _answers(self) -> Mapping[str, Answer]:
+    def _answers(self) -> Mapping[str, RequestFunction]:
         return {
             "tools/list": self._list_tools,
             "tools/call": self._call_tool,
@@ -61,47 +62,46 @@ class McpServer:
 
     async def _list_tools(self, incoming: Incoming) -> Json:
         caller = await self._caller(incoming)
-        found = self._lists.of(await self._gateway.list_tools(caller))
+        found = self._lists.of(await self._tools.list_tools(caller))
         if incoming.has_connection:  # a connection that can be told of changes
-            self._clients[caller.client_key] = caller, found.digest
-            self._clients.move_to_end(caller.client_key)
-            if len(self._clients) > _MOST_CLIENTS:
-                self._clients.popitem(last=False)
+            client = self._gateway.clients.of(caller.client_key)
+            client.listener, client.list_digest = caller, found.digest
         return found.result
 
     def _forget_at_end(self, caller: Caller) -> None:
-        """Sees to it that nothing is kept of a session over HTTP when it has ended."""
-        key, incoming = caller.client_key, caller.incoming
-        if incoming.session_id and incoming.has_connection and key not in self._sessions:
-            self._sessions.add(key)
-            incoming.on_end(partial(self._ended, key, caller.context))
+        """Makes the end of a session over HTTP drop all that is kept of it."""
+        incoming = caller.incoming
+        if incoming.session_id and incoming.has_connection:
+            client = self._gateway.clients.of(caller.client_key)
+            if not client.is_watched:
+                client.is_watched = True
+                incoming.on_end(partial(self._ended, caller.client_key, caller.context))
 
     def _ended(self, client_key: str, context: Context) -> None:
-        self._sessions.discard(client_key)
-        self._clients.pop(client_key, None)
-        self._gateway.forget(client_key, context)
-        self._subscriptions.forget(client_key)
+        if (client := self._gateway.clients.forget(client_key)) is not None:
+            self._subscriptions.end(client_key, client.subscriptions)
+            self._gateway.tasks.start_soon(self._tools.release, client_key, client, context)
 
     async def _call_tool(self, incoming: Incoming) -> Json:
         caller = await self._caller(incoming)
         try:
-            return await self._gateway.call_tool(caller, incoming.params)
+            return await self._tools.call_tool(caller, incoming.params)
         except ToolrollError as error:
             _log.warning("a call failed: %s", error)
             return {"content": [{"type": "text", "text": str(error)}], "isError": True}
 
-    def _listed(self, kind: str) -> Answer:
+    def _listed(self, kind: str) -> RequestFunction:
         async def answer(incoming: Incoming) -> Json:
             return {kind: await self._offers.listed(await self._caller(incoming), kind)}
 
         return answer
 
-    def _passed_by(self, function: Callable[[Caller], Awaitable[Json]]) -> Answer:
+    def _passed_by(self, function: Callable[[Caller], Awaitable[Json]]) -> RequestFunction:
         async def answer(incoming: Incoming) -> Json:
             try:
                 return await function(await self._caller(incoming))
             except (ToolrollError, TimeoutError) as error:
-                mcp_versions.fail(INTERNAL_ERROR, str(error))
+                raise MCPError(INTERNAL_ERROR, str(error)) from error
 
         return answer
 
@@ -117,21 +117,23 @@ class McpServer:
         try:
             caller = await self._caller_of(incoming)
         except Denied as error:
-            mcp_versions.fail(INTERNAL_ERROR, str(error))
+            raise MCPError(INTERNAL_ERROR, str(error)) from error
         self._forget_at_end(caller)
         return caller
 
     async def _changed(self, kind: str) -> None:
-        """Tells clients whose list is another one now."""
+        """Tells clients whose lists have changed."""
         await self.side.publish(kind)
-        for key, (caller, before) in list(self._clients.items()):
+        for key, client in self._gateway.clients:
+            if (listener := client.listener) is None:
+                continue
             try:
                 if kind == "tools":
-                    now = self._lists.of(await self._gateway.list_tools(caller)).digest
-                    if now == before:
+                    now = self._lists.of(await self._tools.list_tools(listener)).digest
+                    if now == client.list_digest:
                         continue
-                    self._clients[key] = caller, now
-                await caller.incoming.notify_later(f"notifications/{kind}/list_changed")
+                    client.list_digest = now
+                await listener.incoming.notify_later(f"notifications/{kind}/list_changed")
             except Exception as error:  # the client has left
                 _log.debug("client %r cannot be told of a change: %s", key, error)
-                self._clients.pop(key, None)
+                client.listener = None

@@ -1,20 +1,30 @@
-"""Prompts, resources and completions of the servers, passed through."""
+"""Prompts, resources, completions and subscriptions of the servers, passed through."""
 
 from __future__ import annotations
 
-from toolroll.gateway import mcp_versions
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+
+import anyio
+from mcp import MCPError
+
 from toolroll.gateway.caller import Caller
+from toolroll.gateway.clients import Resource
 from toolroll.gateway.gateway import Gateway
-from toolroll.gateway.mcp_versions import INVALID_PARAMS, Json
-from toolroll.gateway.reviewed_offers import Offered, owners, without_texts
+from toolroll.gateway.protocol import INVALID_PARAMS, Json
+from toolroll.gateway.reasons import reason_of
+from toolroll.gateway.reviewed_offers import ServerOffers, owners, without_texts
 from toolroll.gateway.tool_names import ToolNames
 from toolroll.gateway.upstream import Upstream
+from toolroll.model.errors import ToolrollError
 
 
 class Offers:
-    """What servers offer beside tools. Prompts get the server's prefix, resources keep their URIs.
+    """Prompts and resources of the servers. Prompts get the server's prefix, resources keep their URIs.
 
-    A caller who may have none of a server's tools does not get its prompts and resources either.
+    A caller who may have no tool of a server gets no prompt or resource of it either.
     """
 
     def __init__(self, gateway: Gateway) -> None:
@@ -22,9 +32,9 @@ class Offers:
         self._names = ToolNames(gateway.upstreams, gateway.options.separator)
 
     async def listed(self, caller: Caller, kind: str) -> list[Json]:
-        """All "prompts", "resources" or "resourceTemplates" of this caller.
+        """Returns all "prompts", "resources" or "resourceTemplates" of this caller.
 
-        A resource is left out if it belongs to another server; one that several list says so.
+        A resource is left out if it belongs to another server. A resource that several servers list says so.
         """
         await self._gateway.known()
         found: dict[str, Json] = {}
@@ -46,10 +56,10 @@ class Offers:
         return list(found.values())
 
     async def passed(self, caller: Caller) -> Json:
-        """Passes a request on to the server that it is about.
+        """Passes a request on to the server of its prompt or resource.
 
         Raises:
-            ProtocolError: no server has what it is about, or as the server answered.
+            MCPError: no server has the prompt or resource, or the server answered with an error.
             ServerDown, Overloaded, TimeoutError: as `Connection.request`.
         """
         method, params = caller.incoming.method, dict(caller.incoming.params)
@@ -68,7 +78,7 @@ class Offers:
         connection = await upstream.connection_of(self._gateway.user_of(caller.context))
         return await connection.request(method, params, asker=caller)
 
-    def _seen(self, caller: Caller) -> dict[str, Offered]:
+    def _seen(self, caller: Caller) -> dict[str, ServerOffers]:
         return {
             server: offered
             for server, offered in self._gateway.reviewed.offered.items()
@@ -80,22 +90,150 @@ class Offers:
             names = self._names.of_server(server, offered.prompts)
             if isinstance(name, str) and name in names:
                 return self._gateway.upstreams[server], names[name]
-        mcp_versions.fail(INVALID_PARAMS, f"no prompt is named {name!r:.100}")
+        raise MCPError(INVALID_PARAMS, f"no prompt is named {name!r:.100}")
 
     def server_of(self, caller: Caller, uri: object) -> Upstream:
-        """The server that a resource belongs to.
+        """Returns the server of a resource.
 
         Raises:
-            ProtocolError: it belongs to none or to several, or this caller may not know of the server.
+            MCPError: it belongs to none or to several, or this caller may not know of the server.
         """
         having = owners(self._seen(caller), uri) if isinstance(uri, str) else []
         if len(having) == 1:
             return self._gateway.upstreams[having[0]]
         if having:
-            mcp_versions.fail(INVALID_PARAMS, f"the resource {uri!r:.200} {_several(having)}")
-        mcp_versions.fail(INVALID_PARAMS, f"no server has the resource {uri!r:.200}")
+            raise MCPError(INVALID_PARAMS, f"the resource {uri!r:.200} {_several(having)}")
+        raise MCPError(INVALID_PARAMS, f"no server has the resource {uri!r:.200}")
 
 
 def _several(servers: list[str]) -> str:
     named = ", ".join(map(repr, servers[:5]))
     return f"belongs to several servers, so none of them is asked: {named}"
+
+
+_log = logging.getLogger("toolroll.gateway")
+
+MOST = 1_000  # subscriptions of one client
+_BETWEEN_S = 0.1  # a resource that changes more often is told of less often
+_TELL_S = 5.0  # after which a client that takes no notification is taken for gone
+_METHOD = "notifications/resources/updated"
+
+Updated = Callable[[str], Awaitable[None]]
+
+
+class Subscriptions:
+    """Subscriptions of clients to resources. A server gets one for each URI, however many clients have it.
+
+    A client hears of a change only if the connection of its own user reports it. The subscriptions of a
+    client that has left end with its session, or when it cannot be told of a change.
+    """
+
+    def __init__(self, gateway: Gateway, offers: Offers) -> None:
+        self._gateway, self._offers, self._clients = gateway, offers, gateway.clients
+        self._subscribers: dict[Resource, dict[str, Updated]] = {}  # → client → how it is told
+        self._telling: set[Resource] = set()  # clients are being told of a change, or were a moment ago
+        self._again: set[Resource] = set()  # changed meanwhile
+        gateway.on_update = self._updated
+
+    async def subscribe(self, caller: Caller) -> Json:
+        """Answers `resources/subscribe`.
+
+        Raises:
+            MCPError: no server has the resource, or the server does not offer subscriptions.
+            ServerDown, Overloaded, TimeoutError: as `Connection.request`.
+        """
+        uri, client = str(caller.incoming.params.get("uri")), self._clients.of(caller.client_key)
+        if len(client.subscriptions) >= MOST:
+            raise MCPError(INVALID_PARAMS, f"this client has {MOST:,} subscriptions already")
+        resource = await self._add(caller, uri, partial(_notify, caller), caller.client_key)
+        client.subscriptions.add(resource)
+        return {}
+
+    async def unsubscribe(self, caller: Caller) -> Json:
+        """Answers `resources/unsubscribe`."""
+        uri = str(caller.incoming.params.get("uri"))
+        await self._remove(self._key(caller, self._offers.server_of(caller, uri), uri), caller.client_key)
+        return {}
+
+    @asynccontextmanager
+    async def subscribed(self, caller: Caller, uris: Sequence[str], updated: Updated) -> AsyncIterator[None]:
+        """Subscribes to these resources while the context is open, as far as servers allow it."""
+        listener = f"{caller.client_key}/{id(updated)}"
+        keys = []
+        try:
+            for uri in uris[:MOST]:
+                try:
+                    keys.append(await self._add(caller, uri, updated, listener))
+                except (MCPError, ToolrollError, TimeoutError) as error:
+                    _log.info("resource %.200s cannot be subscribed to: %s", uri, reason_of(error))
+            yield
+        finally:
+            with anyio.move_on_after(_TELL_S, shield=True):  # a client that leaves cancels its request
+                for key in keys:
+                    await self._remove(key, listener)
+
+    def end(self, client: str, resources: Iterable[Resource]) -> None:
+        """Ends subscriptions of a client that has left."""
+        for resource in list(resources):
+            self._gateway.tasks.start_soon(self._remove, resource, client)
+
+    def _key(self, caller: Caller, upstream: Upstream, uri: str) -> Resource:
+        user = upstream.process_user(self._gateway.user_of(caller.context))
+        return upstream.spec.name, user, uri
+
+    async def _add(self, caller: Caller, uri: str, updated: Updated, client: str) -> Resource:
+        key = self._key(caller, self._offers.server_of(caller, uri), uri)
+        is_first = key not in self._subscribers
+        self._subscribers.setdefault(key, {})[client] = updated
+        if is_first:
+            server, user, _ = key
+            try:
+                await self._gateway.upstreams[server].subscribe(user, uri)
+            except BaseException:
+                self._subscribers.pop(key, None)
+                raise
+        return key
+
+    async def _remove(self, key: Resource, client: str) -> None:
+        if (known := self._clients.get(client)) is not None:
+            known.subscriptions.discard(key)
+        clients = self._subscribers.get(key, {})
+        clients.pop(client, None)
+        if clients or key not in self._subscribers:
+            return
+        del self._subscribers[key]
+        server, user, uri = key
+        try:
+            await self._gateway.upstreams[server].unsubscribe(user, uri)
+        except (MCPError, ToolrollError, TimeoutError) as error:  # the server may be away
+            _log.debug("server %r: %s: %s", server, uri, reason_of(error))
+
+    async def _updated(self, upstream: Upstream, user: str, params: Json) -> None:
+        uri = str(params.get("uri"))
+        key = upstream.spec.name, user, uri
+        if key in self._telling:
+            self._again.add(key)
+            return
+        self._telling.add(key)
+        try:
+            await self._tell(key, uri)
+            await anyio.sleep(_BETWEEN_S)
+            while key in self._again:
+                self._again.remove(key)
+                await self._tell(key, uri)
+                await anyio.sleep(_BETWEEN_S)
+        finally:
+            self._telling.remove(key)
+
+    async def _tell(self, key: Resource, uri: str) -> None:
+        for client, updated in list(self._subscribers.get(key, {}).items()):
+            try:
+                with anyio.fail_after(_TELL_S):
+                    await updated(uri)
+            except Exception as error:  # the client has left
+                _log.debug("client %r cannot be told of a change: %s", client, error)
+                await self._remove(key, client)
+
+
+async def _notify(caller: Caller, uri: str) -> None:
+    await caller.incoming.notify_later(_METHOD, {"uri": uri})

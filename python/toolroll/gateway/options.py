@@ -34,15 +34,11 @@ _SPELLINGS = {
 
 
 class ServerOptions(_Section):
-    """What a configuration may say of one server beside what its client says.
+    """Options of one server, beside its entry in the client's file. See `ServerSpec`.
 
     Attributes:
-        enabled: whether it is used.
-        role, sensitive, instance, review, sign_in, sign_in_origins, command_prefix, cwd, timeout_s,
-            start_timeout_s, max_in_flight, questions_per_call, questions_per_minute: as `ServerSpec` has
-            them.
-        include_tools: likewise; of the tools that the server's entry includes.
-        exclude_tools: beside those that the server's entry excludes.
+        include_tools: narrows the tools that the server's entry includes.
+        exclude_tools: adds to the tools that the server's entry excludes.
     """
 
     enabled: bool = True
@@ -75,7 +71,7 @@ class ServerOptions(_Section):
     @model_validator(mode="before")
     @classmethod
     def _is_spelt_our_way(cls, value: Any) -> Any:
-        """Says which key is meant: the most similar one may mean the opposite."""
+        """Names the right key, because the most similar one may mean the opposite."""
         for key in value if isinstance(value, dict) else ():
             if key in _SPELLINGS:
                 raise ValueError(
@@ -85,11 +81,7 @@ class ServerOptions(_Section):
 
 
 class CallerOptions(_Section):
-    """Who calls, where nobody signs in: over stdio, and over HTTP on the loopback interface.
-
-    Attributes:
-        org, user, roles, tier, page: as `Context` has them.
-    """
+    """The caller, if nobody signs in: over stdio, and over HTTP on the loopback interface. See `Context`."""
 
     org: str = ""
     user: str = ""
@@ -99,10 +91,9 @@ class CallerOptions(_Section):
 
 
 class ClaimNames(_Section):
-    """Which claims of a token say who calls; "" for none, a path for nested ones: `realm_access.roles`.
+    """Names of the claims of a token that become fields of `Context`.
 
-    Attributes:
-        org, user, roles, tier: as `Context` has them.
+    "" stands for no claim, and `realm_access.roles` for a nested one.
     """
 
     org: str = ""
@@ -112,11 +103,11 @@ class ClaimNames(_Section):
 
 
 class KeyOptions(_Section):
-    """A service key and who calls with it.
+    """A service key and its bearer.
 
     Attributes:
-        key: a reference to it, such as `${env:CI_KEY}`.
-        org, user, roles, tier: as `Context` has them; without a user, the name of the key.
+        key: a reference to the key, such as `${env:CI_KEY}`.
+        user: by default the name of the key.
     """
 
     key: str = Field(min_length=1, repr=False)
@@ -127,11 +118,10 @@ class KeyOptions(_Section):
 
 
 class RegistryKeyOptions(_Section):
-    """What the bearers of the registry's service keys are.
+    """The bearers of the registry's service keys.
 
     Attributes:
-        roles: the roles of `Context` by the role of the key that gives them.
-        tier: as `Context` has it.
+        roles: the roles of `Context` for each role of a key.
     """
 
     roles: Mapping[Literal["select", "report", "vouch", "sync", "read", "administer"], tuple[str, ...]] = (
@@ -141,16 +131,14 @@ class RegistryKeyOptions(_Section):
 
 
 class IdentityOptions(_Section):
-    """How callers over HTTP sign in.
+    """Sign-in of callers over HTTP.
 
     Attributes:
-        url: by which clients reach the gateway, without a path.
-        issuer: of the OpenID Connect provider whose tokens are accepted; "" for none.
-        audience: that tokens must have; by default the URL with `/mcp`.
-        scopes: that tokens must have.
-        claims: which of them say who calls.
+        url: the address of the gateway for clients, without a path.
+        issuer: the OpenID Connect provider whose tokens are accepted; "" accepts no tokens.
+        audience, scopes: what tokens must have; the default audience is the URL with `/mcp`.
         keys: service keys by name.
-        registry_keys: what the bearers of the registry's service keys are; None refuses them.
+        registry_keys: the bearers of the registry's service keys; None refuses these keys.
     """
 
     url: str
@@ -164,7 +152,7 @@ class IdentityOptions(_Section):
     @field_validator("url", "issuer")
     @classmethod
     def _is_safe(cls, value: str) -> str:
-        """Refuses addresses where others can read tokens on their way."""
+        """Refuses addresses on whose way others can read tokens."""
         host = urlsplit(value).hostname or ""
         if value and not value.startswith("https://") and not is_loopback(host):
             raise ValueError(f"is {without_secrets(value)!r:.200}, must begin with https://")
@@ -178,12 +166,12 @@ class IdentityOptions(_Section):
 
     @property
     def resource(self) -> str:
-        """The address that tokens are for."""
+        """The audience of tokens."""
         return f"{self.url.rstrip('/')}/mcp"
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches the host."""
+    """Whether the host can be reached from this machine alone."""
     try:
         return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -191,15 +179,7 @@ def is_loopback(host: str) -> bool:
 
 
 class HttpOptions(_Section):
-    """What the gateway takes over HTTP from whoever reaches its port.
-
-    Attributes:
-        max_connections: open ones; one address gets as many as are free, so half of them alone.
-        max_header_bytes: the longest header of a request, with its first line.
-        max_in_flight_bytes: of all bodies that are read or worked on at a time; one address gets as many as
-            are free.
-        patience_s: how long the header of a request may take, and how long its body may rest.
-    """
+    """Limits for everybody who reaches the gateway's port. See `FrontLimits`."""
 
     max_connections: int = Field(default=2_048, ge=2, le=1_000_000)
     max_header_bytes: int = Field(default=32 * 2**10, ge=2**10, le=2**20)
@@ -208,7 +188,7 @@ class HttpOptions(_Section):
 
     @property
     def front(self) -> FrontLimits:
-        """The same as limits of a front. A body has at most 4 MiB, as the package `mcp` has it."""
+        """Returns the limits for a front. A body has at most 4 MiB, the limit of the package `mcp`."""
         return FrontLimits(
             connections=self.max_connections,
             header_bytes=self.max_header_bytes,
@@ -218,28 +198,7 @@ class HttpOptions(_Section):
 
 
 class GatewayOptions(_Section):
-    """How the gateway behaves.
-
-    Attributes:
-        mode: what a client is shown; see `modes.py`.
-        separator: between the name of a server and that of its tool.
-        tags: whether descriptions begin with the server's name in brackets.
-        catalog: URL of the registry; "" for one in the user's state folder.
-        review: "changed" holds what a server changes or adds after its first list until somebody approves
-            it, "all" the first list, too, "auto" nothing.
-        destructive: what happens to tools with `destructiveHint`: "ask" asks the user before each call.
-        answer_format: how `search_tools` answers.
-        result_limit: characters of text in a result; the rest is read by pages. 0 for no limit.
-        first_list_s: how long the first list waits for servers that start.
-        refresh_s: between comparisons of the servers' lists.
-        keep_s: how long the tools of a server that is away stay in lists.
-        log_arguments: whether the log of calls has their arguments.
-        caller: who calls, and what callers who sign in are where nothing else is said.
-        identity: how callers over HTTP sign in; None for nobody, and only from this machine.
-        http: what is taken over HTTP from whoever reaches the port.
-        tokens_key: a reference to the key of stored sign-ins; "" for one in the system's keyring.
-        servers: by name.
-    """
+    """The section "toolroll". docs/gateway.md has the meaning of each key."""
 
     mode: Mode = "auto"
     separator: str = Field(default="_", pattern="^[_-]{1,4}$")
@@ -257,17 +216,18 @@ class GatewayOptions(_Section):
     identity: IdentityOptions | None = None
     http: HttpOptions = HttpOptions()
     tokens_key: str = Field(default="", repr=False)
+    hooks: tuple[str, ...] = ()
     servers: Mapping[str, ServerOptions] = Field(default_factory=dict)
 
 
 def without_secrets(url: str) -> str:
-    """An address for messages: without user, password, query and fragment."""
+    """Returns an address for messages: without user, password, query and fragment."""
     scheme, separator, rest = re.split(r"[?#]", url, maxsplit=1)[0].rpartition("://")
     host, slash, path = rest.partition("/")
     return f"{scheme}{separator}{host.rpartition('@')[2]}{slash}{path}"
 
 
-def changed(options: GatewayOptions, **values: Any) -> GatewayOptions:
-    """The options with those of the values that are not None, checked."""
+def with_changes(options: GatewayOptions, **values: Any) -> GatewayOptions:
+    """Returns the options with the values that are not None, checked."""
     given = {name: value for name, value in values.items() if value is not None}
     return GatewayOptions.model_validate({**options.model_dump(), **given}) if given else options

@@ -15,12 +15,12 @@ DEFAULT_CONFIGURATION = "mcp.json"
 
 
 def default_configuration() -> Path:
-    """Where `import` writes, and what is read where no file is named."""
+    """Returns the file that `import` writes, and that is read if no file is named."""
     return Path(platformdirs.user_config_dir("toolroll", appauthor=False)) / DEFAULT_CONFIGURATION
 
 
 def state_folder(configuration: Path) -> Path:
-    """The folder for the registry and the logs of a configuration file: each file has its own."""
+    """Returns the folder for registry and logs of a configuration file. Each file has its own."""
     path = configuration.resolve()
     digest = hashlib.sha256(str(path).encode("utf-8", "surrogatepass")).hexdigest()[:8]
     base = Path(platformdirs.user_state_dir("toolroll", appauthor=False))
@@ -28,9 +28,9 @@ def state_folder(configuration: Path) -> Path:
 
 
 def private_folder(path: Path) -> Path:
-    """Makes a folder, with those above it that are missing, which only their owner may enter.
+    """Makes a folder and missing folders above it. Only their owner may enter them.
 
-    A folder of this user that others may enter, such as one of an older version, is closed to them.
+    If it is there already, and others may enter a folder of this user, it is closed to them.
     """
     for each in (*reversed(path.parents), path):
         if not each.is_dir():
@@ -43,10 +43,10 @@ def private_folder(path: Path) -> Path:
 
 
 def log_file(state: Path, server: str) -> Path:
-    """Where the standard error of a server's processes goes."""
+    """Returns the file for the standard error of a server's processes."""
     return state / "logs" / f"{prefix_of(server)}.log"
 
 
 def registry_url(options: GatewayOptions, state: Path) -> str:
-    """The registry that the options name; by default a file in the folder."""
+    """Returns the URL of the registry in the options; by default of a file in the folder."""
     return options.catalog or f"sqlite:///{state / 'registry.db'}"

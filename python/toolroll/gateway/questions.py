@@ -1,6 +1,6 @@
-"""Questions of servers to the client: so many, so long, and each begins with the name of its server.
+"""Questions of servers to clients: limited in number and length, and each begins with its server's name.
 
-The person who is asked sees what the server wrote, and the model of the client reads it.
+A person sees the server's words, and the model of the client reads them.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Any
 
+from mcp import MCPError
+
 from toolroll.formats.visible_text import is_visible, one_line
-from toolroll.gateway import mcp_versions
-from toolroll.gateway.mcp_versions import INVALID_PARAMS, Json, error_of
+from toolroll.gateway.protocol import INVALID_PARAMS, Json
 from toolroll.gateway.server_spec import LONGEST_NAME
 
 LARGEST = 1_000_000  # characters of a question as JSON
@@ -27,44 +28,40 @@ _MINUTE_S = 60.0
 
 
 class Questions:
-    """What one server may ask over one connection."""
+    """The questions of one server over one connection."""
 
     def __init__(
         self, server: str, a_call: int, a_minute: int, clock: Callable[[], float] = monotonic
     ) -> None:
-        """a_call, a_minute: how many questions a client gets during one call, and in a minute."""
+        """a_call, a_minute: most questions that a client gets during one call, and in a minute."""
         self._sign = f"[{one_line(server, LONGEST_NAME)}] asks:"
         self._a_call, self._a_minute, self._clock = a_call, a_minute, clock
         self._asked: deque[tuple[float, str]] = deque()  # of the last minute: when, and which client
 
     def check(self, method: str, params: Json, client: str, in_call: int) -> None:
-        """Counts a question. in_call: those that the call has asked before.
+        """Counts a question. in_call: number of earlier questions during the call.
 
         Raises:
-            ProtocolError: it is one too many, or too large.
+            MCPError: it is one too many, or too large.
         """
         now = self._clock()
         while self._asked and now - self._asked[0][0] > _MINUTE_S:
             self._asked.popleft()
         if in_call >= self._a_call:
-            mcp_versions.fail(
-                TOO_MANY, f"{method}: asked {in_call} times during this call, which is the most"
-            )
+            raise MCPError(TOO_MANY, f"{method}: asked {in_call} times during this call, which is the most")
         if sum(one == client for _, one in self._asked) >= self._a_minute:
-            mcp_versions.fail(
-                TOO_MANY, f"{method}: asked {self._a_minute} times this minute, which is the most"
-            )
+            raise MCPError(TOO_MANY, f"{method}: asked {self._a_minute} times this minute, which is the most")
         if (size := len(json.dumps(params))) > LARGEST:
-            mcp_versions.fail(INVALID_PARAMS, f"{method}: has {size:,} characters, may have {LARGEST:,}")
+            raise MCPError(INVALID_PARAMS, f"{method}: has {size:,} characters, may have {LARGEST:,}")
         self._asked.append((now, client))
 
-    def named(self, method: str, params: Json) -> Json:
-        """The question as the client gets it: its texts begin with the name of the server.
+    def signed(self, method: str, params: Json) -> Json:
+        """Returns the question for the client. Its texts begin with the server's name.
 
-        Whatever the server writes stands behind that name: a message for a person is one line.
+        A message for a person is one line, so all of the server's words stand behind that name.
 
         Raises:
-            ProtocolError: a field of a form, or one of its options, has a name that a person cannot read.
+            MCPError: a field of a form, or one of its options, has a name that a person cannot read.
         """
         if method == "elicitation/create":
             message = one_line(str(params.get("message", "")), _LONGEST_MESSAGE)
@@ -78,26 +75,25 @@ class Questions:
             return {**params, "includeContext": "none", "systemPrompt": begun, "messages": signed}
         return params
 
-    def in_error(self, error: Exception, client: str, in_call: int) -> Exception:
-        """The server's ProtocolError for a client. One that asks to open addresses is as many questions.
+    def in_error(self, error: MCPError, client: str, in_call: int) -> MCPError:
+        """Returns the server's error for a client. Each address that it asks to open is a question.
 
         Raises:
-            ProtocolError: it is a question too many, too large, or none.
+            MCPError: it is one question too many, too large, or malformed.
         """
-        code, message, data = error_of(error)
-        if code != URL_NEEDED:
+        if error.code != URL_NEEDED:
             return error
-        asked = data.get("elicitations") if isinstance(data, dict) else None
+        asked = error.data.get("elicitations") if isinstance(error.data, dict) else None
         if not isinstance(asked, list) or not all(isinstance(each, dict) for each in asked):
-            mcp_versions.fail(INVALID_PARAMS, message)
+            raise MCPError(INVALID_PARAMS, error.message)
         method = "elicitation/create"
         for number, each in enumerate(asked, in_call):
             self.check(method, each, client, number)
-        named = [self.named(method, each) for each in asked]
-        return mcp_versions.error(code, f"{self._sign} {message}", {"elicitations": named})
+        named = [self.signed(method, each) for each in asked]
+        return MCPError(error.code, f"{self._sign} {error.message}", {"elicitations": named})
 
     def _signed(self, messages: Any) -> Any:
-        """The messages, the first text of them with the name."""
+        """Returns the messages. The first text begins with the server's name."""
         if not isinstance(messages, list) or not messages or not isinstance(messages[0], dict):
             return messages
         content = messages[0].get("content")
@@ -112,7 +108,7 @@ class Questions:
 
 
 def _labelled(schema: Any) -> Any:
-    """The schema of a form whose labels are one line each."""
+    """Returns the schema of a form; each label is one line."""
     if isinstance(schema, list):
         return [_labelled(each) for each in schema]
     if isinstance(schema, str):
@@ -131,7 +127,7 @@ def _labelled(schema: Any) -> Any:
 
 def _checked(text: str) -> str:
     if len(text) > _LONGEST_LABEL or not is_visible(text):
-        mcp_versions.fail(
+        raise MCPError(
             INVALID_PARAMS,
             f"elicitation/create: {text[:50]!a} names a field or an option, must be one line of "
             f"{_LONGEST_LABEL} visible characters at most",

@@ -1,4 +1,4 @@
-"""Why a server is away, in words that say what to do."""
+"""Says why a server is away, and what to do."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import signal
 from contextlib import suppress
 from http import HTTPStatus
 
+from mcp import MCPError
+
 from toolroll.formats.visible_text import one_line
-from toolroll.gateway import mcp_versions
+from toolroll.gateway.protocol import CONNECT_ERRORS, host_of, is_closed
 
 _LONGEST = 500  # characters of an error
 _LONGEST_QUOTED = 200  # of a server's own words; in quotes they may take twice as many
@@ -25,19 +27,19 @@ _ADVICE = {
 
 
 def quoted(words: str) -> str:
-    """A server's own words as a JSON string: what stands behind them is not its own."""
+    """Quotes a server's own words as a JSON string, so that a reader sees where they end."""
     return json.dumps(one_line(words, _LONGEST_QUOTED), ensure_ascii=False)
 
 
 def last_line(text: bytes, longest: int = _LONGEST_QUOTED) -> str:
-    """The last line that is not blank and says something; "" for none."""
+    """Returns the last line that is not blank and says something; "" if there is none."""
     lines = text.decode("utf-8", "replace").split("\n")
     found = (line.strip() for line in reversed(lines))
     return next((line[:longest] for line in found if line and not _SAYS_NOTHING.match(line)), "")
 
 
-def ended(exit_code: int) -> str:
-    """How a process ended."""
+def exit_reason(exit_code: int) -> str:
+    """Says how a process ended."""
     if exit_code >= 0:
         return f"it ended with exit code {exit_code}"
     with suppress(ValueError):
@@ -45,37 +47,37 @@ def ended(exit_code: int) -> str:
     return f"it was killed by signal {-exit_code}"
 
 
-def not_answered(status: int) -> str:
-    """What a server's answer over HTTP means that is none of MCP."""
+def status_reason(status: int) -> str:
+    """Says what an HTTP status means that is no answer of MCP."""
     with suppress(ValueError):
         told = f"its answer has the HTTP status {status} {HTTPStatus(status).phrase}"
         return f"{told}: {_ADVICE[status]}" if status in _ADVICE else told
     return f"its answer has the HTTP status {status}"
 
 
-def said(error: BaseException) -> str:
-    """An error in one line; of a group of errors the first one."""
-    error = first(error)
+def reason_of(error: BaseException) -> str:
+    """Says an error in one line; of a group of errors the first one."""
+    error = first_error(error)
     if isinstance(error, TimeoutError):
         return str(error) or "it did not answer in time"
-    if isinstance(error, mcp_versions.CONNECT_ERRORS):
-        return f"it cannot be reached{mcp_versions.host_of(error)}: {_cause(error)}"
-    if isinstance(error, mcp_versions.ProtocolError):
-        if mcp_versions.is_closed(error):
+    if isinstance(error, CONNECT_ERRORS):
+        return f"it cannot be reached{host_of(error)}: {_cause(error)}"
+    if isinstance(error, MCPError):
+        if is_closed(error):
             return "it closed the connection"
-        return f"it says {quoted(mcp_versions.error_of(error)[1])}"
+        return f"it says {quoted(error.message)}"
     return one_line(str(error), _LONGEST) or type(error).__name__
 
 
-def first(error: BaseException) -> BaseException:
-    """The error itself; of a group of errors the first one."""
+def first_error(error: BaseException) -> BaseException:
+    """Returns the error itself; of a group of errors the first one."""
     while inner := getattr(error, "exceptions", ()):
         error = inner[0]
     return error
 
 
 def _cause(error: BaseException) -> str:
-    """What the operating system says, below the errors of the libraries."""
+    """Returns the operating system's reason, below the errors of libraries."""
     while (inner := error.__cause__ or error.__context__) is not None:
         error = inner
     if isinstance(error, ConnectionError) and error.errno:

@@ -1,15 +1,18 @@
 """References in a configuration: `${env:TOKEN}`, `${keyring:service/user}`, `${workspaceFolder}`.
 
-So no secret has to stand in the file. A reference that cannot be resolved is an error that says what to do.
+With references, no secret has to stand in the file. They are resolved when a server is started.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
+from toolroll.gateway.server_spec import ServerSpec
 from toolroll.model.errors import InvalidInput
 
 _REFERENCE = re.compile(r"\$\{([^{}]*)\}")
@@ -17,7 +20,7 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
 def resolved(text: str, environ: Mapping[str, str], folder: Path) -> str:
-    """The text with its references replaced by their values.
+    """Replaces references in the text by their values.
 
     folder: of the configuration file; `${workspaceFolder}` stands for it.
 
@@ -28,7 +31,7 @@ def resolved(text: str, environ: Mapping[str, str], folder: Path) -> str:
 
 
 def input_reference(text: str) -> str:
-    """The id of VS Code's `${input:ID}` in the text; "" for none."""
+    """Returns the id of VS Code's `${input:ID}` in the text; "" if there is none."""
     match = next((one for one in _REFERENCE.finditer(text) if one[1].startswith("input:")), None)
     return "" if match is None else match[1].removeprefix("input:")
 
@@ -65,7 +68,7 @@ _INPUT_ADVICE = (
 
 
 def input_advice(name: str) -> str:
-    """What to write in place of `${input:NAME}`."""
+    """Says what to write in place of `${input:NAME}`."""
     return _INPUT_ADVICE.format(name)
 
 
@@ -95,3 +98,62 @@ def _secret(name: str) -> str:
             f"`keyring set {service} {user}`"
         )
     return value
+
+
+def address_of(spec: ServerSpec, environ: Mapping[str, str], folder: Path) -> tuple[str, dict[str, str], str]:
+    """Returns URL and headers of a remote server, and its OpenAPI document.
+
+    Raises:
+        InvalidInput: a reference cannot be resolved.
+    """
+    text = partial(_resolved, environ, folder)
+    headers = {name: text(f"headers.{name}", value) for name, value in spec.headers.items()}
+    return text("url", spec.url), headers, text("openapi", spec.openapi)
+
+
+def _resolved(environ: Mapping[str, str], folder: Path, key: str, value: str) -> str:
+    try:
+        return resolved(value, environ, folder)
+    except InvalidInput as error:
+        raise InvalidInput(f"{key}: {error}") from error
+
+
+def process_of(
+    spec: ServerSpec, environ: Mapping[str, str], folder: Path
+) -> tuple[str, list[str], dict[str, str], str | None]:
+    """Returns command, arguments, variables and working folder of a server's process.
+
+    Raises:
+        InvalidInput: a reference cannot be resolved, or there is no such program.
+    """
+    text = partial(_resolved, environ, folder)
+    cwd = str(folder / text("cwd", spec.cwd)) if spec.cwd else None
+    if cwd is not None and not os.path.isdir(cwd):
+        raise InvalidInput(f"cwd: its working folder {cwd} does not exist")
+    env: dict[str, str] = {}
+    if spec.env_file:
+        env |= _variables(folder / text("envFile", spec.env_file))
+    env |= {name: text(f"env.{name}", value) for name, value in spec.env.items()}
+    prefix = [text("command_prefix", part) for part in spec.command_prefix]
+    own = [text("command", spec.command), *[text("args", part) for part in spec.args]]
+    command, *args = [*prefix, *own]
+    command = os.path.expanduser(command)
+    looked_in = env.get("PATH") or environ.get("PATH")
+    beside = os.path.join(cwd or "", command) if os.path.dirname(command) else command
+    if shutil.which(beside, path=looked_in) is None:
+        key = "command_prefix" if prefix else "command"
+        if os.path.isfile(beside):
+            raise InvalidInput(f"{key}: its program {command!r} cannot be executed: it is a plain file")
+        raise InvalidInput(
+            f"{key}: its program {command!r} is not there: install it, or write its whole path"
+        )
+    return command, args, env, cwd
+
+
+def _variables(path: Path) -> dict[str, str]:
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except (OSError, ValueError) as error:
+        raise InvalidInput(f"its envFile {path} cannot be read: {error}") from error
+    pairs = (line.removeprefix("export ").partition("=") for line in map(str.strip, lines))
+    return {name.strip(): value.strip().strip("'\"") for name, eq, value in pairs if eq and name[0] != "#"}

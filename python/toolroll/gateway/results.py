@@ -1,21 +1,21 @@
-"""Limits the text of results, and keeps the rest so that the model can read it page by page."""
+"""Results of calls: pages of long ones, and whether wrong arguments were the reason of a failure."""
 
 from __future__ import annotations
 
 import re
-import secrets
-from collections import OrderedDict
+from collections.abc import Mapping
 from typing import Any
 
-from toolroll.gateway.hooks import PlannedCall
-from toolroll.gateway.mcp_versions import Json
+from toolroll.formats.repair.validation import Validator
+from toolroll.gateway.clients import Clients
+from toolroll.gateway.hooks import CallHook, PlannedCall
+from toolroll.gateway.protocol import Json
 from toolroll.gateway.tool_names import READ_RESULT
 from toolroll.model.errors import InvalidInput
 from toolroll.model.tools import Tool
 
-_MOST_KEPT = 64_000_000  # characters of all results that can be read on
 _LARGEST_KEPT = 8_000_000  # of one
-# What looks like the end of one of our pages, in a result: it would say what to call next.
+# A text of a server that looks like the end of one of our pages: it would say what to call next.
 _FORGED_END = re.compile(r"\[(?=\s*(?i:page)\b[^\[\]]{0,80}\b" + READ_RESULT + r"\b)")
 
 READ_RESULT_TOOL = Tool(
@@ -38,26 +38,20 @@ READ_RESULT_TOOL = Tool(
 )
 
 
-class LimitResults:
+class LimitResults(CallHook):
     """A hook that shows the first page of long results.
 
-    The rest is kept in memory for the caller's own conversation, the newest 64 million characters.
+    The rest is kept in memory for the caller's own conversation.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, clients: Clients) -> None:
         """limit: characters of text in a result."""
-        self._limit = limit
-        self._kept: OrderedDict[tuple[str, str], str] = OrderedDict()
-        self._size = 0
-
-    async def before(self, call: PlannedCall) -> PlannedCall:
-        """Changes nothing."""
-        return call
+        self._limit, self._clients = limit, clients
 
     async def after(self, call: PlannedCall, result: Json) -> Json:
-        """Shortens the texts of a result; structured content and images stay as they are.
+        """Shortens the texts of a result. Structured content and images stay as they are.
 
-        A text that looks like the end of one of our pages begins with "(" in place of "[".
+        A text of the server that looks like the end of one of our pages begins with "(" in place of "[".
         """
         content = result.get("content")
         if not isinstance(content, list):
@@ -73,11 +67,11 @@ class LimitResults:
             return result
         whole = "\n".join(text for text in texts if isinstance(text, str))[:_LARGEST_KEPT]
         others = [part for part in content if not (isinstance(part, dict) and part.get("type") == "text")]
-        result_id = self._keep(call.caller.client_key, whole)
+        result_id = self._clients.keep_result(call.caller.client_key, whole)
         return {**result, "content": [{"type": "text", "text": self._page(result_id, whole, 1)}, *others]}
 
     def read(self, client_key: str, arguments: Json) -> str:
-        """A further page of a result.
+        """Returns a page of a result.
 
         Raises:
             InvalidInput: there is no such result or page; the text is for the model.
@@ -87,7 +81,7 @@ class LimitResults:
             raise InvalidInput(
                 "read_result: result_id is missing, must be the one at the end of a long result"
             )
-        if (whole := self._kept.get((client_key, result_id))) is None:
+        if (whole := self._clients.result(client_key, result_id)) is None:
             raise InvalidInput("read_result: there is no such result any more; call the tool again")
         last = -(-len(whole) // self._limit)
         try:
@@ -98,11 +92,6 @@ class LimitResults:
             raise InvalidInput(f"read_result: page is {page!r:.40}, must be from 1 to {last}")
         return self._page(result_id, whole, number)
 
-    def forget(self, client_key: str) -> None:
-        """Drops the results of a conversation that has ended."""
-        for key in [key for key in self._kept if key[0] == client_key]:
-            self._size -= len(self._kept.pop(key))
-
     def _page(self, result_id: str, whole: str, page: int) -> str:
         last = -(-len(whole) // self._limit)
         text = whole[(page - 1) * self._limit : page * self._limit]
@@ -111,21 +100,13 @@ class LimitResults:
         more = f'call {READ_RESULT} with {{"result_id": "{result_id}", "page": {page + 1}}} for the next page'
         return f"{text}\n\n[page {page} of {last}: {more}, or ask for less]"
 
-    def _keep(self, client_key: str, whole: str) -> str:
-        result_id = secrets.token_hex(6)
-        self._kept[client_key, result_id] = whole
-        self._size += len(whole)
-        while self._size > _MOST_KEPT:
-            self._size -= len(self._kept.popitem(last=False)[1])
-        return result_id
-
 
 def _has_end(part: object) -> bool:
     return any(READ_RESULT in text and _FORGED_END.search(text) for text in _texts(part))
 
 
 def _texts(part: object) -> tuple[str, ...]:
-    """The texts that a model reads of a part: its own, and that of a resource in it."""
+    """Returns the texts of a part that a model reads: its own, and the text of a resource in it."""
     if not isinstance(part, dict):
         return ()
     resource = part.get("resource")
@@ -138,3 +119,27 @@ def _without_end(part: Any) -> Any:
         return part
     part = {key: _without_end(value) if key == "resource" else value for key, value in part.items()}
     return {**part, "text": _FORGED_END.sub("(", part["text"])} if isinstance(part.get("text"), str) else part
+
+
+_READ = 2_000  # characters of a result
+# What servers made with the packages of Python and TypeScript answer where their own check refuses arguments.
+_REFUSED = re.compile(r"-32602|[Ii]nput validation error|validation errors? for (?:\w+Arguments\b|call\[)")
+
+
+def are_wrong(tool: Tool, arguments: Mapping[str, Any], result: Json) -> bool:
+    """Whether a call failed because of its arguments: the result says so, or they break the schema.
+
+    It takes half a second at the most.
+    """
+    content = result.get("content")
+    for part in content if isinstance(content, list) else ():
+        text = part.get("text") if isinstance(part, dict) else None
+        if isinstance(text, str) and _REFUSED.search(text[:_READ]):
+            return True
+    schema = tool.parameters or {}
+    try:
+        return not Validator(schema).accepts(arguments, schema)
+    except (
+        Exception
+    ):  # too large to be checked, or a server's schema is none: then nobody knows whose fault it was
+        return True

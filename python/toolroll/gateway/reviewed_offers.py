@@ -1,8 +1,9 @@
-"""Which prompts and resources of the servers clients are shown, and which server a resource belongs to.
+"""Reviews prompts and resources of servers, and decides which server a resource belongs to.
 
-The registry reviews tools; this does the same for what servers offer beside them. What a server lists first
-is believed, and what it adds or rewrites later waits: a new prompt is not shown, a rewritten one and
-resources are shown without their texts. Digests of what was approved are in a file for each server.
+The registry reviews tools; `ReviewedOffers` reviews the rest. The first list of a server is believed. Items
+that
+it adds or rewrites later wait: a new prompt is not shown, a rewritten prompt and resources are shown without
+their texts. A file for each server has digests of the approved items.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from typing import Any
 
 from toolroll.gateway.configuration import Configuration
 from toolroll.gateway.listing import Listing
-from toolroll.gateway.mcp_versions import Json
 from toolroll.gateway.places import private_folder
+from toolroll.gateway.protocol import Json
 from toolroll.gateway.server_spec import Review, prefix_of
 from toolroll.model.errors import InvalidInput, NotFound
 from toolroll.runtime.files import replace_file
@@ -42,63 +43,66 @@ Waiting = dict[str, dict[str, Json]]  # kind → name or URI → item, as the se
 
 
 @dataclass(frozen=True, slots=True)
-class Claims:
-    """The resources of a server.
+class ResourceClaims:
+    """The resources that a server lists.
 
     Attributes:
-        uris: that it lists, and its templates.
-        starts: the fixed beginnings of its templates; a template that begins with a variable has none.
+        uris: their URIs, and the server's templates.
+        starts: the fixed beginnings of the templates. A template that begins with a variable has none.
     """
 
     uris: frozenset[str] = frozenset()
     starts: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, resources: Collection[str], templates: Collection[str]) -> Claims:
-        """Of these URIs and templates."""
+    def of(cls, resources: Collection[str], templates: Collection[str]) -> ResourceClaims:
+        """Makes the claims from URIs and templates."""
         starts = {template.partition("{")[0] for template in templates}
         return cls(frozenset((*resources, *templates)), tuple(sorted(starts - {""})))
 
     def may_be(self, uri: str) -> bool:
-        """Whether a template could stand for the URI, or a listed URI with a query or fragment."""
+        """Whether the URI may belong to a template, or is a listed URI with a query or fragment."""
         if uri.startswith(self.starts):
             return True
         return ("?" in uri or "#" in uri) and _PLAIN.split(uri, maxsplit=1)[0] in self.uris
 
 
 @dataclass(frozen=True, slots=True)
-class Offered:
-    """What clients are shown of a server.
+class ServerOffers:
+    """The prompts and resources of a server that clients are shown.
 
     Attributes:
-        prompts, resources, templates: as `Listing` has them, without texts that wait.
-        approved, later: the resources that were approved, and those that nobody has looked at.
-        held: what waits for approval, in words.
+        prompts, resources, templates: as in `Listing`, without texts that wait.
+        approved, later: the approved resources, and the resources that nobody has looked at.
+        held: the items that wait for approval, in words.
     """
 
     prompts: Mapping[str, Json] = field(default_factory=dict)
     resources: Mapping[str, Json] = field(default_factory=dict)
     templates: Mapping[str, Json] = field(default_factory=dict)
-    approved: Claims = Claims()
-    later: Claims = Claims()
+    approved: ResourceClaims = ResourceClaims()
+    later: ResourceClaims = ResourceClaims()
     held: tuple[str, ...] = ()
 
 
 class ReviewedOffers:
-    """The offers of all servers of a gateway. Its methods read and write files, those of one server in turn.
+    """The offers of all servers of a gateway. Its methods read and write files.
 
     Attributes:
-        offered: by server; what was approved before, for servers that have not said what they have.
+        offered: by server. A server that has not sent its lists yet has the resources that were approved
+            before.
     """
 
     def __init__(self, folder: Path, reviews: Mapping[str, Review]) -> None:
-        """folder: for the records. reviews: what waits, by server."""
+        """folder: for the records. reviews: by server."""
         self._folder, self._reviews = folder, reviews
         self._read_at = {server: _changed_at(self._path(server)) for server in reviews}
-        self.offered = {server: Offered() for server in reviews}
+        self.offered = {server: ServerOffers() for server in reviews}
         for server in reviews:
             if record := self._record(server):  # a resource stays its server's while that one is away
-                self.offered[server] = Offered(approved=Claims.of(record["resources"], record["templates"]))
+                self.offered[server] = ServerOffers(
+                    approved=ResourceClaims.of(record["resources"], record["templates"])
+                )
 
     @classmethod
     def of_configuration(cls, configuration: Configuration, state: Path) -> ReviewedOffers:
@@ -108,13 +112,13 @@ class ReviewedOffers:
         return cls(state / "offers", reviews)
 
     def take_over(self, server: str, listing: Listing) -> None:
-        """Makes what clients are shown of a server follow its list."""
+        """Brings the offers of a server up to date with its list."""
         found = {"prompts": listing.prompts, "resources": listing.resources, "templates": listing.templates}
         review, record = self._reviews[server], self._record(server)
         if review == "auto":
-            claims = Claims.of(listing.resources, listing.templates)
+            claims = ResourceClaims.of(listing.resources, listing.templates)
             shown = (listing.prompts, listing.resources, listing.templates)
-            self.offered[server] = Offered(*shown, approved=claims)
+            self.offered[server] = ServerOffers(*shown, approved=claims)
             return
         if record is None:
             record = {kind: {} for kind in _KINDS}
@@ -140,12 +144,12 @@ class ReviewedOffers:
                     kept[kind][name] = without_texts(item)
         known = [found[kind].keys() & record[kind].keys() for kind in _KINDS]
         new = [found[kind].keys() - record[kind].keys() for kind in _KINDS]
-        self.offered[server] = Offered(
+        self.offered[server] = ServerOffers(
             kept["prompts"],
             kept["resources"],
             kept["templates"],
-            approved=Claims.of(known[1], known[2]),
-            later=Claims.of(new[1], new[2]),
+            approved=ResourceClaims.of(known[1], known[2]),
+            later=ResourceClaims.of(new[1], new[2]),
             held=tuple(f"{kind[:-1]} {name[:200]!a}" for kind in _KINDS for name in waiting[kind]),
         )
         if any(waiting.values()):
@@ -157,16 +161,16 @@ class ReviewedOffers:
             self._write(self._waiting_path(server), _within(waiting))
 
     def is_changed(self, server: str) -> bool:
-        """Whether somebody has approved something since the last question."""
+        """Whether somebody has approved an item since this was last called."""
         before, self._read_at[server] = self._read_at[server], _changed_at(self._path(server))
         return self._read_at[server] != before
 
     def waiting(self, server: str) -> Waiting:
-        """What waits, as the server sent it when a gateway read its lists last."""
+        """Returns the items that wait, as the server sent them last."""
         return self._read(self._waiting_path(server)) or {kind: {} for kind in _KINDS}
 
     def approve(self, server: str, waiting: Waiting) -> None:
-        """Approves these items of a server as they are here.
+        """Approves these items of a server.
 
         Raises:
             NotFound: there are none.
@@ -186,7 +190,7 @@ class ReviewedOffers:
         self._waiting_path(server).unlink(missing_ok=True)
 
     def _record(self, server: str) -> Record | None:
-        """What was approved of a server; None for a server that has listed nothing yet."""
+        """Returns the approved items of a server; None if it has listed nothing yet."""
         return self._read(self._path(server))
 
     def _path(self, server: str) -> Path:
@@ -196,7 +200,7 @@ class ReviewedOffers:
         return self._folder / f"{prefix_of(server)}.waiting.json"
 
     def _read(self, path: Path) -> dict[str, dict[str, Any]] | None:
-        """What a file has, by kind; None where there is no file. In a damaged one, nothing is approved."""
+        """Returns a file's content by kind; None if there is no file. A damaged file has approved nothing."""
         try:
             found = json.loads(path.read_bytes())
         except FileNotFoundError:
@@ -214,11 +218,11 @@ class ReviewedOffers:
             _log.warning("%s cannot be written: %s", path, error)
 
 
-def owners(offered: Mapping[str, Offered], uri: str) -> list[str]:
-    """The servers that a URI belongs to. Several have an equal claim: none of them is to be asked.
+def owners(offered: Mapping[str, ServerOffers], uri: str) -> list[str]:
+    """Returns the servers with the best claim to a URI. If there are several, none of them may be asked.
 
-    A listed URI comes before a template, and what was approved before what nobody has looked at. A listed URI
-    that nobody has looked at is worth a template: either server could be the hostile one.
+    A listed URI comes before a template, and an approved claim before one that nobody has looked at. A listed
+    URI that nobody has looked at counts as a template: either server could be the hostile one.
     """
     listed = [server for server, each in offered.items() if uri in each.approved.uris]
     if listed:
@@ -237,7 +241,7 @@ def _changed_at(path: Path) -> int:
 
 
 def _recorded(found: Mapping[str, Mapping[str, Json]]) -> Record:
-    """The record of a server's first list, as far as it has room."""
+    """Makes the record of a server's first list, as far as it has room."""
     record: Record = {kind: {} for kind in _KINDS}
     size = 0
     for kind in _KINDS:
@@ -249,7 +253,7 @@ def _recorded(found: Mapping[str, Mapping[str, Json]]) -> Record:
 
 
 def _digest(kind: str, item: Json) -> str:
-    """Of everything that a reader may see of an item, but for what changes with a resource's content."""
+    """Digests all that a reader may see of an item, without fields that change with a resource's content."""
     stable = dict(item)
     if kind == "resources":
         if type(stable.get("size")) is int:
@@ -265,7 +269,7 @@ def _digest(kind: str, item: Json) -> str:
 
 
 def without_texts(item: Json) -> Json:
-    """A prompt, resource or template as a client can still use it."""
+    """Strips a prompt, resource or template to the fields that a client needs to use it."""
     if "uriTemplate" in item:
         return {"uriTemplate": item["uriTemplate"], "name": item["uriTemplate"]}
     if "uri" not in item:
@@ -286,7 +290,7 @@ def without_texts(item: Json) -> Json:
 
 
 def _within(waiting: Waiting) -> Waiting:
-    """As many of the items as have room in a file."""
+    """Returns as many of the items as have room in a file."""
     size, kept = 0, {kind: dict[str, Json]() for kind in _KINDS}
     for kind, items in waiting.items():
         for name, item in items.items():

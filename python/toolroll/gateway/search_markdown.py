@@ -1,4 +1,4 @@
-"""The answer of a search as short Markdown.
+"""Writes the answer of a search as short Markdown.
 
 Every text of a server passes through `toolroll.formats.foreign_text`: `fill` refuses others.
 """
@@ -17,7 +17,7 @@ _PLAIN = {"type", "properties", "additionalProperties", "$schema", "title"}
 
 
 def markdown(answer: str) -> str:
-    """The answer of a search as short Markdown: half the tokens of JSON, and read as well."""
+    """Writes the JSON answer of a search as Markdown: half the tokens, and models read it as well."""
     content = json.loads(answer)
     parts: list[str] = [line_text(content["note"])] if "note" in content else []
     for tool in content["tools"]:
@@ -31,7 +31,7 @@ def markdown(answer: str) -> str:
 
 
 def _parameters(schema: Mapping[str, Any]) -> Iterator[Encoded]:
-    """The parameters of a tool, a line each; nested ones as JSON."""
+    """Writes each parameter of a tool as a line; nested ones as JSON."""
     properties = schema.get("properties")
     if not isinstance(properties, dict) or not properties:
         if not schema.keys() <= _PLAIN:
@@ -59,7 +59,7 @@ def _parameters(schema: Mapping[str, Any]) -> Iterator[Encoded]:
 
 
 def _kind(parameter: Mapping[str, Any]) -> Encoded:
-    """What a parameter may be: the name of a type, or a schema as JSON."""
+    """Writes the type of a parameter: its name, or a schema as JSON."""
     kind = parameter.get("type")
     rest = {
         key: value

@@ -1,4 +1,4 @@
-"""`ServerSpec`: how one MCP server is reached, as the configuration says it."""
+"""`ServerSpec`: how to reach one MCP server, from the configuration."""
 
 from __future__ import annotations
 
@@ -34,22 +34,21 @@ class ServerSpec:
         env: variables that its process gets beside a clean environment.
         env_file: a file with more of them, as `NAME=value` lines; "" for none.
         cwd: its working folder; "" for the gateway's own.
-        command_prefix: put in front of the command, such as a container's or bubblewrap's command line.
-        openapi: for a service that is no MCP server: the file or URL of its OpenAPI document.
+        command_prefix: stands before the command, such as a container's or bubblewrap's command line.
+        openapi: the file or URL of the OpenAPI document of an HTTP service.
         url, headers: for http, sse and openapi.
         role: "guardian" is started before all others; "channel" is a note for people.
         sensitive: its arguments are never logged, and its tools have the annotation `sensitive`.
-        review: what of its lists waits for approval; None for what holds for all servers.
-        sign_in: whose sign-in its requests carry, if it asks for one: each user's own, or one for all.
-        sign_in_origins: where its sign-in may be, beside its own address and public ones with https.
+        review: which changes of its lists wait for approval; None: as for all servers.
+        sign_in: whether each user signs in, or one user for all, if the server asks for a sign-in.
+        sign_in_origins: addresses for its sign-in, beside its own and public ones with https.
         instance: "user" starts a process for each user, "shared" one for all.
         timeout_s: for a call.
         start_timeout_s: for the start with the first list.
-        max_in_flight: calls that it gets at the same time; more wait.
-        questions_per_call: that it may ask the client during one call; 0 for none.
-        questions_per_minute: that it may ask one client in a minute.
-        include_tools: its own names of the tools that are taken over; None for all.
-        exclude_tools: those that are not, also if they are included.
+        max_in_flight: most calls at the same time; more wait.
+        questions_per_call, questions_per_minute: most questions to a client during one call, and in a minute.
+        include_tools: its own names of the tools to take over; None takes all.
+        exclude_tools: its own names of tools to leave out, also if they are included.
         place: file and line of its entry, for messages.
     """
 

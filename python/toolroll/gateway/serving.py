@@ -29,16 +29,15 @@ from toolroll import InvalidInput, Recording, Registry, Toolroll
 from toolroll.front.bodies import BodiesInFlight, BoundedBodies
 from toolroll.front.connections import Front
 from toolroll.front.limits import FrontLimits, fitted
-from toolroll.gateway.caller import CallerOf, configured_caller
+from toolroll.gateway.caller import FindCaller, configured_caller
 from toolroll.gateway.configuration import Configuration
 from toolroll.gateway.gateway import Gateway
 from toolroll.gateway.hooks import CallHook
-from toolroll.gateway.http_sessions import HttpSessions
+from toolroll.gateway.http_endpoints import HttpSessions, RestEndpoint
 from toolroll.gateway.identity import Identity, identified_caller, on_authentication_error
 from toolroll.gateway.mcp_server import McpServer
 from toolroll.gateway.options import is_loopback
 from toolroll.gateway.places import private_folder, registry_url
-from toolroll.gateway.rest import RestEndpoint
 from toolroll.gateway.sign_in_pages import CALLBACK, SignIns
 from toolroll.gateway.status import write_status
 from toolroll.gateway.tool_catalog import ToolCatalog
@@ -53,16 +52,20 @@ async def open_gateway(
     configuration: Configuration,
     state: Path,
     *,
-    caller_of: CallerOf | None = None,
+    caller_of: FindCaller | None = None,
     hooks: Iterable[CallHook] = (),
     keeper: Literal["thread", "process"] = "thread",
 ) -> AsyncIterator[tuple[Gateway, McpServer]]:
-    """A running gateway and the server in front of it.
+    """Runs a gateway and the server in front of it.
 
-    state: the folder for what it keeps. caller_of: finds out who calls; by default the configured caller.
-    hooks: run before and after each call. keeper: see `Recording`.
+    state: the folder for its state. caller_of: finds out who calls; by default the configured caller.
+    hooks: run before and after each call, behind the hooks of the configuration. keeper: see `Recording`.
+
+    Raises:
+        InvalidDefinition: a hook of the configuration cannot be made.
     """
     began = time.monotonic()  # opening a registry takes its part of what the first list may take
+    hooks = (*[each.make() for each in configuration.hooks], *hooks)
     private_folder(state)
     options = configuration.options
     url = registry_url(options, state)
@@ -72,9 +75,10 @@ async def open_gateway(
         try:
             names = ToolNames(configuration.servers, options.separator)
             catalog = ToolCatalog(roll, registry, names, options.review, options.tags)
-            gateway = Gateway(configuration, catalog, state, hooks)
+            gateway = Gateway(configuration, catalog, state)
             process = f"{os.getpid()}-{secrets.token_hex(4)}"
-            server = McpServer(gateway, caller_of or configured_caller(options.caller, process))
+            caller_of = caller_of or configured_caller(options.caller, process)
+            server = McpServer(gateway, caller_of, hooks)
             async with gateway.running(began), write_status(gateway, state, process):
                 yield gateway, server
         finally:
@@ -120,16 +124,16 @@ async def serve_http(configuration: Configuration, state: Path, host: str, port:
 
 
 async def spare_collections(gateway: Gateway) -> None:
-    """Takes what lives as long as the process out of garbage collections: each would walk all of it."""
+    """Takes objects that live as long as the process out of garbage collection."""
     await gateway.known(_SETTLED_S)
     gc.collect()
     gc.freeze()
 
 
 def identity_of(configuration: Configuration, gateway: Gateway | None = None) -> Identity | None:
-    """How callers over HTTP sign in; None where the configuration says nothing of it.
+    """Returns the verifier of callers over HTTP; None if the configuration names none.
 
-    gateway: whose registry has the service keys, if they are accepted.
+    gateway: its registry has the service keys, if they are accepted.
     """
     options = configuration.options
     if options.identity is None:
@@ -141,7 +145,7 @@ def identity_of(configuration: Configuration, gateway: Gateway | None = None) ->
 
 
 def check_loopback(host: str) -> None:
-    """Refuses addresses that other machines can reach: nobody signs in here.
+    """Refuses addresses that other machines can reach, because nobody signs in.
 
     Raises:
         InvalidInput: it is such an address.
@@ -154,8 +158,8 @@ def check_loopback(host: str) -> None:
 
 
 def sign_ins_of(gateway: Gateway, base: str) -> SignIns:
-    """The gateway's sign-ins at servers, whose browsers come back to this address of the gateway."""
-    offered = gateway.offered_sign_ins
+    """Returns the gateway's sign-ins at servers. Browsers come back to this address of the gateway."""
+    offered = gateway.sign_in_tool
     offered.callback = f"{base}{CALLBACK}"
     return offered.sign_ins
 

@@ -1,28 +1,98 @@
 """The OAuth client of the package `mcp`, with stored tokens, and within limits.
 
-It fetches only what `SignInAddresses` allows, and reads no more of an answer than a limit.
+It fetches only addresses that `SignInAddresses` allows. A remote server says where its sign-in is: in a
+header, which leads to metadata, which leads to an authorization server. A hostile server would name an
+address that only the gateway reaches, such as a neighbour's or the cloud's metadata service.
 """
 
 from __future__ import annotations
 
+import ipaddress
 import logging
 import time
-from collections.abc import AsyncGenerator
-from typing import Any, Protocol
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
 
+import anyio
 import anyio.to_thread
+import httpx2
 import jwt
 from mcp.client.auth import OAuthClientProvider
-from mcp.shared.auth import (
-    OAuthClientInformationFull,
-    OAuthClientMetadata,
-    OAuthMetadata,
-    OAuthToken,
-)
+from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthMetadata, OAuthToken
 
-from toolroll.gateway import mcp_versions
-from toolroll.gateway.sign_in_addresses import SignInAddresses, origin_of
+from toolroll.gateway.accounts import ServerAccount
 from toolroll.model.errors import Unavailable
+
+_NOWHERE = "http://127.0.0.1/"  # no browser comes back to a connection
+_PORTS = {"http": 80, "https": 443}
+_TRANSLATED = tuple(map(ipaddress.ip_network, ("64:ff9b::/96", "2002::/16")))  # stand for addresses of IPv4
+
+
+@dataclass(frozen=True, slots=True)
+class SignInAddresses:
+    """The addresses of one server's sign-in.
+
+    Attributes:
+        server: the server's URL.
+        named: origins from the configuration.
+    """
+
+    server: str
+    named: tuple[str, ...] = ()
+
+    def is_own(self, url: str) -> bool:
+        """Whether the URL has the server's origin, or one from the configuration."""
+        return origin_of(url) in (origin_of(self.server), *map(origin_of, self.named))
+
+    async def refusal(self, url: str) -> str:
+        """Says why the gateway must not fetch the URL of an authorization server; "" if it may.
+
+        Another origin than the server's has to be public and use https.
+        """
+        if self.is_own(url):
+            return ""
+        scheme, host, port = origin_of(url)
+        if scheme == "https" and host and await _is_public(host, port):
+            return ""
+        return (
+            f"its sign-in is at {scheme}://{host}:{port}, which is neither at the server's own address nor "
+            "public with https; if you trust it, name it in sign_in_origins of the server"
+        )
+
+
+def origin_of(url: str) -> tuple[str, str, int]:
+    """Returns scheme, host and port of a URL; ("", "", 0) if it is none."""
+    try:
+        parts = urlsplit(url)
+        host = (parts.hostname or "").rstrip(".")
+        if not host.isascii():
+            host = host.encode("idna").decode()
+        return parts.scheme, host, parts.port or _PORTS.get(parts.scheme, 0)
+    except ValueError:
+        return "", "", 0
+
+
+async def _is_public(host: str, port: int) -> bool:
+    """Whether all addresses of the host are public. A name without addresses counts as public."""
+    try:
+        found = await anyio.getaddrinfo(host, port)
+    except (OSError, UnicodeError):
+        return not _is_address(host)
+    addresses = [ipaddress.ip_address(address[0].partition("%")[0]) for *_, address in found]
+    return all(
+        address.is_global and not address.is_multicast and not any(address in each for each in _TRANSLATED)
+        for address in addresses
+    )
+
+
+def _is_address(host: str) -> bool:
+    try:
+        return bool(ipaddress.ip_address(host))
+    except ValueError:
+        return False
+
 
 # Why a sign-in failed is told to the browser. The package would log it, too, in the provider's words.
 logging.getLogger("mcp.client.auth.oauth2").addFilter(
@@ -33,39 +103,17 @@ _LARGEST_ANSWER = 1_000_000  # bytes of an answer of the authorization server
 
 
 class SignInNeeded(Unavailable):
-    """An MCP server wants its user to sign in."""
+    """An MCP server demands that its user signs in."""
 
 
 class SignInFailed(Unavailable):
-    """An attempt to sign in came to nothing."""
-
-
-class Record(Protocol):
-    """What is stored of an account, and the server that it is at; see `Account`."""
-
-    @property
-    def server(self) -> str:
-        """Its name."""
-
-    @property
-    def url(self) -> str:
-        """Of the server."""
-
-    @property
-    def origins(self) -> tuple[str, ...]:
-        """That the configuration names for the server's sign-in."""
-
-    def record(self) -> dict[str, Any]:
-        """What is known."""
-
-    def update(self, **values: Any) -> None:
-        """Changes parts of it."""
+    """An attempt to sign in has failed."""
 
 
 class _Storage:
-    """The account's record, as the package wants to see it."""
+    """The account's record, in the form that the package reads."""
 
-    def __init__(self, account: Record) -> None:
+    def __init__(self, account: ServerAccount) -> None:
         self._account = account
         self.provider: SignInClient | None = None
 
@@ -98,12 +146,13 @@ class _Storage:
 
 
 class SignInClient(OAuthClientProvider):  # type: ignore[misc]
-    """The package's client, which also remembers when tokens expire and where they are renewed.
+    """The package's client. It also stores when tokens expire and where they are renewed.
 
-    It fetches only what `SignInAddresses` allows.
+    Attributes:
+        subject: issuer and subject of the token with which the asker signed in at the gateway.
     """
 
-    def __init__(self, account: Record, redirect_uri: str, on_redirect: Any, on_callback: Any) -> None:
+    def __init__(self, account: ServerAccount, redirect_uri: str, on_redirect: Any, on_callback: Any) -> None:
         storage = _Storage(account)
         metadata = OAuthClientMetadata.model_validate(
             {
@@ -119,7 +168,7 @@ class SignInClient(OAuthClientProvider):  # type: ignore[misc]
         self._addresses = SignInAddresses(account.url, account.origins)
 
     async def async_auth_flow(self, request: Any) -> AsyncGenerator[Any, Any]:
-        """The package's flow. A server's metadata is looked for at the server's own address alone."""
+        """Runs the package's flow. It reads a server's metadata from the server's own address alone."""
         flow = super().async_auth_flow(request)
         try:
             following = await flow.__anext__()
@@ -129,7 +178,7 @@ class SignInClient(OAuthClientProvider):  # type: ignore[misc]
                     if following is not request or answer.status_code in (401, 403):
                         await self._read(answer)
                 else:
-                    answer = mcp_versions.not_found(following)
+                    answer = httpx2.Response(404, content=b"", request=following)
                 following = await flow.asend(answer)
         except StopAsyncIteration:
             return
@@ -147,20 +196,24 @@ class SignInClient(OAuthClientProvider):  # type: ignore[misc]
             return False
         if request.method == "GET" and origin_of(url) != origin_of(issuer or ""):
             return True
-        await self.check(request)
+        await self._check(request)
         return False
 
     async def _read(self, answer: Any) -> None:
-        """Reads an answer before the package does, which would read any length.
+        """Reads an answer before the package does: the package reads any length.
 
         Raises:
             SignInFailed: it is too long.
         """
-        if not await mcp_versions.is_read_within(answer, _LARGEST_ANSWER):
-            told = f"{answer.request.url.host} answers more than {_LARGEST_ANSWER:,} bytes"
-            raise SignInFailed(f"server {self._account.server!r}: {told}")
+        content = b""
+        async for part in answer.aiter_bytes():
+            content += part
+            if len(content) > _LARGEST_ANSWER:
+                told = f"{answer.request.url.host} answers more than {_LARGEST_ANSWER:,} bytes"
+                raise SignInFailed(f"server {self._account.server!r}: {told}")
+        answer._content = content  # as its `aread` does
 
-    async def check(self, request: Any) -> None:
+    async def _check(self, request: Any) -> None:
         """Refuses a request to an address that is not allowed.
 
         Raises:
@@ -177,10 +230,29 @@ class SignInClient(OAuthClientProvider):  # type: ignore[misc]
             self.context.oauth_metadata = OAuthMetadata.model_validate(record["metadata"])
 
 
-def _is_anothers(token: str, subject: tuple[str, str] | None) -> bool:
-    """Whether the token is another user's of the issuer at which the asker signed in.
+def renewing_client(account: ServerAccount, on_needed: Callable[[], None]) -> SignInClient | None:
+    """Signs requests with the account's tokens and renews them; None if it has none.
 
-    Other issuers' tokens and those that are no JWT do not say who their user is at that issuer.
+    on_needed: is called when the tokens have expired for good.
+    """
+    record = account.record()
+    if not record.get("tokens"):
+        return None
+
+    async def expired(url: str = "") -> Any:
+        if url:
+            await anyio.to_thread.run_sync(lambda: account.update(tokens=None))
+            on_needed()
+        raise SignInNeeded(f"server {account.server!r}: its sign-in has expired")
+
+    redirect = (record.get("client") or {}).get("redirect_uris") or [_NOWHERE]
+    return SignInClient(account, str(redirect[0]), expired, expired)
+
+
+def _is_anothers(token: str, subject: tuple[str, str] | None) -> bool:
+    """Whether the token belongs to another user than the asker, at the issuer where the asker signed in.
+
+    Tokens of other issuers, and tokens that are no JWT, do not say who their user is at that issuer.
     """
     if subject is None:
         return False

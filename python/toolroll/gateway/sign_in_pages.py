@@ -1,8 +1,12 @@
-"""What a browser sees of a sign-in: a page that says who asks, the way to the provider, and the way back.
+"""Sign-in at MCP servers by OAuth 2.1: attempts, and the pages of the user's browser.
 
-A link can be sent to anybody. So it leads to a page of the gateway, which names the user who gets the access.
-Whoever agrees there gets a cookie, and the way back is open to the browser with that cookie alone: neither
-the link nor the provider's address signs anybody in for another. A link is used once, within ten minutes.
+A server answers 401, and its connection waits. An attempt (`SignIn`) finds the authorization server,
+registers the gateway, and gets a URL for the user's browser. The browser comes back with a code, and the
+tokens go into the `TokenStore`, where the connection finds them.
+
+A link can be sent to anybody. So it leads to a page of the gateway, which names the user who gets the
+access. A browser in which somebody agrees gets a cookie, and only this browser can come back: neither the
+link nor the provider's address signs anybody in for another. A link is used once, within ten minutes.
 """
 
 from __future__ import annotations
@@ -13,16 +17,24 @@ import re
 import secrets
 from collections.abc import Mapping
 from html import escape
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import anyio
+import anyio.to_thread
+from mcp.shared.auth import AuthorizationCodeResult
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from toolroll.formats.visible_text import one_line
+from toolroll.gateway.accounts import ServerAccount
 from toolroll.gateway.options import without_secrets
-from toolroll.gateway.sign_in import LONGEST_S, Account, SignIn
-from toolroll.gateway.sign_in_client import SignInFailed
+from toolroll.gateway.protocol import httpx_client
+from toolroll.gateway.sign_in_client import SignInClient, SignInFailed
 
+LONGEST_S = 600.0  # that a sign-in in a browser may take
+_URL_S = 60.0  # until an attempt has a URL
 CALLBACK = "/oauth/callback"
 PAGE = "/oauth/sign-in"
 MOST = 1_000  # attempts at the same time
@@ -61,8 +73,112 @@ your account</strong>.</p>
 """
 
 
+class SignIn:
+    """One attempt of a user to sign in at a server.
+
+    Attributes:
+        redirect_uri: the address to which the browser comes back.
+        asker: the user who gets the access, in words by label, for the person at the browser.
+        subject: issuer and subject of the token with which the asker signed in at the gateway, if there is
+            one.
+        ticket: names the attempt in the link. A secret.
+        url: the authorization server's address for the browser; "" until `begun` returns.
+        state: names the attempt when the browser comes back.
+        browser: the secret of the browser in which somebody has agreed; "" until then.
+        problem: why it failed; "" if it did not.
+    """
+
+    def __init__(
+        self,
+        account: ServerAccount,
+        redirect_uri: str,
+        asker: Mapping[str, str],
+        subject: tuple[str, str] | None = None,
+    ) -> None:
+        self.subject = subject
+        self.account, self.redirect_uri, self.asker = account, redirect_uri, asker
+        self.ticket = secrets.token_urlsafe(32)
+        self.url, self.state, self.browser, self.problem = "", "", "", ""
+        self.is_done = False
+        self._has_url, self._has_answer, self._ended = anyio.Event(), anyio.Event(), anyio.Event()
+        self._answer: Mapping[str, str] = {}
+
+    @property
+    def is_secure(self) -> bool:
+        """Whether the browser reaches the gateway by https."""
+        return self.redirect_uri.startswith("https://")
+
+    async def run(self) -> None:
+        """Runs until the browser has come back, or time is up. Errors go into `problem`."""
+        try:
+            await anyio.to_thread.run_sync(self._forget_other_address)
+            provider = SignInClient(self.account, self.redirect_uri, self._redirected, self._called_back)
+            provider.subject = self.subject
+            with anyio.fail_after(LONGEST_S):
+                async with httpx_client(auth=provider) as client:
+                    ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+                    accept = {"Accept": "application/json, text/event-stream"}
+                    sent = client.stream("POST", self.account.url, json=ping, headers=accept)
+                    async with sent as response:  # whose body may have no end
+                        status = response.status_code
+            if status == 401:
+                self.problem = "the server does not accept its own authorization server's token"
+            elif not self.account.has_tokens:
+                self.problem = "the server does not ask for a sign-in"
+        except TimeoutError:
+            self.problem = "nobody signed in within ten minutes"
+        except Exception as error:  # of the package, the HTTP library, or the server's answers
+            self.problem = one_line(f"{type(error).__name__}: {error}", 500)
+        finally:
+            self.is_done = True
+            self._has_url.set()
+            self._ended.set()
+
+    async def begun(self) -> None:
+        """Waits until the attempt has a URL for the browser.
+
+        Raises:
+            SignInFailed: it gets none.
+        """
+        with anyio.move_on_after(_URL_S):
+            await self._has_url.wait()
+        if not self.url:
+            raise SignInFailed(f"server {self.account.server!r}: {self.problem or 'it does not answer'}")
+
+    async def ended(self) -> str:
+        """Waits for the end of the attempt; returns why it failed, or ""."""
+        await self._ended.wait()
+        return self.problem
+
+    def answer(self, parameters: Mapping[str, str]) -> None:
+        """Takes the parameters of the callback's URL from the browser, once."""
+        if not self._has_answer.is_set():
+            self._answer = parameters
+            self._has_answer.set()
+
+    def _forget_other_address(self) -> None:
+        """Drops a registration for another address, and old tokens."""
+        record = self.account.record()
+        if self.redirect_uri not in ((record.get("client") or {}).get("redirect_uris") or []):
+            record["client"] = None
+        self.account.store.write(self.account.server, self.account.user, {**record, "tokens": None})
+
+    async def _redirected(self, url: str) -> None:
+        self.url, self.state = url, parse_qs(urlsplit(url).query).get("state", [""])[0]
+        self._has_url.set()
+
+    async def _called_back(self) -> Any:
+        await self._has_answer.wait()
+        if "error" in self._answer:
+            told = self._answer.get("error_description") or self._answer["error"]
+            raise SignInFailed(f"the authorization server refuses: {told[:300]}")
+        return AuthorizationCodeResult(
+            code=self._answer.get("code", ""), state=self._answer.get("state"), iss=self._answer.get("iss")
+        )
+
+
 class SignIns:
-    """The attempts of a gateway that have not ended, one for each server and user, and their pages."""
+    """The running attempts of a gateway, one for each server and user, and their pages."""
 
     def __init__(self) -> None:
         self._attempts: dict[tuple[str, str], SignIn] = {}
@@ -70,12 +186,12 @@ class SignIns:
 
     def begin(
         self,
-        account: Account,
+        account: ServerAccount,
         redirect_uri: str,
         asker: Mapping[str, str],
         subject: tuple[str, str] | None = None,
     ) -> tuple[SignIn, bool]:
-        """The attempt for this account, and whether it is a new one, which the caller has to run.
+        """Returns the attempt for this account, and whether it is new: then the caller has to run it.
 
         An attempt whose link was used gives way to a new one.
 
@@ -94,8 +210,8 @@ class SignIns:
         self._attempts[account.server, account.user] = attempt
         return attempt, True
 
-    def running(self, account: Account) -> SignIn | None:
-        """The attempt for this account whose link can be used; None if there is none."""
+    def running(self, account: ServerAccount) -> SignIn | None:
+        """Returns the attempt for this account whose link can still be used, if there is one."""
         found = self._attempts.get((account.server, account.user))
         return None if found is None or found.is_done or found.browser else found
 
@@ -108,7 +224,7 @@ class SignIns:
         ]
 
     async def _asked(self, request: Request) -> Response:
-        """Says who asks. Programs that preview links come here, too: it does not use the link up."""
+        """Says who asks. It does not use the link up, because programs that preview links come here, too."""
         attempt = self._of_ticket(request)
         if attempt is None:
             return _told(_OVER, 410)
@@ -145,7 +261,7 @@ class SignIns:
         return response
 
     async def _came_back(self, request: Request) -> Response:
-        """Takes what the provider says, from the browser in which somebody has agreed."""
+        """Takes the provider's answer from the browser in which somebody has agreed."""
         parameters = dict(request.query_params)
         state = parameters.get("state", "")
         attempt = next((each for each in self._open() if state and each.state == state), None)
@@ -161,7 +277,7 @@ class SignIns:
         return response
 
     def _of_ticket(self, request: Request) -> SignIn | None:
-        """The attempt whose link this is, if it was not used."""
+        """Returns the attempt of this link, if the link was not used."""
         ticket = request.path_params["ticket"].encode()
         found = (each for each in self._open() if hmac.compare_digest(each.ticket.encode(), ticket))
         return next((each for each in found if each.url and not each.browser), None)
@@ -170,23 +286,23 @@ class SignIns:
         return [each for each in self._attempts.values() if not each.is_done]
 
     def _proof(self, attempt: SignIn, browser: str) -> str:
-        """What only the page that this browser was shown has: no other site can press its button."""
+        """Returns a value that only the page in this browser has: no other site can press its button."""
         return hmac.new(self._secret, f"{attempt.ticket} {browser}".encode(), hashlib.sha256).hexdigest()
 
 
 def link_of(attempt: SignIn) -> str:
-    """The address of the attempt's page."""
+    """Returns the address of the attempt's page."""
     return f"{attempt.redirect_uri.removesuffix(CALLBACK)}{PAGE}/{attempt.ticket}"
 
 
 def _cookie(attempt: SignIn) -> str:
-    """The name of the attempt's cookie. With the prefix, no other host of the domain can set it."""
+    """Returns the name of the attempt's cookie. With the prefix, no other host of the domain can set it."""
     digest = hashlib.sha256(attempt.ticket.encode()).hexdigest()[:16]
     return f"{'__Host-' if attempt.is_secure else ''}toolroll-sign-in-{digest}"
 
 
 def _browser(request: Request, attempt: SignIn) -> str:
-    """The secret that this browser has of the attempt; "" for none."""
+    """Returns this browser's secret of the attempt; "" if it has none."""
     found = request.cookies.get(_cookie(attempt), "")
     return found if _SECRET.fullmatch(found) else ""
 
@@ -203,7 +319,7 @@ def _set_cookie(response: Response, attempt: SignIn, value: str) -> None:
 
 
 async def _proof_in(request: Request) -> bytes:
-    """The field of the page's form; b"" for a body that is no such form."""
+    """Returns the field of the page's form; b"" if the body is no such form."""
     body = b""
     async for part in request.stream():
         body += part
@@ -213,7 +329,7 @@ async def _proof_in(request: Request) -> bytes:
 
 
 def _html(text: str) -> str:
-    """A foreign text for the page: characters that no reader sees are replaced."""
+    """Escapes a foreign text for the page, and replaces characters that no reader sees."""
     shown = "".join(character if character.isprintable() else "\ufffd" for character in text[:_LONGEST])
     return escape(shown)
 

@@ -1,4 +1,4 @@
-"""The tools of all servers in one registry: one plugin and one toolkit a server, and the way back to each."""
+"""The tools of all servers in one registry: a server is a plugin with one toolkit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import anyio.to_thread
 
 from toolroll import Registry, Toolroll, ToolrollError
 from toolroll.gateway.listing import Listing
-from toolroll.gateway.mcp_versions import Json
+from toolroll.gateway.protocol import Json
 from toolroll.gateway.server_spec import ServerSpec
 from toolroll.gateway.tool_names import ToolNames
 from toolroll.model.context import Context
@@ -30,12 +30,11 @@ _LONGEST_DESCRIPTION = 8_000  # characters; more is an essay or an attack
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Where a call of a tool goes.
+    """The server of a tool.
 
     Attributes:
-        server: its name.
-        tool: the server's own name for it.
-        is_for_app: whether the server says that it is for a user interface and not for a model.
+        tool: the server's own name of the tool.
+        is_for_app: whether the server declares it for a user interface and not for a model.
     """
 
     server: str
@@ -47,10 +46,10 @@ class ToolCatalog:
     """The catalog of a gateway.
 
     Attributes:
-        roll: selects from it, and follows the registry.
-        registry: has the tools.
-        routes: listed name → where its calls go, for all servers that have said what they have.
+        roll: selects from the registry, and follows it.
+        routes: listed name → server, for all servers that have sent their lists.
         held: server → its tools that wait for approval.
+        unroutable, for_apps: names of tools that no server has, and of tools for a user interface.
     """
 
     def __init__(
@@ -106,20 +105,20 @@ class ToolCatalog:
 
     @property
     def revision(self) -> int:
-        """The number of the registry's last change that is selected from."""
+        """The revision of the registry from which tools are selected."""
         found: int = self.roll.health()["revision"]
         return found
 
     def server_of(self, name: str) -> str | None:
-        """The server whose prefix this name has; None for none."""
+        """Returns the server whose prefix this name has, if there is one."""
         return self._names.server_of(name)
 
     def visible(self, context: Context) -> VisibleTools:
-        """What this caller may have."""
+        """Returns the tools that this caller may have."""
         return self.roll.visible(context)
 
     def without_routes(self) -> tuple[str, ...]:
-        """Tools of the catalog that no server in this process has: nobody can call them."""
+        """Returns the tools of the catalog that no server in this process has. Nobody can call them."""
         catalog = self.roll.catalog
         if self._seen is None or self._seen[0] is not catalog or self._seen[1] != self._revision:
             self.unroutable = tuple(sorted(catalog.names.keys() - self.routes.keys()))
@@ -128,7 +127,7 @@ class ToolCatalog:
         return self.unroutable
 
     async def read_held(self) -> None:
-        """Reads which tools wait, and says which do so since."""
+        """Reads which tools wait for approval, and logs the new ones."""
         before = self.held
         servers = sorted({route.server for route in self.routes.values()} | before.keys())
         try:
@@ -163,7 +162,7 @@ class ToolCatalog:
         return any(page.records for page in has)
 
     def _waiting(self, servers: Iterable[str]) -> dict[str, tuple[str, ...]]:
-        """Server → its tools that wait, of the first ones by name."""
+        """Returns the tools that wait, by server."""
         found: dict[str, list[str]] = {}
         for state in _WAITING:
             page = self.registry.tools(review=state, limit=1_000)
@@ -176,7 +175,7 @@ class ToolCatalog:
         return {server: tuple(names) for server, names in found.items()}
 
     def _item(self, spec: ServerSpec, listed: str, tool: Json) -> Json:
-        """The server's tool as the registry gets it."""
+        """Returns the server's tool in the form for the registry."""
         item = self._names.own_texts(spec.name, tool)
         tag = f"[{spec.name}] " if self._tags else ""
         item["name"] = listed

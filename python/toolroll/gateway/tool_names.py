@@ -1,7 +1,7 @@
-"""The names under which tools of many servers are listed: `{server}_{tool}`, unique, at most 64 characters.
+"""The listed names of tools of many servers: `{server}_{tool}`, unique, at most 64 characters.
 
-A name depends on the tool, its server and the names of the configured servers alone. It does not depend on
-the order in which servers answer, so a tool never takes the name that a model knows another one by.
+A name depends only on the tool, its server and the names of the configured servers. It does not depend on the
+order in which servers answer, so a tool never takes a name that a model knows for another tool.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class ToolNames:
         self._skeletons = {skeleton: name for name in self._prefixes for skeleton in skeletons(name)}
 
     def of_server(self, server: str, tools: Iterable[str]) -> Mapping[str, str]:
-        """Listed name → the tool's own name, for all tools of a server."""
+        """Returns the own name of each tool of a server by its listed name."""
         named: dict[str, str] = {}
         for tool in sorted(set(tools), key=lambda tool: (self._plain(server, tool) != tool, tool)):
             listed = self._plain(server, tool)
@@ -47,13 +47,13 @@ class ToolNames:
         return named
 
     def is_renamed(self, server: str, listed: str, tool: str) -> bool:
-        """Whether the listed name is another than the server's and the tool's with the separator."""
+        """Whether the listed name is not just the server's and the tool's with the separator."""
         return listed != f"{self._prefixes[server]}{tool}"
 
     def own_texts(self, server: str, item: Mapping[str, Any]) -> dict[str, Any]:
-        """What a server lists, for clients: title and description never begin with another server's tag.
+        """Returns an item of a server for clients. A title is one line of at most 200 characters.
 
-        Such a tag is in parentheses then. Titles are one line of at most 200 characters.
+        If title or description begins with another server's tag, the tag is put in parentheses.
         """
         own = dict(item)
         if isinstance(text := own.get("description"), str):
@@ -84,7 +84,7 @@ class ToolNames:
         return any(len(other) > len(own) and full.startswith(other) for other in self._prefixes.values())
 
     def server_of(self, name: str) -> str | None:
-        """The server with the longest prefix that this name has; None for none."""
+        """Returns the server with the longest prefix that this name has, if there is one."""
         fitting = [server for server, prefix in self._prefixes.items() if name.startswith(prefix)]
         return max(fitting, key=lambda server: len(self._prefixes[server]), default=None)
 

@@ -1,4 +1,4 @@
-"""Limits what one MCP server may send: floods of messages and bytes, endless lines, broken lists."""
+"""Limits the messages and bytes that one MCP server sends, and takes broken tools out of its lists."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from typing import Any
 
 import anyio
 
-from toolroll.gateway.bounded_lines import TOO_LONG, Meter, is_too_long
 from toolroll.gateway.budget import Budget
-from toolroll.gateway.http_answers import HTTPX
-from toolroll.gateway.mcp_versions import tool_problem
+from toolroll.gateway.protocol import tool_problem
+from toolroll.gateway.server_output import TOO_LONG, Meter, is_too_long
 
 BURST = 1_000  # messages that nobody asked for, which a server may send at once
 PER_SECOND = 200  # that it may send all the time
@@ -26,19 +25,19 @@ _MOST_TOLD = 20  # broken tools that are named
 
 
 class Flood(Exception):
-    """A server sends so much that it gets no more attention."""
+    """A server sends so much that its connection ends."""
 
 
 class Traffic(Meter):
-    """What a server has sent over one connection.
+    """Counts what a server sends over one connection.
 
-    An answer to a request is free. All else counts: notifications, questions, answers that nobody waits for.
+    An answer to a request is free. Notifications, questions and answers that nobody waits for count.
 
     Attributes:
-        dropped: notifications and requests that were more than the limit.
-        bad: lines that are no messages.
+        dropped: number of notifications and requests above the limit.
+        bad: number of lines that are no messages.
         broken: tools that were taken out of lists: name → why.
-        flood: why nothing more is read; None while it is.
+        flood: why the connection ends; None while it is read.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -55,16 +54,16 @@ class Traffic(Meter):
         self._pause_s = 0.0  # that nothing is to be read because of messages above the limit
 
     def asked(self) -> None:
-        """Notes that the server is sent a request, which it may answer."""
+        """Counts a request to the server, which it may answer."""
         self._awaited += 1
 
     def read(self, size: int) -> float:
-        """Notes that so many bytes of its output were read; the seconds to wait before more are."""
+        """Counts bytes of the server's output; returns the seconds to wait before more is read."""
         self._behind_s = self._bytes.owe(size)
         return self._behind_s
 
     def pause_s(self) -> float:
-        """The seconds to wait before the next message is read."""
+        """Returns the seconds to wait before the next message is read."""
         if not self._behind_s and self._pause_s < _PAUSE_S:
             return 0.0
         pause_s, self._pause_s = self.read(0) + self._pause_s, 0.0
@@ -80,13 +79,11 @@ class Traffic(Meter):
         if isinstance(item, Exception):
             if is_too_long(item):
                 raise Flood(TOO_LONG)
-            if isinstance(item, HTTPX.StreamError):  # version 1 hands it on
-                raise Flood(str(item))
             self.bad += 1
             if self.bad > MOST_BAD:
                 raise Flood(f"{self.bad:,} lines of its output are no messages")
             return False
-        message = getattr(item.message, "root", item.message)  # version 1 wraps it
+        message = item.message
         is_answer = getattr(message, "method", None) is None
         is_question = not is_answer and getattr(message, "id", None) is not None
         if is_answer and self._awaited:
@@ -123,18 +120,18 @@ class Traffic(Meter):
 
 
 class LimitedStream:
-    """The stream that a session reads: a transport's, without the items that `Traffic` does not admit.
+    """A transport's stream for a session, without the items that `Traffic` does not admit.
 
-    The session's own task reads and checks. A task in between would cost a tenth of each call. While it
-    waits, the transport reads nothing, and the server has to wait as well.
+    The session's own task reads and checks: a task in between would cost a tenth of each call. While it
+    waits, the transport reads nothing, so the server has to wait as well.
     """
 
     def __init__(self, source: Any, traffic: Traffic, on_end: Callable[[], None]) -> None:
-        """on_end: is called before the session learns that nothing more comes."""
+        """on_end: is called before the session gets the end of the stream."""
         self._source, self._traffic, self._on_end = source, traffic, on_end
 
     async def receive(self) -> Any:
-        """The next item. Raises EndOfStream after the last one, as streams of anyio do."""
+        """Returns the next item. Raises EndOfStream after the last one, as streams of anyio do."""
         try:
             while True:
                 is_admitted = self._traffic.admits(item := await self._source.receive())

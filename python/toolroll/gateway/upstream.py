@@ -1,4 +1,4 @@
-"""`Upstream`: one configured MCP server, its connections and what it offers."""
+"""`Upstream`: one configured MCP server, its connections and its lists."""
 
 from __future__ import annotations
 
@@ -13,15 +13,17 @@ from typing import Literal
 
 import anyio
 import anyio.abc
+from mcp import MCPError
 
+from toolroll.gateway.accounts import ServerAccount
 from toolroll.gateway.budget import Budget
+from toolroll.gateway.client import Client
 from toolroll.gateway.connection import Connection
 from toolroll.gateway.listing import Listing, read_listing, without_excluded
-from toolroll.gateway.mcp_versions import Client, Json, ProtocolError
-from toolroll.gateway.reasons import said
-from toolroll.gateway.server_log import ServerLog
+from toolroll.gateway.logs import ServerLog
+from toolroll.gateway.protocol import Json
+from toolroll.gateway.reasons import reason_of
 from toolroll.gateway.server_spec import ServerSpec
-from toolroll.gateway.sign_in import Account
 from toolroll.model.errors import Overloaded, ToolrollError
 
 _log = logging.getLogger("toolroll.gateway")
@@ -47,11 +49,9 @@ class Upstream:
     """One server.
 
     Attributes:
-        spec: how it is reached.
-        main: the connection whose lists count, and that serves the configured user.
-        listing: what it offers; None before the first list.
-        log: of all its processes.
-        subscribed: user → URIs of the resources that its connection subscribed to.
+        main: the connection that serves the configured user. Its lists count.
+        listing: its lists; None before the first ones.
+        subscribed: user → URIs of the resources that this user's connection subscribed to.
         refusal: why its tools are not taken over; "" if they are.
     """
 
@@ -62,13 +62,12 @@ class Upstream:
         log_file: Path,
         on_listing: Callable[[Upstream], Awaitable[None]],
         on_update: Callable[[Upstream, str, Json], Awaitable[None]],
-        account_of: Callable[[ServerSpec, str], Account | None],
+        account_of: Callable[[ServerSpec, str], ServerAccount | None],
     ) -> None:
         """folder: of the configuration. log_file: gets the standard error of its processes, within limits.
 
-        on_listing: is called with each list that differs from the one before. on_update: is called with the
-        user whose connection it is, and what the server says of a resource that changed. account_of: the
-        tokens of a user.
+        on_listing: is called when its lists have changed. on_update: is called when a resource has changed,
+            with the user whose connection it is and the parameters of the notification.
         """
         self.spec, self.refusal = spec, ""
         self.listing: Listing | None = None
@@ -84,14 +83,14 @@ class Upstream:
         self.main = self._connection("", self._main_up)
 
     async def run(self) -> None:
-        """Keeps the server running and its lists up to date, until this is cancelled."""
+        """Keeps the server running and its lists up to date, until it is cancelled."""
         async with anyio.create_task_group() as self._tasks:
             self._tasks.start_soon(self._refresh)
             self._tasks.start_soon(self._stop_idle)
             await self.main.run()
 
     async def connection_of(self, user: str) -> Connection:
-        """The connection that serves this user.
+        """Returns the connection that serves this user.
 
         Raises:
             Overloaded: too many users have one.
@@ -115,11 +114,11 @@ class Upstream:
 
     @property
     def is_up(self) -> bool:
-        """Whether it serves anybody."""
+        """Whether one of its connections is up."""
         return any(connection.state == "up" for connection in self._connections())
 
-    def account(self, user: str) -> Account | None:
-        """The tokens that this user's requests carry; None for a server without a URL."""
+    def account(self, user: str) -> ServerAccount | None:
+        """Returns the account for this user's requests; None for a server without a URL."""
         return self._account_of(self.spec, self.process_user(user))
 
     def needs_sign_in(self, user: str) -> bool:
@@ -146,21 +145,21 @@ class Upstream:
         (self._users[user][0] if user in self._users else self.main).retry_now()
 
     def process_user(self, user: str) -> str:
-        """Whose connection serves this user; "" for the main one."""
+        """Returns the user whose connection serves this user; "" for the main connection."""
         return "" if self.spec.is_shared else user
 
     async def subscribe(self, user: str, uri: str) -> None:
         """Subscribes to a resource on this user's connection, and again whenever it comes up.
 
         Raises:
-            ProtocolError, ServerDown, Overloaded, TimeoutError: as `Connection.request`.
+            MCPError, ServerDown, Overloaded, TimeoutError: as `Connection.request`.
         """
         connection = await self.connection_of(user)
         await connection.request("resources/subscribe", {"uri": uri})
         self.subscribed.setdefault(self.process_user(user), set()).add(uri)
 
     async def unsubscribe(self, user: str, uri: str) -> None:
-        """Ends that."""
+        """Ends a subscription of this user's connection."""
         user = self.process_user(user)
         uris = self.subscribed.get(user, set())
         uris.discard(uri)
@@ -210,8 +209,10 @@ class Upstream:
         for uri in sorted(self.subscribed.get(user, ())):
             try:
                 await client.request("resources/subscribe", {"uri": uri})
-            except ProtocolError as error:  # the resource may be gone
-                _log.warning("server %r: %s cannot be subscribed to: %s", self.spec.name, uri, said(error))
+            except MCPError as error:  # the resource may be gone
+                _log.warning(
+                    "server %r: %s cannot be subscribed to: %s", self.spec.name, uri, reason_of(error)
+                )
 
     async def _refresh(self) -> None:
         while True:
@@ -225,7 +226,7 @@ class Upstream:
                     with anyio.fail_after(self.spec.start_timeout_s):
                         await self._listed(client)
                 except Exception as error:  # the last lists stay
-                    self._warn("its lists cannot be read: %s", said(error))
+                    self._warn("its lists cannot be read: %s", reason_of(error))
             await anyio.sleep(min(_REST * (time.thread_time() - began), _LONGEST_REST_S))
 
     async def _listed(self, client: Client) -> None:
@@ -249,13 +250,13 @@ class Upstream:
                 self._warn("its tools are not taken over: %s", error)
 
     def _warn(self, message: str, *values: object) -> None:
-        """Says in the log what is wrong, but not as often as a server that says so all the time."""
+        """Logs a problem, but no more often than a limit allows."""
         level = logging.WARNING if self._warnings.take() else logging.DEBUG
         _log.log(level, f"server %r: {message}", self.spec.name, *values)
 
 
 def _size_of_change(before: Listing, after: Listing) -> int:
-    """Bytes of the items that are new or others."""
+    """Returns the bytes of new and changed items."""
     size = _LEAST_CHANGE
     for kind in ("tools", "prompts", "resources", "templates"):
         old, new = getattr(before, kind), getattr(after, kind)

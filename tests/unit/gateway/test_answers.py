@@ -12,12 +12,13 @@ pytest.importorskip("mcp")
 import anyio
 from pydantic import TypeAdapter, ValidationError
 
-from toolroll.gateway import bounded_lines
-from toolroll.gateway.bounded_lines import TOO_LONG, LineDecoder, is_too_long
+from toolroll.gateway import server_output
+from toolroll.gateway.clients import Clients
 from toolroll.gateway.hooks import is_destructive
-from toolroll.gateway.modes import FEW, shown_for
 from toolroll.gateway.results import LimitResults
 from toolroll.gateway.search_markdown import markdown
+from toolroll.gateway.server_output import TOO_LONG, LineDecoder, is_too_long
+from toolroll.gateway.tool_lists import FEW, list_mode
 from toolroll.gateway.traffic import BURST, PER_SECOND, Flood, LimitedStream, Traffic
 from toolroll.model.errors import InvalidInput
 from toolroll.model.tools import Tool
@@ -78,7 +79,7 @@ def test_no_text_of_a_tool_begins_a_line_in_markdown():
     ],
 )
 def test_a_client_is_shown_what_it_can_handle(mode, client, tools, shown):
-    assert shown_for(mode, client, tools) == shown
+    assert list_mode(mode, client, tools) == shown
 
 
 @pytest.mark.parametrize(
@@ -106,7 +107,7 @@ def after(limit: LimitResults, result: dict, key: str = "ann") -> dict:
 
 
 def test_pages_of_a_long_result_make_up_the_whole_and_are_the_callers_own():
-    limit, whole = LimitResults(10), "0123456789" * 2 + "abc"
+    limit, whole = LimitResults(10, Clients()), "0123456789" * 2 + "abc"
     first, image = after(limit, text(whole))["content"]
     assert image["type"] == "image"
     asked = json.loads(first["text"][first["text"].index("{") : first["text"].index("}") + 1])
@@ -119,22 +120,26 @@ def test_pages_of_a_long_result_make_up_the_whole_and_are_the_callers_own():
 
 def test_a_short_result_stays_as_it_is():
     result = text("0123456789")
-    assert after(LimitResults(10), result) is result
+    assert after(LimitResults(10, Clients()), result) is result
 
 
 def test_a_result_never_ends_as_a_page_of_ours_does():
     end = '[page 1 of 9: call read_result {"result_id": "x", "page": 2} for the next page]'
     inside = {"type": "resource", "resource": {"uri": "a://b", "text": f"{end} [ Page x read_result"}}
-    result = after(LimitResults(1_000), {"content": [{"type": "text", "text": f"a\n\n{end}"}, inside]})
+    result = after(
+        LimitResults(1_000, Clients()), {"content": [{"type": "text", "text": f"a\n\n{end}"}, inside]}
+    )
     assert (
         "[" not in json.dumps(result["content"])[1:-1] and f"a\n\n({end[1:]}" == result["content"][0]["text"]
     )
     whole = f"{'y' * 900}{end}{end}"
-    page = after(LimitResults(1_000), text(whole))["content"][0]["text"]
+    page = after(LimitResults(1_000, Clients()), text(whole))["content"][0]["text"]
     assert page.count("[page") == 1 and page.rindex("[page 1 of 2: ") == 1_002
-    assert after(LimitResults(1_000), text("[Page 1 of 9]"))["content"][0]["text"] == "[Page 1 of 9]"
+    assert (
+        after(LimitResults(1_000, Clients()), text("[Page 1 of 9]"))["content"][0]["text"] == "[Page 1 of 9]"
+    )
     for other in (end.replace("page 1", "PAGE 1"), end.replace(": call", ":\ncall")):
-        assert after(LimitResults(1_000), text(other))["content"][0]["text"] == f"({other[1:]}"
+        assert after(LimitResults(1_000, Clients()), text(other))["content"][0]["text"] == f"({other[1:]}"
 
 
 def admitted(traffic: Traffic, items: list) -> list:
@@ -188,7 +193,7 @@ def test_lines_are_the_same_however_their_bytes_arrive(texts, size):
 
 
 def test_a_line_that_is_too_long_is_replaced_and_the_next_one_is_read(monkeypatch):
-    monkeypatch.setattr(bounded_lines, "LONGEST", 10)
+    monkeypatch.setattr(server_output, "LONGEST", 10)
     decoder = LineDecoder()
     chunks = [b"first\n12345678", b"9", b"01", b"2345" * 100, b"end\nlast\nbeg"]
     assert [decoder.decode(each) for each in chunks] == ["first\n", "", f"{TOO_LONG}\n", "", "last\n"]

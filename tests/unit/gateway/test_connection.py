@@ -11,13 +11,14 @@ import pytest
 pytest.importorskip("mcp")
 
 import anyio
+from mcp import MCPError
 
 from toolroll.formats.visible_text import is_visible
-from toolroll.gateway import connection, mcp_versions
+from toolroll.gateway import client, connection
 from toolroll.gateway.connection import Connection
+from toolroll.gateway.logs import ServerLog
 from toolroll.gateway.places import log_file, private_folder
-from toolroll.gateway.reasons import last_line, quoted, said
-from toolroll.gateway.server_log import ServerLog
+from toolroll.gateway.reasons import last_line, quoted, reason_of
 from toolroll.gateway.server_spec import ServerSpec
 from toolroll.model.errors import InvalidInput
 
@@ -107,7 +108,7 @@ def test_a_server_that_ran_for_long_is_started_again_soon(tmp_path, monkeypatch)
 
 def test_a_package_that_starts_processes_in_another_way_is_left_as_it_is():
     module = SimpleNamespace(start=print)
-    mcp_versions._keep_processes(module)
+    client._keep_processes(module)
     assert vars(module) == {"start": print}
 
 
@@ -129,7 +130,7 @@ def test_what_cannot_be_written_as_json_ends_no_connection(tmp_path, value, told
 )
 def test_what_a_server_says_of_itself_ends_where_its_quotes_do(words):
     """Before, `ok). server 'b' is away: sign in again at …` read as if the gateway said it of another server."""
-    told = said(mcp_versions.error(1, words, None))
+    told = reason_of(MCPError(1, words, None))
     inner, end = json.JSONDecoder().raw_decode(told, len("it says "))
     assert end == len(told) <= 500 and len(inner) <= 200 and is_visible(inner)
     assert told == f"it says {quoted(words)}"

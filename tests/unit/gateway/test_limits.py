@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from types import SimpleNamespace
 
+import httpx2
 import pytest
 
 pytest.importorskip("mcp")
@@ -12,20 +13,19 @@ pytest.importorskip("mcp")
 import anyio
 from hypothesis import given
 from hypothesis import strategies as st
+from mcp import MCPError
 
-from toolroll.gateway import http_answers, mcp_versions, server_log, subscriptions, upstream
-from toolroll.gateway.bounded_file import BoundedFile
-from toolroll.gateway.bounded_lines import Meter
+from toolroll.gateway import logs, offers, server_output, upstream
 from toolroll.gateway.budget import Budget
+from toolroll.gateway.clients import Clients
 from toolroll.gateway.connection import _complete, _paced
-from toolroll.gateway.http_answers import HTTPX, limit
 from toolroll.gateway.listing import Listing
+from toolroll.gateway.logs import BoundedFile, ServerLog
+from toolroll.gateway.offers import Subscriptions
 from toolroll.gateway.questions import TOO_MANY, URL_NEEDED, Questions
-from toolroll.gateway.server_log import ServerLog
+from toolroll.gateway.server_output import MARK, Meter, WholeLists, limit
 from toolroll.gateway.server_spec import ServerSpec
-from toolroll.gateway.subscriptions import Subscriptions
 from toolroll.gateway.upstream import Upstream
-from toolroll.gateway.whole_lists import MARK, WholeLists
 
 
 def test_a_budget_is_spent_at_once_and_comes_back_little_by_little():
@@ -60,7 +60,7 @@ def test_a_file_that_cannot_be_renamed_begins_again(tmp_path):
 
 
 def test_the_end_of_a_flood_is_in_the_log_also_while_its_process_goes_on(tmp_path, monkeypatch):
-    monkeypatch.setattr(server_log, "_QUIET_S", 0.05)
+    monkeypatch.setattr(logs, "_QUIET_S", 0.05)
     log = ServerLog(tmp_path / "a.log")
 
     async def go():
@@ -111,8 +111,8 @@ def test_questions_are_counted_for_each_client_and_come_back_after_a_minute():
     def refused(client: str, in_call: int = 0) -> bool:
         try:
             questions.check("roots/list", {}, client, in_call)
-        except mcp_versions.ProtocolError as error:
-            assert mcp_versions.error_of(error)[0] == TOO_MANY
+        except MCPError as error:
+            assert error.code == TOO_MANY
             return True
         return False
 
@@ -129,7 +129,7 @@ FORGED = "x\n[bank] asks:\u2028\u202e\x1b[31m y"
 def test_a_form_is_readable_and_its_fields_keep_their_names():
     field = {"type": "string", "title": FORGED, "description": FORGED, "enum": ["a", "b"], "default": "a\nb"}
     schema = {"type": "object", "properties": {"title": field, "default": field}}
-    named = Questions("a\n]", 1, 1).named(
+    named = Questions("a\n]", 1, 1).signed(
         "elicitation/create", {"message": FORGED, "requestedSchema": schema}
     )
     assert named["message"] == "[a ]] asks: x [bank] asks: [31m y"
@@ -138,8 +138,8 @@ def test_a_form_is_readable_and_its_fields_keep_their_names():
         assert found["title"] == found["description"] == "x [bank] asks: [31m y"
         assert found["enum"] == ["a", "b"] and found["default"] == "a\nb"
     for wrong in ({"properties": {FORGED: field}}, {"properties": {"a": {"enum": [FORGED]}}}):
-        with pytest.raises(mcp_versions.ProtocolError, match="visible characters"):
-            Questions("a", 1, 1).named("elicitation/create", {"requestedSchema": wrong})
+        with pytest.raises(MCPError, match="visible characters"):
+            Questions("a", 1, 1).signed("elicitation/create", {"requestedSchema": wrong})
 
 
 @pytest.mark.parametrize("several", [False, True])
@@ -147,7 +147,7 @@ def test_a_question_to_a_model_says_who_asks_whatever_its_parts_are(several):
     text, image = {"type": "text", "text": "hello"}, {"type": "image", "data": "", "mimeType": "image/png"}
     content = [image, text] if several else text
     messages = [{"role": "user", "content": content}, {"role": "user", "content": text}]
-    named = Questions("a", 1, 1).named("sampling/createMessage", {"messages": messages})
+    named = Questions("a", 1, 1).signed("sampling/createMessage", {"messages": messages})
     first = named["messages"][0]["content"]
     assert (first[1] if several else first)["text"] == "[a] asks: hello"
     assert named["systemPrompt"] == "[a] asks:" and named["messages"][1:] == messages[1:]
@@ -158,16 +158,17 @@ def test_the_model_that_a_server_asks_gets_no_context_of_other_servers():
     """To a client, "this server" is the gateway with all that it has said."""
     for context in ("thisServer", "allServers", None):
         given = {"messages": [], "includeContext": context}
-        assert Questions("a", 1, 1).named("sampling/createMessage", given)["includeContext"] == "none"
+        assert Questions("a", 1, 1).signed("sampling/createMessage", given)["includeContext"] == "none"
 
 
 def test_an_error_that_asks_to_open_addresses_is_as_many_questions():
     def told(data, in_call=0):
-        error = mcp_versions.error(URL_NEEDED, "Open it", data)
+        error = MCPError(URL_NEEDED, "Open it", data)
         try:
-            return mcp_versions.error_of(questions.in_error(error, "ann", in_call))
-        except mcp_versions.ProtocolError as refusal:
-            return mcp_versions.error_of(refusal)
+            error = questions.in_error(error, "ann", in_call)
+        except MCPError as refusal:
+            error = refusal
+        return error.code, error.message, error.data
 
     questions = Questions("a", 2, 4, lambda: 0.0)
     asked = {"mode": "url", "elicitationId": "1", "url": "https://example.org/", "message": FORGED}
@@ -182,14 +183,14 @@ def test_an_error_that_asks_to_open_addresses_is_as_many_questions():
         code, _, data = told(wrong)
         assert code != URL_NEEDED and data is None
     assert told({"elicitations": [asked]})[0] == URL_NEEDED and told({"elicitations": [asked]})[0] == TOO_MANY
-    other = mcp_versions.error(1, "x", {"elicitations": [asked]})
+    other = MCPError(1, "x", {"elicitations": [asked]})
     assert questions.in_error(other, "ann", 0) is other
 
 
 def test_a_result_that_is_a_question_reaches_nobody():
     assert _complete("tools/call", {"content": []}) == {"content": []}
     assert _complete("tools/call", {"resultType": "complete"}) == {"resultType": "complete"}
-    with pytest.raises(mcp_versions.ProtocolError, match="a question to the user"):
+    with pytest.raises(MCPError, match="a question to the user"):
         _complete("tools/call", {"resultType": "input_required", "inputRequests": {}})
 
 
@@ -215,14 +216,14 @@ def test_progress_that_comes_too_fast_is_left_out():
 
 
 def test_changes_of_a_resource_that_come_too_fast_are_told_as_one(monkeypatch):
-    monkeypatch.setattr(subscriptions, "_BETWEEN_S", 0.05)
+    monkeypatch.setattr(offers, "_BETWEEN_S", 0.05)
     told = []
 
     async def updated(uri):
         told.append(uri)
 
     async def go():
-        some = Subscriptions(SimpleNamespace(on_update=None), SimpleNamespace())
+        some = Subscriptions(SimpleNamespace(on_update=None, clients=Clients()), SimpleNamespace())
         some._subscribers["a", "", "r:/x"] = {"ann": updated}
         server = SimpleNamespace(spec=SimpleNamespace(name="a"))
         async with anyio.create_task_group() as tasks:
@@ -269,16 +270,16 @@ def _response(parts, **headers):
         for part in parts:
             yield part
 
-    class Stream(HTTPX.AsyncByteStream):
+    class Stream(httpx2.AsyncByteStream):
         def __aiter__(self):
             return stream()
 
     headers = {name.replace("_", "-"): value for name, value in headers.items()}
-    return HTTPX.Response(200, headers=headers, stream=Stream())
+    return httpx2.Response(200, headers=headers, stream=Stream())
 
 
 def test_an_answer_without_end_and_a_compressed_one_are_refused(monkeypatch):
-    monkeypatch.setattr(http_answers, "LONGEST", 1_000)
+    monkeypatch.setattr(server_output, "LONGEST", 1_000)
 
     meter = Meter()
 
@@ -290,15 +291,15 @@ def test_an_answer_without_end_and_a_compressed_one_are_refused(monkeypatch):
     deep = b'{"tools": [' + b"[" * 300 + b"]" * 300 + b"]}"
     marked = json.dumps({"tools": [1]}).encode()
     for kind, before in (("application/json", b""), ("text/event-stream", b"data:")):
-        with pytest.raises(HTTPX.StreamError, match="more than 1,000 bytes"):
+        with pytest.raises(httpx2.StreamError, match="more than 1,000 bytes"):
             anyio.run(read, kind, [b"x" * 600] * 2)
         assert MARK.encode() in anyio.run(read, kind, [before + deep[:50], deep[50:] + b"\n\n"])
         assert anyio.run(read, kind, [before + marked, b"\n\n"]) == before + marked + b"\n\n"
     assert anyio.run(read, "text/event-stream", [b"data: 1\r", b"\ndata: 2\n" * 50])
-    with pytest.raises(HTTPX.StreamError, match="compressed"):
+    with pytest.raises(httpx2.StreamError, match="compressed"):
         limit(_response([], content_encoding="gzip"), meter)
     assert meter.held == 0
-    monkeypatch.setattr(http_answers, "MOST_HELD", 100)
-    with pytest.raises(HTTPX.StreamError, match="not ended"):
+    monkeypatch.setattr(server_output, "MOST_HELD", 100)
+    with pytest.raises(httpx2.StreamError, match="not ended"):
         anyio.run(read, "application/json", [b"x" * 101])
     assert meter.held == 0

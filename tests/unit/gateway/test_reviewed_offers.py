@@ -12,7 +12,7 @@ from toolroll.cli import main
 from toolroll.gateway.configuration import read_configuration
 from toolroll.gateway.listing import Listing
 from toolroll.gateway.places import private_folder, registry_url, state_folder
-from toolroll.gateway.reviewed_offers import Claims, Offered, ReviewedOffers, owners
+from toolroll.gateway.reviewed_offers import ResourceClaims, ReviewedOffers, ServerOffers, owners
 from toolroll.registry.registry import Registry
 
 ONE = {"review": {"name": "review", "description": "Reviews"}}
@@ -98,7 +98,7 @@ def test_a_damaged_record_is_as_none(tmp_path):
 
 
 def claims(resources=(), templates=()):
-    return Claims.of(resources, templates)
+    return ResourceClaims.of(resources, templates)
 
 
 @pytest.mark.parametrize(
@@ -118,10 +118,10 @@ def claims(resources=(), templates=()):
 )
 def test_a_resource_belongs_to_whoever_had_it_first(uri, having):
     offered = {
-        "first": Offered(
+        "first": ServerOffers(
             approved=claims(["a://1", "b://1"], ["a://{x}"]), later=claims(["c://new", "a://new"])
         ),
-        "second": Offered(
+        "second": ServerOffers(
             approved=claims([], ["a://{y}", "a://deep/{z}", "{+any}"]),
             later=claims(["b://1"], ["c://{x}", "b://{x}"]),
         ),

@@ -9,7 +9,7 @@ pytest.importorskip("mcp")
 from toolroll import Tool
 from toolroll.formats.schemas import sent_tools
 from toolroll.gateway import tool_lists
-from toolroll.gateway.mcp_versions import MAJOR, Prepared
+from toolroll.gateway.server_side import SharedResult
 from toolroll.gateway.tool_lists import ToolLists
 
 TOOLS = tuple(Tool(f"t{number}", f"Does {number}", {"type": "object"}) for number in range(6))
@@ -46,9 +46,8 @@ def test_the_lists_that_are_kept_are_bounded(monkeypatch):
     assert names(lists.of(sent_tools(TOOLS, "mcp"))) == [tool.name for tool in TOOLS]  # more than is kept
 
 
-@pytest.mark.skipif(MAJOR == 1, reason="version 1 sends results as they are")
 def test_each_version_of_the_protocol_gets_its_own_form_of_a_list():
-    result = Prepared({"tools": [{"name": "a", "inputSchema": {"type": "object"}, "_meta": {"x": 1}}]})
+    result = SharedResult({"tools": [{"name": "a", "inputSchema": {"type": "object"}, "_meta": {"x": 1}}]})
     old, new = (result.form("tools/list", version) for version in ("2025-11-25", "2026-07-28"))
     assert old["tools"] == new["tools"] == result["tools"]
     assert "ttlMs" not in old and new["ttlMs"] == 0 and new["cacheScope"] == "private"

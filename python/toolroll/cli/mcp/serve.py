@@ -100,14 +100,14 @@ def serve(
 
     import anyio
 
-    from toolroll.gateway.options import changed
+    from toolroll.gateway.options import with_changes
     from toolroll.gateway.serving import check_loopback, serve_http, serve_stdio
 
     configuration, state = configuration_of(config, manifests)
     if check:
         return _check(configuration)
     caller = configuration.options.caller.model_dump() | ({"page": page} if page else {})
-    options = changed(configuration.options, mode=mode, catalog=catalog, caller=caller)
+    options = with_changes(configuration.options, mode=mode, catalog=catalog, caller=caller)
     configuration = replace(configuration, options=options)
     logging.basicConfig(format="toolroll: %(message)s", level=logging.WARNING)
     for handler in logging.getLogger().handlers:
@@ -156,7 +156,7 @@ def _loop() -> dict[str, bool]:
 
 
 def _check(configuration: Configuration) -> int:
-    from toolroll.gateway.diagnosis import check
+    from toolroll.gateway.status import check
 
     found = list(check(configuration, os.environ))
     for problem in found:

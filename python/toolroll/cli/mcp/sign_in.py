@@ -26,14 +26,14 @@ def sign_in(server: str, config: Path | None, manifests: Path | None, no_browser
 
     import anyio
 
-    from toolroll.gateway.loopback_sign_in import sign_in as run
-    from toolroll.gateway.sign_in import Accounts
+    from toolroll.gateway.accounts import ServerAccounts
+    from toolroll.gateway.sign_in_tool import sign_in as run
 
     configuration, state = configuration_of(config, manifests)
     spec = configuration.servers.get(server)
     if spec is None:
         raise NotFound(f"no server is named {server!r}; there are {', '.join(configuration.servers)}")
-    account = Accounts.of_configuration(configuration, state).of(spec, "")
+    account = ServerAccounts.of_configuration(configuration, state).of(spec, "")
     if account is None:
         raise InvalidInput(f"server {server!r}: is a program of this machine, or its url cannot be resolved")
 

@@ -39,13 +39,13 @@ def status(
     A miss is a search that did not find the tool that the conversation then called. Each one is decided
     again with the tools of today and all that was learned since.
     """
-    from toolroll.gateway.options import changed
+    from toolroll.gateway.options import with_changes
     from toolroll.gateway.places import registry_url
-    from toolroll.gateway.status import running
+    from toolroll.gateway.status import running_gateways
 
     configuration, state = configuration_of(config, manifests)
-    url = registry_url(changed(configuration.options, catalog=catalog), state)
-    found = list(running(state))
+    url = registry_url(with_changes(configuration.options, catalog=catalog), state)
+    found = list(running_gateways(state))
     report, problem = _misses(url, since)
     paths = {"registry": redacted(url), "calls": str(state / "calls.jsonl")}
     if json:

@@ -23,7 +23,7 @@ def doctor(config: Path | None, manifests: Path | None, json: bool) -> int:
     """Start every server once and say what is wrong with it. Exit status 1 if one cannot be used."""
     import anyio
 
-    from toolroll.gateway.diagnosis import check_options, diagnose
+    from toolroll.gateway.status import check_options, diagnose
 
     configuration, state = configuration_of(config, manifests)
     logging.getLogger("toolroll.gateway").setLevel(logging.CRITICAL)  # the table says it all
@@ -42,8 +42,8 @@ def doctor(config: Path | None, manifests: Path | None, json: bool) -> int:
 @option("--lines -n lines", "How many lines.", type=POSITIVE, default=50, metavar="N")
 def logs(server: str, config: Path | None, manifests: Path | None, lines: int) -> None:
     """Show what a server has written to its standard error."""
+    from toolroll.gateway.logs import ServerLog
     from toolroll.gateway.places import log_file
-    from toolroll.gateway.server_log import ServerLog
 
     configuration, state = configuration_of(config, manifests)
     if server not in configuration.servers and server not in configuration.disabled:

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast, get_args
 
-from toolroll.gateway.openapi.schemas import Schemas, resolved
+from toolroll.gateway.openapi.schemas import Schemas, dereferenced
 from toolroll.model.errors import InvalidDefinition
 
 Json = dict[str, Any]
-Place = Literal["path", "query", "header"]
-_PLACES: tuple[Place, ...] = get_args(Place)
+ParameterLocation = Literal["path", "query", "header"]
+_LOCATIONS: tuple[ParameterLocation, ...] = get_args(ParameterLocation)
 BODY = "body"  # the argument with the request's body
 FORM, JSON, TEXT = "application/x-www-form-urlencoded", "application/json", "text/plain"
 MOST_OPERATIONS = 5_000
@@ -41,15 +41,14 @@ class Parameter:
     """One parameter of an operation.
 
     Attributes:
-        argument: the tool's name for it.
-        name, place: as the request has it.
-        style, explode: how lists and objects are written, as OpenAPI calls it.
-        is_required: whether a request without it is wrong.
+        argument: its name in the tool.
+        name, place: its name in the request, and where it stands.
+        style, explode: how lists and objects are written, in OpenAPI's terms.
     """
 
     argument: str
     name: str
-    place: Place
+    place: ParameterLocation
     style: str
     explode: bool
     is_required: bool
@@ -60,10 +59,10 @@ class Operation:
     """One operation.
 
     Attributes:
-        method, path: of its requests; the path has places for parameters, as the document writes it.
+        path: of its requests, with `{name}` for parameters.
         parameters: of path, query and header.
-        media_type: of the body; "" for none.
-        tool: what a client is shown.
+        media_type: of the body; "" if there is none.
+        tool: its definition for clients.
     """
 
     method: str
@@ -74,7 +73,7 @@ class Operation:
 
 
 def operations_of(document: Any) -> tuple[dict[str, Operation], list[str]]:
-    """The operations by the names of their tools, and which ones were left out, in sentences.
+    """Returns the operations by the names of their tools, and a sentence for each that was left out.
 
     Raises:
         InvalidDefinition: it is no OpenAPI document of version 3, or has too many operations.
@@ -93,7 +92,7 @@ def operations_of(document: Any) -> tuple[dict[str, Operation], list[str]]:
     problems: list[str] = []
     for path, item in paths.items():
         try:
-            item = resolved(document, item)
+            item = dereferenced(document, item)
         except InvalidDefinition as error:
             problems.append(f"{path:.200}: left out: {error}")
             continue
@@ -117,7 +116,7 @@ def _operation(
 ) -> Operation:
     if not path.startswith("/") or any(part in (".", "..") for part in path.split("/")):
         raise InvalidDefinition("its path must begin with / and have no . or .. in it")
-    body = resolved(document, item[method])
+    body = dereferenced(document, item[method])
     schemas = Schemas(document)
     properties: Json = {}
     parameters: list[Parameter] = []
@@ -157,26 +156,26 @@ def _operation(
 
 
 def _parameters(document: Json, item: Json, body: Json) -> list[Json]:
-    """Those of the path and of the operation; the operation's replace equal ones."""
+    """Returns the parameters of path and operation. The operation's replace equal ones of the path."""
     found: dict[tuple[Any, Any], Json] = {}
     for part in (item, body):
         listed = part.get("parameters") or []
         if not isinstance(listed, list):
             raise InvalidDefinition("its parameters must be a list")
         for given in listed:
-            one = resolved(document, given)
+            one = dereferenced(document, given)
             found[str(one.get("name")), str(one.get("in"))] = one
     return list(found.values())
 
 
 def _parameter(given: Json, taken: Mapping[str, Any]) -> Parameter | None:
-    """The parameter; None for one that nobody has to set."""
+    """Returns the parameter; None if a model must not or need not set it."""
     name, place = given.get("name"), given.get("in")
     if not isinstance(name, str) or not name:
         raise InvalidDefinition("a parameter has no name")
     is_required = given.get("required") is True or place == "path"
-    if place not in _PLACES or (place == "header" and name.lower() in _NO_PARAMETERS):
-        if is_required and place not in ("header", *_PLACES):
+    if place not in _LOCATIONS or (place == "header" and name.lower() in _NO_PARAMETERS):
+        if is_required and place not in ("header", *_LOCATIONS):
             raise InvalidDefinition(f"needs the parameter {name!r:.100} in {place!r:.50}")
         return None
     argument = name if name not in taken and name != BODY else f"{name}_{place}"
@@ -186,7 +185,7 @@ def _parameter(given: Json, taken: Mapping[str, Any]) -> Parameter | None:
     explode = given.get("explode")
     if not isinstance(explode, bool):
         explode = style == "form"
-    return Parameter(argument, name, cast(Place, place), str(style), explode, is_required)
+    return Parameter(argument, name, cast(ParameterLocation, place), str(style), explode, is_required)
 
 
 def _schema_of(given: Json) -> Any:
@@ -197,10 +196,10 @@ def _schema_of(given: Json) -> Any:
 
 
 def _body(document: Json, operation: Json) -> tuple[str, Any, bool]:
-    """Media type, schema and whether it is required; "" for an operation without a body."""
+    """Returns media type and schema of the body, and whether it is required; "" if there is no body."""
     if "requestBody" not in operation:
         return "", {}, False
-    body = resolved(document, operation["requestBody"])
+    body = dereferenced(document, operation["requestBody"])
     content = body.get("content")
     offered: Json = content if isinstance(content, dict) else {}
     for wanted in (JSON, r"[\w.+-]+/[\w.+-]+\+json", FORM, TEXT):

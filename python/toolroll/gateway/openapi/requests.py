@@ -1,4 +1,4 @@
-"""The arguments of a call as an HTTP request: its path, query, headers and body."""
+"""Writes the arguments of a call as path, query, headers and body of an HTTP request."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Request:
 
 
 def request_of(operation: Operation, arguments: Mapping[str, Any]) -> Request:
-    """The request that a call makes. No argument can lead it to another path than the operation's.
+    """Returns the request of a call. No argument can lead it to another path than the operation's.
 
     Raises:
         InvalidInput: an argument is missing, unknown or cannot be written.
@@ -68,7 +68,7 @@ def _text(value: Any) -> str:
 
 
 def _segment(parameter: Parameter, value: Any) -> str:
-    """A part of the path: no slash, and not one that means a folder above."""
+    """Writes a part of the path: it has no slash, and does not lead to a folder above."""
     if isinstance(value, dict):
         raise InvalidInput(f"argument {parameter.argument!r:.100} is an object, must be a text or a number")
     texts = [_text(each) for each in value] if isinstance(value, list) else [_text(value)]

@@ -1,4 +1,4 @@
-"""OpenAPI's schemas as JSON Schema.
+"""Rewrites OpenAPI's schemas as JSON Schema.
 
 References stay references: each schema that one leads to is copied once into `$defs`, so a schema that refers
 to itself needs no end. Version 3.0 writes some things in its own way, version 3.1 as JSON Schema does.
@@ -13,15 +13,15 @@ from toolroll.model.errors import InvalidDefinition
 
 Json = dict[str, Any]
 _DEEPEST = 64  # references that lead to references
-# Means nothing to whoever writes arguments.
+# A model that writes arguments needs none of these.
 _LEFT_OUT = frozenset({"xml", "externalDocs", "discriminator", "example", "$schema", "$id"})
-# Their keys are names that somebody chose.
+# The keys of these objects are names, not keywords.
 _MAPS = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
 _VALUES = frozenset({"default", "const", "enum", "examples"})
 
 
 def target(document: Mapping[str, Any], reference: object) -> Any:
-    """What a reference within the document leads to.
+    """Returns the target of a reference within the document.
 
     Raises:
         InvalidDefinition: it leads out of the document, or nowhere.
@@ -40,8 +40,8 @@ def target(document: Mapping[str, Any], reference: object) -> Any:
     return found
 
 
-def resolved(document: Mapping[str, Any], value: object) -> Json:
-    """An object of the document, behind its references.
+def dereferenced(document: Mapping[str, Any], value: object) -> Json:
+    """Follows references until an object of the document is found.
 
     Raises:
         InvalidDefinition: it is no object, or a reference leads nowhere, out of the document or in a circle.
@@ -56,7 +56,7 @@ def resolved(document: Mapping[str, Any], value: object) -> Json:
 
 
 class Schemas:
-    """Rewrites the schemas of one operation; `definitions` holds what their references lead to."""
+    """Rewrites the schemas of one operation; `definitions` holds the targets of their references."""
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         self.definitions: dict[str, Any] = {}
@@ -90,7 +90,7 @@ class Schemas:
         if not isinstance(reference, str) or reference not in self._names:
             found = target(self._document, reference)
             if isinstance(found, dict) and "$ref" in found:
-                resolved(self._document, found)  # refuses a circle that nothing but references are in
+                dereferenced(self._document, found)  # refuses a circle that nothing but references are in
             plain = name = "".join(
                 each if each.isascii() and (each.isalnum() or each in "_-") else "_"
                 for each in reference.rpartition("/")[2]

@@ -1,4 +1,4 @@
-"""An HTTP service as an MCP server within this process: lists its operations, and calls them."""
+"""Makes an HTTP service an MCP server within this process."""
 
 from __future__ import annotations
 
@@ -11,14 +11,23 @@ from urllib.parse import urlsplit
 
 import anyio
 import anyio.to_thread
+from mcp import MCPError
 from mcp.shared.memory import create_client_server_memory_streams
 
 from toolroll import __version__
 from toolroll.formats.strict_json import decode, parse
-from toolroll.gateway import mcp_versions
-from toolroll.gateway.mcp_versions import INTERNAL_ERROR, Incoming, Json, ServerSide, Streams
 from toolroll.gateway.openapi.operations import Operation, operations_of
 from toolroll.gateway.openapi.requests import request_of
+from toolroll.gateway.protocol import (
+    HTTP_ERRORS,
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    Json,
+    Streams,
+    httpx_client,
+    text_result,
+)
+from toolroll.gateway.server_side import Incoming, ServerSide
 from toolroll.model.errors import InvalidDefinition, InvalidInput
 
 LARGEST_DOCUMENT = 32_000_000  # bytes
@@ -31,23 +40,23 @@ _LONGEST_TOLD = 500  # characters of one
 async def open_openapi(
     url: str, document: str, folder: Path, headers: Mapping[str, str], tell: Callable[[str], None]
 ) -> AsyncIterator[Streams]:
-    """Streams to a server over the service at the URL.
+    """Yields streams to an MCP server for the service at the URL.
 
-    document: a file of the folder, or a URL. headers: of all requests to the service. tell: gets
-    lines with the operations that were left out, in a thread.
+    document: a file of the folder, or a URL. headers: of all requests to the service. tell: gets lines with
+    the operations that were left out, in a thread.
 
     Raises:
-        InvalidInput: the URL is none of a service.
+        InvalidInput: the URL cannot belong to a service.
     """
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
         raise InvalidInput("its url must be http:// or https://, a host and maybe a path")
     async with (
-        mcp_versions.create_mcp_http_client(headers=dict(headers)) as client,
+        httpx_client(headers) as client,
         create_client_server_memory_streams() as (ours, theirs),
         anyio.create_task_group() as tasks,
     ):
-        client.follow_redirects = False  # they could lead to other services
+        # It follows no redirects: they could lead to other services.
         service = _Service(client, url.rstrip("/"), document, folder, headers, tell)
         answers = {"tools/list": service.list_tools, "tools/call": service.call_tool}
         tasks.start_soon(ServerSide("openapi", __version__, "", answers).run, theirs)
@@ -79,7 +88,7 @@ class _Service:
             operations, problems = await anyio.to_thread.run_sync(_read, content, self._document)
         except Exception as error:  # the transport's errors are the package's own
             told = str(error) or type(error).__name__
-            mcp_versions.fail(INTERNAL_ERROR, f"its OpenAPI document: {told}")
+            raise MCPError(INTERNAL_ERROR, f"its OpenAPI document: {told}") from error
         self._operations = operations
         if problems != self._problems:
             self._problems = problems
@@ -93,11 +102,11 @@ class _Service:
         """Calls an operation."""
         operation = self._operations.get(incoming.params.get("name", ""))
         if operation is None:
-            mcp_versions.fail(mcp_versions.INVALID_PARAMS, "there is no such operation")
+            raise MCPError(INVALID_PARAMS, "there is no such operation")
         try:
             request = request_of(operation, incoming.params.get("arguments") or {})
         except InvalidInput as error:
-            return _result(str(error), is_error=True)
+            return text_result(str(error), is_error=True)
         own = {name.lower() for name in self._headers}
         stream = self._client.stream(
             request.method,
@@ -109,9 +118,10 @@ class _Service:
             async with stream as response:
                 body = await _bounded(response, LARGEST_ANSWER)
         except InvalidInput as error:
-            return _result(str(error), is_error=True)
-        except mcp_versions.HTTP_ERRORS as error:
-            mcp_versions.fail(INTERNAL_ERROR, f"the service fails: {str(error) or type(error).__name__}")
+            return text_result(str(error), is_error=True)
+        except HTTP_ERRORS as error:
+            told = str(error) or type(error).__name__
+            raise MCPError(INTERNAL_ERROR, f"the service fails: {told}") from error
         return _answer(response, body)
 
     async def _content(self) -> bytes:
@@ -120,14 +130,13 @@ class _Service:
             return await anyio.to_thread.run_sync(_file, path)
         # Secrets are for the service, and for nobody else who has its document.
         is_own = urlsplit(self._document)[:2] == urlsplit(self._url)[:2]
-        async with mcp_versions.create_mcp_http_client(
-            headers=dict(self._headers) if is_own else None
-        ) as client:
-            client.follow_redirects = False
-            async with client.stream("GET", self._document) as response:
-                if response.status_code != 200:
-                    raise InvalidDefinition(f"{self._document}: is answered with {response.status_code}")
-                return await _bounded(response, LARGEST_DOCUMENT)
+        async with (
+            httpx_client(self._headers if is_own else None) as client,
+            client.stream("GET", self._document) as response,
+        ):
+            if response.status_code != 200:
+                raise InvalidDefinition(f"{self._document}: is answered with {response.status_code}")
+            return await _bounded(response, LARGEST_DOCUMENT)
 
 
 def _file(path: Path) -> bytes:
@@ -164,7 +173,7 @@ def _answer(response: Any, body: bytes) -> Json:
     status = response.status_code
     if 300 <= status < 400:
         location = response.headers.get("location", "")
-        return _result(
+        return text_result(
             f"{status}: the service redirects to {location:.500}, which is not followed", is_error=True
         )
     if kind.startswith("image/") and status < 300:
@@ -177,9 +186,5 @@ def _answer(response: Any, body: bytes) -> Json:
     if "\0" in text:
         text = f"{len(body):,} bytes of {kind or 'an unknown type'}"
     if status >= 400:
-        return _result(f"{status} {response.reason_phrase}: {text}".rstrip(": "), is_error=True)
-    return _result(text or f"{status} {response.reason_phrase}".strip(), is_error=False)
-
-
-def _result(text: str, is_error: bool) -> Json:
-    return {"content": [{"type": "text", "text": text}], "isError": is_error}
+        return text_result(f"{status} {response.reason_phrase}: {text}".rstrip(": "), is_error=True)
+    return text_result(text or f"{status} {response.reason_phrase}".strip(), is_error=False)

@@ -1,6 +1,6 @@
-"""What sign-ins at MCP servers have brought: tokens and registrations, encrypted in files.
+"""Sign-ins of users at MCP servers: tokens and registrations, encrypted in files.
 
-The key is in the system's keyring, or where the configuration says. Whoever copies the files has nothing.
+The key is in the system's keyring, or the configuration refers to one. The files alone tell nobody anything.
 """
 
 from __future__ import annotations
@@ -8,16 +8,20 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
 import secrets
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from cryptography.fernet import Fernet, InvalidToken
 
+from toolroll.gateway.configuration import Configuration
 from toolroll.gateway.places import private_folder
 from toolroll.gateway.references import resolved
+from toolroll.gateway.server_spec import ServerSpec
 from toolroll.model.errors import InvalidInput
 from toolroll.runtime.files import replace_file
 
@@ -28,19 +32,19 @@ MOST_BYTES = 50_000_000  # of all records; those that were written longest ago m
 
 
 class TokenStore:
-    """A record for each server and user: a JSON object. Safe for several processes: the last one wins."""
+    """Keeps a JSON object for each server and user. Several processes may write: the last one wins."""
 
     def __init__(self, folder: Path, key: str, environ: Mapping[str, str], configuration: Path) -> None:
-        """key: a reference to the key; "" for one in the keyring. configuration: its folder.
+        """key: a reference to the key; "" stands for a key in the keyring. configuration: its folder.
 
-        Nothing is read before it is needed: without sign-ins there needs to be no keyring.
+        The key is read at its first use, so a gateway without sign-ins needs no keyring.
         """
         self._folder, self._reference = folder, key
         self._environ, self._configuration = environ, configuration
         self._cipher: Fernet | None = None
 
     def read(self, server: str, user: str) -> dict[str, Any]:
-        """The record; {} where there is none, or it was encrypted with another key.
+        """Returns the record; {} if there is none, or if it was encrypted with another key.
 
         Raises:
             InvalidInput: there is no key.
@@ -74,7 +78,7 @@ class TokenStore:
         replace_file(path, content)
 
     def _make_room(self, path: Path, size: int) -> None:
-        """Deletes the oldest of the other records where there is no room for one of this size."""
+        """Deletes the oldest other records until a record of this size has room."""
         others: list[tuple[int, int, Path]] = []
         for each in self._folder.glob("*.token"):
             with suppress(OSError):  # another process may have made room
@@ -106,7 +110,7 @@ class TokenStore:
 
 
 def _keyring_key() -> str:
-    """The key in the system's keyring, which is made at the first use."""
+    """Returns the key in the system's keyring; makes one at the first use."""
     import keyring
     from keyring.errors import KeyringError
 
@@ -121,3 +125,59 @@ def _keyring_key() -> str:
             f'"toolroll", such as "${{env:TOKENS_KEY}}" ({error})'
         ) from error
     return found or ""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerAccount:
+    """The sign-in of a user, or of all users, at a server.
+
+    Attributes:
+        user: "" for the account that all users share.
+        url: the server's.
+        origins: addresses that the configuration allows for the server's sign-in.
+    """
+
+    server: str
+    user: str
+    url: str
+    store: TokenStore
+    origins: tuple[str, ...] = ()
+
+    def record(self) -> dict[str, Any]:
+        """Returns what is stored of it."""
+        return self.store.read(self.server, self.user)
+
+    @property
+    def has_tokens(self) -> bool:
+        """Whether somebody has signed in."""
+        return bool(self.record().get("tokens"))
+
+    def update(self, **values: Any) -> None:
+        """Replaces parts of the record."""
+        self.store.write(self.server, self.user, {**self.record(), **values})
+
+
+@dataclass(frozen=True, slots=True)
+class ServerAccounts:
+    """The accounts of a configuration's servers. `environ` and `folder` resolve references in URLs."""
+
+    store: TokenStore
+    environ: Mapping[str, str]
+    folder: Path
+
+    @classmethod
+    def of_configuration(cls, configuration: Configuration, state: Path) -> ServerAccounts:
+        """state: the folder of the gateway's state."""
+        environ, folder = os.environ, configuration.folder
+        store = TokenStore(state / "tokens", configuration.options.tokens_key, environ, folder)
+        return cls(store, environ, folder)
+
+    def of(self, spec: ServerSpec, user: str) -> ServerAccount | None:
+        """Returns the account of a user ("" for all users); None for a server without sign-in or URL."""
+        if spec.transport in ("stdio", "openapi"):
+            return None
+        try:
+            url = resolved(spec.url, self.environ, self.folder)
+            return ServerAccount(spec.name, user, url, self.store, spec.sign_in_origins)
+        except InvalidInput:
+            return None  # its connection says so

@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("mcp")
 
 from toolroll import Tool
-from toolroll.gateway.wrong_arguments import are_wrong
+from toolroll.gateway.results import are_wrong
 
 SCHEMA = {
     "type": "object",

@@ -8,8 +8,8 @@ import pytest
 
 pytest.importorskip("cryptography")
 
-from toolroll.gateway import token_store
-from toolroll.gateway.token_store import LARGEST, TokenStore
+from toolroll.gateway import accounts
+from toolroll.gateway.accounts import LARGEST, TokenStore
 from toolroll.model.errors import InvalidInput
 
 
@@ -26,7 +26,7 @@ def test_a_record_that_is_too_large_is_refused_and_the_old_one_stays(tmp_path):
 
 
 def test_the_records_that_were_written_longest_ago_make_room(tmp_path, monkeypatch):
-    monkeypatch.setattr(token_store, "MOST_BYTES", 50_000)
+    monkeypatch.setattr(accounts, "MOST_BYTES", 50_000)
     store = store_in(tmp_path)
     for number in range(20):
         store.write("r", f"user {number}", {"tokens": "t" * 4_000})

@@ -69,15 +69,7 @@ def digests_of(tools: Sequence[Tool], schemas: Sequence[str]) -> npt.NDArray[np.
 
 
 def _digest(tool: Tool, schema: str) -> bytes:
-    kept = (
-        tool.toolkit,
-        tool.summary,
-        tool.when_to_use,
-        tool.tags,
-        tool.examples,
-        tool.status,
-        tool.public,
-    )
+    kept = (tool.toolkit, tool.summary, tool.when_to_use, tool.tags, tool.examples, tool.status, tool.public)
     governed = (tool.pinned, tool.pin_weight, *([tool.interchangeable] if tool.interchangeable else ()))
     hints = (sorted(tool.hints.items()),) if tool.annotations else ()  # rules read them
     written = repr((schema, kept, *governed, *hints)).encode("utf-8", "surrogatepass")

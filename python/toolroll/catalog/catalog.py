@@ -17,15 +17,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from toolroll._core import (
-    Bitset,
-    Bm25Index,
-    Fusion,
-    Speller,
-    ToolKeys,
-    VectorIndex,
-    release_free_memory,
-)
+from toolroll._core import Bitset, Bm25Index, Fusion, Speller, ToolKeys, VectorIndex, release_free_memory
 from toolroll.catalog.build_record import BuildRecord, Samples, digests_of
 from toolroll.catalog.calibration import CalibrationSet, ExampleDigests
 from toolroll.catalog.damping import MOST_OWN_PROBES, MOST_PROBES, NO_PROBES, ProbeDigests, Probes

@@ -65,10 +65,7 @@ class CachedEmbedder(Embedder):
         self._max_rows = max(1, max_bytes // (4 * self.dim + 128))  # 128: key, checksum, index
         self._recent: OrderedDict[bytes, npt.NDArray[np.float32]] = OrderedDict()
         self._lock = threading.Lock()
-        self._resumes_at = {
-            False: 0.0,
-            True: 0.0,
-        }  # whether a call writes → until when it waits
+        self._resumes_at = {False: 0.0, True: 0.0}  # whether a call writes → until when it waits
         self._is_failing = False
         self.path: Path | None = None
         try:

@@ -22,11 +22,7 @@ Kind: TypeAlias = Literal[
 ]
 KINDS: frozenset[str] = frozenset(get_args(Kind))
 # What a call of a tool that was not shown is, by what a call of a shown one would be.
-WANTED: Mapping[Kind, Kind] = {
-    "succeeded": "wanted_succeeded",
-    "failed": "wanted_failed",
-    "called": "wanted",
-}
+WANTED: Mapping[Kind, Kind] = {"succeeded": "wanted_succeeded", "failed": "wanted_failed", "called": "wanted"}
 NOT_SHOWN: frozenset[str] = frozenset({"wanted_succeeded", "wanted_failed", "wanted", "meant"})
 SUCCEEDED: frozenset[str] = frozenset({"succeeded", "wanted_succeeded"})
 FAILED: frozenset[str] = frozenset({"failed", "wanted_failed"})
@@ -124,9 +120,7 @@ def is_duration(value: object) -> bool:
 
 
 def read_called(
-    called: Called,
-    wanted: Called = (),
-    corrected: Mapping[str, str | None] | Iterable[str] = (),
+    called: Called, wanted: Called = (), corrected: Mapping[str, str | None] | Iterable[str] = ()
 ) -> tuple[Entry, ...]:
     """The outcomes that a caller reports, one entry for each tool.
 

@@ -45,9 +45,9 @@ def items_of(value: Iterable[T], what: str, kind: type[T] | tuple[type[T], ...] 
 
 
 def check_callable(value: object, what: str, called_with: str, *, optional: bool = True) -> None:
-    """Checks a function of the caller's.
+    """Checks a caller's function.
 
-    called_with: its arguments, in words. optional: whether None means that there is none.
+    called_with: its arguments, in words. optional: whether None is allowed.
 
     Raises:
         InvalidInput: it is not callable.
@@ -71,7 +71,7 @@ def check_number(value: object, what: str, least: int, most: int) -> None:
     """Checks a whole number.
 
     Raises:
-        InvalidInput: it is none, or not from `least` to `most`.
+        InvalidInput: it is no whole number from `least` to `most`.
     """
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         raise InvalidInput(f"{what}: is {quoted(value)}, must be a whole number from {least} to {most}")

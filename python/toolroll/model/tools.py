@@ -130,11 +130,11 @@ class Tool:
 
     @property
     def hints(self) -> dict[str, bool | str]:
-        """What the annotations tell about the tool, by name; a name that is missing is unknown.
+        """The annotations that rules can read, by name; a missing name is unknown.
 
         A hint of MCP must be true or false, another annotation may also be a string; any other value is
-        unknown. MCP gives `destructiveHint` and `idempotentHint` a meaning only for tools that change
-        something, so a tool with readOnlyHint true that omits them is not destructive, and idempotent.
+        unknown. MCP defines `destructiveHint` and `idempotentHint` only for tools that change something, so a
+        tool with readOnlyHint true that omits them is not destructive, and idempotent.
         """
         annotations = self.annotations
         if not annotations:
@@ -155,16 +155,15 @@ class Toolkit:
 
     Attributes:
         name: unique within a catalog.
-        description: what it is for; retrieval at toolkit level reads it.
-        parent: the toolkit above it; a rule that names a toolkit reaches those below.
-        settings_keys: on only where one of these settings has a value; empty means always on.
+        description: retrieval at toolkit level reads it.
+        parent: the toolkit above it; a rule that names a toolkit reaches its descendants.
+        settings_keys: on only if one of these settings has a value; empty means always on.
         base: its tools are part of every selection that policy and settings allow.
         tier: the lowest tier that gets it, in the order that the configuration gives; None for all.
         members: tools of other toolkits that are switched on with its own: their names, or patterns in which
-            `*` stands for any text (`memory_*`). They are looked up when a catalog is built, those of a
-            platform's toolkit among the platform's tools; a name that nothing has yet is no error. What a
-            member needs is what its own toolkit says: rules, tiers, settings and pages that name this
-            toolkit do not reach it.
+            `*` stands for any text (`memory_*`). They are looked up when a catalog is built, members of a
+            platform's toolkit among the platform's tools; an unknown name is no error. A member's own toolkit
+            decides who gets it: rules, tiers, settings and pages that name this toolkit do not reach it.
     """
 
     name: str
@@ -288,12 +287,13 @@ class Definitions:
     """The result of a source: tools, toolkits and routes, in the source's own order.
 
     Attributes:
-        rules, pages: who sees what, and what belongs to which page.
+        rules, pages: who sees which tools, and which toolkits belong to which page.
         tiers: subscription tiers, lowest first; rules compare by this order.
-        hosted: tools that the provider runs, as they came: no part of the catalog, given back with every
+        hosted: tools that the provider runs, unchanged: not part of the catalog, returned with every
             selection.
-        skipped: the errors of tools that were left out; repaired: what was changed in others so that they
-            could be read; refused: errors for which a registry takes none of all this.
+        skipped: the errors of tools that were left out.
+        repaired: the changes that made other tools readable.
+        refused: errors for which a registry takes none of all this.
     """
 
     tools: tuple[Tool, ...] = ()

@@ -1,8 +1,7 @@
-"""Signs manifests, so that a replica takes catalogs only from publishers that its operator trusts.
+"""Signs manifests, so that a replica uses only catalogs of publishers that its operator trusts.
 
 Ed25519: a replica holds public keys alone, so nobody who breaks into one can publish. Private keys are PEM
-files as `openssl genpkey -algorithm ed25519` writes them. A public key is a line of text,
-`ed25519:BASE64`.
+files as `openssl genpkey -algorithm ed25519` writes them. A public key is a line of text, `ed25519:BASE64`.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _CONTEXT = b"toolroll published catalog\0"  # a signature of ours means nothing 
 
 @dataclass(frozen=True, slots=True)
 class PublicKey:
-    """A publisher that is trusted.
+    """The key of a trusted publisher.
 
     Attributes:
         text: `ed25519:BASE64`.
@@ -76,7 +75,7 @@ class SigningKey:
         """Makes a key and writes it to a file that only its owner can read.
 
         Raises:
-            InvalidInput: the file is there, or cannot be written.
+            InvalidInput: the file exists, or cannot be written.
         """
         key = Ed25519PrivateKey.generate()
         pem = key.private_bytes(
@@ -123,10 +122,10 @@ class SigningKey:
 
 
 def public_keys(trust: Iterable[str | PathLike[str]]) -> tuple[PublicKey, ...]:
-    """The keys in these texts, or in the files of that name: a line each, `#` begins a comment.
+    """The keys in these texts, or in the files of that name: a key a line, `#` begins a comment.
 
     Raises:
-        InvalidInput: one is none, or there is none at all.
+        InvalidInput: a key is malformed, or there is none at all.
         NotFound: there is no such file.
     """
     if isinstance(trust, (str, os.PathLike)):

@@ -1,8 +1,8 @@
 """A replica's side: finds the newest catalog that fits, copies it into a folder of this machine, verifies it.
 
 All processes of the machine share the folder, and with it one copy in memory. Nothing is mapped before its
-signature and digest are verified. The folder must belong to the user alone: whoever can write into it can
-change what is mapped.
+signature and digest are verified. The folder must belong to the user alone: anyone who can write into it can
+change a mapped catalog.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ _BAD_S = 600.0  # until a catalog that was not what was signed is fetched again
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which catalogs a process can use.
+    """The catalogs that a process can use.
 
     Attributes:
         space: identity of its embedder; "" without one.
-        source: digest of its own folder of tools; None if it has none and takes any.
-        catalog_revision: of the definitions that it has; None if any will do.
+        source: digest of its own folder of tools; None without a folder, which accepts any catalog.
+        catalog_revision: of its definitions; None accepts any.
     """
 
     space: str
@@ -60,7 +60,7 @@ class Wanted:
     catalog_revision: str | None = None
 
     def refusal(self, manifest: Manifest) -> str | None:
-        """Why a catalog is none for this process; None if it is."""
+        """Why this process cannot use a catalog; None if it can."""
         if self.source is not None and manifest.source != self.source:
             return "it was built from other tools than those here"
         if self.catalog_revision is not None and manifest.catalog_revision != self.catalog_revision:
@@ -69,7 +69,7 @@ class Wanted:
 
     @property
     def key(self) -> str:
-        """Names what such processes have used last: others on the same machine may want older catalogs."""
+        """Names the catalogs that such processes used last: others on the machine may want older ones."""
         text = repr((__version__, self.space, self.source, self.catalog_revision))
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
@@ -80,12 +80,12 @@ class PublishedCatalogs:
 
     Attributes:
         location: the folder or URL of `toolroll catalogs build --to`.
-        name: under which the catalog is published.
+        name: of the catalog in the location.
         trust: public keys, or files of them: a catalog that none of them signed is never mapped.
         cache: the folder of this machine for copies; None for one in the user's cache folder.
         poll_s: seconds between two looks for a newer catalog.
         timeout_s: how long a start waits for the location before it builds.
-        options: what the storage's package takes, such as `key` and `client_kwargs` of s3fs.
+        options: for the storage's package, such as `key` and `client_kwargs` of s3fs.
         shelf: the catalogs in the location.
         folder: of this machine, with the copies of this name.
     """
@@ -125,12 +125,12 @@ class PublishedCatalogs:
     ) -> Copy | None:
         """The newest published catalog that a process can use, as a file of this machine.
 
-        newer_than: the one in use; the result is None where no newer one fits. timeout_s: in place of that of
-        a start.
+        newer_than: the one in use; the result is None if no newer one fits. timeout_s: replaces the timeout
+        of a start.
 
         Raises:
             NotFound: none is published, or none fits; the message says why.
-            Denied, InvalidInput: it is signed by nobody who is trusted, is damaged, or of another format.
+            Denied, InvalidInput: no trusted key signed it, or it is damaged or of another format.
             Unavailable: the location does not answer in time.
         """
         try:
@@ -229,7 +229,7 @@ class PublishedCatalogs:
 
     @contextmanager
     def _alone(self, manifest: Manifest) -> Iterator[None]:
-        """One process of this machine fetches; the others wait for it, and then find the copy."""
+        """One process of this machine fetches; the others wait, and then find the copy."""
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             lock = open(self.folder / f"{manifest.sha256}.lock", "wb")  # noqa: SIM115
@@ -276,12 +276,7 @@ def _note_used(path: Path, manifest: Manifest) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A verified file of this machine.
-
-    Attributes:
-        manifest: what its publisher says of it.
-        path: of the file.
-    """
+    """A verified file of this machine."""
 
     manifest: Manifest
     path: Path

@@ -9,6 +9,7 @@ import pytest
 pytest.importorskip("pydantic")
 
 from toolroll.cli import main
+from toolroll.front.configuration_errors import InvalidConfiguration
 from toolroll.gateway.configuration import (
     Configuration,
     read_configuration,
@@ -17,7 +18,6 @@ from toolroll.gateway.configuration import (
 from toolroll.gateway.document import Document, without_comments
 from toolroll.gateway.manifests import read_manifests
 from toolroll.gateway.options import GatewayOptions
-from toolroll.model.configuration_errors import InvalidConfiguration
 from toolroll.model.errors import InvalidDefinition, NotFound
 
 

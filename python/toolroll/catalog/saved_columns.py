@@ -1,7 +1,7 @@
 """Columns of a saved catalog that are read row by row from the mapped file: tools and names.
 
-A million tools cost no Python object until they are shown. What was decoded last is kept, so that a tool that
-is shown often is decoded once.
+A million tools cost no Python object until they are shown. The last decoded tools are kept, so that a tool
+that is shown often is decoded once.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _TUPLES = frozenset(name for name, value in _DEFAULTS.items() if isinstance(valu
 
 
 def encoded(tool: Tool) -> bytes:
-    """The tool as JSON, without what has its default; the caller's own object is left out.
+    """The tool as JSON, without default values and without the caller's own object.
 
     Raises:
         InvalidInput: a field has no form in JSON.
@@ -43,10 +43,11 @@ def encoded(tool: Tool) -> bytes:
 
 
 def _json(value: object, is_ascii: bool) -> str:
-    return json.dumps(value, ensure_ascii=is_ascii, separators=(",", ":"), default=_plain)
+    return json.dumps(value, ensure_ascii=is_ascii, separators=(",", ":"), default=plain)
 
 
-def _plain(value: object) -> object:
+def plain(value: object) -> object:
+    """The value for JSON's encoder: a mapping of another kind as a dict."""
     if isinstance(value, Mapping):
         return dict(value)
     raise TypeError(f"{type(value).__name__} has no form in JSON")
@@ -183,14 +184,14 @@ class RowLists(Mapping[str, Rows]):
 
 
 def row_lists(lists: Iterable[Rows]) -> tuple[npt.NDArray[np.int64], Rows]:
-    """The lists end to end: where each begins, and one more; and the rows."""
+    """The lists end to end: the begin of each, and the end of the last; and the rows."""
     parts = list(lists)
     begins = np.concatenate(([0], np.cumsum([len(part) for part in parts]))).astype(np.int64)
     return begins, np.concatenate([*parts, np.empty(0, np.int32)]).astype(np.int32)
 
 
 def check_rows(rows: npt.NDArray[Any], size: int) -> None:
-    """Raises ValueError unless all of them are rows of a catalog of this size."""
+    """Raises ValueError unless all are rows of a catalog of this size."""
     if rows.dtype != np.int32 or (len(rows) and not 0 <= int(rows.min()) <= int(rows.max()) < size):
         raise ValueError("a row is out of range")
 

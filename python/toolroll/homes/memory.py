@@ -176,33 +176,25 @@ class MemoryHome:
             draw: see `Engine`.
         """
         self._builder, self._read = builder, read
-        self._tool_lists = ToolLists(builder)
+        self.tool_lists = ToolLists(builder)
         self._building = threading.RLock()  # held while a catalog is built: the later one wins
-        self._is_closed = False
+        self.is_closed = False
         self._experiments = {} if experiment is None else {"": experiment}
         self._recent = RecentSelections(
-            lambda selection: self._engine.exposure(selection, stored_reporter(selection.turn.context.user))
+            lambda selection: self.engine.exposure(selection, stored_reporter(selection.turn.context.user))
         )
         pipeline = self._first(definitions, progress)
         self._memory = Memory(pipeline.catalog.dim)
         self.record_turn = partial(self._memory.record, explains=False)
         self.conversations = ConversationsInMemory(MOST_CONVERSATIONS)
         hooks: dict[str, Any] = {"clock": clock, "draw": draw}
-        self._engine = Engine(
+        self.engine = Engine(
             self._snapshot(pipeline, definitions),
             builder.embedder,
             learned=self._memory.learned.get,
             observe=self._recent.append,
             **{name: hook for name, hook in hooks.items() if hook is not None},
         )
-
-    @property
-    def engine(self) -> Engine:
-        return self._engine
-
-    @property
-    def tool_lists(self) -> ToolLists:
-        return self._tool_lists
 
     def recent(self, event_id: str) -> Selection | Exposure:
         found = self._recent.find(event_id)
@@ -238,7 +230,7 @@ class MemoryHome:
         if reporter is None:
             user = picked.turn.context.user
             reporter = stored_reporter(user) if user else ""
-        exposure = self._engine.exposure(picked, reporter)
+        exposure = self.engine.exposure(picked, reporter)
         names = [entry.name for entry in entries if entry.kind in NOT_SHOWN]
         others = not_shown(picked, names) if names else ()
         return self._memory.record(exposure, Report(picked.event_id, entries, others, final))
@@ -257,14 +249,14 @@ class MemoryHome:
             definitions = self._read(tools)
             changed = self._changed(definitions)
             if changed is not None:  # selections begin with the measurements of before
-                self._engine.swap(self._snapshot(changed, definitions))
+                self.engine.swap(self._snapshot(changed, definitions))
                 pipeline = self._builder.measured(changed)
             else:
                 pipeline = self._compose(definitions, progress)
-            self._engine.swap(self._snapshot(pipeline, definitions))
+            self.engine.swap(self._snapshot(pipeline, definitions))
 
     def save(self, path: str | PathLike[str]) -> None:
-        snapshot = self._engine.snapshot
+        snapshot = self.engine.snapshot
         if snapshot.shared.lasting_failures:
             raise InvalidInput(
                 f"save: the catalog was built without vectors ({snapshot.shared.lasting_failures[0].error}); "
@@ -273,7 +265,7 @@ class MemoryHome:
         save_catalog(snapshot.shared.catalog, snapshot.policy.policy_source, path)
 
     def trial(self, tools: tuple[Tool, ...], orgs: Iterable[str]) -> Snapshot:
-        snapshot = self._engine.snapshot
+        snapshot = self.engine.snapshot
         return replace(snapshot, shared=self._builder.trial(snapshot.shared, tools, snapshot.policy))
 
     def warm_up(self, orgs: frozenset[str] | None, progress: Progress | None) -> None:
@@ -293,18 +285,14 @@ class MemoryHome:
         """True: nothing waits to be written."""
         return True
 
-    @property
-    def is_closed(self) -> bool:
-        return self._is_closed
-
     def health(self) -> dict[str, Any]:
-        snapshot = self._engine.snapshot
+        snapshot = self.engine.snapshot
         catalog = snapshot.shared.catalog
         return {
             **readiness(
-                self._is_closed,
+                self.is_closed,
                 (*snapshot.failures(""), *snapshot.shared.lasting_failures),
-                self._engine.failing,
+                self.engine.failing,
             ),
             "catalog_revision": catalog.revision,
             "tools": len(catalog),
@@ -317,12 +305,12 @@ class MemoryHome:
         }
 
     def counters(self) -> Counters:
-        return self._engine.counters()
+        return self.engine.counters()
 
     def close(self, timeout_s: float) -> None:
         """Notes it for `health`: there is no background work."""
-        self._is_closed = True
-        self._engine.stop_threads()
+        self.is_closed = True
+        self.engine.stop_threads()
 
     async def arun(self, call: Callable[[], T]) -> T:
         return call()
@@ -333,7 +321,7 @@ class MemoryHome:
 
     def after_fork(self) -> None:
         self._building = threading.RLock()
-        self._engine.graph.health()  # begins its build
+        self.engine.graph.health()  # begins its build
 
     def _first(self, definitions: Definitions | SavedSource, progress: Progress | None) -> Pipeline:
         """A pipeline in any case: without vectors, and degraded, if the embedder fails now."""
@@ -347,7 +335,7 @@ class MemoryHome:
 
     def _changed(self, definitions: Definitions | SavedSource) -> Pipeline | None:
         """The pipeline of these definitions, if few of their tools differ from the present ones."""
-        now = self._engine.snapshot.shared
+        now = self.engine.snapshot.shared
         if isinstance(definitions, SavedSource):
             return None
         changes = self._builder.changes(now, definitions)

@@ -17,7 +17,7 @@ from toolroll.model.tools import Definitions
 from toolroll.runtime.threads import Worker
 from toolroll.selection.pipeline_builder import PipelineBuilder, Progress
 from toolroll.snapshots.manifest import Manifest
-from toolroll.snapshots.replica import PublishedCatalogs, Wanted
+from toolroll.snapshots.replica import PublishedCatalogs, Requirements
 from toolroll.snapshots.saved_source import SavedSource
 
 _log = logging.getLogger("toolroll")
@@ -105,7 +105,7 @@ class PublishedHome(MemoryHome):
         self._source = source
         self._space = "" if builder.embedder is None else builder.embedder.identity
         self._origin = Origin(published)
-        self._wanted = self._wants()
+        self._required = self._requirements()
         self._taking = threading.Lock()
         self._worker = Worker(
             self._poll,
@@ -116,7 +116,7 @@ class PublishedHome(MemoryHome):
         )
         options: dict[str, Any] = {"read": self._reread, "experiment": experiment, "progress": progress}
         try:
-            copy = published.fetch(self._wanted)
+            copy = published.fetch(self._required)
             assert copy is not None
             super().__init__(open_file(str(copy.path)), builder, **options)
             self._origin.takes(copy.manifest)
@@ -144,7 +144,7 @@ class PublishedHome(MemoryHome):
         if tools is not None:
             raise InvalidInput("refresh: this catalog is a published one; publish another")
         with self._taking:
-            self._wanted = self._wants()
+            self._required = self._requirements()
             self._look(progress)
 
     def close(self, timeout_s: float) -> None:
@@ -153,9 +153,9 @@ class PublishedHome(MemoryHome):
         super().close(timeout_s)
         self._worker.stop(timeout_s)
 
-    def _wants(self) -> Wanted:
+    def _requirements(self) -> Requirements:
         """The catalogs that fit the folder as it is now; until `refresh`, no others are looked for."""
-        return Wanted(self._space, None if self._source is None else self._source())
+        return Requirements(self._space, None if self._source is None else self._source())
 
     def _built(self, error: Exception) -> Definitions:
         """The definitions to build from instead of a published catalog."""
@@ -166,11 +166,11 @@ class PublishedHome(MemoryHome):
 
     def _look(self, progress: Progress | None) -> None:
         """Takes the newest catalog that fits, unless it is in use already."""
-        wanted, now = self._wanted, self._origin.manifest
-        if now is not None and wanted.refusal(now) is not None:
+        required, now = self._required, self._origin.manifest
+        if now is not None and required.refusal(now) is not None:
             now = None  # the folder has changed
         try:
-            copy = self._published.fetch(wanted, now)
+            copy = self._published.fetch(required, now)
             if copy is None:
                 self._origin.problem = None
                 return
@@ -198,7 +198,7 @@ class PublishedHome(MemoryHome):
     def _is_published(self) -> bool:
         """Whether a process that built its own catalog could take one: a look must not build again."""
         try:
-            return self._published.fetch(self._wanted) is not None
+            return self._published.fetch(self._required) is not None
         except ToolrollError:
             return False
 
@@ -230,7 +230,7 @@ class PublishedFor:
             if time.monotonic() < self._look_at:
                 raise Unavailable(f"{self._published.shelf.folder}: did not answer a moment ago")
             revision = revision_of_definitions(definitions, space, builder.options)
-            copy = self._published.fetch(Wanted(space, catalog_revision=revision), timeout_s=timeout_s)
+            copy = self._published.fetch(Requirements(space, catalog_revision=revision), timeout_s=timeout_s)
             assert copy is not None
             saved = SavedCatalog.open(copy.path)
             saved.check(builder.embedder, builder.options)

@@ -92,13 +92,13 @@ class RegistryHome:
             StoreUnavailable: it cannot be read, or is of another version.
         """
         self._profile, self._clock, self._find_saved = profile, clock, builder.find_saved
-        self._closes, self._is_closed = itertools.count(), False
+        self._closes, self.is_closed = itertools.count(), False
         # Readers and lookups have their own pools, which give up a store that hangs after seconds.
         self._calls = CallPool(_CALLS, "toolroll-calls", patience_s=_CALLS_PATIENCE_S)
         self._database = Database.open(
             url, create=create, migrate=False, silence_s=_SILENCE_S, listen_url=follow.listen_url
         )
-        self._tool_lists = ToolLists(builder)
+        self.tool_lists = ToolLists(builder)
         try:
             self._assemble(url, builder, follow, recording, sessions)
         except BaseException:
@@ -161,10 +161,6 @@ class RegistryHome:
     @property
     def engine(self) -> Engine:
         return self._refresher.engine
-
-    @property
-    def tool_lists(self) -> ToolLists:
-        return self._tool_lists
 
     def recent(self, event_id: str) -> Selection | None:
         """None: events are looked up in the store."""
@@ -245,10 +241,6 @@ class RegistryHome:
         left_s = max(deadline - time.monotonic(), 0.0)
         return self._recording.flush(left_s, self._wake_keeper) and is_written
 
-    @property
-    def is_closed(self) -> bool:
-        return self._is_closed
-
     def health(self) -> dict[str, Any]:
         snapshot, replica = self.engine.snapshot, self._refresher.replica
         catalog = snapshot.shared.catalog
@@ -282,7 +274,7 @@ class RegistryHome:
         if not recording["signs_receipts"]:
             failures.append(Failure("receipts", StoreUnavailable("their keys have not been read yet")))
         return {
-            **readiness(self._is_closed, failures, self.engine.failing),
+            **readiness(self.is_closed, failures, self.engine.failing),
             "catalog_revision": catalog.revision,
             "tools": len(catalog),
             "graph": self.engine.graph.health(),
@@ -316,7 +308,7 @@ class RegistryHome:
         """
         if next(self._closes):  # another thread closes it, or has
             return
-        self._is_closed = True
+        self.is_closed = True
         self.engine.close()
         deadline = time.monotonic() + timeout_s
         write_until = deadline - min(_END_S, timeout_s / 2)
@@ -338,7 +330,7 @@ class RegistryHome:
 
     def abandon(self) -> None:
         """Closes this home in a thread. Garbage collection may call it: it does not wait."""
-        if not self._is_closed:
+        if not self.is_closed:
             self._refresher.end_with(lambda: self.close(_ABANDON_S))
 
     async def arun(self, call: Callable[[], T]) -> T:

@@ -61,7 +61,7 @@ class Retention:
         return self.opening if opens else 1.0
 
 
-class Loaded(NamedTuple):
+class LoadedTool(NamedTuple):
     """A tool that was loaded by name.
 
     Attributes:
@@ -89,7 +89,7 @@ class Conversation:
     """
 
     turn: int = 0
-    loaded: tuple[Loaded, ...] = ()
+    loaded: tuple[LoadedTool, ...] = ()
     called: tuple[tuple[int, tuple[str, ...]], ...] = ()
     whole: int = 0
     listed: tuple[str, ...] = ()
@@ -159,7 +159,7 @@ class Conversation:
     def _older(self, turns: int) -> Conversation:
         return replace(
             self,
-            loaded=tuple([Loaded(one.name, one.since - turns, one.used - turns) for one in self.loaded]),
+            loaded=tuple([LoadedTool(one.name, one.since - turns, one.used - turns) for one in self.loaded]),
             called=tuple([(turn - turns, names) for turn, names in self.called]),
             picked=tuple([turn - turns for turn in self.picked]),
         )
@@ -178,7 +178,7 @@ class Conversation:
         loaded = {one.name: one for one in self.loaded}
         for name in names:
             was = loaded.get(name)
-            loaded[name] = Loaded(name, self.turn, was.used if was is not None else self.turn)
+            loaded[name] = LoadedTool(name, self.turn, was.used if was is not None else self.turn)
         if len(loaded) > MOST_LOADED:
             raise InvalidInput(
                 f"load: {len(loaded)} tools would be loaded, at most {MOST_LOADED} can be; unload some first"
@@ -300,7 +300,7 @@ class Conversation:
             if len(listed) != len(picked):
                 raise ValueError(f"has {len(picked)} turns for {len(listed)} listed tools")
             loaded = [
-                Loaded(_name(name), min(_number(since), turn), min(_number(used), turn))
+                LoadedTool(_name(name), min(_number(since), turn), min(_number(used), turn))
                 for name, since, used in record["loaded"][:MOST_LOADED]
             ]
             called = [

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 
-class Place(NamedTuple):
+class ItemRows(NamedTuple):
     """The tools behind one item of a list.
 
     Attributes:
@@ -38,7 +38,7 @@ class ToolList:
     """
 
     items: Sequence[Any]
-    places: Sequence[Place]
+    places: Sequence[ItemRows]
     size: int
     withheld: frozenset[int] = frozenset()
     unjudged: tuple[str, ...] = ()
@@ -65,7 +65,7 @@ class ToolList:
         return row >= self.size and row not in self.withheld
 
     def _group_of(
-        self, item: Mapping[str, Any], place: Place, chosen: Collection[int]
+        self, item: Mapping[str, Any], place: ItemRows, chosen: Collection[int]
     ) -> Mapping[str, Any] | None:
         """The group with the chosen members only: itself if these are all, None if nothing is left."""
         members = item[place.key]

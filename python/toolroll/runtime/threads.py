@@ -63,7 +63,7 @@ def survive_forks(
     _survivors[number] = (hold, reset)
 
 
-class _Held(threading.local):
+class _HeldLocks(threading.local):
     """The locks that the forking thread holds."""
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class _Held(threading.local):
 # functions serves all owners: an entry goes with its owner.
 _survivors: dict[int, tuple[Callable[[], None], Callable[[], None]]] = {}
 _numbers = itertools.count()
-_held = _Held()
+_held = _HeldLocks()
 
 
 def _hold_locks() -> None:

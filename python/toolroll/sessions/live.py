@@ -97,26 +97,26 @@ class ConversationCache(Generic[L]):
         return len(self._live)
 
 
-class ConversationsInMemory:
+class ConversationsInMemory(ConversationCache[LiveConversation]):
     """Conversations of one process, whose state is in memory only, so nothing waits."""
 
     store = None
 
     def __init__(self, most: int) -> None:
         """most: how many conversations are kept."""
-        self._live = ConversationCache(most, LiveConversation)
+        super().__init__(most, LiveConversation)
 
     def open(self, key: Key, retention: Retention) -> LiveConversation:
-        """The conversation, a new one if it is not held here."""
-        return self._live.get(key, retention)
+        """The conversation; a new one if it is not held here."""
+        return self.get(key, retention)
 
     async def aopen(self, key: Key, retention: Retention) -> LiveConversation:
         """`open` for an event loop."""
-        return self.open(key, retention)
+        return self.get(key, retention)
 
     def forget(self, key: Key) -> bool:
         """Deletes the state of a conversation. Returns whether there was any."""
-        live = self._live.pop(key)
+        live = self.pop(key)
         return live is not None and live.state is not NEW
 
     async def aforget(self, key: Key) -> bool:
@@ -125,11 +125,3 @@ class ConversationsInMemory:
 
     def release(self, key: Key) -> None:
         """Does nothing: no store has the conversation."""
-
-    @property
-    def locks(self) -> tuple[threading.Lock, ...]:
-        """The locks to hold during a fork."""
-        return self._live.locks
-
-    def __len__(self) -> int:
-        return len(self._live)

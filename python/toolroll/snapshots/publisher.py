@@ -122,7 +122,7 @@ def _point(shelf: Shelf) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Pruned:
+class PruneResult:
     """The result of `prune`.
 
     Attributes:
@@ -140,7 +140,7 @@ class Pruned:
         return {"manifests": [*self.manifests], "catalogs": [*self.catalogs], "kept": self.kept}
 
 
-def prune(shelf: Shelf, *, keep: int, now: datetime | None = None, dry_run: bool = False) -> Pruned:
+def prune(shelf: Shelf, *, keep: int, now: datetime | None = None, dry_run: bool = False) -> PruneResult:
     """Deletes all but the newest manifests, and the catalogs that no kept manifest names.
 
     Replicas map their own copies, so none loses a catalog in use; a replica that is fetching a deleted one
@@ -173,7 +173,7 @@ def prune(shelf: Shelf, *, keep: int, now: datetime | None = None, dry_run: bool
     if not dry_run:
         for name in blobs:
             shelf.catalogs.delete(name)
-    return Pruned(tuple(gone), tuple(blobs), len(kept))
+    return PruneResult(tuple(gone), tuple(blobs), len(kept))
 
 
 def _is_old(written: datetime | None, now: datetime) -> bool:

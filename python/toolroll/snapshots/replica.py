@@ -46,7 +46,7 @@ _BAD_S = 600.0  # until a catalog that was not what was signed is fetched again
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class Requirements:
     """The catalogs that a process can use.
 
     Attributes:
@@ -121,7 +121,7 @@ class PublishedCatalogs:
         object.__setattr__(self, "folder", folder.absolute() / self.name)
 
     def fetch(
-        self, wanted: Wanted, newer_than: Manifest | None = None, timeout_s: float | None = None
+        self, required: Requirements, newer_than: Manifest | None = None, timeout_s: float | None = None
     ) -> Copy | None:
         """The newest published catalog that a process can use, as a file of this machine.
 
@@ -134,15 +134,15 @@ class PublishedCatalogs:
             Unavailable: the location does not answer in time.
         """
         try:
-            return self._calls.run(lambda: self._fetch(wanted, newer_than), timeout_s or self.timeout_s)
+            return self._calls.run(lambda: self._fetch(required, newer_than), timeout_s or self.timeout_s)
         except (Overdue, Full) as error:
             raise Unavailable(f"{self.shelf.folder}: {error}") from error
 
-    def _fetch(self, wanted: Wanted, newer_than: Manifest | None) -> Copy | None:
-        used = self.folder / f"used-{wanted.key}.json"
+    def _fetch(self, required: Requirements, newer_than: Manifest | None) -> Copy | None:
+        used = self.folder / f"used-{required.key}.json"
         least = _last_used(used) if newer_than is None else newer_than.order
         for attempt in range(_ATTEMPTS):
-            manifest = self._chosen(wanted, least, newer_than is not None)
+            manifest = self._chosen(required, least, newer_than is not None)
             if manifest is None:
                 return None
             try:
@@ -158,7 +158,7 @@ class PublishedCatalogs:
             return Copy(manifest, path)
         raise AssertionError("the last attempt returns or raises")
 
-    def _chosen(self, wanted: Wanted, least: tuple[int, str], is_poll: bool) -> Manifest | None:
+    def _chosen(self, required: Requirements, least: tuple[int, str], is_poll: bool) -> Manifest | None:
         """The newest manifest that fits, from `least` on; None for a poll that finds none newer."""
         problems: list[str] = []
         newest: Manifest | None = None
@@ -169,14 +169,14 @@ class PublishedCatalogs:
         if newest is not None and newest.order >= least:
             if is_poll and newest.order == least:
                 return None
-            if self._refusal(wanted, newest) is None:
+            if self._refusal(required, newest) is None:
                 return newest
         for manifest in self.shelf.every(problems):
             if manifest.order < least or (is_poll and manifest.order == least):
                 if not is_poll:
                     problems.append(f"{manifest.object_name} is older than the one that was used here before")
                 break
-            refusal = self._refusal(wanted, manifest)
+            refusal = self._refusal(required, manifest)
             if refusal is None:
                 return manifest
             problems.append(f"{manifest.object_name}: {refusal}")
@@ -186,11 +186,11 @@ class PublishedCatalogs:
         which = "no newer catalog" if is_poll else "no catalog"  # the present one may stay in use
         raise NotFound(f"{self.shelf.folder}: {which} for this process: {why}")
 
-    def _refusal(self, wanted: Wanted, manifest: Manifest) -> str | None:
+    def _refusal(self, required: Requirements, manifest: Manifest) -> str | None:
         at, message = self._bad.get(manifest, (0.0, ""))
         if message and time.monotonic() - at < _BAD_S:
             return message
-        return wanted.refusal(manifest)
+        return required.refusal(manifest)
 
     # The copy of this machine.
 

@@ -23,6 +23,7 @@ from toolroll._core import Bm25Index, SectionFile, SectionWriter, SortedStrings,
 from toolroll.catalog import saved
 from toolroll.catalog.catalog import Catalog
 from toolroll.catalog.saved import is_saved, save
+from toolroll.embedders import named
 from toolroll.embedders.hashing import HashingEmbedder
 from toolroll.model.errors import InvalidInput, NotFound
 from toolroll.model.tools import Definitions
@@ -223,7 +224,7 @@ def test_an_organisations_tools_stand_on_a_loaded_catalog(demo: tuple[Toolroll, 
     built, path = demo
     loaded = Toolroll.load(path).catalog
     own = Definitions((Tool("zz_own", "Books a table"),), (Toolkit("mine", members=("*mail*",)),))
-    embedder = toolroll_roll.named.embedder("static")
+    embedder = named.embedder("static")
     for one, other in zip(
         *(Catalog.stacked(catalog, own, embedder).tools for catalog in (built.catalog, loaded)), strict=True
     ):

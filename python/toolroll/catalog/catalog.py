@@ -174,8 +174,7 @@ class Catalog:
         progress: called with (texts embedded, texts in all). text_of: reads a tool's texts; for callers that
         keep them.
 
-        Raises:
-            InvalidDefinition: duplicate names, unknown parents, a cycle of parents, a lost route.
+        Raises InvalidDefinition for duplicate names, unknown parents, a cycle of parents or a lost route.
         """
         catalog = _built(definitions, embedder, options, progress, None, text_of)
         if len(catalog) >= _MANY:

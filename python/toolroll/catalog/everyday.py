@@ -49,8 +49,7 @@ def everyday_messages() -> tuple[str, ...]:
 def everyday_vectors(embedder: Embedder) -> npt.NDArray[np.float16] | None:
     """float16[m, dim], the messages' vectors; None if their embedding would delay a catalog.
 
-    Raises:
-        EmbedderUnavailable: the embedder fails, or its answer is no vector.
+    Raises EmbedderUnavailable if the embedder fails, or its answer is no vector.
     """
     if not embedder.is_instant:
         return None

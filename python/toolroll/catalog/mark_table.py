@@ -69,11 +69,7 @@ class MarkTable:
 
     @classmethod
     def saved(cls, rows: Mapping[str, Rows]) -> MarkTable:
-        """The table of a saved catalog. rows: by `meaning_name`.
-
-        Raises:
-            KeyError: a service is unknown.
-        """
+        """The table of a saved catalog. rows: by `meaning_name`. Raises KeyError if a service is unknown."""
         named = {meaning_name(service): service for service in SERVICES}
         known: dict[str | Service, Rows] = {
             named[name] if name.startswith(_SERVICE) else name: found for name, found in rows.items()

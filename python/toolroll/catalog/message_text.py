@@ -51,8 +51,7 @@ class Reader:
         visible: the rows that the caller may have, called if a word is misspelt; None for all. table: the
         built-in table, if it is the embedder. is_english: as in `Embedder`.
 
-        Raises:
-            InvalidInput: message or history are not of their type.
+        Raises InvalidInput if message or history are not of their type.
         """
         if not isinstance(message, str):
             raise InvalidInput(f"message: is {type(message).__name__}, must be str")

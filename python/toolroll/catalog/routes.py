@@ -56,8 +56,7 @@ class RouteTable:
     ) -> RouteTable:
         """Compiles the routes. keyword_mode: of keywords without one; None for the default of their script.
 
-        Raises:
-            InvalidDefinition: an unknown toolkit, an empty keyword or a pattern that RE2 refuses.
+        Raises InvalidDefinition for an unknown toolkit, an empty keyword or a pattern that RE2 refuses.
         """
         definitions = tuple(routes)
         texts, modes = [], []
@@ -89,8 +88,7 @@ class RouteTable:
     def over(self, size: int, routes: Iterable[Route], rows: Mapping[str, Rows]) -> RouteTable:
         """The same routes over a catalog with changes; nothing is compiled.
 
-        Raises:
-            InvalidDefinition: an unknown toolkit.
+        Raises InvalidDefinition for an unknown toolkit.
         """
         for route in routes:
             _check(route, rows)
@@ -161,11 +159,7 @@ def _check(route: Route, rows: Mapping[str, Rows]) -> None:
 
 
 def _automaton(texts: list[str], modes: list[Mode]) -> Automaton:
-    """The compiled keywords.
-
-    Raises:
-        InvalidDefinition: a keyword is too long.
-    """
+    """The compiled keywords. Raises InvalidDefinition if a keyword is too long."""
     try:
         return Automaton(texts, modes)
     except ValueError as error:

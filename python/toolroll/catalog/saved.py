@@ -62,8 +62,7 @@ def save(catalog: Catalog, path: str | PathLike[str], extra: Mapping[str, Any]) 
 
     The measurements for the weights in use are saved with it, so it must have been searched or composed.
 
-    Raises:
-        InvalidInput: it cannot be written, or a value of the catalog has no form in JSON.
+    Raises InvalidInput if it cannot be written, or a value of the catalog has no form in JSON.
     """
     if catalog.parts is not None:
         raise InvalidInput("save: the catalog is an organisation's; save the shared one")
@@ -273,8 +272,7 @@ class SavedCatalog:
         embedder: of the messages, which must be the one that it was built with. wanted: the needs of the
         caller's profile.
 
-        Raises:
-            InvalidInput: the file is damaged, or was built with another embedder or for another profile.
+        Raises InvalidInput if the file is damaged, or was built with another embedder or for another profile.
         """
         self.check(embedder, wanted)
         with _sound(self.path):
@@ -283,8 +281,7 @@ class SavedCatalog:
     def check(self, embedder: Embedder | None, wanted: CatalogOptions) -> None:
         """Checks whether `catalog` accepts these.
 
-        Raises:
-            InvalidInput: the file was built with another embedder or for another profile.
+        Raises InvalidInput if the file was built with another embedder or for another profile.
         """
         space = self._about["space"]
         identity = "" if embedder is None else embedder.identity
@@ -455,11 +452,7 @@ class SavedCatalog:
 
 @contextmanager
 def _sound(path: str) -> Iterator[None]:
-    """Wraps the reading of a file, which may be hostile.
-
-    Raises:
-        InvalidInput: a part of it is wrong.
-    """
+    """Wraps the reading of a file, which may be hostile. Raises InvalidInput if a part of it is wrong."""
     try:
         yield
     except (

@@ -29,8 +29,7 @@ _TUPLES = frozenset(name for name, value in _DEFAULTS.items() if isinstance(valu
 def encoded(tool: Tool) -> bytes:
     """The tool as JSON, without default values and without the caller's own object.
 
-    Raises:
-        InvalidInput: a field has no form in JSON.
+    Raises InvalidInput if a field has no form in JSON.
     """
     found = {name: value for name, default in _DEFAULTS.items() if (value := getattr(tool, name)) != default}
     try:
@@ -66,11 +65,7 @@ class SavedTools(Sequence[Tool]):
     __slots__ = ("_decoded", "_ends", "_text")
 
     def __init__(self, text: npt.NDArray[np.uint8], ends: npt.NDArray[np.uint64]) -> None:
-        """text, ends: of `joined`.
-
-        Raises:
-            ValueError: the ends do not ascend to the size of the text.
-        """
+        """text, ends: of `joined`. Raises ValueError if the ends do not ascend to the size of the text."""
         check_ends(ends, len(text))
         self._text, self._ends = text.data, ends
         self._decoded: dict[int, Tool] = {}
@@ -97,11 +92,7 @@ class SavedTools(Sequence[Tool]):
         return map(self._decode, range(len(self)))
 
     def _decode(self, row: int) -> Tool:
-        """The tool of a row.
-
-        Raises:
-            InvalidDefinition: the file holds no tool there.
-        """
+        """The tool of a row. Raises InvalidDefinition if the file holds no tool there."""
         begin = int(self._ends[row - 1]) if row else 0
         try:
             found = json.loads(bytes(self._text[begin : int(self._ends[row])]))
@@ -158,8 +149,7 @@ class RowLists(Mapping[str, Rows]):
     def __init__(self, names: Iterable[str], begins: npt.NDArray[np.int64], rows: Rows, size: int) -> None:
         """names: in the order of the lists. begins, rows: of `row_lists`. size: rows in the catalog.
 
-        Raises:
-            ValueError: these are no lists of rows of such a catalog.
+        Raises ValueError if these are no lists of rows of such a catalog.
         """
         self._places = {name: at for at, name in enumerate(names)}
         check_ends(begins[1:], len(rows))

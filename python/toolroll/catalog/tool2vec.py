@@ -71,8 +71,7 @@ class ToolVectors:
         centre: of the embedder's `Scale`. Parameters and verbs turn only the rest of a description's vector:
         otherwise a tool with many of them would be near every message.
 
-        Raises:
-            EmbedderUnavailable: the embedder fails, or its answer is no vector.
+        Raises EmbedderUnavailable if the embedder fails, or its answer is no vector.
         """
         n = len(texts)
         # Each once: many tools have the same parameters, and nearly all one of a few verbs.

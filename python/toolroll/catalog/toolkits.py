@@ -23,8 +23,7 @@ def toolkits_of(
 
     A declaration of a shared toolkit is ignored: the shared declaration counts.
 
-    Raises:
-        InvalidDefinition: one is declared twice, a parent is unknown, or parents form a cycle.
+    Raises InvalidDefinition if one is declared twice, a parent is unknown, or parents form a cycle.
     """
     toolkits: dict[str, Toolkit] = {}
     for toolkit in declared:

@@ -39,8 +39,7 @@ class ToolkitIndex:
     ) -> ToolkitIndex | None:
         """Embeds the toolkits behind the shared ones; None if there are none.
 
-        Raises:
-            EmbedderUnavailable: the embedder fails, or its answer is no vector.
+        Raises EmbedderUnavailable if the embedder fails, or its answer is no vector.
         """
         if not toolkits:
             return shared

@@ -198,11 +198,7 @@ class Breaker:
         self._lock = Lock()
 
     def enter(self) -> bool:
-        """Whether this call is the trial call.
-
-        Raises:
-            EmbedderUnavailable: the breaker is open.
-        """
+        """Whether this call is the trial call. Raises EmbedderUnavailable if the breaker is open."""
         state = self._state
         if state.closed:
             return False

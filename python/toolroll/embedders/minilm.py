@@ -184,8 +184,7 @@ def delta_parts() -> Iterator[tuple[str, str, slice, int, int]]:
 def read_delta() -> tuple[Delta, str]:
     """The two factors of each part, float32[in, rank] and float32[rank, out], and the SHA-256 of their file.
 
-    Raises:
-        EmbedderUnavailable: the file is not the one that its description names.
+    Raises EmbedderUnavailable if the file is not the one that its description names.
     """
     files = resources.files("toolroll.embedders.data")
     about = json.loads(files.joinpath(f"{DELTA}.json").read_text("utf-8"))

@@ -164,16 +164,10 @@ class MemoryHome:
         clock: Callable[[], float] | None = None,
         draw: Callable[[], int] | None = None,
     ) -> None:
-        """Builds the catalog.
+        """Builds the catalog of the definitions, or takes it from the file.
 
-        Args:
-            definitions: of the first catalog, or the file that has it.
-            builder: makes catalogs and pipelines.
-            read: makes the next definitions from the tools that `refresh` received, or from None.
-            experiment: assigns selections to variants.
-            progress: called with (texts embedded, in all).
-            clock: see `Engine`.
-            draw: see `Engine`.
+        read: makes the next definitions from the tools that `refresh` received, or from None. progress:
+        called with (texts embedded, in all). clock, draw: see `Engine`.
         """
         self._builder, self._read = builder, read
         self.tool_lists = ToolLists(builder)

@@ -72,9 +72,7 @@ class CheckedOptions:
     ) -> CheckedOptions:
         """The options that a caller passed. known: the typed dictionary of the call. more: other options.
 
-        Raises:
-            TypeError: an option has another name.
-            InvalidInput: a value is of the wrong type.
+        Raises TypeError if an option has another name, or InvalidInput if a value is of the wrong type.
         """
         for name in options.keys() - known.__optional_keys__:
             raise TypeError(
@@ -117,8 +115,7 @@ class CheckedOptions:
 def profile_of(choice: str | Profile) -> Profile:
     """The profile of that name, or the profile itself.
 
-    Raises:
-        NotFound: there is no profile of that name.
+    Raises NotFound if there is no profile of that name.
     """
     if isinstance(choice, Profile):
         return choice

@@ -89,17 +89,10 @@ class PublishedHome(MemoryHome):
     ) -> None:
         """Maps the newest published catalog that fits, or builds one.
 
-        Args:
-            published: where catalogs are published.
-            builder: makes catalogs and pipelines.
-            own: reads the definitions to build from; None if there are none.
-            source: the digest of these definitions; None takes any published catalog.
-            open_file: opens a saved file with the caller's own rules.
-            experiment: see `MemoryHome`.
-            progress: of a build.
+        own: reads the definitions to build from; None if there are none. source: the digest of these; None
+        accepts any published catalog. open_file: opens a saved file with the caller's own rules.
 
-        Raises:
-            Unavailable: no published catalog can be used, and there is nothing to build from.
+        Raises Unavailable if no published catalog can be used, and there is nothing to build from.
         """
         self._published, self._own, self._open_file = published, own, open_file
         self._source = source

@@ -77,19 +77,11 @@ class RegistryHome:
     ) -> None:
         """Reads the registry, builds the shared catalog and begins to follow.
 
-        Args:
-            url: of the registry.
-            builder: makes catalogs and pipelines.
-            follow: how the registry is followed.
-            recording: how events and outcomes are kept.
-            sessions: how long conversations are kept.
-            profile: the name of the builder's profile, for events.
-            create: makes an empty registry if there is none.
-            clock: see `Engine`.
+        profile: the name of the builder's profile, for events. create: makes an empty registry if there is
+        none. clock: see `Engine`.
 
-        Raises:
-            NotFound: there is no such database.
-            StoreUnavailable: it cannot be read, or is of another version.
+        Raises NotFound if there is no such database, or StoreUnavailable if it cannot be read or is of
+        another version.
         """
         self._profile, self._clock, self._find_saved = profile, clock, builder.find_saved
         self._closes, self.is_closed = itertools.count(), False
@@ -223,14 +215,7 @@ class RegistryHome:
     def is_preparing(self, org: str) -> bool:
         return self._refresher.is_preparing(org)
 
-    def forget_outcomes(
-        self,
-        org: str,
-        *,
-        actor: str,
-        reason: str,
-        **which: Unpack[OutcomeChoice],
-    ) -> int:
+    def forget_outcomes(self, org: str, *, actor: str, reason: str, **which: Unpack[OutcomeChoice]) -> int:
         count = forget(self._database, org, OutcomeFilter(**which), actor=actor, reason=reason)
         self._recording.learn_soon()
         return count
@@ -336,9 +321,8 @@ class RegistryHome:
     async def arun(self, call: Callable[[], T]) -> T:
         """Runs the call in a thread, so that a store that waits blocks no event loop.
 
-        Raises:
-            StoreUnavailable: all threads wait for a store that does not answer.
-            Overloaded: too many calls wait for a thread.
+        Raises StoreUnavailable if all threads wait for a store that does not answer, or Overloaded if too
+        many calls wait for a thread.
         """
         try:
             return await self._calls.arun(call)

@@ -74,8 +74,7 @@ class Classifier:
 
         vector: the built-in table's, of this text alone, without the messages before it.
 
-        Raises:
-            InvalidInput: the vector has another shape.
+        Raises InvalidInput if the vector has another shape.
         """
         if vector.shape != (self.dim,):
             raise InvalidInput(

@@ -92,8 +92,7 @@ def deduplicate(
     an event. is_late: whether the report came too late to count. at: when the report was made. If two
     processes report, the store may get the later report first; the earlier one then changes nothing.
 
-    Raises:
-        InvalidInput: the report calls a tool that was not shown, or a tool that it found was shown.
+    Raises InvalidInput if the report calls a tool that was not shown, or a tool that it found was shown.
     """
     shown = {tool.name: tool for tool in exposure.shown} if report.entries else {}
     found = {tool.name: tool for tool in report.found}

@@ -128,8 +128,7 @@ def read_called(
     wanted: the same for tools that were not shown and that a search found. corrected: name → the tool that
     should have been called instead, or None if nobody said which; a list of names means None for each.
 
-    Raises:
-        InvalidInput: an argument is of the wrong type, or a tool is in two of them.
+    Raises InvalidInput if an argument is of the wrong type, or a tool is in two of them.
     """
     entries: dict[str, Kind] = {}
     durations: dict[str, float | None] = {}

@@ -207,11 +207,7 @@ def has_value(value: object) -> bool:
 
 
 def names(value: object, what: str) -> tuple[str, ...]:
-    """The names as a tuple.
-
-    Raises:
-        InvalidInput: it is one str, or no collection of str.
-    """
+    """The names as a tuple. Raises InvalidInput if it is one str, or no collection of str."""
     if isinstance(value, (str, bytes)) or not isinstance(value, Collection):
         raise InvalidInput(f"{what} is {quoted(value)}, must be a tuple of names")
     for name in value:
@@ -223,8 +219,7 @@ def names(value: object, what: str) -> tuple[str, ...]:
 def names_of_json(text: str, what: str) -> tuple[str, ...]:
     """The names of a JSON list; blank text and null are none.
 
-    Raises:
-        InvalidInput: it is no JSON list of names.
+    Raises InvalidInput if it is no JSON list of names.
     """
     try:
         value = json.loads(text) if text.strip() else None

@@ -172,8 +172,7 @@ class Conversation:
     def load(self, names: Iterable[str]) -> Conversation:
         """With these tools loaded; tools that were loaded before count as loaded now.
 
-        Raises:
-            InvalidInput: that would be more than `MOST_LOADED`.
+        Raises InvalidInput if that would be more than `MOST_LOADED`.
         """
         loaded = {one.name: one for one in self.loaded}
         for name in names:
@@ -286,11 +285,7 @@ class Conversation:
 
     @classmethod
     def from_record(cls, record: Any) -> Conversation:
-        """Reverses `to_record`.
-
-        Raises:
-            InvalidInput: the record has another form.
-        """
+        """Reverses `to_record`. Raises InvalidInput if the record has another form."""
         try:
             if record["form"] != _FORM:
                 raise ValueError(f"is of another form than {_FORM}")

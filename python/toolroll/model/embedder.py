@@ -123,8 +123,7 @@ SAMPLES = (*_MESSAGES, *_TOOLS)
 def scale_of(embedder: Embedder) -> Scale:
     """The embedder's own `scale` if it has one, otherwise measured: 16 texts are embedded.
 
-    Raises:
-        EmbedderUnavailable: the embedder fails, or does not answer with vectors.
+    Raises EmbedderUnavailable if the embedder fails, or does not answer with vectors.
     """
     if isinstance(embedder.scale, Scale):
         return embedder.scale
@@ -139,8 +138,7 @@ def scale_of(embedder: Embedder) -> Scale:
 def vectors_of(embedder: Embedder, texts: Sequence[str]) -> npt.NDArray[np.float32]:
     """float32[n, dim], a row for each text.
 
-    Raises:
-        EmbedderUnavailable: the embedder fails, or does not answer with a vector for each text.
+    Raises EmbedderUnavailable if the embedder fails, or does not answer with a vector for each text.
     """
     try:
         answer = embedder.embed(texts)

@@ -14,8 +14,7 @@ def needs_extra(what: str, extra: str) -> Iterator[None]:
 
     Several extras bring the same packages, so each importer names the one for its own work.
 
-    Raises:
-        Unavailable: a package is missing.
+    Raises Unavailable if a package is missing.
     """
     try:
         yield

@@ -15,8 +15,7 @@ _LONGEST = 300  # characters of a path in a message
 def check_writable(path: str | os.PathLike[str]) -> None:
     """Finds out before a long run whether its result can be written.
 
-    Raises:
-        InvalidInput: the path is a folder, or its folder is missing or closed to us.
+    Raises InvalidInput if the path is a folder, or its folder is missing or closed to us.
     """
     target = _target(path)
     if os.path.isdir(target):
@@ -34,8 +33,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[str]:
 
     Pipes and devices are written in place.
 
-    Raises:
-        InvalidInput: it cannot be written.
+    Raises InvalidInput if it cannot be written.
     """
     target = _target(path)
     try:
@@ -63,8 +61,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[str]:
 def replace_file(path: str | os.PathLike[str], content: bytes) -> None:
     """Replaces the file by the content in one step; pipes and devices are written in place.
 
-    Raises:
-        InvalidInput: it cannot be written.
+    Raises InvalidInput if it cannot be written.
     """
     with replacing(path) as fresh, open(fresh, "wb") as stream:
         stream.write(content)

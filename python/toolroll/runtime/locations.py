@@ -52,11 +52,7 @@ class Location:
 
     @classmethod
     def of(cls, place: str | os.PathLike[str], options: Mapping[str, Any] | None = None) -> Location:
-        """The location that a caller names.
-
-        Raises:
-            InvalidInput: it is neither a path nor a URL.
-        """
+        """The location that a caller names. Raises InvalidInput if it is neither a path nor a URL."""
         return cls(os.fspath(place) if isinstance(place, os.PathLike) else place, options or {})
 
     def __str__(self) -> str:
@@ -89,9 +85,7 @@ class Location:
     def write(self, name: str, content: bytes) -> None:
         """Puts an object in place.
 
-        Raises:
-            InvalidInput: there cannot be such a folder.
-            Unavailable: the storage does not take it.
+        Raises InvalidInput if there cannot be such a folder, or Unavailable if the storage does not take it.
         """
         with self._connected(name, writes=True) as (files, path), _whole(files, path) as target:
             files.pipe_file(target, content)

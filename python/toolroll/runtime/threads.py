@@ -41,11 +41,9 @@ def survive_forks(
 
     The owner is not kept alive. If the system has no fork, this does nothing.
 
-    Args:
-        owner: the object that has the threads and locks.
-        locks: returns the locks of work that must not run during a fork, such as a database call. It is
-            called at each fork. A lock that is not free within a second is skipped.
-        in_child: replaces the owner's locks and threads.
+    locks: returns the locks of work that must not run during a fork, such as a database call. It is called at
+    each fork. A lock that is not free within a second is skipped. in_child: replaces the owner's locks and
+    threads.
     """
     number = next(_numbers)
     this = weakref.ref(owner, lambda _: _survivors.pop(number, None))
@@ -180,14 +178,9 @@ class Worker:
     ) -> None:
         """Starts no thread yet.
 
-        Args:
-            step: a bound method. It returns the seconds until its next call: 0 for at once, None to wait for
-                `wake`.
-            name: the thread's name.
-            subject: the beginning of log lines; "" logs nothing.
-            batch_s: see above.
-            retry_s: the shortest and the longest pause after an error, before jitter.
-            holds_forks: whether a fork waits until the step has ended.
+        step: a bound method. It returns the seconds until its next call: 0 for at once, None to wait for
+        `wake`. subject: the beginning of log lines; "" logs nothing. retry_s: the shortest and the longest
+        pause after an error, before jitter. holds_forks: whether a fork waits until the step has ended.
         """
         self._step: Callable[[], Callable[[], float | None] | None] = weakref.WeakMethod(
             step, self.request_stop
@@ -471,11 +464,7 @@ class _Task(Generic[T]):
             self.error = error
 
     def outcome(self, timeout_s: float | None) -> T:
-        """The result of the call.
-
-        Raises:
-            Overdue: it has not returned.
-        """
+        """The result of the call. Raises Overdue if it has not returned."""
         if not self.is_done:
             raise Overdue(f"no answer in {round(timeout_s or 0.0, 2):g} s")
         if self.error is not None:

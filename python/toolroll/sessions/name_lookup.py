@@ -81,8 +81,7 @@ class NameLookup:
 def listed(names: object) -> list[str]:
     """Names as a list, from a list or from a text with commas.
 
-    Raises:
-        InvalidInput: it is neither, or it is empty.
+    Raises InvalidInput if it is neither, or it is empty.
     """
     if isinstance(names, str):
         names = _BETWEEN.split(names[:_LONGEST])

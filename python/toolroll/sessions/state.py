@@ -64,8 +64,7 @@ class ConversationState:
     def unpack(cls, text: str) -> ConversationState:
         """Reverses `pack`. Turns that cannot be read are left out.
 
-        Raises:
-            InvalidInput: the conversation cannot be read.
+        Raises InvalidInput if the conversation cannot be read.
         """
         try:
             record: Any = json.loads(text)

@@ -163,11 +163,7 @@ class TurnRecord(NamedTuple):
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> TurnRecord:
-        """Reverses `to_record`.
-
-        Raises:
-            InvalidInput: the record has another form.
-        """
+        """Reverses `to_record`. Raises InvalidInput if the record has another form."""
         try:
             names = _texts(record["names"])
             keys = b64decode(record["keys"], validate=True)

@@ -74,8 +74,7 @@ class SigningKey:
     def generate(cls, path: str | PathLike[str]) -> SigningKey:
         """Makes a key and writes it to a file that only its owner can read.
 
-        Raises:
-            InvalidInput: the file exists, or cannot be written.
+        Raises InvalidInput if the file exists, or cannot be written.
         """
         key = Ed25519PrivateKey.generate()
         pem = key.private_bytes(
@@ -94,9 +93,7 @@ class SigningKey:
     def read(cls, path: str | PathLike[str]) -> SigningKey:
         """Reads a PEM file.
 
-        Raises:
-            NotFound: there is no such file.
-            InvalidInput: it is no private key of this kind.
+        Raises NotFound if there is no such file, or InvalidInput if it is no private key of this kind.
         """
         name = f"{os.fspath(path)!r:.300}"
         try:
@@ -151,11 +148,7 @@ def public_keys(trust: Iterable[str | PathLike[str]]) -> tuple[PublicKey, ...]:
 
 
 def verify(content: bytes, key_id: str, signature: bytes, trusted: Iterable[PublicKey]) -> PublicKey:
-    """The trusted key that signed this content.
-
-    Raises:
-        Denied: none of them did.
-    """
+    """The trusted key that signed this content. Raises Denied if none of them did."""
     for key in trusted:
         if key.key_id == key_id:
             if key.verifies(content, signature):

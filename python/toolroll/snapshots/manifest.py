@@ -135,11 +135,7 @@ def _is_sound(found: Manifest) -> bool:
 
 
 def checked_name(name: object) -> str:
-    """The name of a published catalog.
-
-    Raises:
-        InvalidInput: it is malformed.
-    """
+    """The name of a published catalog. Raises InvalidInput if it is malformed."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise InvalidInput(
             f"name: is {quoted(name)}, must be 1 to 100 small letters, digits, dots, dashes and underscores"

@@ -146,9 +146,7 @@ def prune(shelf: Shelf, *, keep: int, now: datetime | None = None, dry_run: bool
     Replicas map their own copies, so none loses a catalog in use; a replica that is fetching a deleted one
     takes the newest instead. Objects of the last hour stay: their publishers may not be done.
 
-    Raises:
-        InvalidInput: `keep` is below 1.
-        Unavailable: the location does not answer.
+    Raises InvalidInput if `keep` is below 1, or Unavailable if the location does not answer.
     """
     if keep < 1:
         raise InvalidInput(f"keep: is {keep}, must be at least 1: the newest catalog stays")

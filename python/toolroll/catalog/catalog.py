@@ -259,12 +259,12 @@ class Catalog:
 
         For a catalog with changes, which begins with the measurements of the catalog before it.
         """
-        anew = replace(self, _retrievers={})
+        measured = replace(self, _retrievers={})
         is_same = True
         for key, known in list(self._retrievers.items()):
             fusion = Fusion(**dict(zip(_WEIGHTS, key[1:], strict=True)))
-            is_same &= anew.retriever(fusion, bool(key[0])).measures_as(known)
-        return self if is_same else anew
+            is_same &= measured.retriever(fusion, bool(key[0])).measures_as(known)
+        return self if is_same else measured
 
     def retriever(self, fusion: Fusion, damped: bool) -> CalibratedRetriever:
         """Retrieval with these weights, calibrated at the first call.

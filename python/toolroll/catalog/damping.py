@@ -49,7 +49,7 @@ _ERRORS = 1.0  # standard errors that a share must lie above its bound
 _VOTES = 0.1  # of a toolkit, at the most
 _MOST_AGAINST = 0.5  # of a bound: what one toolkit's texts, or one tool's, can weigh against a tool
 _ENOUGH = 50  # tools whose examples stand for the messages of all
-_OF_DESCRIPTIONS = 0.3  # of the probes, where everyday messages are searched for beside them
+_OF_DESCRIPTIONS = 0.3  # of the probes, if everyday messages are searched for, too
 FOUND = 64  # best tools of each probe that are read, to find the best outside a toolkit
 
 

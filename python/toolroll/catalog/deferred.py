@@ -38,7 +38,7 @@ class Deferred(Generic[T]):
         """The value."""
         if (make := self._make) is not None:
             self._value = make()
-            self._make = self._earlier = None  # lets go of everything that the value is made from
+            self._make = self._earlier = None  # releases everything that the value was made from
         return self._value
 
     @property

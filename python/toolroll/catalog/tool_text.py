@@ -25,7 +25,7 @@ _LONGEST_EMBEDDED = 400  # characters of the prose: conditions and exceptions fo
 _LONGEST_EXAMPLES = 8_000  # of all examples together
 _MOST_PARAMETERS = 64
 _LONGEST_NAME = 64
-_MOST_NAMED = 12  # parameters whose names are part of what a tool is known by
+_MOST_NAMED = 12  # parameters whose names are embedded
 _DEEPEST = 4
 
 # Other words for the verb in a tool's name. Forty tools of a generated catalog share one noun, and the verb

@@ -33,7 +33,7 @@ _OF_MODELS = {
 }
 KNOWN = ", ".join([*_LOCAL, "none", *(f"{name}:{form}" for name, (*_, form) in _OF_MODELS.items())])
 GROUP = "toolroll.embedders"  # of entry points: functions that make an embedder
-_MEMBERS = ("embed", "identity", "dim")  # what an embedder has at least
+_MEMBERS = ("embed", "identity", "dim")  # that every embedder has
 
 
 def embedder(choice: EmbedderChoice) -> Embedder | None:

@@ -12,21 +12,21 @@ from toolroll.model.errors import InvalidInput, quoted
 
 Kind: TypeAlias = Literal[
     "succeeded",  # called, and it worked
-    "failed",  # called, and the tool did not do what it says
-    "called",  # called; what came of it is unknown, or no fault of the tool's
+    "failed",  # called, and the tool did not work
+    "called",  # called; the result is unknown, or not the tool's fault
     "corrected",  # called, and the user said that it was the wrong one
     "wanted_succeeded",  # not shown: found by a search afterwards, called, and it worked
     "wanted_failed",
     "wanted",
-    "meant",  # what the user said should have been called
+    "meant",  # named by the user as the right one
 ]
 KINDS: frozenset[str] = frozenset(get_args(Kind))
-# What a call of a tool that was not shown is, by what a call of a shown one would be.
+# The kind of a call of a tool that was not shown, by the kind of a call of a shown one.
 WANTED: Mapping[Kind, Kind] = {"succeeded": "wanted_succeeded", "failed": "wanted_failed", "called": "wanted"}
 NOT_SHOWN: frozenset[str] = frozenset({"wanted_succeeded", "wanted_failed", "wanted", "meant"})
 SUCCEEDED: frozenset[str] = frozenset({"succeeded", "wanted_succeeded"})
 FAILED: frozenset[str] = frozenset({"failed", "wanted_failed"})
-CALLED: frozenset[str] = KINDS - {"meant"}  # what the user meant was not called
+CALLED: frozenset[str] = KINDS - {"meant"}  # the right one was not called
 
 LONGEST_MS = 86_400_000.0  # a day: a call that takes longer is no call of a turn
 

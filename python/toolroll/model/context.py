@@ -236,5 +236,5 @@ def _learned_of(content: bytes) -> Learned:
     return Learned.from_bytes(content)
 
 
-# A turn can be pickled, and what outcomes taught is part of it.
+# A turn can be pickled, and its statistics with it.
 copyreg.pickle(Learned, lambda learned: (_learned_of, (learned.to_bytes(),)))

@@ -17,7 +17,7 @@ from toolroll.formats.visible_text import one_line
 from toolroll.model.identity import canonical_json, object_schema
 from toolroll.model.tools import Tool
 
-_LONGEST_NAME = 80  # characters of what a model wrote that are said back to it
+_LONGEST_NAME = 80  # characters of a name that a reply repeats
 _MOST_NAMES = 64  # that are said at once
 _LONGEST_TEXT = 600  # characters of a description
 _LONGEST_PARAMETERS = 8_000  # characters of a schema

@@ -42,7 +42,7 @@ _BLOCK = 4 << 20
 _KEPT = 2  # copies of one name: the one in use, and the one before, which others may just open
 _ATTEMPTS = 3  # where the catalog is pruned between the manifest and the fetch
 
-_BAD_S = 600.0  # until a catalog that was not what was signed is fetched again
+_BAD_S = 600.0  # until a catalog with a wrong digest is fetched again
 
 
 @dataclass(frozen=True, slots=True)

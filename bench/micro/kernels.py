@@ -65,8 +65,10 @@ def automaton() -> Call:
 
 
 def marks() -> Call:
+    names = _core.Automaton([], [])
     return each(
-        _core.find_marks, [f"{text} by 5 pm: report.pdf, PROJ-123, ann@example.org" for text in asked()]
+        lambda text: _core.find_meanings(text, names),
+        [f"{text} by 5 pm: report.pdf, PROJ-123, ann@example.org" for text in asked()],
     )
 
 
@@ -167,7 +169,7 @@ def slate() -> Call:
     scores = np.linspace(1, 0, 40, dtype=np.float32)
     weights = _core.Weights(
         reliability=1.25, lift=1.0, exploration_scale=0.1, sd_max=2.0, most_up=1.0, most_down=4.0,
-        protected_leaders=2, reliability_in_order=8.0, explore=0.0, draw="normal",
+        protected_leaders=2, reliability_in_order=8.0, explore=0.0,
     )  # fmt: skip
     keys, core, leaders = keys_of(TOOLS), np.zeros(40, np.uint8), rows[:1]
     return each(
@@ -184,9 +186,9 @@ def fold_outcomes() -> Call:
 
 
 def beta_draws() -> Call:
-    random = np.random.default_rng(158)
-    keys = random.integers(0, 2**64, 158, dtype=np.uint64)
-    alpha, beta = random.uniform(1, 50, 158), random.uniform(1, 50, 158)
+    random = np.random.default_rng(40)
+    keys = random.integers(0, 2**64, 40, dtype=np.uint64)
+    alpha, beta = random.uniform(1, 50, 40), random.uniform(1, 50, 40)
     return each(lambda seed: _core.thompson_sample(keys, alpha, beta, seed), range(1_000))
 
 

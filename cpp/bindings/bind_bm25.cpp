@@ -10,7 +10,6 @@
 #include "gil.hpp"
 #include "text.hpp"
 #include "toolroll/bm25.hpp"
-#include "toolroll/english.hpp"
 
 namespace toolroll::bindings {
 namespace {
@@ -56,9 +55,10 @@ py::tuple search(const Bm25Index& index, const py::str& text, std::int64_t k,
 }  // namespace
 
 void bind_bm25(py::module_& m) {
+  const Bm25Options usual;
   py::class_<Bm25Index, std::shared_ptr<Bm25Index>>(m, "Bm25Index")
-      .def_static("build", &build, py::arg("fields"), py::arg("weights"), py::arg("k1") = 1.2,
-                  py::arg("b") = 0.75, py::arg("analysis") = "default",
+      .def_static("build", &build, py::arg("fields"), py::arg("weights"), py::arg("k1") = usual.k1,
+                  py::arg("b") = usual.b, py::arg("analysis") = "default",
                   py::arg("background") = py::none())
       .def("search", &search, py::arg("text"), py::arg("k"), py::arg("allowed") = py::none())
       .def(
@@ -104,15 +104,6 @@ void bind_bm25(py::module_& m) {
             return Bm25Index::load(path);
           },
           py::arg("path"));
-
-  m.def(
-      "stem_english",
-      [](const std::string& word) {
-        std::string stem = word;
-        stem.resize(stem_english(stem));
-        return stem;
-      },
-      py::arg("word"));
 }
 
 }  // namespace toolroll::bindings

@@ -25,18 +25,6 @@ void bind_cue_classifier(py::module_& m) {
            py::arg("of_vector"), py::arg("bias"), py::arg("cues"), py::arg("of_cues"),
            py::arg("unit"), py::arg("opening"))
       .def(
-          "logits",
-          [](const CueClassifier& classifier, const py::str& text, const py::array& vector) {
-            const std::vector<float> logits =
-                classifier.logits(Utf8(text).view(), column_of<float>("vector", vector));
-            py::list numbers(logits.size());
-            for (std::size_t at = 0; at < logits.size(); ++at) {
-              numbers[at] = py::float_(static_cast<double>(logits[at]));
-            }
-            return numbers;
-          },
-          py::arg("text"), py::arg("vector"))
-      .def(
           "classify",
           [](const CueClassifier& classifier, const py::str& text, const py::array& vector,
              double least) {

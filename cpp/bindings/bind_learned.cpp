@@ -47,14 +47,6 @@ py::tuple shapes_of(const py::array& keys, Of of) {
   return py::make_tuple(first, second);
 }
 
-template <typename T, typename Row, typename Of>
-Column<T> column_from(const std::vector<Row>& rows, Of of) {
-  Column<T> out(static_cast<py::ssize_t>(rows.size()));
-  T* const to = out.mutable_data();
-  for (std::size_t i = 0; i < rows.size(); ++i) to[i] = static_cast<T>(of(rows[i]));
-  return out;
-}
-
 std::vector<Delta> copied(const py::array& deltas) {
   const auto typed = py::dtype::of<Delta>();
   if (!deltas.dtype().equal(typed) || deltas.ndim() != 1 ||
@@ -232,18 +224,6 @@ py::object vector(const Learned& learned, std::uint64_t subject, double now) {
   return py::make_tuple(unit, found->weight);
 }
 
-py::dict cells(const Learned& learned) {
-  const std::vector<CellRow> rows = learned.cells();
-  py::dict columns;
-  columns["kind"] = column_from<std::int32_t>(rows, [](const CellRow& row) { return row.kind; });
-  columns["scope"] = column_from<std::uint64_t>(rows, [](const CellRow& row) { return row.scope; });
-  columns["key"] = column_from<std::uint64_t>(rows, [](const CellRow& row) { return row.key; });
-  columns["first"] = column_from<double>(rows, [](const CellRow& row) { return row.first; });
-  columns["second"] = column_from<double>(rows, [](const CellRow& row) { return row.second; });
-  columns["at"] = column_from<double>(rows, [](const CellRow& row) { return row.at; });
-  return columns;
-}
-
 }  // namespace
 
 void bind_learned(py::module_& m) {
@@ -297,7 +277,6 @@ void bind_learned(py::module_& m) {
           },
           py::arg("scope"), py::arg("arms"))
       .def("vector", &vector, py::arg("subject"), py::arg("now") = 0.0)
-      .def("cells", &cells)
       .def("rank", &rank_of, py::arg("keys"), py::arg("rows"), py::arg("scores"),
            py::arg("raw_best"), py::arg("core"), py::arg("scopes"), py::arg("now"), py::arg("seed"),
            py::arg("k"), py::arg("temperature"), py::arg("weights"))

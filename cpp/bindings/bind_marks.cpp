@@ -37,23 +37,6 @@ py::tuple find_meanings(const py::str& text, const Automaton& names) {
 }  // namespace
 
 void bind_marks(py::module_& m) {
-  m.def(
-      "find_marks",
-      [](const py::str& text) {
-        const Utf8 utf8(text);
-        std::vector<Mark> marks;
-        {
-          const GilReleasedIf unlocked(kMarksNsPerByte * static_cast<double>(utf8.view().size()) >
-                                       kWorthReleasingNs);
-          marks = find_marks(utf8.view());
-        }
-        py::list out;
-        for (const Mark& mark : marks) {
-          out.append(name_of(mark, utf8.view()));
-        }
-        return out;
-      },
-      py::arg("text"));
   m.def("find_meanings", &find_meanings, py::arg("text"), py::arg("names"));
 }
 

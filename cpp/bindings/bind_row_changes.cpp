@@ -96,9 +96,7 @@ void bind_row_changes(py::module_& m) {
       .def(py::init([](std::size_t before, const Column<std::int32_t>& sources) {
              return std::make_shared<RowChanges>(before, view(sources));
            }),
-           py::arg("before"), py::arg("sources").noconvert())
-      .def_property_readonly("before", &RowChanges::before)
-      .def_property_readonly("size", &RowChanges::size);
+           py::arg("before"), py::arg("sources").noconvert());
   known<Class<Bm25Index>>(m, "Bm25Index")
       .def("with_changes", &changed_postings, py::arg("changes"), py::arg("fields"),
            py::arg("weights"));

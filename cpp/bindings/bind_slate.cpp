@@ -1,51 +1,28 @@
-#include <pybind11/stl.h>
+#include <pybind11/pybind11.h>
 
 #include <cstdint>
-#include <stdexcept>
-#include <string>
 
 #include "arrays.hpp"
 #include "toolroll/slate.hpp"
 
 namespace toolroll::bindings {
-namespace {
-
-Draw draw_of(const std::string& name) {
-  if (name == "normal") return Draw::kNormal;
-  if (name == "exact") return Draw::kExact;
-  throw std::invalid_argument("draw: is '" + name + "', must be 'normal' or 'exact'");
-}
-
-}  // namespace
 
 void bind_slate(py::module_& m) {
   py::class_<Weights>(m, "Weights")
       .def(py::init([](double reliability, double lift, double exploration_scale, double sd_max,
                        double most_up, double most_down, std::uint64_t protected_leaders,
-                       double reliability_in_order, double explore, const std::string& draw) {
-             const Weights weights{
-                 reliability, lift,         exploration_scale, sd_max,
-                 most_up,     most_down,    protected_leaders, reliability_in_order,
-                 explore,     draw_of(draw)};
+                       double reliability_in_order, double explore) {
+             const Weights weights{reliability, lift,      exploration_scale, sd_max,
+                                   most_up,     most_down, protected_leaders, reliability_in_order,
+                                   explore};
              check(weights);
              return weights;
            }),
            py::kw_only(), py::arg("reliability"), py::arg("lift"), py::arg("exploration_scale"),
            py::arg("sd_max"), py::arg("most_up"), py::arg("most_down"),
-           py::arg("protected_leaders"), py::arg("reliability_in_order"), py::arg("explore"),
-           py::arg("draw"))
-      .def_readonly("reliability", &Weights::reliability)
-      .def_readonly("lift", &Weights::lift)
-      .def_readonly("exploration_scale", &Weights::exploration_scale)
-      .def_readonly("sd_max", &Weights::sd_max)
-      .def_readonly("most_up", &Weights::most_up)
-      .def_readonly("most_down", &Weights::most_down)
+           py::arg("protected_leaders"), py::arg("reliability_in_order"), py::arg("explore"))
       .def_readonly("protected_leaders", &Weights::protected_leaders)
-      .def_readonly("reliability_in_order", &Weights::reliability_in_order)
-      .def_readonly("explore", &Weights::explore)
-      .def_property_readonly("draw", [](const Weights& weights) {
-        return weights.draw == Draw::kExact ? "exact" : "normal";
-      });
+      .def_readonly("explore", &Weights::explore);
 }
 
 }  // namespace toolroll::bindings

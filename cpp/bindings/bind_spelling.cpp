@@ -24,25 +24,19 @@ std::shared_ptr<Lexicon> built(const py::sequence& list, const Column<float>& we
   return std::make_shared<Lexicon>(build(texts.views, weight));
 }
 
-std::vector<Speller::Correction> find(const Speller& speller, std::string_view text) {
-  const GilReleasedIf unlocked(kCorrectNsPerByte * static_cast<double>(text.size()) >
-                               kWorthReleasingNs);
-  return speller.corrections(text);
-}
-
-py::str correct(const Speller& speller, const py::str& text) {
-  const Utf8 message(text);
-  const auto found = find(speller, message.view());
-  return found.empty() ? text : py::str(corrected(message.view(), found));
-}
-
 std::vector<std::tuple<std::size_t, std::size_t, std::string>> corrections(const Speller& speller,
                                                                            const py::str& text) {
   const Utf8 message(text);
-  const auto found = find(speller, message.view());
+  const std::string_view view = message.view();
+  std::vector<Speller::Correction> found;
+  {
+    const GilReleasedIf unlocked(kCorrectNsPerByte * static_cast<double>(view.size()) >
+                                 kWorthReleasingNs);
+    found = speller.corrections(view);
+  }
   std::vector<std::tuple<std::size_t, std::size_t, std::string>> out;
   if (found.empty()) return out;
-  const CodePoints code_points(message.view());
+  const CodePoints code_points(view);
   for (const Speller::Correction& one : found) {
     out.emplace_back(code_points.before(one.begin), code_points.before(one.end), one.word);
   }
@@ -102,7 +96,6 @@ void bind_spelling(py::module_& m) {
                              [](const Speller& speller) {
                                return std::const_pointer_cast<Lexicon>(speller.catalog());
                              })
-      .def("correct", &correct, py::arg("text"))
       .def("corrections", &corrections, py::arg("text"));
 }
 

@@ -5,7 +5,7 @@
 namespace toolroll::bindings {
 namespace {
 
-constexpr double kDrawNs = 10;  // one arm, with AVX2
+constexpr double kDrawNs = 50;  // one arm
 
 Column<double> sample(const py::array& key, const py::array& alpha, const py::array& beta,
                       std::uint64_t seed) {

@@ -155,12 +155,6 @@ void bind_token_table(py::module_& m) {
            py::arg("table").noconvert(), py::arg("scale").noconvert(), py::arg("gate").noconvert())
       .def("embed", &embed<MultilingualTable>, py::arg("text"))
       .def("embed_batch", &embed_batch<MultilingualTable>, py::arg("texts"))
-      .def(
-          "foreignness",
-          [](const MultilingualTable& table, const py::str& text) {
-            return table.foreignness(Utf8(text).view());
-          },
-          py::arg("text"))
       .def_property_readonly("dim", &MultilingualTable::dim);
 }
 

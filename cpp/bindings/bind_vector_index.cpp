@@ -106,6 +106,7 @@ py::tuple search(const VectorIndex& index, py::handle query, std::int64_t k, con
 }  // namespace
 
 void bind_vector_index(py::module_& m) {
+  const GraphOptions usual;
   py::class_<GraphBuild>(m, "GraphBuild")
       .def(py::init([](std::shared_ptr<VectorIndex> index, std::int64_t m_links,
                        std::int64_t ef_construction) {
@@ -113,13 +114,14 @@ void bind_vector_index(py::module_& m) {
                                         at_least_zero(ef_construction, "ef_construction")};
              return std::make_unique<GraphBuild>(std::move(index), options);
            }),
-           py::arg("index"), py::arg("m") = 16, py::arg("ef_construction") = 200)
+           py::arg("index"), py::arg("m") = usual.m,
+           py::arg("ef_construction") = usual.ef_construction)
       .def("stop", &GraphBuild::stop)
       .def_property_readonly("is_running", &GraphBuild::is_running)
       .def_property_readonly("done", &GraphBuild::done);
   py::class_<VectorIndex, std::shared_ptr<VectorIndex>>(m, "VectorIndex")
       .def_static("build", &build, py::arg("vectors").noconvert(), py::arg("hnsw") = false,
-                  py::arg("m") = 16, py::arg("ef_construction") = 200)
+                  py::arg("m") = usual.m, py::arg("ef_construction") = usual.ef_construction)
       .def("search", &search, py::arg("query"), py::arg("k"),
            py::arg("allowed").none(true) = static_cast<const Bitset*>(nullptr),
            py::arg("method") = "auto", py::arg("ef") = 0)
@@ -147,7 +149,6 @@ void bind_vector_index(py::module_& m) {
       .def_property_readonly("size", &VectorIndex::size)
       .def_property_readonly("dim", &VectorIndex::dim)
       .def_property_readonly("has_graph", &VectorIndex::has_graph)
-      .def_property_readonly("default_ef", &VectorIndex::default_ef)
       .def("save", &VectorIndex::save, py::arg("path"), py::call_guard<py::gil_scoped_release>())
       .def_static("load", &VectorIndex::load, py::arg("path"),
                   py::call_guard<py::gil_scoped_release>());

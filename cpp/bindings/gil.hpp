@@ -9,7 +9,8 @@ namespace toolroll::bindings {
 
 /// Calls below this many nanoseconds keep the interpreter. Another Python thread that gets it keeps
 /// it for the switch interval, 5 ms: a call that releases it for 10 us waits five hundred times as
-/// long to get it back. Above the threshold other threads gain more than the call may lose.
+/// long to get it back. Above the threshold other threads gain more than the call may lose
+/// (`python -m bench --only threads`). `pytest bench/micro` measures the costs that callers add up.
 inline constexpr double kWorthReleasingNs = 200'000;
 
 /// Releases the interpreter during its lifetime if the condition holds.

@@ -57,7 +57,8 @@ float inverse_root(float x) { return 1.0F / std::sqrt(x); }
 float half_byte_scale(float products, float squares, std::size_t width) {
   // Never below the true least-squares factor: the sum of products is off by at most
   // width / 16 + 20 roundings.
-  const float sure = 1.0F + static_cast<float>(width / 16 + 24) * 0x1p-23F;
+  const std::size_t roundings = width / 16 + 24;
+  const float sure = 1.0F + static_cast<float>(roundings) * 0x1p-23F;
   const float scale = products / squares * sure;
   return std::bit_cast<float>((std::bit_cast<std::uint32_t>(scale) + 0xFFFFU) & 0xFFFF0000U);
 }

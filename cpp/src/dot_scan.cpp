@@ -13,6 +13,7 @@
 namespace toolroll {
 namespace {
 
+// Measured by `python -m bench --only vectors`.
 constexpr std::size_t kBlock = 256;  // products of a block stay in the first-level cache
 
 // Up to here one pass over float32 is as fast as two stages. Whole calls from Python at 384

@@ -48,7 +48,9 @@ constexpr std::array kStep4 = {"ement"sv, "ance"sv, "ence"sv, "able"sv, "ible"sv
                                "ant"sv,   "ent"sv,  "ism"sv,  "ate"sv,  "iti"sv,  "ous"sv,
                                "ive"sv,   "ize"sv,  "ion"sv,  "al"sv,   "er"sv,   "ic"sv};
 
-constexpr bool is_one_of(char c, std::string_view set) { return set.find(c) != set.npos; }
+constexpr bool is_one_of(char c, std::string_view set) {
+  return set.find(c) != std::string_view::npos;
+}
 // Inside, a capital Y is the consonant: at the beginning of a word and after a vowel.
 constexpr bool is_vowel(char c) { return is_one_of(c, "aeiouy"); }
 

@@ -15,7 +15,7 @@
 namespace toolroll {
 
 /// A visited row costs as much as this many scanned ones: its product waits for memory, and the
-/// walk keeps two heaps.
+/// walk keeps two heaps. Measured by `python -m bench --only vectors`.
 inline constexpr std::size_t kScannedPerVisit = 8;
 
 struct Tuning {

@@ -210,17 +210,14 @@ void inclusion_sampled(const Odds& odds, std::size_t k, double explore, std::uin
   std::vector<std::int32_t> order(n);
   std::vector<Placement> placement(n);
   std::vector<std::size_t> shown(n);
-  const auto unit = [](const std::array<std::uint32_t, 4>& words, std::size_t at) {
-    const std::uint64_t bits = words[at] | std::uint64_t{words[at + 1]} << 32;
-    return (static_cast<double>(bits >> 12) + 0.5) * 0x1p-52;
-  };
   for (std::size_t draw = 0; draw < draws; ++draw) {
     for (std::size_t i = 0; i < n; ++i) {
       const auto words = Stream(seed, i).block(draw);
-      score[i] = odds.mean[i] + odds.sd[i] * portable::normal_quantile(unit(words, 0));
-      hidden[i] = unit(words, 2) >= odds.show[i] ? 1 : 0;
+      score[i] =
+          odds.mean[i] + odds.sd[i] * portable::normal_quantile(Stream::unit(words[0], words[1]));
+      hidden[i] = Stream::unit(words[2], words[3]) >= odds.show[i] ? 1 : 0;
     }
-    const bool explores = unit(Stream(seed, n).block(draw), 0) < explore;
+    const bool explores = Stream(seed, n).uniform(2 * draw) < explore;
     const std::size_t size = pick({score, odds.mean, odds.sd, hidden, odds.guarded, {}, odds.group},
                                   k, explores, order, placement);
     for (std::size_t i = 0; i < size; ++i) ++shown[static_cast<std::size_t>(order[i])];

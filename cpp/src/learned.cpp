@@ -423,25 +423,4 @@ double Learned::vector_share(double weight) const {
   return weight > 0.0 ? rates_.vector_most * weight / (weight + rates_.vector_strength) : 0.0;
 }
 
-std::vector<CellRow> Learned::cells() const {
-  std::vector<CellRow> all;
-  all.reserve(cells_);
-  const auto add = [&all](CellKind kind, std::uint64_t key, const Cells& cells) {
-    cells.each([&](std::uint64_t scope, const Cell& cell) {
-      all.push_back({kind, scope, key, cell.first, cell.second, cell.at});
-    });
-  };
-  records_->arms.each([&](std::uint64_t key, const Arm& arm) {
-    add(CellKind::kReliability, key, arm.counts);
-    add(CellKind::kPlain, key, arm.plain);
-  });
-  records_->subjects.each([&](std::uint64_t key, const Subject& subject) {
-    add(CellKind::kLift, key, subject.counts);
-  });
-  std::sort(all.begin(), all.end(), [](const CellRow& a, const CellRow& b) {
-    return std::tie(a.kind, a.key, a.scope) < std::tie(b.kind, b.key, b.scope);
-  });
-  return all;
-}
-
 }  // namespace toolroll

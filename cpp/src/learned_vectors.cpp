@@ -99,6 +99,7 @@ void LearnedVectors::look_up(std::span<const std::int32_t> rows, float unrelated
 
 std::vector<std::size_t> LearnedVectors::places() const {
   std::vector<std::size_t> out;
+  out.reserve(entries_.size());
   for (const Entry& entry : entries_) out.push_back(entry.place);
   return out;
 }

@@ -3,16 +3,10 @@
 #include <bit>
 #include <cmath>
 #include <cstddef>
-
-#include "thompson_kernels.hpp"
+#include <cstdint>
 
 namespace toolroll::portable {
 namespace {
-
-#include "thompson_kernel.hpp"
-#include "thompson_one_lane.hpp"
-
-using Scalar = Sampler<OneLane>;
 
 constexpr double kLn2 = 0x1.62e42fefa39efp-1;
 
@@ -26,9 +20,49 @@ double polynomial(const double (&coefficients)[kSize], double x) {
 
 }  // namespace
 
-double log(double x) { return Scalar::log(x); }
+// x = 2^k m with m in [sqrt(1/2), sqrt(2)); log m = 2 atanh(s), s = (m - 1) / (m + 1).
+double log(double x) {
+  const auto bits = std::bit_cast<std::uint64_t>(x);
+  const std::uint64_t biased = (bits + (0x4000000000000000U - 0x3FE6A09E667F3BCDU)) >> 52;
+  const double k = static_cast<double>(biased) - 1024.0;
+  const auto m = std::bit_cast<double>(bits - (biased << 52) + (std::uint64_t{1024} << 52));
+  const double s = (m - 1.0) / (m + 1.0);
+  const double z = s * s;
+  const double z2 = z * z;
+  const double z4 = z2 * z2;
+  // 1/3 + z/5 + z^2/7 + ... + z^8/19, in pairs; the next term is below 2^-55 of the whole.
+  const double low = (1.0 / 3 + z * (1.0 / 5)) + z2 * (1.0 / 7 + z * (1.0 / 9));
+  const double high = (1.0 / 11 + z * (1.0 / 13)) + z2 * (1.0 / 15 + z * (1.0 / 17));
+  const double series = low + z4 * (high + z4 * (1.0 / 19));
+  const double twice = s + s;
+  // ln 2 in two parts, the first so short that k times it is exact.
+  return k * 0x1.62e42feep-1 + (twice + (twice * (z * series) + k * 0x1.a39ef35793c76p-33));
+}
 
-double exp(double x) { return x < -708.0 ? 0.0 : Scalar::exp(x); }
+// 2^k exp(r), |r| <= ln(2) / 2.
+double exp(double x) {
+  if (x < -708.0) return 0.0;
+  const double shift = 0x1.8p52;  // adding it rounds to an integer and leaves it in the low bits
+  const double shifted = x * 0x1.71547652b82fep0 + shift;
+  const double k = shifted - shift;
+  const double r = (x - k * 0x1.62e42feep-1) - k * 0x1.a39ef35793c76p-33;
+  static constexpr double kTaylor[] = {1.0,
+                                       1.0,
+                                       0.5,
+                                       1.0 / 6,
+                                       1.0 / 24,
+                                       1.0 / 120,
+                                       1.0 / 720,
+                                       1.0 / 5040,
+                                       1.0 / 40320,
+                                       1.0 / 362880,
+                                       1.0 / 3628800,
+                                       1.0 / 39916800,
+                                       1.0 / 479001600,
+                                       1.0 / 6227020800.0};
+  const std::uint64_t exponent = (std::bit_cast<std::uint64_t>(shifted) + 1023) << 52;
+  return polynomial(kTaylor, r) * std::bit_cast<double>(exponent);
+}
 
 double decay(double age, double half_life) {
   return age > 0.0 ? exp(-(age / half_life) * kLn2) : 1.0;

@@ -5,6 +5,11 @@
 /// square roots, which IEEE 754 rounds alike everywhere.
 #pragma once
 
+// GCC and Clang get -ffp-contract=off.
+#if defined(_MSC_VER)
+#pragma fp_contract(off)
+#endif
+
 namespace toolroll::portable {
 
 /// Natural logarithm of a positive normal number, within 2 units in the last place.

@@ -195,6 +195,7 @@ const SectionFile::Section* SectionFile::find(std::string_view name) const {
 
 std::vector<std::string> SectionFile::names() const {
   std::vector<std::string> names;
+  names.reserve(sections_.size());
   for (const Section& section : sections_) names.push_back(section.name);
   return names;
 }

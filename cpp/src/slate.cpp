@@ -11,14 +11,11 @@
 #include "checks.hpp"
 #include "portable.hpp"
 #include "toolroll/stream.hpp"
-#include "toolroll/thompson.hpp"
 
 namespace toolroll {
 namespace {
 
-constexpr double kReach = 4.0;       // deviations; with a scale of 0.25, one unscaled deviation
-constexpr double kLeastBeta = 1e-4;  // limit of a draw before its logarithm
-constexpr double kMostBelow = 6.9;   // the same of a Gamma draw, in nats below its mean
+constexpr double kReach = 4.0;  // deviations; with a scale of 0.25, one unscaled deviation
 
 void check_range(const char* what, double number, double most) {
   if (!(number >= 0.0 && number <= most)) {
@@ -45,17 +42,13 @@ double mean_of(const Shapes& beta) { return beta.first / (beta.first + beta.seco
 
 /// The columns of one call. The thread keeps their memory for the next call.
 struct Scratch {
-  std::vector<double> score, mean, sd, works, log_reliability, log_lift;
-  std::vector<double> first, second, shape, drawn;
+  std::vector<double> score, mean, sd, works;
   std::vector<std::uint64_t> arm, subject, group;
   std::vector<std::uint8_t> hidden, guarded;
   std::vector<Posterior> posterior;
 
   void resize(std::size_t m) {
-    for (auto* column : {&score, &mean, &sd, &works, &log_reliability, &log_lift, &first, &second,
-                         &shape, &drawn}) {
-      column->resize(m);
-    }
+    for (auto* column : {&score, &mean, &sd, &works}) column->resize(m);
     for (auto* column : {&arm, &subject, &group}) column->resize(m);
     posterior.resize(m);
     hidden.assign(m, 0);
@@ -180,7 +173,6 @@ std::size_t rank(const Learned& learned, const ToolKeys& keys, const Candidates&
   at.resize(m);
   // Without outcomes the order stays that of retrieval: draws from equal posteriors would only
   // shuffle it.
-  const bool is_exact = weights.draw == Draw::kExact;
   const double exploration_scale = learned.revision() == 0 ? 0.0 : weights.exploration_scale;
   const Posterior unknown = learned.prior(scopes);
   const LogMoments prior_reliability = log_moments_of_beta(unknown.reliability);
@@ -227,35 +219,14 @@ std::size_t rank(const Learned& learned, const ToolKeys& keys, const Candidates&
     at.works[i] = r.mean - prior_reliability.mean;
     at.sd[i] = temperature * exploration_scale * deviation;
     out.show[i] = static_cast<float>(posterior.show);
-    if (is_exact) {
-      at.first[i] = reliability.first;
-      at.second[i] = reliability.second;
-      at.shape[i] = lift.first;
-      at.log_reliability[i] = r.mean;
-      at.log_lift[i] = l.mean + portable::log(lift.second);  // of the shape alone
-    }
     const Stream stream(seed, at.arm[i]);
     const auto words = stream.block(kSlatePurpose << 32);
-    const auto unit = [&](std::size_t word) {
-      const std::uint64_t bits = words[word] | std::uint64_t{words[word + 1]} << 32;
-      return (static_cast<double>(bits >> 12) + 0.5) * 0x1p-52;
-    };
     at.score[i] = at.mean[i];
-    if (!is_exact && at.sd[i] > 0.0) {
-      at.score[i] += at.sd[i] * portable::normal_quantile(unit(0));
+    if (at.sd[i] > 0.0) {
+      at.score[i] += at.sd[i] * portable::normal_quantile(Stream::unit(words[0], words[1]));
     }
-    if (posterior.show < 1.0) at.hidden[i] = unit(2) >= posterior.show ? 1 : 0;
-  }
-  if (is_exact && exploration_scale > 0.0) {
-    thompson_sample({at.arm, at.first, at.second}, seed, at.drawn);
-    for (std::size_t i = 0; i < m; ++i) {
-      const double drawn = portable::log(std::max(at.drawn[i], kLeastBeta));
-      at.log_reliability[i] = wr * (drawn - at.log_reliability[i]);
-    }
-    log_gamma_sample(at.subject, at.shape, seed, at.drawn);
-    for (std::size_t i = 0; i < m; ++i) {
-      const double drawn = wl * std::max(at.drawn[i] - at.log_lift[i], -kMostBelow);
-      at.score[i] += temperature * exploration_scale * (at.log_reliability[i] + drawn);
+    if (posterior.show < 1.0) {
+      at.hidden[i] = Stream::unit(words[2], words[3]) >= posterior.show ? 1 : 0;
     }
   }
 

@@ -172,7 +172,7 @@ class Neighbours {
   }();
 
   std::uint64_t letter(std::size_t i) const {
-    return static_cast<std::uint64_t>(word_[i] - 'a' + 1);  // 'a' is 1: no letter is nothing
+    return static_cast<std::uint64_t>(word_[i] - 'a') + 1;  // 'a' is 1: no letter is nothing
   }
   // Of word[0, i), so many letters with this hash, word[rest, n).
   std::uint64_t hash(std::size_t i, std::uint64_t middle, std::size_t letters,
@@ -511,7 +511,7 @@ std::vector<Speller::Correction> Speller::corrections(std::string_view text) con
     }
     if (byte == '`') {
       const std::size_t closing = text.find('`', at + 1);
-      if (closing != text.npos) {
+      if (closing != std::string_view::npos) {
         sentence_begins = false;
         at = closing + 1;
         chunk_end = std::max(chunk_end, at);

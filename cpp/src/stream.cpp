@@ -44,7 +44,14 @@ std::uint64_t Stream::bits(std::uint64_t counter) const {
 }
 
 double Stream::uniform(std::uint64_t counter) const {
-  return (static_cast<double>(bits(counter) >> 12) + 0.5) * 0x1p-52;
+  const auto words = block(counter / 2);
+  const std::size_t at = (counter % 2) * 2;
+  return unit(words[at], words[at + 1]);
+}
+
+double Stream::unit(std::uint32_t low, std::uint32_t high) {
+  const std::uint64_t bits = low | std::uint64_t{high} << 32;
+  return (static_cast<double>(bits >> 12) + 0.5) * 0x1p-52;
 }
 
 }  // namespace toolroll

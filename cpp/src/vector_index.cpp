@@ -44,7 +44,7 @@ struct VectorIndex::Parts {
   bool publish(std::unique_ptr<const TunedGraph> graph) const {
     const TunedGraph* none = nullptr;
     if (!graph_.compare_exchange_strong(none, graph.get(), std::memory_order_acq_rel)) return false;
-    static_cast<void>(graph.release());
+    [[maybe_unused]] const TunedGraph* const owned = graph.release();
     return true;
   }
   ~Parts() { delete graph(); }
@@ -55,9 +55,9 @@ struct VectorIndex::Parts {
 
 namespace {
 
-// The costs that expected_ns() adds up, for each number of a row, measured on one core of 2021 with
-// AVX2. A scan in stages reads half a byte of each number; rows that outgrow the caches take twice
-// as long as others.
+// The costs that expected_ns() adds up, for each number of a row, on one core of 2021 with
+// AVX2 (`python -m bench --only vectors`). A scan in stages reads half a byte of each number; rows
+// that outgrow the caches take twice as long as others.
 constexpr double kScanNsPerByte = 0.06;  // in 8 bits
 constexpr double kStagesNsPerNumber = 0.025;
 constexpr double kScoreNsPerNumber = 0.15;  // of a row that lies anywhere, in float32

@@ -33,15 +33,12 @@ from tests.loopback_server import closed_at_the_end
 from toolroll import Recording, Registry, Rule, Tool, Toolkit, Toolroll
 from toolroll.adapters.http_client import toolroll_client
 from toolroll.adapters.provider_requests import RequestForm, RequestHeaders, RequestSelector
-from toolroll.adapters.provider_requests.forms import (
-    ANTHROPIC,
-    COUNT_TOKENS,
-    GEMINI,
-    INPUT_TOKENS,
-    OPENAI,
-    OPENAI_RESPONSES,
-)
+from toolroll.formats.providers import PROVIDERS
 from toolroll.model.errors import Denied, ToolrollError
+
+OPENAI, GEMINI = (PROVIDERS[name].requests[0] for name in ("openai", "gemini"))
+OPENAI_RESPONSES, _, INPUT_TOKENS = PROVIDERS["openai_responses"].requests
+ANTHROPIC, COUNT_TOKENS = PROVIDERS["anthropic"].requests
 
 WORLDS = bounded(12, 1_000)
 DENIED = ("by_name", "by_toolkit", "by_tier", "retired", "waiting", "unset", "own_denied")

@@ -1,13 +1,12 @@
 #include "toolroll/bitset.hpp"
 
-#include <doctest/doctest.h>
-
 #include <algorithm>
 #include <set>
 #include <stdexcept>
 #include <thread>
 #include <vector>
 
+#include "check.hpp"
 #include "toolroll/stream.hpp"
 
 namespace toolroll {

@@ -1,13 +1,12 @@
 // The change detector of an arm, seen through Learned: when it raises its alarm, how long the
 // breaker hides the arm, and what lets it back.
-#include <doctest/doctest.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <random>
 #include <vector>
 
+#include "check.hpp"
 #include "toolroll/learned.hpp"
 
 namespace toolroll {
@@ -123,11 +122,11 @@ TEST_CASE("a good tool is hidden after so many failures in a row") {
     const Learned known = with(Learned(0, rates), repeated(true, 12, kStart));
     return with(known, repeated(false, failures, kStart + 60));
   };
-  CHECK_FALSE(is_open(after(0.95, 2)));
+  CHECK(!is_open(after(0.95, 2)));
   CHECK(is_open(after(0.95, 3)));
-  CHECK_FALSE(is_open(after(0.85, 4)));
+  CHECK(!is_open(after(0.85, 4)));
   CHECK(is_open(after(0.85, 5)));
-  CHECK_FALSE(is_open(after(0.6, 10)));
+  CHECK(!is_open(after(0.6, 10)));
   CHECK(is_open(after(0.6, 11)));
 }
 
@@ -145,7 +144,7 @@ TEST_CASE("a well-known tool is hidden within eight failures, and back with its 
       learned = with(learned, {outcome(false, kStart + 60.0 * (100 + n), 1 + random() % 200)});
     }
     calls.push_back(n);
-    CHECK_FALSE(is_open(with(learned, {outcome(true, kStart + kDay, 5)})));
+    CHECK(!is_open(with(learned, {outcome(true, kStart + kDay, 5)})));
   }
   std::sort(calls.begin(), calls.end());
   CHECK(calls[30] <= 8);
@@ -172,11 +171,11 @@ TEST_CASE("three reporters do not hide a tool and a fourth one does") {
   const Learned known = with(Learned(0), repeated(true, 30, kStart));
   CHECK(is_open(with(known, repeated(false, 5, kStart + 3600))));  // the application itself
   Learned reported = with(known, repeated(false, 15, kStart + 3600, 6));
-  CHECK_FALSE(is_open(reported));
+  CHECK(!is_open(reported));
   reported = with(reported, repeated(false, 5, kStart + 3700, 7));
-  CHECK_FALSE(is_open(reported));
+  CHECK(!is_open(reported));
   reported = with(reported, repeated(false, 5, kStart + 3750, 8));
-  CHECK_FALSE(is_open(reported));
+  CHECK(!is_open(reported));
   CHECK(is_open(with(reported, repeated(false, 3, kStart + 3800, 9))));
 }
 
@@ -259,7 +258,7 @@ TEST_CASE("a thousand failures of one reporter do not hide a tool that works for
     const double at = kStart + 60.0 * i;
     learned = with(learned, {i < 3 ? outcome(false, at, 99) : unweighted(false, at, 99)});
     if (i % 4 == 0) learned = with(learned, {outcome(true, at + 1, 1 + i % 20)});
-    REQUIRE_FALSE(is_open(learned));
+    REQUIRE(!is_open(learned));
   }
 }
 
@@ -272,7 +271,7 @@ TEST_CASE("of more reporters than the detector knows, each adds as little as the
   for (const std::uint64_t reporter : {10, 11}) {
     learned = with(learned, {outcome(false, kStart + 180, reporter)});
   }
-  CHECK_FALSE(is_open(learned));
+  CHECK(!is_open(learned));
   CHECK(is_open(with(learned, {outcome(false, kStart + 180, 12)})));
 }
 
@@ -293,15 +292,15 @@ TEST_CASE(
     "beyond the quota, the reporter whose success brought a tool back does not bring it back "
     "again") {
   const Learned closed = with(broken(), {outcome(true, kStart + 10 * kDay, 7)});
-  REQUIRE_FALSE(is_open(closed));
+  REQUIRE(!is_open(closed));
   Learned learned = closed;
   for (int i = 1; !is_open(learned); ++i) {
     REQUIRE(i <= 8);
     learned = with(learned, {outcome(false, kStart + 11 * kDay + i)});
   }
   CHECK(is_open(with(learned, {unweighted(true, kStart + 12 * kDay, 7)})));
-  CHECK_FALSE(is_open(with(learned, {unweighted(true, kStart + 12 * kDay, 8)})));
-  CHECK_FALSE(is_open(with(learned, {outcome(true, kStart + 12 * kDay, 7)})));  // another day
+  CHECK(!is_open(with(learned, {unweighted(true, kStart + 12 * kDay, 8)})));
+  CHECK(!is_open(with(learned, {outcome(true, kStart + 12 * kDay, 7)})));  // another day
 }
 
 /// Alarms in 1,000 calls of a tool whose success rate does not change, and how often it is hidden.
@@ -353,8 +352,10 @@ TEST_CASE("a tool that works as well as ever is rarely hidden") {
        {Case{0.95, 1000, false, 0.004}, Case{0.8, 1000, false, 0.01}, Case{0.5, 1000, false, 0.02},
         Case{0.95, 5, true, 0.004}, Case{0.8, 5, true, 0.01}, Case{0.5, 5, true, 0.04}}) {
     const FalseAlarms found = false_alarms(one.success, one.reporters, one.has_quota);
-    MESSAGE(one.success << " of the calls, " << one.reporters << " reporters: " << found.tools
-                        << " of the tools in 1,000 calls, hidden " << found.hidden);
+    CAPTURE(one.success);
+    CAPTURE(one.reporters);
+    CAPTURE(found.tools);
+    CAPTURE(found.hidden);
     CHECK(found.hidden <= one.most_hidden);
   }
 }
@@ -371,9 +372,9 @@ TEST_CASE("an open breaker backs off with each failed probe, and one success clo
     const Breaker breaker = learned.breaker(kArm, now);
     CHECK(breaker.opened_at == opened_at);
     CHECK(breaker.k == std::min(4.0 + probe, rates.most_k));
-    CHECK(breaker.show == doctest::Approx(std::exp2(-breaker.k)));
+    CHECK(testing::is_near(breaker.show, std::exp2(-breaker.k)));
     const double show = learned.breaker(kArm, now + rates.open_half_s).show;
-    CHECK(show == doctest::Approx(std::exp2(-breaker.k / 2)));
+    CHECK(testing::is_near(show, std::exp2(-breaker.k / 2)));
     CHECK(show <= last_show);
     last_show = show;
   }
@@ -382,7 +383,7 @@ TEST_CASE("an open breaker backs off with each failed probe, and one success clo
   CHECK(closed.breaker(kArm, now).k == 0.0);
   CHECK(closed.breaker(kArm, now).show == 1.0);
   CHECK(closed.alarms().at(0).direction == 1);
-  CHECK_FALSE(closed.alarms().at(0).is_open);
+  CHECK(!closed.alarms().at(0).is_open);
   CHECK(mean_of(closed, now) > mean_of(learned, now));
 }
 

@@ -2,10 +2,10 @@
 // tests/unit/core.
 #include "toolroll/cue_classifier.hpp"
 
-#include <doctest/doctest.h>
-
 #include <string>
 #include <vector>
+
+#include "check.hpp"
 
 namespace toolroll {
 namespace {

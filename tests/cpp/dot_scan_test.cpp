@@ -1,7 +1,5 @@
 #include "dot_scan.hpp"
 
-#include <doctest/doctest.h>
-
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -12,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "check.hpp"
 #include "toolroll/dot.hpp"
 #include "toolroll/topk.hpp"
 
@@ -146,7 +145,7 @@ TEST_CASE("every instruction set bounds 8-bit rows as the formula does") {
                 (sum * double{terms.step} + (fine ? rest * double{terms.fine_step} : 0)) *
                     double{step[i]} +
                 double{error[i]} * double{terms.per_error} + double{terms.constant};
-            CHECK(double{upper[i]} == doctest::Approx(expected).epsilon(1e-5));
+            CHECK(testing::is_near(double{upper[i]}, expected, 1e-5));
             CHECK(listed[n - 1 - i] == upper[i]);
           }
         }
@@ -202,7 +201,7 @@ TEST_CASE("every instruction set bounds 4-bit rows as the formula does") {
             const double p = scale * (sum * double{query.step} + double{query.bias});
             const double expected = p + double{query.constant} +
                                     error * (double{query.slack} - double{query.slope} * p);
-            CHECK(double{upper[i]} == doctest::Approx(expected).epsilon(1e-4));
+            CHECK(testing::is_near(double{upper[i]}, expected, 1e-4));
           }
         }
       }

@@ -1,11 +1,11 @@
 // Nothing is written where the columns do not fit.
 #include "toolroll/expected_calls.hpp"
 
-#include <doctest/doctest.h>
-
 #include <cstdint>
 #include <stdexcept>
 #include <vector>
+
+#include "check.hpp"
 
 namespace toolroll {
 namespace {
@@ -28,7 +28,7 @@ TEST_CASE("a tool that was not found is not expected to be called") {
   std::vector<double> out(2);
   expected_calls(shown, found, scores, kShares, out);
   CHECK(out[0] == 0);
-  CHECK(out[1] == doctest::Approx(0.9 / 1.1));
+  CHECK(testing::is_near(out[1], 0.9 / 1.1));
   expected_calls(shown, {}, {}, kShares, out);
   CHECK(out == std::vector<double>{0, 0});
 }

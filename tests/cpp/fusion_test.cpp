@@ -1,12 +1,12 @@
 #include "toolroll/fusion.hpp"
 
-#include <doctest/doctest.h>
-
 #include <algorithm>
 #include <memory>
 #include <random>
 #include <thread>
 #include <utility>
+
+#include "check.hpp"
 
 namespace toolroll {
 namespace {

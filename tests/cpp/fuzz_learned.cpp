@@ -46,7 +46,7 @@ void read(std::vector<std::byte> payload) {
     rank(learned, keys, {rows, scores, {}, core}, {1, 2, 4}, 2e9, 5, 1, 1.0, {},
          {order, score, mean, sd, show, placement});
     (void)learned.vector(20, 2e9);
-    (void)learned.cells();
+    (void)learned.rows(Learned());
     (void)learned.alarms();
     (void)learned.bytes();
     const Learned nothing(learned.dim(), learned.rates());

@@ -1,10 +1,12 @@
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
-#include <doctest/doctest.h>
-
+// toolroll_tests [FILE...]: runs the tests, or those of files with these names.
 #include <cstdlib>
+#include <exception>
+#include <iostream>
 #include <new>
+#include <string_view>
 
 #include "allocation.hpp"
+#include "check.hpp"
 
 namespace {
 
@@ -34,3 +36,29 @@ void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
 
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+
+int main(int count, char** arguments) {
+  using namespace toolroll::testing;
+  std::size_t ran = 0;
+  std::size_t failed = 0;
+  for (const TestCase& test : test_cases()) {
+    const auto is_of = [&](std::string_view name) {
+      return std::string_view(test.file).ends_with(name);
+    };
+    if (count > 1 && std::none_of(arguments + 1, arguments + count, is_of)) continue;
+    const std::size_t before = failures;
+    try {
+      test.run();
+    } catch (const Stop&) {  // counted
+    } catch (const std::exception& error) {
+      (void)holds(false, test.file, 0, error.what());
+    }
+    ++ran;
+    if (failures != before) {
+      ++failed;
+      std::cerr << "failed: " << test.title << "\n";
+    }
+  }
+  std::cout << ran << " tests, " << failed << " failed\n";
+  return ran == 0 || failed != 0 ? 1 : 0;
+}

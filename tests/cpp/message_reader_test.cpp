@@ -1,13 +1,13 @@
 #include "toolroll/message_reader.hpp"
 
-#include <doctest/doctest.h>
-
 #include <array>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
+
+#include "check.hpp"
 
 namespace toolroll {
 namespace {

@@ -1,13 +1,12 @@
 #include "toolroll/row_changes.hpp"
 
-#include <doctest/doctest.h>
-
 #include <algorithm>
 #include <random>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "check.hpp"
 #include "dot_scan.hpp"
 #include "toolroll/bm25.hpp"
 #include "toolroll/vector_index.hpp"
@@ -78,7 +77,7 @@ TEST_CASE("an index with changes finds what one finds that is built whole") {
       const Hits other = built.search(text, 30, nullptr);
       CHECK(one.rows == other.rows);
       CHECK(one.scores == other.scores);
-      CHECK(found.ceiling(text) == doctest::Approx(built.ceiling(text)));
+      CHECK(testing::is_near(found.ceiling(text), built.ceiling(text)));
     }
   }
 }

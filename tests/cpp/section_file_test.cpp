@@ -1,7 +1,5 @@
 #include "toolroll/section_file.hpp"
 
-#include <doctest/doctest.h>
-
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -10,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "check.hpp"
 #include "toolroll/bm25.hpp"
 #include "toolroll/intents.hpp"
 #include "toolroll/sorted_strings.hpp"
@@ -107,7 +106,7 @@ TEST_CASE("every byte of a section file is covered by a checksum or must be zero
     const SectionFile file = opened(std::move(bytes));
     for (const std::string& name : file.names()) static_cast<void>(file.section(name, "part", 1));
   };
-  CHECK_NOTHROW(read(whole));
+  (void)read(whole);
   for (std::size_t at = 0; at < whole.size(); at += at < 2 * kHeader ? 1 : 37) {
     std::vector<std::byte> damaged = whole;
     damaged[at] ^= std::byte{4};
@@ -165,7 +164,7 @@ TEST_CASE("nothing is written where there are no bytes, not even from a null poi
   writer.add("arrays", arrays);
   writer.finish();
   const SectionFile file = opened(content_of(path));
-  CHECK_NOTHROW(file.section("nothing", "part", 1).finish());
+  file.section("nothing", "part", 1).finish();
   CHECK(file.section("arrays", "part", 1).array<float>().size() == 0);
   std::filesystem::remove(path);
 }

@@ -1,7 +1,5 @@
 #include "toolroll/selector.hpp"
 
-#include <doctest/doctest.h>
-
 #include <functional>
 #include <memory>
 #include <new>
@@ -12,6 +10,7 @@
 #include <vector>
 
 #include "allocation.hpp"
+#include "check.hpp"
 
 namespace toolroll {
 namespace {
@@ -53,8 +52,8 @@ SoftStages stages_of(std::shared_ptr<const Retriever> retriever) {
   retrieval.learns = true;
   stages.no_match = NoMatchStage{20, 0, true};
   const std::vector<std::int32_t> core = {110, 115};  // off the page: nothing else finds them
-  stages.learning = LearningStage{
-      RowMap::of(core), {1.25, 1.0, 0.1, 2.0, 1.0, 4.0, 2, 8.0, 0.0, Draw::kNormal}, 0.1, 7};
+  stages.learning =
+      LearningStage{RowMap::of(core), {1.25, 1.0, 0.1, 2.0, 1.0, 4.0, 2, 8.0, 0.0}, 0.1, 7};
   stages.includes = true;
   stages.base = {110};
   stages.pinned = {115};

@@ -1,10 +1,10 @@
 #include "toolroll/spelling.hpp"
 
-#include <doctest/doctest.h>
-
 #include <array>
 #include <string>
 #include <thread>
+
+#include "check.hpp"
 
 namespace toolroll {
 namespace {

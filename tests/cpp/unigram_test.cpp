@@ -1,13 +1,12 @@
 #include "toolroll/unigram.hpp"
 
-#include <doctest/doctest.h>
-
 #include <array>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "check.hpp"
 #include "toolroll/multilingual_table.hpp"
 
 namespace toolroll {

@@ -1,7 +1,5 @@
 #include "toolroll/vector_index.hpp"
 
-#include <doctest/doctest.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -10,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "check.hpp"
 #include "toolroll/dot.hpp"
 #include "toolroll/topk.hpp"
 

@@ -1,11 +1,10 @@
 #include "toolroll/wordpiece.hpp"
 
-#include <doctest/doctest.h>
-
 #include <array>
 #include <string>
 #include <thread>
 
+#include "check.hpp"
 #include "toolroll/token_table.hpp"
 
 namespace toolroll {

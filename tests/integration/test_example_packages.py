@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
-    return install(tmp_path_factory.mktemp("packages"), "embedder", "profile")
+    return install(tmp_path_factory.mktemp("packages"), "embedder", "profile", "provider-format")
 
 
 def run(environment: Mapping[str, str], folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -52,6 +52,44 @@ with Toolroll.demo(embedder="trigrams", profile="house-style") as roll:
     assert done.returncode == 0, done.stderr
     count, is_found = done.stdout.split()
     assert int(count) <= 6 and is_found == "True"
+
+
+def test_a_provider_of_another_package_works_wherever_a_provider_is_named(
+    environment: Mapping[str, str], tmp_path: Path
+) -> None:
+    program = """
+import json
+from toolroll import Context, Toolroll, meta_tools, repair
+from toolroll.server.bodies import Provider
+from pydantic import TypeAdapter
+
+definition = {
+    "name": "get.forecast",
+    "description": "The weather of tomorrow.",
+    "parameter_definitions": {"city": {"type": "str", "description": "Where.", "required": True}},
+}
+with Toolroll.from_tools([definition, *({"name": f"tool_{n}", "description": "weather"} for n in range(99))]) as roll:
+    (tool,) = [one for one in roll.visible().definitions if one.name == "get.forecast"]
+    assert tool.parameters["required"] == ["city"], tool
+    selection = roll.select("Weather of tomorrow?", Context(provider="cohere"), k=99)
+    assert len(selection) == 50, len(selection)
+    (sent,) = [one for one in selection.schemas("cohere") if one["name"].startswith("get_forecast__")]
+    assert sent["parameter_definitions"] == definition["parameter_definitions"]
+    assert selection.sent_names("cohere")[sent["name"]] == "get.forecast"
+    assert json.loads(selection.schemas_json("cohere")) == selection.schemas("cohere")
+    assert selection.check(sent["name"]).name == "get.forecast"
+    delivery = selection.deliver("cohere", "meta-tools", meta_tools=meta_tools.META_TOOLS)
+    assert delivery.check("call_tool").name == "call_tool"
+
+call = {"role": "assistant", "tool_calls": [{"id": "1", "function": {"name": "a", "arguments": "{}"}}]}
+(change,) = repair.repair_history([call], form="cohere").changes
+assert change.what == "result added"
+assert TypeAdapter(Provider).validate_python("cohere") == "cohere"
+"""
+    done = run(environment, tmp_path, "-c", program)
+    assert done.returncode == 0, done.stderr
+    done = run(environment, tmp_path, "-m", "toolroll", "select", "rain", "--schemas", "cohere")
+    assert done.returncode == 0 and "parameter_definitions" in done.stdout, done.stderr
 
 
 def test_the_names_of_other_packages_are_listed_with_ours(

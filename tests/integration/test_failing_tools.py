@@ -33,7 +33,6 @@ WEIGHTS = Weights(
     protected_leaders=0,
     reliability_in_order=0.0,
     explore=0.0,
-    draw="normal",
 )
 
 

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 
 from toolroll import Context, Follow, Profile, Recording, Rule, Tool, Toolkit, Toolroll
 from toolroll.formats.meta_tools import META_TOOLS
-from toolroll.formats.providers import PROVIDERS
+from toolroll.formats.providers import MOST_TOOLS, PROVIDERS
 from toolroll.model.errors import Denied
 from toolroll.model.tools import Definitions
 from toolroll.registry.events.details import EntryReader
@@ -245,6 +245,7 @@ def test_a_fallback_promises_what_the_provider_of_another_processs_delivery_take
     here, there, _ = replicas
     few = dataclasses.replace(PROVIDERS["openai"], most_tools=12)
     monkeypatch.setitem(PROVIDERS, "openai", few)
+    monkeypatch.setitem(MOST_TOOLS, "openai", 12)
     here.session("all").select("send a mail", k=3)
     here.session("all").deliver("openai", meta_tools=META_TOOLS)
     answer = there.session("all").answer("manage_tools", {"mode": "fallback"})

@@ -167,6 +167,8 @@ class Bm25Index {
   std::uint64_t first_from(std::uint32_t term, std::size_t row) const;
   void read(std::string_view text, Scratch& scratch, Message& message) const;
   Hits search(const Message& message, std::size_t k, const Bitset* allowed, Lease& scratch) const;
+  Hits search_large(const Message& message, std::size_t k, const Bitset* allowed,
+                    Lease& scratch) const;
   void look_up(std::uint32_t term, std::span<const std::int32_t> rows, float* sums) const;
   void add_up(std::uint32_t term, std::span<const std::int32_t> rows, float* sums) const;
   void add_up(std::uint32_t term, float* sums) const;

@@ -223,9 +223,6 @@ class Learned {
   void nearest_vectors(std::span<const std::int8_t> codes, float step,
                        const VectorVisitor& visit) const;
 
-  /// All sums, ordered by kind, key and scope.
-  std::vector<CellRow> cells() const;
-
   /// The rows of this value that are not, bit by bit, in `since`; records that only `since` has are
   /// left out. Of a value that was folded from `since`, these are the rows that the fold changed,
   /// in O(records changed and their cells).

@@ -43,9 +43,6 @@ class MultilingualTable {
   /// Throws std::invalid_argument unless out has dim elements.
   void embed(std::string_view text, std::span<float> out) const;
 
-  /// The gate's sum for a text, of which all is taken as the English table's part.
-  float foreignness(std::string_view text) const { return gate_.foreignness(text); }
-
   std::size_t dim() const { return rows_.dim(); }
   std::size_t memory_bytes() const;
 

@@ -1,10 +1,11 @@
 /// Ranks candidates by retrieval and by outcomes, and picks those that are shown (the slate).
 ///
 /// A candidate's score is the retrieval score plus the weighted logarithms of its reliability and
-/// of its lift, in nats over a temperature. Each logarithm is one draw from its posterior, measured
-/// from the prior: a tool without outcomes gains and loses nothing. The retrieval score depends on
-/// the message and the tool, the posteriors on the tool alone. The naive form puts both into one
-/// Beta distribution; then the tool's counts outweigh the message as they grow.
+/// of its lift, in nats over a temperature. Their sum is one normal draw with the mean and the
+/// deviation of the posteriors, measured from the prior: a tool without outcomes gains and loses
+/// nothing. The retrieval score depends on the message and the tool, the posteriors on the tool
+/// alone. The naive form puts both into one Beta distribution; then the tool's counts outweigh the
+/// message as they grow.
 ///
 /// Sources: Chapelle & Li, "An Empirical Evaluation of Thompson Sampling", 2011, for the draws and
 /// for scaling their deviation.
@@ -19,11 +20,6 @@
 
 namespace toolroll {
 
-enum class Draw {
-  kNormal,  ///< one normal in log space, of the posterior's mean and deviation
-  kExact,   ///< the logarithms of a Beta and of a Gamma draw
-};
-
 /// The profile's numbers; it alone has defaults.
 struct Weights {
   double reliability;
@@ -37,7 +33,6 @@ struct Weights {
   std::uint64_t protected_leaders;  ///< this many of retrieval's best are always shown
   double reliability_in_order;  ///< additional weight of reliability in the order of shown tools
   double explore;  ///< probability that the last place goes to the tool with the widest posterior
-  Draw draw;
 };
 
 /// What decided a candidate's place.
@@ -105,7 +100,7 @@ std::size_t rank(const Learned& learned, const ToolKeys& keys, const Candidates&
 /// Throws std::invalid_argument unless every weight is in its range.
 void check(const Weights& weights);
 
-/// Purposes of blocks of a stream (stream.hpp). Those of thompson.hpp are 0 and 1.
+/// Purposes of blocks of a stream (stream.hpp). That of thompson.hpp is 0.
 inline constexpr std::uint64_t kSlatePurpose = 2;
 inline constexpr std::uint64_t kExplorePurpose = 3;
 

@@ -33,6 +33,8 @@ class Stream {
   std::uint64_t bits(std::uint64_t counter) const;
   /// Uniform on (0, 1), never 0 or 1: the upper 52 bits, centred in their cells.
   double uniform(std::uint64_t counter) const;
+  /// The same of two words of a block, the low one first.
+  static double unit(std::uint32_t low, std::uint32_t high);
 
  private:
   std::uint64_t seed_;

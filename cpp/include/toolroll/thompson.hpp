@@ -1,10 +1,9 @@
 /// Thompson sampling: draws from the Beta posteriors of many arms.
 ///
-/// A draw is a function of (seed, key, alpha, beta) alone. It has the same bits for every order,
-/// batch size, thread count and instruction set, so a logged decision can be replayed anywhere.
-/// Every instruction set runs the same additions, multiplications, divisions and square roots,
-/// which IEEE 754 rounds alike everywhere; logarithm and exponential consist of these; no two
-/// operations are fused.
+/// A draw is a function of (seed, key, alpha, beta) alone. It has the same bits on every machine,
+/// so a logged decision can be replayed anywhere: a draw consists of additions, multiplications,
+/// divisions and square roots, which IEEE 754 rounds alike everywhere, and no two of them are
+/// fused.
 ///
 /// How an arm is drawn. Block t = 1, 2, ... of its stream (stream.hpp) is one attempt: two words
 /// give a pair of normals by the polar method, each normal proposes a gamma variate by Marsaglia
@@ -25,8 +24,6 @@
 #include <cstdint>
 #include <span>
 
-#include "toolroll/cpu.hpp"
-
 namespace toolroll {
 
 /// Beta posteriors of n arms, one column per field.
@@ -38,17 +35,10 @@ struct Arms {
 
 /// Draws one sample per arm: out[i] ~ Beta(alpha[i], beta[i]), in [0, 1].
 ///
-/// Shapes below 1e-250 count as 1e-250, above 1e250 as 1e250. O(n), no allocation. `using_isa` may
-/// be an instruction set below isa(), for tests; the draws are the same.
+/// Shapes below 1e-250 count as 1e-250, above 1e250 as 1e250. O(n), no allocation.
 ///
 /// Throws std::invalid_argument if the columns differ in length or a shape is not finite and
 /// positive, naming the row; out is then untouched.
-void thompson_sample(const Arms& arms, std::uint64_t seed, std::span<double> out,
-                     Isa using_isa = isa());
-
-/// Draws the natural logarithm of one Gamma(shape[i], scale 1) variate per row, from a stream of
-/// its own (independent of thompson_sample's under the same seed and key). Same rules and errors.
-void log_gamma_sample(std::span<const std::uint64_t> key, std::span<const double> shape,
-                      std::uint64_t seed, std::span<double> out, Isa using_isa = isa());
+void thompson_sample(const Arms& arms, std::uint64_t seed, std::span<double> out);
 
 }  // namespace toolroll

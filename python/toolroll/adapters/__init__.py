@@ -1,7 +1,7 @@
-"""toolroll inside agent frameworks and monitoring systems: one file for each, and what the former share."""
+"""toolroll inside agent frameworks and monitoring systems: one file for each, and their common parts."""
 
 from toolroll.adapters.agent_turn import AgentTurn
-from toolroll.adapters.selection_options import SelectionOptions
+from toolroll.adapters.arguments import SelectionOptions
 from toolroll.adapters.tool_selector import ToolSelector
 
 __all__ = ["AgentTurn", "SelectionOptions", "ToolSelector"]

@@ -25,10 +25,10 @@ from agent_framework import (
 )
 from agent_framework.exceptions import UserInputRequiredException
 
-from toolroll.adapters.messages import CallResult, MadeCall, ReadMessage, Role, failed_by_text
-from toolroll.adapters.selection_options import SelectionOptions
-from toolroll.adapters.tool_choice import chosen_names
+from toolroll.adapters.arguments import SelectionOptions
+from toolroll.adapters.messages import CallResult, MadeCall, ReadMessage, failed_by_text, role_of
 from toolroll.adapters.tool_selector import ToolSelector
+from toolroll.formats.providers.request_form import chosen_names
 from toolroll.model.context import Context
 from toolroll.roll import Toolroll
 
@@ -36,15 +36,11 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 _BAD_ARGUMENTS = "_FunctionArgumentValidationError"  # which the framework keeps to itself
-_ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "tool": "tool"}
 _Run: TypeAlias = "ContextVar[str | None]"  # of one agent's middlewares: its tools may run other agents
 
 
 def tool_selection(
-    roll: Toolroll | None = None,
-    *,
-    context: Context | None = None,
-    **options: Unpack[SelectionOptions],
+    roll: Toolroll | None = None, *, context: Context | None = None, **options: Unpack[SelectionOptions]
 ) -> list[Any]:
     """The middlewares of an agent: for its runs, its model and its tools.
 
@@ -58,7 +54,7 @@ def tool_selection(
     selector = ToolSelector(
         roll,
         context=context,
-        read_tool=_described,
+        read_tool=_describe,
         read_messages=read_messages,
         suspending=(MiddlewareTermination, UserInputRequiredException),
         **options,
@@ -154,7 +150,7 @@ def read_messages(messages: Sequence[Any]) -> list[ReadMessage]:
             for one in message.contents
             if one.type == "function_result"
         ]
-        role = _ROLES.get(str(message.role), "system")
+        role = role_of(message.role) or "system"
         read.append(ReadMessage(role, message.text or "", tuple(calls), tuple(results)))
     return read
 
@@ -164,5 +160,5 @@ def _conversation(context: Any) -> str | None:
     return None if session is None else session.session_id
 
 
-def _described(tool: Any) -> tuple[str, str, Any] | None:
+def _describe(tool: Any) -> tuple[str, str, Any] | None:
     return (tool.name, tool.description, tool.parameters()) if isinstance(tool, FunctionTool) else None

@@ -1,4 +1,4 @@
-"""`AgentTurn`: the tools of one turn of an agent, which calls pass, and what came of them."""
+"""`AgentTurn`: the tools of one turn of an agent, the check of each call, and its outcome."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from toolroll.adapters.heard import ReadMessages, heard_in
+from toolroll.adapters.last_message import ReadMessages, last_message
 from toolroll.adapters.listed_tools import ListedTools
 from toolroll.learning.outcomes import LONGEST_MS, CallReport
 from toolroll.learning.reporters import Reporter, UnnamedCaller
@@ -20,11 +20,11 @@ from toolroll.sessions.session import Session
 
 _log = logging.getLogger("toolroll")
 
-_MOST_BEGUN = 256  # calls of a turn that run at once
+_MOST_STARTED = 256  # calls of a turn that run at once
 
 
 class TurnOptions(NamedTuple):
-    """What a selector says of all its turns; see `ToolSelector`."""
+    """Options of a selector that its turns need; see `ToolSelector`."""
 
     read_messages: ReadMessages
     suspending: tuple[type[BaseException], ...]
@@ -32,7 +32,7 @@ class TurnOptions(NamedTuple):
 
 
 class AgentTurn:
-    """One turn of an agent: the tools to send, which calls pass, and what came of them."""
+    """One turn of an agent: the tools to send, the check of each call, and its outcome."""
 
     def __init__(
         self,
@@ -44,8 +44,8 @@ class AgentTurn:
     ) -> None:
         """Made by `ToolSelector`.
 
-        reporter: who reports its outcomes; None for the context's user. An agent without a user reports as an
-            unnamed caller: what its model calls is no word of the application's.
+        reporter: reports its outcomes; None for the context's user. An agent without a user reports as an
+            unnamed caller, since its model decides what is called.
         """
         self.roll, self.listed, self.context, self._options = roll, listed, context, options
         self.reporter = UnnamedCaller("agent") if reporter is None and not context.user else reporter
@@ -56,13 +56,13 @@ class AgentTurn:
         self.identity: tuple[Any, ...] = ()
         self.asked = (-1, "")  # the user's message, and its place among the messages
         self.reported: set[str] = set()  # ids of calls, by `report_results`
-        self._begun: dict[str, float] = {}  # call → when it began, by `begin`
+        self._started: dict[str, float] = {}  # call → when it began, by `begin`
         self.is_further = False  # whether this is a further step of a turn that was selected before
         self._is_over = self._has_reports = False
         self._tools: tuple[Selection, ListedTools, tuple[Any, ...]] | None = None
 
     def over(self, roll: Toolroll) -> None:
-        """Takes the roll over its list. For `ToolSelector`."""
+        """Sets the roll that selects from its list. For `ToolSelector`."""
         self.roll = roll
         for listed in (self.listed, self.listed.first):
             if not listed.is_read:
@@ -70,7 +70,7 @@ class AgentTurn:
 
     @property
     def memory_bytes(self) -> int:
-        """Of its list and the catalog of it, by estimate. For `ToolSelector`."""
+        """Bytes of its list and its catalog, by estimate. For `ToolSelector`."""
         tool_list = None if self.selection is None else self.selection.turn.tool_list
         return 0 if tool_list is None else tool_list.memory_bytes
 
@@ -78,8 +78,8 @@ class AgentTurn:
     def tools(self) -> tuple[Any, ...]:
         """The framework's own objects to send to the model.
 
-        Those that are not selected from (hosted tools, objects of no known kind) come first. The selected
-        ones follow, best first, and in a conversation they keep their places, for the provider's cache.
+        Hosted tools and objects of no known kind come first, since they are always sent. The selected tools
+        follow, best first; in a conversation they keep their places, for the provider's cache.
         """
         selection, made = self.shown, self._tools
         if made is None or made[0] is not selection or made[1] is not self.listed:
@@ -93,14 +93,14 @@ class AgentTurn:
 
     @property
     def is_allowed(self) -> bool:
-        """Whether the caller may still have all that the turn has selected."""
+        """Whether the caller may still have all selected tools."""
         visible, made = self.roll.visible(self.context), self.shown.turn.tool_list
         withheld = frozenset() if made is None else made.withheld
         return visible.has_all(self.shown.rows) and visible.withheld <= withheld
 
     @property
     def shown(self) -> Selection:
-        """The selection of the turn, with what its conversation has loaded since."""
+        """The selection of the turn, with the tools that its conversation has loaded since."""
         if self.session is not None and self.session.is_open:
             return self.session.selection
         if self.selection is None:
@@ -113,18 +113,18 @@ class AgentTurn:
             return False
         if self.session is not None and not self.session.is_open:
             return False
-        self.listed = listed  # other objects may say the same
+        self.listed = listed  # its objects may be new, with the same descriptions
         return True
 
     def release(self) -> None:
-        """Lets go of the framework's objects: the first ones that said the same take their place."""
+        """Releases the framework's own objects; equal ones of an earlier list are used instead."""
         self.listed, self._tools = self.listed.first, None
 
     def refusal(self, name: str, *, unknown: bool = False) -> str | None:
         """None if the call of this tool may run; otherwise the text to answer it with.
 
-        unknown: whether a name that is none of the tools of the list is refused, too. Otherwise it is the
-            framework's to answer.
+        unknown: whether a name that no tool of the list has is refused, too. Otherwise the framework answers
+            it.
         """
         if not self._is_checked(name, unknown):
             return None
@@ -140,7 +140,7 @@ class AgentTurn:
         return None
 
     async def arefusal(self, name: str, *, unknown: bool = False) -> str | None:
-        """`refusal` for an event loop: it also sees what another process has offered a moment ago."""
+        """`refusal` for an event loop: it also sees the newest offers of other processes."""
         if self.session is None or not self.session.is_open or not self._is_checked(name, unknown):
             return self.refusal(name, unknown=unknown)
         try:
@@ -150,17 +150,17 @@ class AgentTurn:
         return None
 
     def begin(self, call: str) -> None:
-        """Notes that a call begins, for frameworks that tell of its begin and of its end. call: its id."""
-        if len(self._begun) < _MOST_BEGUN:  # calls that never end must not fill the memory
-            self._begun[call] = time.perf_counter()
+        """Notes the start of a call, for frameworks with a hook for each end of it. call: its id."""
+        if len(self._started) < _MOST_STARTED:  # calls that never end must not fill the memory
+            self._started[call] = time.perf_counter()
 
     def took(self, call: str) -> float | None:
-        """Milliseconds since `begin` of this call, for `report`; None if nobody told of its begin."""
-        began = self._begun.pop(call, None)
+        """Milliseconds since `begin` of this call, for `report`; None if its start is unknown."""
+        began = self._started.pop(call, None)
         return None if began is None else _ms_since(began)
 
     def report(self, name: str, worked: bool | None, duration_ms: float | None = None) -> bool:
-        """Reports a call that ran: True, False, or None where that is unknown or no fault of the tool's.
+        """Reports a call that ran: True, False, or None if that is unknown or not the tool's fault.
 
         duration_ms: how long it took, if that was measured.
 
@@ -199,7 +199,7 @@ class AgentTurn:
 
     @contextmanager
     def call(self, name: str) -> Iterator[CallOutcome]:
-        """Reports what came of the call that runs inside, and how long it took; `worked` may be set there.
+        """Reports the outcome and the duration of the call that runs inside; `worked` may be set there.
 
         An exception is a failure, unless `worked` was set to None before, and goes on its way. A call that is
         cancelled is unknown. If the framework suspends the call by an exception, nothing is reported.
@@ -235,10 +235,10 @@ class AgentTurn:
         return tuple([name for name, worked in outcomes if await self.areport(name, worked)])
 
     def end(self) -> None:
-        """Closes the turn: tools that were shown and not called are known now. Nothing happens twice.
+        """Closes the turn, so that the tools without a call are known. A second call does nothing.
 
-        A turn that nobody closes is closed ten minutes after its first report. A closed turn no longer keeps
-        its tools: others of the same content may come back from `tools`.
+        An open turn is closed ten minutes after its first report. A closed turn releases its objects, so
+        `tools` may return equal objects of an earlier list.
         """
         if self._is_over:
             return
@@ -267,7 +267,7 @@ class AgentTurn:
             _log.warning("adapter: the end of a turn was not recorded: %s", error)
 
     def _is_checked(self, name: str, unknown: bool) -> bool:
-        """Whether offers and policy decide on this name: not on tools that are sent in any case."""
+        """Whether offers and policy decide on this name; not for tools that are always sent."""
         return name in self.listed.names or (unknown and (not name or name not in self.listed.content))
 
     def _counts(self, name: str) -> bool:
@@ -280,10 +280,10 @@ class AgentTurn:
         return True
 
     def _results(self, messages: Sequence[Any]) -> list[tuple[str, bool | None]]:
-        heard = heard_in(messages, self._options.read_messages)
-        names = {call.call_id: call.name for one in heard.since for call in one.calls if call.call_id}
+        after = last_message(messages, self._options.read_messages).after
+        names = {call.call_id: call.name for one in after for call in one.calls if call.call_id}
         found: list[tuple[str, bool | None]] = []
-        for at, one in enumerate(heard.since):
+        for at, one in enumerate(after):
             for result in one.results:
                 name = result.name or names.get(result.call_id, "")
                 mark = result.call_id or f"{at} {name}"
@@ -294,16 +294,16 @@ class AgentTurn:
 
 
 class CallOutcome:
-    """What came of a call.
+    """The outcome of a call.
 
     Attributes:
-        worked: True, until somebody sets it to False, or to None: unknown, or no fault of the tool's.
+        worked: True by default; set it to False, or to None if that is unknown or not the tool's fault.
     """
 
     worked: bool | None = True
 
     def after(self, error: BaseException) -> bool | None:
-        """What came of a call that ended with this exception."""
+        """The outcome of a call that ended with this exception."""
         return False if isinstance(error, Exception) and self.worked is not None else None
 
 

@@ -19,7 +19,7 @@ from agno.exceptions import AgentRunException, RunCancelledException
 from agno.tools import Function, Toolkit
 
 from toolroll.adapters.agent_turn import AgentTurn
-from toolroll.adapters.asked_by import checked_context
+from toolroll.adapters.arguments import checked_context
 from toolroll.adapters.messages import failed_by_text
 from toolroll.adapters.tool_selector import ToolSelector
 from toolroll.model.context import Context
@@ -58,7 +58,7 @@ class SelectingAgent(Agent):  # type: ignore[misc]
         """
         self._selection_context = checked_context(selection_context, "selection_context")
         self._selector = ToolSelector(
-            roll, k=k, max_tools=max_tools, always_include=always_include, read_tool=_described
+            roll, k=k, max_tools=max_tools, always_include=always_include, read_tool=_describe
         )
         super().__init__(**options)
         hooks: Any = self
@@ -104,7 +104,7 @@ class SelectingAgent(Agent):  # type: ignore[misc]
         return {
             "conversation": self._conversation(run_context),
             "run": run_context.run_id,
-            "context": self._asks(run_context),
+            "context": self._context_of(run_context),
             "always_include": [name for name in waiting if name],  # calls that wait for a person
         }
 
@@ -112,10 +112,10 @@ class SelectingAgent(Agent):  # type: ignore[misc]
         return f"{run_context.session_id}/{self.name or ''}"
 
     def _turn(self, run_context: Any) -> AgentTurn | None:
-        name, context = self._conversation(run_context), self._asks(run_context)
+        name, context = self._conversation(run_context), self._context_of(run_context)
         return self._selector.find(conversation=name, context=context)
 
-    def _asks(self, run_context: Any) -> Context:
+    def _context_of(self, run_context: Any) -> Context:
         return self._selection_context or Context(user=run_context.user_id or "")
 
 
@@ -176,7 +176,7 @@ def _with(hooks: list[Any] | None, hook: Callable[..., Any]) -> list[Any]:
 
 
 def _divided(given: Iterable[Any], *, is_async: bool) -> tuple[list[Any], list[Any]]:
-    """The tools to select from, those of toolkits one by one; and Agno's own, which are always sent."""
+    """The tools to select from, with the tools of each toolkit; and Agno's own, which are always sent."""
     tools: list[Any] = []
     for one in given:
         if isinstance(one, Toolkit):
@@ -188,7 +188,7 @@ def _divided(given: Iterable[Any], *, is_async: bool) -> tuple[list[Any], list[A
 
 
 def _instructions(given: Iterable[Any], turn: AgentTurn) -> list[Toolkit]:
-    """Empty toolkits with the instructions of those that selected tools are from."""
+    """Empty toolkits with the instructions of the selected tools' toolkits."""
     sent = set(turn.names)
     return [
         Toolkit(name=one.name, instructions=one.instructions, add_instructions=True)
@@ -204,7 +204,7 @@ def _module(tool: Any) -> str:
 
 
 def _messages(run_response: Any, session: Any) -> list[Any]:
-    """Messages of the run before, and what the user says now."""
+    """Messages of the run before, and the user's new ones."""
     runs = [run for run in session.runs or () if run.run_id != run_response.run_id]
     before = list(runs[-1].messages or ()) if runs else []
     said = run_response.input.input_content
@@ -213,8 +213,8 @@ def _messages(run_response: Any, session: Any) -> list[Any]:
     return [*before, run_response.input.input_content_string()]
 
 
-def _described(tool: Any) -> tuple[Any, Any, Any]:
-    """Of a `Function`, which Agno completes from its entrypoint for each run, or of a Python function."""
+def _describe(tool: Any) -> tuple[Any, Any, Any]:
+    """Describes a `Function`, which Agno completes from its entrypoint for each run, or a Python function."""
     if not isinstance(tool, Function):
         made = Function.from_callable(tool)
         return made.name, made.description, made.parameters

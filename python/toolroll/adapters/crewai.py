@@ -22,7 +22,7 @@ from crewai.utilities.string_utils import sanitize_tool_name
 from pydantic import PrivateAttr
 
 from toolroll.adapters.agent_turn import AgentTurn
-from toolroll.adapters.asked_by import checked_context
+from toolroll.adapters.arguments import checked_context
 from toolroll.adapters.messages import failed_by_text
 from toolroll.adapters.tool_selector import ToolSelector
 
@@ -101,15 +101,15 @@ class SelectingAgent(Agent):  # type: ignore[misc]
                 max_tools=self.max_tools,
                 always_include=[sanitize_tool_name(name) for name in self.always_include],
                 context=checked_context(self.selection_context, "selection_context"),
-                read_tool=_described,
+                read_tool=_describe,
             )
         turn = self._selector.turn(tools, messages, conversation=self.conversation, run=run)
         self._turn.set(turn)
         return list(turn.tools)
 
 
-def _described(tool: Any) -> tuple[str, str, Any] | None:
-    """Of a tool; None for one of CrewAI's own, such as those that hand a task to another agent."""
+def _describe(tool: Any) -> tuple[str, str, Any] | None:
+    """Describes a tool; None for CrewAI's own, such as one that hands a task to another agent."""
     if type(tool).__module__.startswith(_OWN):
         return None
     schema = None if tool.args_schema is None else tool.args_schema.model_json_schema()

@@ -4,14 +4,15 @@
 
     server.add_transform(ToolSearchTransform(max_results=5))
 
-Clients see two tools, `search_tools` and `call_tool`, and those that are always visible. Connections of MCP's
-newest version have no session, so all clients of one user share what was found; policy decides for each call.
+Clients see `search_tools`, `call_tool` and the tools that are always visible. Connections of MCP's newest
+version have no session, so all clients of one user share the found tools; policy decides for each call.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
+from operator import attrgetter
 from typing import Annotated, Any
 
 from fastmcp.exceptions import NotFoundError, ToolError
@@ -20,7 +21,7 @@ from fastmcp.server.transforms.search.base import BaseSearchTransform
 from fastmcp.tools.base import Tool, ToolResult
 
 from toolroll.adapters.agent_turn import AgentTurn
-from toolroll.adapters.asked_by import context_reader
+from toolroll.adapters.arguments import context_reader
 from toolroll.adapters.tool_selector import ToolSelector
 from toolroll.formats.meta_tools import MOST_FOUND
 from toolroll.model.argument_checks import check_number
@@ -58,7 +59,7 @@ class ToolSearchTransform(BaseSearchTransform):  # type: ignore[misc]
         check_number(max_results, "max_results", 1, MOST_FOUND)
         super().__init__(max_results=max_results, always_visible=always_visible, **options)
         self._context_of = context_reader(context, "FastMCP's context")
-        self.selector = ToolSelector(roll, read_tool=_described)
+        self.selector = ToolSelector(roll, read_tool=attrgetter("name", "description", "parameters"))
 
     async def get_tool(self, name: str, call_next: Any, *, version: Any = None) -> Tool | None:
         """The tool, if a client may call it by this name."""
@@ -69,8 +70,7 @@ class ToolSearchTransform(BaseSearchTransform):  # type: ignore[misc]
 
     def _make_search_tool(self) -> Tool:
         async def search_tools(
-            query: Annotated[str, "What the tool should do, in plain words"],
-            ctx: RequestContext = None,
+            query: Annotated[str, "What the tool should do, in plain words"], ctx: RequestContext = None
         ) -> str | list[dict[str, Any]]:
             """Finds tools by what they do. Call what it finds with call_tool."""
             tools = await self._get_visible_tools(ctx)
@@ -114,7 +114,3 @@ class ToolSearchTransform(BaseSearchTransform):  # type: ignore[misc]
         context = self._context_of(ctx) or Context()
         name = f"mcp/{context.user or getattr(ctx, 'client_id', None) or 'anyone'}"
         return await self.selector.aresume(tools, name, context=context)
-
-
-def _described(tool: Tool) -> tuple[str, str | None, Any]:
-    return tool.name, tool.description, tool.parameters

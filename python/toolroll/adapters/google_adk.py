@@ -19,9 +19,8 @@ from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.tools import BaseTool
 
 from toolroll.adapters.agent_turn import AgentTurn
-from toolroll.adapters.asked_by import checked_context
+from toolroll.adapters.arguments import SelectionOptions, checked_context
 from toolroll.adapters.messages import CallResult, MadeCall, ReadMessage, Role, failed_by_text
-from toolroll.adapters.selection_options import SelectionOptions
 from toolroll.adapters.tool_selector import ToolSelector
 from toolroll.model.context import Context
 from toolroll.roll import Toolroll
@@ -61,7 +60,7 @@ class ToolSelectionPlugin(BasePlugin):  # type: ignore[misc]
         self._context = checked_context(context)
         self._waiting: WeakSet[AgentTurn] = WeakSet()
         options["always_include"] = (*options.get("always_include", ()), *_OWN)
-        self.selector = ToolSelector(roll, read_tool=_described, read_messages=read_messages, **options)
+        self.selector = ToolSelector(roll, read_tool=_describe, read_messages=read_messages, **options)
 
     async def before_model_callback(self, *, callback_context: Any, llm_request: Any) -> None:
         """Leaves the selected declarations in the request."""
@@ -75,7 +74,7 @@ class ToolSelectionPlugin(BasePlugin):  # type: ignore[misc]
             llm_request.contents,
             conversation=_conversation(callback_context),
             run=callback_context.invocation_id,
-            context=self._asks(callback_context),
+            context=self._context_of(callback_context),
         )
         selected, first = [by_name[tool.name] for tool in turn.tools], True
         for group in groups:  # all in the first group, in the order of the selection
@@ -85,7 +84,7 @@ class ToolSelectionPlugin(BasePlugin):  # type: ignore[misc]
 
     async def before_tool_callback(self, *, tool: Any, tool_args: Any, tool_context: Any) -> Any:
         """Answers the call of a tool that was not sent."""
-        turn = await self._called_in(tool, tool_context)
+        turn = await self._turn_of_call(tool, tool_context)
         # ADK makes a bare tool of an unknown name. Its own answer would list all tools.
         refusal = await turn.arefusal(tool.name, unknown=type(tool) is BaseTool)
         if refusal is not None:
@@ -95,7 +94,7 @@ class ToolSelectionPlugin(BasePlugin):  # type: ignore[misc]
 
     async def after_tool_callback(self, *, tool: Any, tool_args: Any, tool_context: Any, result: Any) -> None:
         """Reports a call that returned; a result with `error` or a status that says so has failed."""
-        turn = await self._called_in(tool, tool_context)
+        turn = await self._turn_of_call(tool, tool_context)
         if tool_context.function_call_id in turn.reported:
             return
         if _waits(tool, tool_context, result):
@@ -112,7 +111,7 @@ class ToolSelectionPlugin(BasePlugin):  # type: ignore[misc]
         self, *, tool: Any, tool_args: Any, tool_context: Any, error: BaseException
     ) -> None:
         """Reports a call that raised an exception."""
-        turn = await self._called_in(tool, tool_context)
+        turn = await self._turn_of_call(tool, tool_context)
         turn.reported.add(tool_context.function_call_id)  # a plugin may make a result of it
         took = turn.took(tool_context.function_call_id)
         await turn.areport(tool.name, False if isinstance(error, Exception) else None, took)
@@ -123,16 +122,16 @@ class ToolSelectionPlugin(BasePlugin):  # type: ignore[misc]
             await turn.aend()
 
     def _turn(self, context: Any) -> AgentTurn | None:
-        return self.selector.find(conversation=_conversation(context), context=self._asks(context))
+        return self.selector.find(conversation=_conversation(context), context=self._context_of(context))
 
-    async def _called_in(self, tool: Any, context: Any) -> AgentTurn:
+    async def _turn_of_call(self, tool: Any, context: Any) -> AgentTurn:
         """The turn that the call belongs to, which another process may have begun before an approval."""
         turn = self._turn(context)
         if turn is not None:
             return turn
-        return await self.selector.aresume([tool], _conversation(context), context=self._asks(context))
+        return await self.selector.aresume([tool], _conversation(context), context=self._context_of(context))
 
-    def _asks(self, context: Any) -> Context:
+    def _context_of(self, context: Any) -> Context:
         return self._context or Context(user=context.user_id or "")
 
 
@@ -179,8 +178,8 @@ def _conversation(context: Any) -> str:
     return f"{context.session.id}/{context.agent_name}"
 
 
-def _described(tool: Any) -> tuple[str, str, Any]:
-    """Of a tool of ADK, which stays the same object from request to request, or of a bare declaration."""
+def _describe(tool: Any) -> tuple[str, str, Any]:
+    """Describes a tool of ADK, which stays the same object from request to request, or a bare declaration."""
     declaration = tool._get_declaration() if isinstance(tool, BaseTool) else tool
     if declaration is None:
         return tool.name, tool.description, None

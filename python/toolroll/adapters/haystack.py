@@ -12,14 +12,15 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from haystack.components.agents.state.state import State
 from haystack.dataclasses import ChatMessage
 
 from toolroll.adapters.agent_turn import AgentTurn
-from toolroll.adapters.messages import CallResult, MadeCall, ReadMessage, Role
-from toolroll.adapters.selection_options import SelectionOptions
+from toolroll.adapters.arguments import SelectionOptions
+from toolroll.adapters.messages import CallResult, MadeCall, ReadMessage, role_of
 from toolroll.adapters.tool_selector import ToolSelector
 from toolroll.model.context import Context
 from toolroll.model.errors import InvalidInput
@@ -31,14 +32,10 @@ if TYPE_CHECKING:
 _Act = Callable[[ToolSelector, State], None]
 _AsyncAct = Callable[[ToolSelector, State], Awaitable[None]]
 _REJECTED = "was rejected by the user"  # how Haystack answers a call that a person does not want
-_ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "tool": "tool"}
 
 
 def selection_hooks(
-    roll: Toolroll | None = None,
-    *,
-    context: Context | None = None,
-    **options: Unpack[SelectionOptions],
+    roll: Toolroll | None = None, *, context: Context | None = None, **options: Unpack[SelectionOptions]
 ) -> dict[str, list[SelectionHook]]:
     """Hooks by the points at which they run; join lists where you have hooks of your own.
 
@@ -50,7 +47,7 @@ def selection_hooks(
     selector = ToolSelector(
         roll,
         context=context,
-        read_tool=_described,
+        read_tool=attrgetter("name", "description", "parameters"),
         read_messages=read_messages,
         **options,
     )
@@ -92,7 +89,7 @@ def read_messages(messages: Sequence[ChatMessage]) -> list[ReadMessage]:
             CallResult(one.origin.id or "", one.origin.tool_name, _worked(one))
             for one in message.tool_call_results
         ]
-        role = _ROLES.get(message.role.value, "system")
+        role = role_of(message.role) or "system"
         read.append(ReadMessage(role, message.text or "", tuple(calls), tuple(results)))
     return read
 
@@ -145,7 +142,3 @@ def _turn(selector: ToolSelector, state: State) -> AgentTurn | None:
 def _conversation(state: State) -> str | None:
     name = (state.data.get("hook_context") or {}).get("conversation")
     return name if isinstance(name, str) and name else None
-
-
-def _described(tool: Any) -> tuple[str, str, Any]:
-    return tool.name, tool.description, tool.parameters

@@ -4,7 +4,7 @@
 
     client = OpenAI(http_client=toolroll_client(roll))
 
-They are clients of httpx2, or of httpx where that is the one that is installed.
+They are clients of httpx2, or of httpx if httpx2 is not installed.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Any
 
 from toolroll.adapters.provider_requests import (
     HEADER,
-    Changed,
+    OutgoingRequest,
     RequestHeaders,
     RequestSelector,
     form_of,
 )
-from toolroll.adapters.provider_requests.error_bodies import error_body
-from toolroll.adapters.provider_requests.forms import RequestForm
+from toolroll.adapters.provider_requests.forms import error_body
 from toolroll.adapters.provider_requests.headers import PREFIX
+from toolroll.formats.providers.request_form import RequestForm
 from toolroll.model.errors import Denied, InvalidInput, ToolrollError
 from toolroll.roll import Toolroll
 
@@ -57,12 +57,12 @@ def toolroll_client(
             try:
                 _check_path(selector, request, form)
                 if form is None:
-                    return super().send(_passed_on(request), **how)
-                changed = selector.select(request.read(), form, _ours(request))
+                    return super().send(_without_our_headers(request), **how)
+                changed = selector.select(request.read(), form, _our_headers(request))
             except ToolrollError as error:
-                return _refused(http, request, form, error)
-            response = super().send(_rebuilt(http, request, changed), **how)
-            return _said(response, changed)
+                return _error_response(http, request, form, error)
+            response = super().send(_with_body(http, request, changed), **how)
+            return _with_report(response, changed)
 
     return SelectingClient(**{"follow_redirects": True, **options})
 
@@ -86,12 +86,12 @@ def toolroll_async_client(
             try:
                 _check_path(selector, request, form)
                 if form is None:
-                    return await super().send(_passed_on(request), **how)
-                changed = await selector.aselect(await request.aread(), form, _ours(request))
+                    return await super().send(_without_our_headers(request), **how)
+                changed = await selector.aselect(await request.aread(), form, _our_headers(request))
             except ToolrollError as error:
-                return _refused(http, request, form, error)
-            response = await super().send(_rebuilt(http, request, changed), **how)
-            return _said(response, changed)
+                return _error_response(http, request, form, error)
+            response = await super().send(_with_body(http, request, changed), **how)
+            return _with_report(response, changed)
 
     return SelectingClient(**{"follow_redirects": True, **options})
 
@@ -108,30 +108,30 @@ def _library(library: ModuleType | None) -> Any:
     raise ModuleNotFoundError("toolroll_client needs httpx2 or httpx: pip install httpx2", name="httpx2")
 
 
-def _raw(request: Any) -> list[tuple[bytes, bytes]]:
+def _raw_headers(request: Any) -> list[tuple[bytes, bytes]]:
     return [(name.lower(), value) for name, value in request.headers.raw]
 
 
-def _ours(request: Any) -> RequestHeaders:
-    return RequestHeaders.of(_raw(request))
+def _our_headers(request: Any) -> RequestHeaders:
+    return RequestHeaders.of(_raw_headers(request))
 
 
 def _check_path(selector: RequestSelector, request: Any, form: RequestForm | None) -> None:
     headers = request.headers
     if "transfer-encoding" in headers or headers.get("content-length", "0") != "0":
         path = request.url.raw_path.split(b"?")[0].decode("latin-1")
-        selector.check_path(form, path, _ours(request))
+        selector.check_path(form, path, _our_headers(request))
 
 
-def _passed_on(request: Any) -> Any:
+def _without_our_headers(request: Any) -> Any:
     """The request without headers of ours."""
-    for name in [name for name, _ in _raw(request) if name.startswith(PREFIX)]:
+    for name in [name for name, _ in _raw_headers(request) if name.startswith(PREFIX)]:
         del request.headers[name.decode("latin-1")]
     return request
 
 
-def _rebuilt(http: Any, request: Any, changed: Changed) -> Any:
-    request = _passed_on(request)
+def _with_body(http: Any, request: Any, changed: OutgoingRequest) -> Any:
+    request = _without_our_headers(request)
     if changed.body is request.content:
         return request
     headers = [one for one in request.headers.raw if one[0].lower() != b"content-length"]
@@ -140,13 +140,13 @@ def _rebuilt(http: Any, request: Any, changed: Changed) -> Any:
     )
 
 
-def _said(response: Any, changed: Changed) -> Any:
+def _with_report(response: Any, changed: OutgoingRequest) -> Any:
     if changed.report is not None:
         response.headers[HEADER] = str(changed.report)
     return response
 
 
-def _refused(http: Any, request: Any, form: RequestForm | None, error: ToolrollError) -> Any:
+def _error_response(http: Any, request: Any, form: RequestForm | None, error: ToolrollError) -> Any:
     """The provider's answer to a request that must not be sent."""
     status = 400 if isinstance(error, InvalidInput) else 403 if isinstance(error, Denied) else 503
     headers = {"content-type": "application/json"}

@@ -24,10 +24,10 @@ from langgraph.prebuilt.tool_node import ToolInvocationError
 from typing_extensions import NotRequired
 
 from toolroll.adapters.agent_turn import AgentTurn, CallOutcome
-from toolroll.adapters.asked_by import ContextOf, context_reader
+from toolroll.adapters.arguments import ContextOf, check_conversation, context_reader
 from toolroll.adapters.messages import CallResult, MadeCall, ReadMessage, read_message
-from toolroll.adapters.tool_choice import chosen_names
-from toolroll.adapters.tool_selector import ToolSelector, check_conversation
+from toolroll.adapters.tool_selector import ToolSelector
+from toolroll.formats.providers.request_form import chosen_names
 from toolroll.model.context import Context
 from toolroll.roll import Toolroll
 
@@ -114,7 +114,7 @@ class ToolSelectorMiddleware(AgentMiddleware):  # type: ignore[misc]
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Any]) -> Any:
         """Answers the call of a tool that was not sent, runs another and reports it."""
-        turn = self._called_in(request)
+        turn = self._turn_of_call(request)
         if turn is None and (conversation := _conversation()) is not None:
             turn = self.selector.resume(_tools(request), conversation, context=self._context(request.runtime))
         if turn is None:
@@ -132,7 +132,7 @@ class ToolSelectorMiddleware(AgentMiddleware):  # type: ignore[misc]
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Any]]
     ) -> Any:
         """Answers the call of a tool that was not sent, runs another and reports it."""
-        turn = self._called_in(request)
+        turn = self._turn_of_call(request)
         if turn is None and (conversation := _conversation()) is not None:
             context = self._context(request.runtime)
             turn = await self.selector.aresume(_tools(request), conversation, context=context)
@@ -148,12 +148,12 @@ class ToolSelectorMiddleware(AgentMiddleware):  # type: ignore[misc]
         return result
 
     def after_agent(self, state: Any, runtime: Any) -> None:
-        """The run is over, and its turn with it."""
+        """Closes the turn at the end of the run."""
         if (turn := self._turn(state, runtime)) is not None:
             turn.end()
 
     async def aafter_agent(self, state: Any, runtime: Any) -> None:
-        """The run is over, and its turn with it."""
+        """Closes the turn at the end of the run."""
         if (turn := self._turn(state, runtime)) is not None:
             await turn.aend()
 
@@ -170,8 +170,8 @@ class ToolSelectorMiddleware(AgentMiddleware):  # type: ignore[misc]
         context = self._context(runtime)
         return self.selector.find(conversation=_conversation(), run=_run(state), context=context)
 
-    def _called_in(self, request: ToolCallRequest) -> AgentTurn | None:
-        """The turn that the call belongs to; None where another process has begun it."""
+    def _turn_of_call(self, request: ToolCallRequest) -> AgentTurn | None:
+        """The turn that the call belongs to; None if another process has begun it."""
         turn = self._turn(request.state, request.runtime)
         return turn if turn is not None and turn.run == _run(request.state) else None
 

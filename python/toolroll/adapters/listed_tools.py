@@ -1,4 +1,4 @@
-"""`ListedTools`: a framework's list of tools, and what a catalog reads of it."""
+"""`ListedTools`: a framework's list of tools, and the definitions that a catalog reads."""
 
 from __future__ import annotations
 
@@ -15,14 +15,17 @@ from toolroll.model.tool_list import ToolList
 from toolroll.selection.selection import Selection
 
 ReadTool = Callable[[Any], "tuple[Any, Any, Any] | None"]
-# What a tool says of itself: a dictionary as it is, what `ReadTool` returns of another object.
-Said: TypeAlias = "Mapping[str, Any] | tuple[Any, Any, Any] | None"
+# Of a tool: a dictionary as it is, and what `ReadTool` returns for another object.
+Description: TypeAlias = "Mapping[str, Any] | tuple[Any, Any, Any] | None"
 _VALUES = frozenset({str, list, tuple, int, float, bool, type(None)})  # of JSON
 _HANDED_ON: Mapping[str, Any] = {"type": "handed_on"}  # stands for an object of no known kind
 
 
-class _Divided(NamedTuple):
-    """Places in a list: of what is handed on, and of each row of its catalog; whether there are groups."""
+class _Places(NamedTuple):
+    """Indexes in a list: of objects that are always sent, and of the objects of each row of its catalog.
+
+    has_groups: whether an object holds several tools.
+    """
 
     in_front: Sequence[int]
     by_row: Mapping[int, Sequence[int]]
@@ -30,35 +33,37 @@ class _Divided(NamedTuple):
 
 
 class ListedTools:
-    """A framework's list of tools, and what the catalog reads of it.
+    """A framework's list of tools, and the definitions that the catalog reads.
 
     Attributes:
-        objects: the framework's own.
-        said: what they say of themselves.
-        content: their names, in order; "" for what has none.
-        first: the list that has said the same before; itself where none has.
-        items: what the catalog reads, one each.
+        objects: the framework's own objects.
+        descriptions: of the objects.
+        content: their names, in order; "" for an object without a name.
+        first: an earlier list with the same descriptions; this one if there is none.
+        items: definitions for the catalog, one for each object.
         names: of the tools that are selected from; empty until a catalog was made.
         memory_bytes: of the list and its catalog, by estimate; 0 until a catalog was made.
     """
 
-    __slots__ = ("_divided", "content", "first", "items", "memory_bytes", "names", "objects", "said")
+    __slots__ = ("_places", "content", "descriptions", "first", "items", "memory_bytes", "names", "objects")
 
     def __init__(
         self,
         objects: tuple[Any, ...],
-        said: list[Said],
+        descriptions: list[Description],
         content: tuple[str, ...],
         first: ListedTools | None = None,
     ) -> None:
-        """first: another list that says the same."""
+        """first: another list with the same descriptions."""
         self.objects, self.content = objects, content
         self.first: ListedTools = self if first is None else first
         self.memory_bytes = 0
-        self.said: list[Said] = said if first is None else first.said
-        self.items: list[Mapping[str, Any]] = list(map(_item_of, said)) if first is None else first.items
+        self.descriptions: list[Description] = descriptions if first is None else first.descriptions
+        self.items: list[Mapping[str, Any]] = (
+            list(map(_item_of, descriptions)) if first is None else first.items
+        )
         self.names: frozenset[str] = frozenset() if first is None else first.names
-        self._divided: _Divided | None = None if first is None else first._divided
+        self._places: _Places | None = None if first is None else first._places
 
     @property
     def is_read(self) -> bool:
@@ -66,12 +71,12 @@ class ListedTools:
         return bool(self.names)
 
     def of(self, selection: Selection) -> tuple[Any, ...]:
-        """The selected objects: first those that are handed on in any case."""
+        """The objects that are always sent, then the selected ones."""
         tool_list = selection.turn.tool_list
         assert tool_list is not None  # it is over this list
-        if self._divided is None:
-            self._divided = _divided(tool_list)
-        in_front, by_row, has_groups = self._divided
+        if self._places is None:
+            self._places = _places(tool_list)
+        in_front, by_row, has_groups = self._places
         if has_groups:
             return selection.tools  # a group comes back with some of its members
         objects, places, withheld = self.objects, tool_list.places, tool_list.withheld
@@ -80,8 +85,8 @@ class ListedTools:
         return tuple(found)
 
 
-def _divided(tool_list: ToolList) -> _Divided:
-    """Tells the tools that are selected from, by row, from the others."""
+def _places(tool_list: ToolList) -> _Places:
+    """Where the tools that are selected from are, by row, and where the others are."""
     in_front: list[int] = []
     by_row: dict[int, list[int]] = {}
     for at, place in enumerate(tool_list.places):
@@ -89,11 +94,11 @@ def _divided(tool_list: ToolList) -> _Divided:
             in_front.append(at)
         else:
             by_row.setdefault(place.rows[0], []).append(at)
-    return _Divided(in_front, by_row, any(tool_list.places[at].key for at in in_front))
+    return _Places(in_front, by_row, any(tool_list.places[at].key for at in in_front))
 
 
 def read_object(tool: Any) -> tuple[Any, Any, Any] | None:
-    """What a framework's tool or an annotated function says of itself; None for an object of another kind.
+    """Describes a framework's tool or an annotated function; None for an object of another kind.
 
     Raises:
         FieldError: it cannot say what its parameters are.
@@ -104,21 +109,21 @@ def read_object(tool: Any) -> tuple[Any, Any, Any] | None:
     return read.name, read.description, read.parameters
 
 
-def said_by(tools: Sequence[Any], read: ReadTool) -> list[Said]:
-    """What the tools say of themselves."""
+def descriptions_of(tools: Sequence[Any], read: ReadTool) -> list[Description]:
+    """The descriptions of the tools."""
     kinds = set(map(type, tools))
     if kinds == {dict}:
         return list(tools)
     if not any([issubclass(kind, Mapping) for kind in kinds]):
         try:
-            said: list[Said] = list(map(read, tools))
-            return said if kinds.isdisjoint(_VALUES) else list(map(_value_or, said, tools))
+            found: list[Description] = list(map(read, tools))
+            return found if kinds.isdisjoint(_VALUES) else list(map(_value_or, found, tools))
         except FieldError:
             pass  # of one of them
-    return [_said_by(tool, read) for tool in tools]
+    return [_description_of(tool, read) for tool in tools]
 
 
-def _said_by(tool: Any, read: ReadTool) -> Said:
+def _description_of(tool: Any, read: ReadTool) -> Description:
     if isinstance(tool, Mapping):
         return tool
     try:
@@ -128,27 +133,27 @@ def _said_by(tool: Any, read: ReadTool) -> Said:
         return name, getattr(tool, "description", None) or getattr(tool, "__doc__", None), None
 
 
-def _value_or(said: Said, tool: Any) -> Said:
-    """What a tool says of itself; a value of JSON that says nothing stands for itself: it may be a name."""
-    return {**_HANDED_ON, "value": tool} if said is None and type(tool) in _VALUES else said
+def _value_or(description: Description, tool: Any) -> Description:
+    """The description. A value of JSON that has none stands for itself: it may be a name."""
+    return {**_HANDED_ON, "value": tool} if description is None and type(tool) in _VALUES else description
 
 
-def name_of(said: Said) -> str:
-    """The name of a function; "" for what is none."""
-    if said is None:
+def name_of(description: Description) -> str:
+    """The name of a function; "" for anything else."""
+    if description is None:
         return ""
-    name = name_in(said) if isinstance(said, Mapping) else said[0]
+    name = name_in(description) if isinstance(description, Mapping) else description[0]
     return name if isinstance(name, str) else ""
 
 
-def _item_of(said: Said) -> Mapping[str, Any]:
+def _item_of(description: Description) -> Mapping[str, Any]:
     """What the catalog reads of a tool."""
-    if isinstance(said, Mapping):
-        return said
-    if said is None or not isinstance(said[0], str) or not said[0]:
+    if isinstance(description, Mapping):
+        return description
+    if description is None or not isinstance(description[0], str) or not description[0]:
         return _HANDED_ON
-    name, description, parameters = said
-    item = {"name": name, "description": description if isinstance(description, str) else ""}
+    name, text, parameters = description
+    item = {"name": name, "description": text if isinstance(text, str) else ""}
     if isinstance(parameters, Mapping) and parameters:
         item["parameters"] = parameters
     return item

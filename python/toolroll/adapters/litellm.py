@@ -27,13 +27,12 @@ from litellm.integrations.custom_logger import CustomLogger
 from litellm.types.integrations.custom_logger import AgenticLoopPlan, AgenticLoopRequestPatch
 
 from toolroll.adapters.agent_turn import AgentTurn
-from toolroll.adapters.asked_by import context_reader
+from toolroll.adapters.arguments import SelectionOptions, context_reader
 from toolroll.adapters.messages import MadeCall, read_messages
-from toolroll.adapters.provider_requests.forms import OPENAI
 from toolroll.adapters.provider_requests.other_tools import check_beside, tools_beside
-from toolroll.adapters.selection_options import SelectionOptions
-from toolroll.adapters.tool_choice import chosen_names
 from toolroll.adapters.tool_selector import ToolSelector
+from toolroll.formats.providers import PROVIDERS
+from toolroll.formats.providers.request_form import chosen_names
 from toolroll.model.context import Context
 from toolroll.model.conversation import field_of
 from toolroll.model.errors import InvalidInput
@@ -51,7 +50,7 @@ _BESIDE = (
     *("functions", "extra_body", "mcp_servers", "plugins", "web_search_options", "messages", "input"),
     *("cached_content", "cachedContent"),
 )
-_FORM = replace(OPENAI, messages=("messages", "input"), tools=("tools",))
+_FORM = replace(PROVIDERS["openai"].requests[0], messages=("messages", "input"), tools=("tools",))
 _SURFACE = "_agentic_loop_api_surface"  # LiteLLM's name for what says which API was called
 _MOST_REFUSALS = 2  # after which the model is not asked again; LiteLLM allows three, and then fails
 _turn: ContextVar[AgentTurn | None] = ContextVar("toolroll_turn", default=None)  # of the request under way

@@ -21,13 +21,12 @@ from pydantic import PrivateAttr
 from workflows.runtime.types.results import WaitingForEvent  # of a tool that asks a person: it runs once more
 
 from toolroll.adapters.agent_turn import AgentTurn
-from toolroll.adapters.asked_by import checked_context
-from toolroll.adapters.messages import MadeCall, ReadMessage, Role
+from toolroll.adapters.arguments import checked_context
+from toolroll.adapters.messages import MadeCall, ReadMessage, role_of
 from toolroll.adapters.tool_selector import ToolSelector
 from toolroll.model.context import Context
 from toolroll.roll import Toolroll
 
-_ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "tool": "tool"}
 _RUN = "toolroll_run"
 
 
@@ -114,6 +113,6 @@ def read_messages(messages: Sequence[Any]) -> list[ReadMessage]:
             for block in message.blocks
             if block.block_type == "tool_call"
         ]
-        role = _ROLES.get(str(getattr(message.role, "value", message.role)), "system")
+        role = role_of(message.role) or "system"
         read.append(ReadMessage(role, message.content or "", tuple(calls)))
     return read

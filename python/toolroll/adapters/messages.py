@@ -1,4 +1,4 @@
-"""Reads the messages of any framework: who said what, which tools were called, and what came of the calls.
+"""Reads the messages of any framework: roles, texts, calls of tools, and their results.
 
 Known are dictionaries and objects in the form of OpenAI (chat and Responses), Anthropic, Gemini and Bedrock,
 and LangChain's. An adapter for another form passes a reader of its own.
@@ -44,7 +44,7 @@ class MadeCall:
     """A call that the model made.
 
     Attributes:
-        call_id: as its result names it; "" where the framework has none.
+        call_id: as its result names it; "" if the framework has none.
         name: of the tool.
     """
 
@@ -57,8 +57,8 @@ class CallResult:
     """The result of a call.
 
     Attributes:
-        call_id: of the call; "" where the framework has none.
-        name: of the tool, where the result says it.
+        call_id: of the call; "" if the framework has none.
+        name: of the tool; "" if the result does not say it.
         worked: whether the tool did what was asked; None if the call was refused or never ran.
     """
 
@@ -72,8 +72,8 @@ class ReadMessage:
     """One message in the form that a selection reads.
 
     Attributes:
-        role: who speaks; "tool" where a message has nothing but results.
-        text: what is said.
+        role: of the speaker; "tool" for a message with nothing but results.
+        text: of all its blocks.
         calls: that the model makes in it.
         results: of calls.
     """
@@ -85,12 +85,12 @@ class ReadMessage:
 
 
 def read_messages(messages: Iterable[object]) -> list[ReadMessage]:
-    """The messages, oldest first. What has no role, and is no call or result, is left out."""
+    """The messages, oldest first. Objects without a role that are neither call nor result are left out."""
     return [read for message in messages if (read := read_message(message)) is not None]
 
 
 def read_own_messages(messages: Iterable[object]) -> list[ReadMessage]:
-    """`read_messages` for messages that a program passes itself: a mistake must not select without words.
+    """`read_messages` for messages that a program passes itself: a mistake must not go unnoticed.
 
     Raises:
         InvalidInput: one is no message, or a dictionary that does not say whose message it is.
@@ -107,7 +107,7 @@ def read_own_messages(messages: Iterable[object]) -> list[ReadMessage]:
 
 
 def read_message(message: object) -> ReadMessage | None:
-    """One message; None for what is none. A text is a message of the user."""
+    """One message; None for any other object. A text is a message of the user."""
     if isinstance(message, ReadMessage):
         return message
     if isinstance(message, str):
@@ -120,7 +120,7 @@ def read_message(message: object) -> ReadMessage | None:
         return ReadMessage("assistant", "", (_call(message),))
     if kind in _RESULTS:
         return ReadMessage("tool", "", (), (_result(message),))
-    role = _role(kind if role is None else role)  # LangChain's messages have a type
+    role = role_of(kind if role is None else role)  # LangChain's messages have a type
     if role is None:
         return None
     if content is None:
@@ -150,7 +150,7 @@ def read_message(message: object) -> ReadMessage | None:
 
 
 def failed_by_text(content: object) -> bool:
-    """Whether the text of a result looks like an error, where nothing but the text can say so.
+    """Whether the text of a result looks like an error, for results without a flag.
 
     It does if it begins with "error", "traceback", "exception:" or "failed to", or if it is a JSON object
     with `isError` or `error`, or with a `status` or `success` that says so.
@@ -184,7 +184,8 @@ def _field(message: object, name: str) -> Any:
     return message.get(name) if type(message) is dict else field_of(message, name)
 
 
-def _role(role: Any) -> Role | None:
+def role_of(role: Any) -> Role | None:
+    """The role that a framework's word or enumeration names; None for any other value."""
     role = getattr(role, "value", role)
     return _ROLES.get(role) if isinstance(role, str) else None
 

@@ -18,21 +18,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from agents import (
-    Agent,
-    AgentHooks,
-    FunctionTool,
-    ModelBehaviorError,
-    RunConfig,
-    RunContextWrapper,
-    Tool,
-)
+from agents import Agent, AgentHooks, FunctionTool, ModelBehaviorError, RunConfig, RunContextWrapper, Tool
 
 from toolroll.adapters.agent_turn import AgentTurn
-from toolroll.adapters.asked_by import context_reader
+from toolroll.adapters.arguments import context_reader
 from toolroll.adapters.messages import failed_by_text
-from toolroll.adapters.tool_choice import chosen_names
 from toolroll.adapters.tool_selector import ToolSelector
+from toolroll.formats.providers.request_form import chosen_names
 from toolroll.model.context import Context
 from toolroll.roll import Toolroll
 
@@ -66,13 +58,13 @@ class SelectingAgent(Agent[Any]):  # type: ignore[misc]
     def __post_init__(self) -> None:
         super().__post_init__()
         about = "the run's context"
-        self._asks = context_reader(self.selection_context, about, argument="selection_context")
+        self._context_of = context_reader(self.selection_context, about, argument="selection_context")
         self._selector = ToolSelector(
             self.roll,
             k=self.k,
             max_tools=self.max_tools,
             always_include=self.always_include,
-            read_tool=_described,
+            read_tool=_describe,
         )
         self._runs: OrderedDict[int, tuple[Any, AgentTurn]] = OrderedDict()
         hooks: AgentHooks[Any] | None = getattr(self, "hooks", None)
@@ -81,7 +73,7 @@ class SelectingAgent(Agent[Any]):  # type: ignore[misc]
         self.hooks = ReportingHooks(self, hooks)
 
     async def get_all_tools(self, run_context: RunContextWrapper[Any]) -> list[Tool]:
-        """The selected tools, and those that are no functions."""
+        """The selected tools, and all tools that are no functions."""
         tools = await super().get_all_tools(run_context)
         if not any(isinstance(tool, FunctionTool) for tool in tools):
             return tools  # type: ignore[no-any-return]
@@ -89,10 +81,10 @@ class SelectingAgent(Agent[Any]):  # type: ignore[misc]
             tools,
             run_context.turn_input,
             conversation=self._conversation(run_context),
-            context=self._asks(run_context),
+            context=self._context_of(run_context),
             always_include=chosen_names(self.model_settings.tool_choice),
         )
-        # All contexts of a run share one object, that of its usage. It is kept, so that its id is its own.
+        # All contexts of a run share its usage object, which is kept, so that no other object gets its id.
         self._runs[id(run_context.usage)] = run_context.usage, turn
         if len(self._runs) > _MOST_RUNS:
             self._runs.popitem(last=False)
@@ -103,9 +95,7 @@ class SelectingAgent(Agent[Any]):  # type: ignore[misc]
         if (known := self._runs.get(id(context.usage))) is not None:
             return known[1]
         return self._selector.find(
-            context.turn_input,
-            conversation=self._conversation(context),
-            context=self._asks(context),
+            context.turn_input, conversation=self._conversation(context), context=self._context_of(context)
         )
 
     def forget(self, context: RunContextWrapper[Any]) -> None:
@@ -125,7 +115,7 @@ class ReportingHooks(AgentHooks[Any]):  # type: ignore[misc]
     def __init__(self, agent: SelectingAgent, inner: AgentHooks[Any] | None) -> None:
         """inner: the agent's own hooks."""
         self.inner = inner
-        self.outcomes: MutableMapping[Any, bool | None] = WeakKeyDictionary()  # what a call's exception says
+        self.outcomes: MutableMapping[Any, bool | None] = WeakKeyDictionary()  # of failed calls
         self._agent = agent
 
     async def on_start(self, context: Any, agent: Any) -> None:
@@ -134,7 +124,7 @@ class ReportingHooks(AgentHooks[Any]):  # type: ignore[misc]
             await self.inner.on_start(context, agent)
 
     async def on_end(self, context: Any, agent: Any, output: Any) -> None:
-        """The run is over, and its turn with it."""
+        """Closes the turn at the end of the run."""
         if (turn := self._agent.turn(context)) is not None:
             await turn.aend()
         self._agent.forget(context)
@@ -199,6 +189,6 @@ def run_config(config: RunConfig | None = None) -> RunConfig:
     )
 
 
-def _described(tool: Any) -> tuple[str, str, Any] | None:
+def _describe(tool: Any) -> tuple[str, str, Any] | None:
     is_function = isinstance(tool, FunctionTool)
     return (tool.name, tool.description, tool.params_json_schema) if is_function else None

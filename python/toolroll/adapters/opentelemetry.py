@@ -7,8 +7,8 @@
 Only the API of OpenTelemetry is used. Without an SDK it does nothing, and the application chooses SDK,
 sampler and exporter. Neither spans nor metrics hold the message, names of users or arguments of tools.
 
-Attributes of tools are those of the semantic conventions for generative AI (`gen_ai.tool.*`). All others are
-below `toolroll.`.
+Attributes of tools follow the semantic conventions for generative AI (`gen_ai.tool.*`). All others begin with
+`toolroll.`.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ def _read_at_collection(roll: Toolroll, meter: Meter) -> Callable[[], None]:
 
 
 def _one(field: str) -> _Read:
-    """The field of the counters; nothing where it is None."""
+    """Reads a field of the counters; nothing if it is None."""
 
     def read(counters: Counters) -> Iterable[Observation]:
         value = getattr(counters, field)

@@ -13,140 +13,110 @@ no more than without the collector. Each process has its own numbers. The multi-
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeAlias
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
 from toolroll.roll import Toolroll
 from toolroll.selection.telemetry import Counters
 
+_Read: TypeAlias = "Callable[[Counters, Mapping[str, Any]], Any]"
+_Row: TypeAlias = "tuple[str, str, str, _Read]"
+
 
 class ToolrollCollector:
     """Reads the counters of one `Toolroll` at each scrape. Safe to share between threads."""
 
     def __init__(self, roll: Toolroll) -> None:
-        """roll: kept alive by the collector; unregister the collector to let go of it."""
+        """roll: kept alive by the collector; unregister the collector to release it."""
         self._roll = roll
 
     def collect(self) -> Iterator[Metric]:
         """All metrics, with their present values."""
         counters, health = self._roll.counters(), self._roll.health()
-        yield from _of_selections(counters)
-        yield from _of_catalog(counters, health)
-        if health["recording"] is not None:
-            yield from _of_registry(counters, health)
+        latency = counters.latency
+        yield HistogramMetricFamily(
+            "toolroll_selection_duration_seconds",
+            "How long selections took.",
+            buckets=list(zip([*map(str, latency.bounds_s), "+Inf"], latency.cumulative, strict=True)),
+            sum_value=latency.sum_s,
+        )
+        has_registry = health["recording"] is not None
+        for family, rows, registry_rows in (
+            (CounterMetricFamily, _TOTALS, _REGISTRY_TOTALS),
+            (GaugeMetricFamily, _VALUES, _REGISTRY_VALUES),
+        ):
+            for name, label, text, read in (*rows, *(registry_rows if has_registry else ())):
+                yield _metric(family, f"toolroll_{name}", label, text, read(counters, health))
 
 
-def _of_selections(counters: Counters) -> Iterator[Metric]:
-    latency = counters.latency
-    bounds = [*map(str, latency.bounds_s), "+Inf"]
-    yield HistogramMetricFamily(
-        "toolroll_selection_duration_seconds",
-        "How long selections took.",
-        buckets=list(zip(bounds, latency.cumulative, strict=True)),
-        sum_value=latency.sum_s,
-    )
-    yield _counter(
-        "degraded_selections",
-        "Selections, searches and lists in which a stage or dependency failed.",
-        "stage",
-        counters.degraded,
-    )
-    yield _counter("denied", "Calls and receipts that were refused.", "reason", counters.denied)
-    yield _counter("reports", "Reports of outcomes that were recorded.", value=counters.reports)
-    yield _counter(
-        "outcomes", "Outcomes of tools as reported; a repetition counts again.", "kind", counters.outcomes
-    )
-    yield _counter(
-        "outcomes_counted", "Outcomes of tools that said something new.", value=counters.outcomes_counted
-    )
-    yield _counter("observer_errors", "Exceptions that observers raised.", value=counters.observer_errors)
-    yield _counter(
-        "calls_refused",
-        "Calls of event loops that were not begun because too many waited.",
-        "what",
-        counters.calls_refused,
-    )
+def _metric(family: Any, name: str, label: str, text: str, value: Any) -> Metric:
+    """A metric with one value, or with one for each value of its label."""
+    made = family(name, text, labels=[label]) if label else family(name, text, value=value)
+    for key, count in value.items() if label else ():
+        made.add_metric([key], count)
+    assert isinstance(made, Metric)
+    return made
 
 
-def _of_catalog(counters: Counters, health: Mapping[str, Any]) -> Iterator[Metric]:
-    yield _gauge("ready", "1 while requests may come, 0 once it is closed.", float(health["ready"]))
-    yield _gauge("catalog_tools", "Tools in the shared catalog.", health["tools"])
-    yield _gauge(
-        "catalog_loaded_timestamp_seconds",
-        "When the shared catalog began to serve, in seconds since the epoch.",
-        counters.catalog_since,
-    )
-    yield _gauge("catalog_build_seconds", "How long the shared catalog's build took.", counters.build_s)
-    yield _gauge("degraded_parts", "Parts that fail now.", len(health["degraded"]))
-    yield _gauge("conversations", "Conversations in memory.", health["sessions"]["held"])
-
-
-def _of_registry(counters: Counters, health: Mapping[str, Any]) -> Iterator[Metric]:
-    sessions, events = health["sessions"], health["recording"]["events"]
-    waiting, organisations = health["recording"]["outcomes"], health["organisations"]
-    kept = health["recording"]["keeper"]
-    yield _gauge("registry_revision", "Revision of the registry that was read last.", health["revision"])
-    yield _gauge(
-        "registry_read_timestamp_seconds",
-        "When the registry was last known to be current, in seconds since the epoch.",
-        time.time() - health["age_s"],
-    )
-    states = {
-        "ready": organisations["ready"],
-        "waiting": organisations["waiting"],
-        "unread": organisations["unread"],
-        "failing": len(organisations["failing"]),
-    }
-    family = GaugeMetricFamily(
-        "toolroll_organisations", "Organisations with tools of their own.", labels=["state"]
-    )
-    for state, count in states.items():
-        family.add_metric([state], count)
-    yield family
-    yield _counter("session_reads", "Conversations read.", value=counters.session_reads or 0)
-    yield _counter(
-        "session_timeouts",
-        "Calls for a conversation that were not answered in time.",
-        value=counters.session_timeouts or 0,
-    )
-    yield _counter(
-        "session_writes",
-        "Writes of conversations.",
-        "result",
-        _some(sessions, "written", "conflicts", "dropped"),
-    )
-    yield _gauge("sessions_waiting", "Conversations that wait to be written.", sessions["waiting"])
-    yield _counter("events", "Selections for the event log.", "result", _some(events, "written", "dropped"))
-    yield _gauge("events_waiting", "Selections that wait for the event log.", events["waiting"])
-    yield _counter(
-        "stored_reports",
-        "Reports since the registry's keeper took over.",
-        "result",
-        _some(kept, "counted", "repeated", "refused"),
-    )
-    yield _gauge("outbox_bytes", "Bytes of reports that wait for the registry.", counters.outbox_bytes or 0)
-    yield _gauge(
-        "outbox_wait_seconds", "How long the oldest waiting report has waited.", waiting["waiting_s"]
-    )
-
-
-def _counter(
-    name: str, text: str, label: str | None = None, counts: Mapping[str, int] | None = None, value: int = 0
-) -> Metric:
-    """A total, or one for each value of the label. The format adds `_total` to the name."""
-    if label is None or counts is None:
-        return CounterMetricFamily(f"toolroll_{name}", text, value=value)
-    family = CounterMetricFamily(f"toolroll_{name}", text, labels=[label])
-    for key, count in counts.items():
-        family.add_metric([key], count)
-    return family
-
-
-def _gauge(name: str, text: str, value: float) -> Metric:
-    return GaugeMetricFamily(f"toolroll_{name}", text, value=value)
-
-
-def _some(counts: Mapping[str, int], *names: str) -> dict[str, int]:
+def _some(counts: Mapping[str, int], names: Iterable[str]) -> dict[str, int]:
     return {name: counts[name] for name in names}
+
+
+# Name, label ("" for none), description, and the value or the values by label. Prometheus adds `_total`.
+_TOTALS: tuple[_Row, ...] = (
+    ("degraded_selections", "stage", "Selections, searches and lists in which a stage or dependency failed.",
+     lambda counters, _: counters.degraded),
+    ("denied", "reason", "Calls and receipts that were refused.", lambda counters, _: counters.denied),
+    ("reports", "", "Reports of outcomes that were recorded.", lambda counters, _: counters.reports),
+    ("outcomes", "kind", "Outcomes of tools as reported; a repetition counts again.",
+     lambda counters, _: counters.outcomes),
+    ("outcomes_counted", "", "Outcomes of tools that said something new.",
+     lambda counters, _: counters.outcomes_counted),
+    ("observer_errors", "", "Exceptions that observers raised.",
+     lambda counters, _: counters.observer_errors),
+    ("calls_refused", "what", "Calls of event loops that were not begun because too many waited.",
+     lambda counters, _: counters.calls_refused),
+)  # fmt: skip
+_VALUES: tuple[_Row, ...] = (
+    ("ready", "", "1 while requests may come, 0 once it is closed.",
+     lambda _, health: float(health["ready"])),
+    ("catalog_tools", "", "Tools in the shared catalog.", lambda _, health: health["tools"]),
+    ("catalog_loaded_timestamp_seconds", "",
+     "When the shared catalog began to serve, in seconds since the epoch.",
+     lambda counters, _: counters.catalog_since),
+    ("catalog_build_seconds", "", "How long the shared catalog's build took.",
+     lambda counters, _: counters.build_s),
+    ("degraded_parts", "", "Parts that fail now.", lambda _, health: len(health["degraded"])),
+    ("conversations", "", "Conversations in memory.", lambda _, health: health["sessions"]["held"]),
+)  # fmt: skip
+_REGISTRY_TOTALS: tuple[_Row, ...] = (
+    ("session_reads", "", "Conversations read.", lambda counters, _: counters.session_reads or 0),
+    ("session_timeouts", "", "Calls for a conversation that were not answered in time.",
+     lambda counters, _: counters.session_timeouts or 0),
+    ("session_writes", "result", "Writes of conversations.",
+     lambda _, health: _some(health["sessions"], ("written", "conflicts", "dropped"))),
+    ("events", "result", "Selections for the event log.",
+     lambda _, health: _some(health["recording"]["events"], ("written", "dropped"))),
+    ("stored_reports", "result", "Reports since the registry's keeper took over.",
+     lambda _, health: _some(health["recording"]["keeper"], ("counted", "repeated", "refused"))),
+)  # fmt: skip
+_REGISTRY_VALUES: tuple[_Row, ...] = (
+    ("registry_revision", "", "Revision of the registry that was read last.",
+     lambda _, health: health["revision"]),
+    ("registry_read_timestamp_seconds", "",
+     "When the registry was last known to be current, in seconds since the epoch.",
+     lambda _, health: time.time() - health["age_s"]),
+    ("organisations", "state", "Organisations with tools of their own.",
+     lambda _, health: _some(health["organisations"], ("ready", "waiting", "unread"))
+     | {"failing": len(health["organisations"]["failing"])}),
+    ("sessions_waiting", "", "Conversations that wait to be written.",
+     lambda _, health: health["sessions"]["waiting"]),
+    ("events_waiting", "", "Selections that wait for the event log.",
+     lambda _, health: health["recording"]["events"]["waiting"]),
+    ("outbox_bytes", "", "Bytes of reports that wait for the registry.",
+     lambda counters, _: counters.outbox_bytes or 0),
+    ("outbox_wait_seconds", "", "How long the oldest waiting report has waited.",
+     lambda _, health: health["recording"]["outcomes"]["waiting_s"]),
+)  # fmt: skip

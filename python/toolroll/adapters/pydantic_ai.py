@@ -5,7 +5,7 @@
 
     agent = Agent(model, tools=tools, capabilities=[ToolSelection(max_tools=12)])
 
-It selects from all function tools of the agent, those of toolsets and MCP servers among them. With
+It selects from all function tools of the agent, also of toolsets and MCP servers. With
 `SearchStrategy`, the model searches: it is the strategy of Pydantic-AI's own `ToolSearch`.
 """
 
@@ -30,9 +30,8 @@ from pydantic_ai.tools import ToolDefinition
 from typing_extensions import Unpack
 
 from toolroll.adapters.agent_turn import AgentTurn
-from toolroll.adapters.asked_by import ContextOf, context_reader
+from toolroll.adapters.arguments import ContextOf, SelectionOptions, context_reader
 from toolroll.adapters.messages import CallResult, MadeCall, ReadMessage, failed_by_text
-from toolroll.adapters.selection_options import SelectionOptions
 from toolroll.adapters.tool_selector import ToolSelector
 from toolroll.formats.meta_tools import MOST_FOUND, MOST_QUERIES
 from toolroll.model.argument_checks import check_number
@@ -40,7 +39,7 @@ from toolroll.model.context import Context
 from toolroll.roll import Toolroll
 
 # Of a `ToolDefinition`. They are new objects in each step, with the same contents.
-_described = attrgetter("name", "description", "parameters_json_schema")
+_describe = attrgetter("name", "description", "parameters_json_schema")
 
 
 @dataclass(init=False)
@@ -68,7 +67,7 @@ class ToolSelection(AbstractCapability[Any]):  # type: ignore[misc]
         self._context = context_reader(context, "the RunContext")
         self.selector = ToolSelector(
             roll,
-            read_tool=_described,
+            read_tool=_describe,
             read_messages=read_messages,
             suspending=(ApprovalRequired, CallDeferred, SkipToolExecution),
             **options,
@@ -82,11 +81,7 @@ class ToolSelection(AbstractCapability[Any]):  # type: ignore[misc]
             return tool_defs
         messages = [*ctx.messages] if ctx.messages else [_prompt(ctx)]
         turn = await self.selector.aturn(
-            tool_defs,
-            messages,
-            conversation=ctx.conversation_id,
-            run=ctx.run_id,
-            context=self._context(ctx),
+            tool_defs, messages, conversation=ctx.conversation_id, run=ctx.run_id, context=self._context(ctx)
         )
         await turn.areport_results(messages)
         return list(turn.tools)
@@ -126,7 +121,7 @@ class SearchStrategy(AbstractCapability[Any]):  # type: ignore[misc]
         search = SearchStrategy()
         agent = Agent(model, tools=tools, capabilities=[ToolSearch(strategy=search), search])
 
-    The model searches among the tools with `defer_loading`, and the calls of what it found are the outcomes.
+    The model searches among the tools with `defer_loading`; its calls of found tools are reported.
     A tool that policy denies is not sent, not found and not run.
     """
 
@@ -148,7 +143,7 @@ class SearchStrategy(AbstractCapability[Any]):  # type: ignore[misc]
         self._context = context_reader(context, "the RunContext")
         self._max_results = max_results
         self.selector = ToolSelector(
-            roll, read_tool=_described, suspending=(ApprovalRequired, CallDeferred, SkipToolExecution)
+            roll, read_tool=_describe, suspending=(ApprovalRequired, CallDeferred, SkipToolExecution)
         )
 
     async def __call__(
@@ -164,7 +159,7 @@ class SearchStrategy(AbstractCapability[Any]):  # type: ignore[misc]
     async def prepare_tools(
         self, ctx: RunContext[Any], tool_defs: list[ToolDefinition]
     ) -> list[ToolDefinition]:
-        """All tools but those that policy denies: a provider gets deferred tools, too."""
+        """All tools that policy allows: a provider gets deferred tools, too."""
         deferred = [tool for tool in tool_defs if tool.defer_loading]
         if not deferred:
             return tool_defs

@@ -20,8 +20,8 @@ from semantic_kernel.connectors.ai.function_choice_type import FunctionChoiceTyp
 from semantic_kernel.filters import FilterTypes
 from semantic_kernel.functions import FunctionResult
 
-from toolroll.adapters.messages import CallResult, MadeCall, ReadMessage, Role, failed_by_text
-from toolroll.adapters.selection_options import SelectionOptions
+from toolroll.adapters.arguments import SelectionOptions
+from toolroll.adapters.messages import CallResult, MadeCall, ReadMessage, failed_by_text, role_of
 from toolroll.adapters.tool_selector import ToolSelector
 from toolroll.model.context import Context
 from toolroll.roll import Toolroll
@@ -32,16 +32,15 @@ if TYPE_CHECKING:
 _FAILED = (
     "An error occurred while invoking the function"  # how the kernel begins the answer after an exception
 )
-_ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "tool": "tool"}
 
 
 class SelectedFunctions(FunctionChoiceBehavior):  # type: ignore[misc]
     """The choice among the selected functions of a turn, in the order of the selection.
 
     Attributes:
-        conversation: of the turn; None where it stands alone.
+        conversation: of the turn; None if it stands alone.
         run: of the turn.
-        asked_by: who asks, where the choice was told.
+        asked_by: who asks; None for the selection's.
     """
 
     conversation: str | None = None
@@ -50,7 +49,7 @@ class SelectedFunctions(FunctionChoiceBehavior):  # type: ignore[misc]
 
     @property
     def key(self) -> dict[str, Any]:
-        """By which `ToolSelector.find` finds the turn."""
+        """Arguments with which `ToolSelector.find` finds the turn."""
         return {"conversation": self.conversation, "run": self.run, "context": self.asked_by}
 
     def get_config(self, kernel: Kernel) -> Any:
@@ -85,11 +84,7 @@ class ToolSelection:
         """
         self._kernel = kernel
         self.selector = ToolSelector(
-            roll,
-            context=context,
-            read_tool=_described,
-            read_messages=read_messages,
-            **options,
+            roll, context=context, read_tool=_describe, read_messages=read_messages, **options
         )
         kernel.add_filter(FilterTypes.AUTO_FUNCTION_INVOCATION, self._around_call)
 
@@ -107,7 +102,7 @@ class ToolSelection:
             messages: a chat history, or messages, with the user's last one; or its text.
             conversation: names it, so that its list stays stable from turn to turn. None: each turn stands
                 alone, and functions called in the messages stay.
-            context: who asks; None for that of the selection.
+            context: who asks; None for the selection's.
             auto_invoke: whether the kernel calls functions by itself, as in `FunctionChoiceBehavior.Auto`.
         """
         said = [messages] if isinstance(messages, str) else list(getattr(messages, "messages", messages))
@@ -166,7 +161,7 @@ def read_messages(messages: Sequence[Any]) -> list[ReadMessage]:
             for one in message.items
             if one.content_type == "function_result"
         ]
-        role = _ROLES.get(str(message.role.value), "system")
+        role = role_of(message.role) or "system"
         read.append(ReadMessage(role, message.content or "", tuple(calls), tuple(results)))
     return read
 
@@ -175,7 +170,7 @@ def _failed(result: Any) -> bool:
     return (isinstance(result, str) and result.startswith(_FAILED)) or failed_by_text(result)
 
 
-def _described(metadata: Any) -> tuple[str, str | None, Any]:
+def _describe(metadata: Any) -> tuple[str, str | None, Any]:
     sent = [one for one in metadata.parameters if one.include_in_function_choices]
     schema = {
         "type": "object",

@@ -17,7 +17,7 @@ from smolagents.agents import ActionStep, AgentToolCallError, AgentToolExecution
 from smolagents.memory import TaskStep
 
 from toolroll.adapters.agent_turn import AgentTurn
-from toolroll.adapters.asked_by import checked_context
+from toolroll.adapters.arguments import checked_context
 from toolroll.adapters.messages import MadeCall, ReadMessage
 from toolroll.adapters.tool_selector import ToolSelector
 from toolroll.model.context import Context

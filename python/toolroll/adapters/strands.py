@@ -16,9 +16,9 @@ from strands.hooks import AfterInvocationEvent, AfterToolCallEvent, BeforeToolCa
 from strands.middleware import InvokeModelStage
 
 from toolroll.adapters.agent_turn import AgentTurn
-from toolroll.adapters.selection_options import SelectionOptions
-from toolroll.adapters.tool_choice import chosen_names
+from toolroll.adapters.arguments import SelectionOptions
 from toolroll.adapters.tool_selector import ToolSelector
+from toolroll.formats.providers.request_form import chosen_names
 from toolroll.model.context import Context
 from toolroll.roll import Toolroll
 
@@ -49,7 +49,7 @@ def select_tools(
         conversation: its name, where another process goes on with it; None for one of its own.
         options: max_tools, always_include and k; see `SelectionOptions`.
     """
-    selector = ToolSelector(roll, context=context, read_tool=_described, **options)
+    selector = ToolSelector(roll, context=context, read_tool=_describe, **options)
     selection = ToolSelection(selector, uuid4().hex if conversation is None else conversation)
     agent.add_middleware(InvokeModelStage.Input, selection.narrow)
     agent.hooks.add_callback(BeforeToolCallEvent, selection.check)
@@ -117,6 +117,6 @@ class ToolSelection:
         return tools
 
 
-def _described(spec: _Spec) -> tuple[str, str, Any]:
+def _describe(spec: _Spec) -> tuple[str, str, Any]:
     schema = spec.content.get("inputSchema")
     return spec.content["name"], spec.content.get("description", ""), (schema or {}).get("json")

@@ -22,15 +22,30 @@ from operator import is_
 from typing import Any, NamedTuple
 
 from toolroll.adapters.agent_turn import AgentTurn, TurnOptions
-from toolroll.adapters.asked_by import checked_context
-from toolroll.adapters.heard import MOST_BEFORE, Heard, ReadMessages, called_in, digest, heard_in, said_before
-from toolroll.adapters.listed_tools import ListedTools, ReadTool, name_of, objects_of, read_object, said_by
+from toolroll.adapters.arguments import check_conversation, checked_context
+from toolroll.adapters.last_message import (
+    MOST_BEFORE,
+    LastMessage,
+    ReadMessages,
+    called_tools,
+    last_message,
+    messages_before,
+    turn_digest,
+)
+from toolroll.adapters.listed_tools import (
+    ListedTools,
+    ReadTool,
+    descriptions_of,
+    name_of,
+    objects_of,
+    read_object,
+)
 from toolroll.adapters.messages import ReadMessage, read_own_messages
 from toolroll.learning.reporters import Reporter
 from toolroll.model.argument_checks import items_of
 from toolroll.model.context import Context
 from toolroll.model.errors import InvalidInput, quoted
-from toolroll.roll import LONGEST_SESSION, Toolroll
+from toolroll.roll import Toolroll
 
 MOST_TURNS = 4_096  # that are kept, so that hooks of their tool calls find them
 MOST_BYTES = 256 << 20  # of memory for different lists, by estimate: a turn is kept no longer than its list
@@ -43,8 +58,8 @@ _MOST_USERS = 2  # messages of the user among them that a selection reads
 class ToolSelector:
     """Selects a framework's tools for each turn of its agents. Safe to share between threads and agents.
 
-    The tools come with each call, in the framework's own objects: a list that changed is read again, and one
-    that did not costs microseconds. Rules, learning and stored conversations are those of `roll`.
+    The tools come with each call, in the framework's own objects: a list that changed is read again, and an
+    unchanged one costs microseconds. Rules, learning and stored conversations are the roll's.
     """
 
     def __init__(
@@ -70,9 +85,9 @@ class ToolSelector:
             always_include: names of tools that every turn has. A name that no tool has is passed over.
             context: who asks, where a call does not say.
             read_tool: name, description and parameters (a JSON Schema) of one of the framework's tools; None
-                for what is no function, and so is sent whatever is selected. Dictionaries never reach it:
+                for an object that is no function, which is always sent. Dictionaries never reach it:
                 they are read as `Toolroll.from_tools` reads them.
-            read_messages: reads the framework's messages. The usual one refuses what is no message.
+            read_messages: reads the framework's messages. The default refuses objects that are no messages.
             suspending: exceptions by which the framework suspends a call, such as one that waits for a
                 person: they are no outcome.
             learns: whether outcomes are recorded.
@@ -137,19 +152,19 @@ class ToolSelector:
         turn = step.turn
         if step.is_known:
             return turn
-        if step.last is not None:
-            step.last.end()
+        if step.previous is not None:
+            step.previous.end()
         turn.over(self.roll.with_tools(turn.listed.items))
         if conversation is None:
             options = self._options(step, messages, knows_calls=False)
             options["sent"] = self._sent_before(step, messages)
-            turn.selection = turn.roll.select(step.heard.message, turn.context, **options)
+            turn.selection = turn.roll.select(step.message.text, turn.context, **options)
         else:
             session = turn.session = turn.roll.session(
                 conversation, turn.context, learns=self._learns, reporter=turn.reporter
             )
             options = self._options(step, messages, knows_calls=session.turn > 0)
-            turn.selection = session.select(step.heard.message, **options)
+            turn.selection = session.select(step.message.text, **options)
         return self._kept(turn)
 
     async def aturn(
@@ -168,19 +183,19 @@ class ToolSelector:
         turn = step.turn
         if step.is_known:
             return turn
-        if step.last is not None:
-            await step.last.aend()
+        if step.previous is not None:
+            await step.previous.aend()
         turn.over(await self._aroll(turn.listed))
         if conversation is None:
             options = self._options(step, messages, knows_calls=False)
             options["sent"] = self._sent_before(step, messages)
-            turn.selection = await turn.roll.aselect(step.heard.message, turn.context, **options)
+            turn.selection = await turn.roll.aselect(step.message.text, turn.context, **options)
         else:
             session = await turn.roll.asession(
                 conversation, turn.context, learns=self._learns, reporter=turn.reporter
             )
             options = self._options(step, messages, knows_calls=session.turn > 0)
-            turn.session, turn.selection = session, await session.aselect(step.heard.message, **options)
+            turn.session, turn.selection = session, await session.aselect(step.message.text, **options)
         return self._kept(turn)
 
     async def _aroll(self, listed: ListedTools) -> Toolroll:
@@ -199,22 +214,22 @@ class ToolSelector:
     ) -> AgentTurn | None:
         """The turn that `turn` has returned last for this conversation, run or messages, in this process.
 
-        context: as `turn` got it: a conversation is that of an organisation and user.
+        context: as in `turn`: a conversation belongs to an organisation and user.
         """
-        context = self._asked_by(context)
+        context = self._context_of(context)
         check_conversation(conversation)
         key = _key(context, conversation, run)
         if key is None:
             _check_messages(messages)
-            heard = heard_in(messages, self._read_messages)
-            key = digest(context, heard, said_before(messages, heard, self._read_messages))
+            message = last_message(messages, self._read_messages)
+            key = turn_digest(context, message, messages_before(messages, message, self._read_messages))
         with self._lock:
             return self._turns.get(key)
 
     def resume(self, tools: Sequence[Any], conversation: str, *, context: Context | None = None) -> AgentTurn:
         """The open turn of a conversation that another process has begun, such as before an approval.
 
-        tools: those whose calls are checked and reported, at least.
+        tools: at least the tools that the conversation may call.
         """
         turn = self._resumed(tools, conversation, context)
         turn.over(self.roll.with_tools(turn.listed.items))
@@ -236,13 +251,13 @@ class ToolSelector:
 
     # Underneath.
 
-    def _asked_by(self, context: Context | None) -> Context:
+    def _context_of(self, context: Context | None) -> Context:
         given = checked_context(context)
         return self._context if given is None else given
 
     def _resumed(self, tools: Sequence[Any], conversation: str, context: Context | None) -> AgentTurn:
         check_conversation(conversation)
-        return AgentTurn(self.roll, self._listed(tools), self._asked_by(context), self._turn_options)
+        return AgentTurn(self.roll, self._listed(tools), self._context_of(context), self._turn_options)
 
     def _step(
         self,
@@ -254,29 +269,29 @@ class ToolSelector:
         always_include: Iterable[str],
         reporter: Reporter | None,
     ) -> _Step:
-        context = self._asked_by(context)
+        context = self._context_of(context)
         check_conversation(conversation)
         _check_messages(messages)
         listed = self._listed(tools)
         key = _key(context, conversation, run)
-        heard, before = heard_in(messages, self._read_messages), None
+        message, before = last_message(messages, self._read_messages), None
         if key is None:
-            before = said_before(messages, heard, self._read_messages)
-            key = digest(context, heard, before)
+            before = messages_before(messages, message, self._read_messages)
+            key = turn_digest(context, message, before)
         always = (*self._always, *always_include)
-        identity = (run if run is not None else heard.place, heard.message, context, reporter, always)
+        identity = (run if run is not None else message.place, message.text, context, reporter, always)
         with self._lock:
             known = self._turns.get(key)
             if known is not None and known.is_same(listed, identity):
                 known.is_further = True
                 self._hold(known)
-                return _Step(known, heard, before, None, is_known=True)
+                return _Step(known, message, before, None, is_known=True)
         turn = AgentTurn(self.roll, listed, context, self._turn_options, reporter)
         turn.key, turn.run, turn.identity = key, run, identity
-        turn.asked = (heard.place, heard.message)
+        turn.asked = (message.place, message.text)
         # Another run may go on with the same message, such as after an approval.
-        last = None if known is None or known.asked == turn.asked else known
-        return _Step(turn, heard, before, last)
+        previous = None if known is None or known.asked == turn.asked else known
+        return _Step(turn, message, before, previous)
 
     def _options(self, step: _Step, messages: Sequence[Any], *, knows_calls: bool) -> dict[str, Any]:
         """Arguments of `select`. knows_calls: whether the session knows which tools were called before."""
@@ -284,9 +299,9 @@ class ToolSelector:
         before, included = step.before, always
         if before is None:
             users = _MOST_USERS if knows_calls else MOST_BEFORE
-            before = said_before(messages, step.heard, self._read_messages, users)
+            before = messages_before(messages, step.message, self._read_messages, users)
         if not knows_calls:
-            included = (*always, *called_in((*before, *step.heard.since), names))
+            included = (*always, *called_tools((*before, *step.message.after), names))
         most = None if self._max_tools is None else self._max_tools + len(names.intersection(always))
         history = [
             {"role": one.role, "content": one.text} for one in before if one.role in _SPEAKERS and one.text
@@ -294,13 +309,13 @@ class ToolSelector:
         return {"k": self._k, "max_tools": most, "always_include": included, "history": history}
 
     def _sent_before(self, step: _Step, messages: Sequence[Any]) -> tuple[str, ...]:
-        """Names that the turn before this one has sent, where messages are all that is known of it."""
+        """Names that the turn before this one has sent, found by its messages."""
         turn = step.turn
-        if not self._keeps_places or turn.run is not None or step.heard.place <= 0:
+        if not self._keeps_places or turn.run is not None or step.message.place <= 0:
             return ()
-        earlier = messages[: step.heard.place]
-        heard = heard_in(earlier, self._read_messages)
-        key = digest(turn.context, heard, said_before(earlier, heard, self._read_messages))
+        earlier = messages[: step.message.place]
+        message = last_message(earlier, self._read_messages)
+        key = turn_digest(turn.context, message, messages_before(earlier, message, self._read_messages))
         with self._lock:
             known = self._turns.get(key)
         return () if known is None else tuple([name for name in known.names if name in turn.listed.names])
@@ -326,14 +341,14 @@ class ToolSelector:
         return turn
 
     def _hold(self, turn: AgentTurn) -> None:
-        """Lets a turn have its own objects for now, and takes them from the oldest. The lock is held."""
+        """Keeps a turn's own objects, and releases the oldest turn's. The lock is held."""
         if turn.listed.first is not turn.listed:
             self._newest.append(turn)
             while len(self._newest) > MOST_LISTS:
                 self._newest.popleft().release()
 
     def _listed(self, tools: Sequence[Any]) -> ListedTools:
-        """What is known of this list: of the same objects, or of others that say the same."""
+        """The list of these objects: a known one, or a new one that shares equal descriptions."""
         tools = objects_of(tools)
         with self._lock:
             known = self._lists.get(_place(tools))
@@ -341,16 +356,21 @@ class ToolSelector:
                 if known.content in self._firsts:
                     self._firsts.move_to_end(known.content)
                 return known
-        said = said_by(tools, self._read_tool)
-        content = tuple(map(name_of, said))
+        descriptions = descriptions_of(tools, self._read_tool)
+        content = tuple(map(name_of, descriptions))
         with self._lock:
             alike = self._firsts.get(content, ())
             if alike:
                 self._firsts.move_to_end(content)
-        return ListedTools(tools, said, content, next((known for known in alike if known.said == said), None))
+        return ListedTools(
+            tools,
+            descriptions,
+            content,
+            next((known for known in alike if known.descriptions == descriptions), None),
+        )
 
     def _keep_list(self, listed: ListedTools, memory_bytes: int) -> None:
-        """Keeps a list of which a catalog was made. The lock is held."""
+        """Keeps a list that has a catalog. The lock is held."""
         first = listed.first
         alike = self._firsts.get(listed.content, ())
         if first not in alike:
@@ -364,7 +384,7 @@ class ToolSelector:
             self._forget_lists()
 
     def _forget_lists(self) -> None:
-        """Lets go of the lists that were not used for longest, and of their turns. The lock is held."""
+        """Forgets the lists that were not used for longest, and their turns. The lock is held."""
         while self._list_bytes > MOST_BYTES * 7 // 8 and len(self._firsts) > 1:
             _, alike = self._firsts.popitem(last=False)
             self._list_bytes -= sum(first.memory_bytes for first in alike)
@@ -377,22 +397,22 @@ class _Step(NamedTuple):
     """A step of the model.
 
     Attributes:
-        turn: that it belongs to.
-        heard: what was said in it.
-        before: what was said before, newest last; None where that was not read yet.
-        last: the turn before this one, in the same conversation.
+        turn: the turn that it belongs to.
+        message: the user's last message.
+        before: the messages before it, newest last; None if they were not read yet.
+        previous: the turn before this one, in the same conversation.
         is_known: whether the turn was selected before, over the same tools.
     """
 
     turn: AgentTurn
-    heard: Heard
+    message: LastMessage
     before: Sequence[ReadMessage] | None
-    last: AgentTurn | None
+    previous: AgentTurn | None
     is_known: bool = False
 
 
 def _place(tools: Sequence[Any]) -> tuple[int, int, int]:
-    """By what a list of the very same objects is found."""
+    """The key by which a list of the same objects is found."""
     return (id(tools[0]), id(tools[-1]), len(tools)) if tools else (0, 0, 0)
 
 
@@ -401,20 +421,6 @@ def _check_messages(messages: object) -> None:
         raise InvalidInput(f"messages: is {quoted(messages)}, must be a list of messages, oldest first")
 
 
-def check_conversation(name: object, argument: str = "conversation") -> None:
-    """Checks the name of a conversation; None is one that stands alone.
-
-    argument: as the user of an adapter knows it.
-
-    Raises:
-        InvalidInput: it is empty, too long, or no text.
-    """
-    if name is not None and not (isinstance(name, str) and 0 < len(name) <= LONGEST_SESSION):
-        raise InvalidInput(
-            f"{argument}: is {quoted(name)}, must be a name of 1 to {LONGEST_SESSION:,} characters"
-        )
-
-
 def _key(context: Context, conversation: str | None, run: Hashable | None) -> Hashable | None:
-    """What a turn with a name is known by."""
+    """The key of a turn that has a name; None for any other."""
     return run if conversation is None else (context.org, context.user, conversation)

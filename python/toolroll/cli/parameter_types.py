@@ -11,7 +11,6 @@ from typing import Any
 import click
 
 COUNT, POSITIVE = click.IntRange(min=0), click.IntRange(min=1)
-PROVIDERS = ("openai", "anthropic", "gemini", "mcp")  # written out, so that --help imports nothing
 
 
 class Number(click.FloatRange):
@@ -50,6 +49,16 @@ def names(text: str) -> tuple[str, ...]:
     if len(set(found)) != len(found):
         raise click.BadParameter(f"{text}: names one twice")
     return found
+
+
+def provider(text: str) -> str:
+    """The name of a provider, ours or an installed package's."""
+    from toolroll.formats.providers import provider_of
+
+    try:
+        return provider_of(text).name
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}

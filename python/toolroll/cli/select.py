@@ -20,7 +20,8 @@ from toolroll.cli.options import (
     option,
 )
 from toolroll.cli.output import Progress, note, print_json, printable
-from toolroll.cli.parameter_types import COUNT, PROVIDERS, names
+from toolroll.cli.parameter_types import COUNT, names
+from toolroll.cli.parameter_types import provider as provider_name
 from toolroll.model.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -62,7 +63,12 @@ if TYPE_CHECKING:
 )
 @on_bad_tool_option
 @option("--page", "Page that the user is on.", default="")
-@option("--provider", "Provider whose limits on the number of tools apply.", choices=PROVIDERS)
+@option(
+    "--provider",
+    "Provider whose limits on the number of tools apply: openai, anthropic, gemini or another.",
+    type=provider_name,
+    metavar="NAME",
+)
 @option(
     "--setting settings",
     "A setting that has a value, which turns toolkits on; repeatable.",
@@ -91,8 +97,9 @@ if TYPE_CHECKING:
 @flag("--visible", "Without MESSAGE: print all tools and toolkits that the caller may have.")
 @option(
     "--schemas",
-    "Print the tools' schemas, ready to send to this provider.",
-    choices=(*PROVIDERS, "openai_responses"),
+    "Print the tools' schemas, ready to send to this provider: openai, anthropic, gemini, mcp or another.",
+    type=provider_name,
+    metavar="NAME",
 )
 def command(
     message: str | None,

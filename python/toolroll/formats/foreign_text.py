@@ -107,7 +107,7 @@ def json_line(value: Any) -> Encoded:
 
 
 def visible_json(text: str) -> Encoded:
-    """JSON on one line, with escapes for what a reader does not see: reading it gives the same value.
+    """JSON on one line, with escapes for invisible characters: reading it gives the same value.
 
     text: JSON as `json.dumps` writes it, without line ends.
     """
@@ -121,5 +121,5 @@ def paragraphs(text: str, longest: int) -> str:
 
 
 def escaped(text: str) -> str:
-    r"""The text with escapes for what a reader does not see (\x1b, \u202e, \n)."""
+    r"""The text with escapes for invisible characters (\x1b, \u202e, \n)."""
     return replaced(text, lambda c: c.encode("unicode_escape", "backslashreplace").decode())

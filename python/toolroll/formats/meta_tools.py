@@ -92,21 +92,21 @@ CALL_TOOL = Tool(
 META_TOOLS: tuple[Tool, ...] = (MANAGE_TOOLS, SEARCH_TOOLS, CALL_TOOL)
 
 
-class Manage(NamedTuple):
+class ManageArguments(NamedTuple):
     """The arguments of `manage_tools`; no names if the mode needs none."""
 
     mode: Mode
     names: tuple[str, ...]
 
 
-class Search(NamedTuple):
+class SearchArguments(NamedTuple):
     """The arguments of `search_tools`: 1 to 5 queries, and how many tools to find for each."""
 
     queries: tuple[str, ...]
     limit: int
 
 
-class Call(NamedTuple):
+class CallArguments(NamedTuple):
     """The arguments of `call_tool`."""
 
     name: str
@@ -123,7 +123,7 @@ def meta_schemas(
     return convert_all(tools, provider, form)[0]
 
 
-def read_manage(arguments: object) -> Manage:
+def read_manage(arguments: object) -> ManageArguments:
     """Reads the arguments of `manage_tools`: an object, or its JSON text.
 
     The names may also stand in `names`, or in `query`, `queries` or `name` as in the arguments of the other
@@ -146,10 +146,10 @@ def read_manage(arguments: object) -> Manage:
         _refuse("manage_tools", f"tools is empty, must name the tools to {known}, such as ['send_email']")
     if len(names) > MOST_NAMES:
         _refuse("manage_tools", f"tools has {len(names)} names, must have at most {MOST_NAMES}")
-    return Manage(known, names)
+    return ManageArguments(known, names)
 
 
-def read_search(arguments: object) -> Search:
+def read_search(arguments: object) -> SearchArguments:
     """Reads the arguments of `search_tools`: an object, or its JSON text.
 
     A limit out of range becomes the nearest one in range. Raises InvalidInput, with what to write instead,
@@ -159,11 +159,11 @@ def read_search(arguments: object) -> Search:
     queries = _texts(given.get("queries", given.get("query")), "search_tools", "queries", split=False)
     if not 1 <= len(queries) <= MOST_QUERIES:
         _refuse("search_tools", f"queries has {len(queries)}, must have 1 to {MOST_QUERIES} texts")
-    return Search(queries, _limit(given.get("limit")))
+    return SearchArguments(queries, _limit(given.get("limit")))
 
 
-def read_call(arguments: object) -> Call:
-    """Reads the arguments of `call_tool`: an object, or its JSON text; the tool's own likewise.
+def read_call(arguments: object) -> CallArguments:
+    """Reads the arguments of `call_tool`: an object, or its JSON text. So may the tool's arguments be.
 
     If `arguments` is missing, all other keys beside the name are the tool's arguments.
 
@@ -177,7 +177,7 @@ def read_call(arguments: object) -> Call:
         _refuse("call_tool", f"name has {len(name)} characters, must have at most {MOST_TEXT}")
     if (own := given.get("arguments")) is None:
         own = {key: value for key, value in given.items() if key not in ("name", "arguments")}
-    return Call(name, _object(own, "call_tool", "arguments"))
+    return CallArguments(name, _object(own, "call_tool", "arguments"))
 
 
 _NAME_KEYS = ("tools", "names", "tool", "query", "queries", "name")  # of manage_tools; the first one counts

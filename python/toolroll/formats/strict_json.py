@@ -99,7 +99,7 @@ def line_of(text: str, path: Path) -> int:
     return text.count("\n", 0, found) + 1
 
 
-class Place(NamedTuple):
+class Span(NamedTuple):
     """Where a value stands in a text.
 
     Attributes:
@@ -112,7 +112,7 @@ class Place(NamedTuple):
     end: int
 
 
-def places_of(text: str, paths: Iterable[Path]) -> dict[tuple[str | int, ...], Place]:
+def places_of(text: str, paths: Iterable[Path]) -> dict[tuple[str | int, ...], Span]:
     """The places of values in a valid JSON text, in one scan. Paths that lead nowhere are missing."""
     wanted = {tuple(path) for path in paths}
     lengths = {len(path) for path in wanted}
@@ -124,7 +124,7 @@ def places_of(text: str, paths: Iterable[Path]) -> dict[tuple[str | int, ...], P
         if kind in ("key", "duplicate"):
             keys[path] = offset
         else:
-            found[path] = Place(keys.get(path, offset), offset, read_at(text, offset)[1])
+            found[path] = Span(keys.get(path, offset), offset, read_at(text, offset)[1])
     return found
 
 
@@ -187,10 +187,7 @@ def _error(text: str, file: str | None, first_line: int) -> InvalidDefinition:
     offset, problem = _first_problem(text) or (0, "is not JSON that can be read")
     line_start = text.rfind("\n", 0, offset) + 1
     return InvalidDefinition(
-        problem,
-        file=file,
-        line=first_line + text.count("\n", 0, offset),
-        column=offset - line_start + 1,
+        problem, file=file, line=first_line + text.count("\n", 0, offset), column=offset - line_start + 1
     )
 
 

@@ -32,7 +32,7 @@ class Context:
             unknown value never shows a tool.
         settings: settings that have a value (a mapping, or just their names), beside a registry's; only
             presence is read. None, False, blank text and empty collections are no value.
-        provider: whose limits apply: "openai", "anthropic", "gemini", "mcp" or "" for none.
+        provider: whose limits apply, such as "openai"; "" for none.
         session: the conversation of the turn.
         required: names of tools that are the selection, without retrieval. Their JSON text works too, as a
             database may hold it: '["get_mails", "list_contacts"]'.

@@ -37,6 +37,11 @@ def plugin_names(group: str) -> list[str]:
     return sorted({point.name for point in _points(group)})
 
 
+def offered_by(group: str, name: str) -> str:
+    """The package that offers this name, for an error message."""
+    return next((_package(point) for point in _points(group) if point.name == name), "an unknown package")
+
+
 def _points(group: str) -> Any:
     from importlib.metadata import entry_points  # reads every installed package: only for a name not built in
 

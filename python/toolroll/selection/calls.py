@@ -14,8 +14,8 @@ from toolroll._core import Bitset
 from toolroll.catalog.catalog import Catalog
 from toolroll.formats.foreign_text import name_text
 from toolroll.formats.providers import How
+from toolroll.formats.providers.provider import is_replaced
 from toolroll.formats.schemas import own_name_of
-from toolroll.formats.schemas.names import is_replaced
 from toolroll.model.context import Context
 from toolroll.model.errors import Denied, quoted
 from toolroll.model.tools import Tool

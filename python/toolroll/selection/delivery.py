@@ -10,7 +10,7 @@ Pure: what is made depends on the offer alone.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -18,12 +18,12 @@ from typing import Any
 from toolroll._core import Bitset, copy_containers
 from toolroll.catalog.catalog import Catalog
 from toolroll.formats.meta_tools import CALL_TOOL, MANAGE_TOOLS, SEARCH_TOOLS
-from toolroll.formats.providers import PROVIDERS, How, Provider, provider_of
+from toolroll.formats.providers import How, Provider, names_with, provider_of
+from toolroll.formats.providers.form import names_of, tools_of
+from toolroll.formats.providers.provider import is_replaced
 from toolroll.formats.schemas import PLAIN, Form, SentTool, SentTools, provider_name, sent_tools
 from toolroll.formats.schemas.conversion import json_text
-from toolroll.formats.schemas.form import names_of, tools_of
-from toolroll.formats.schemas.names import is_replaced
-from toolroll.formats.schemas.requests import answer_search, client_search, only, required
+from toolroll.formats.schemas.requests import answer_search, required
 from toolroll.model.argument_checks import check_flag
 from toolroll.model.arrays import Rows, Scores
 from toolroll.model.context import Context
@@ -210,11 +210,13 @@ def deliver(
     target = provider_of(provider)
     check_flag(must_call, "must_call")
     if not isinstance(how, str) or how not in target.hows:
-        can = [name for name, other in PROVIDERS.items() if isinstance(how, str) and how in other.hows]
+        can = names_with(lambda other: isinstance(how, str) and how in other.hows)
         others = f"; {how!r} is for {', '.join(can)}" if can else ""
         raise InvalidInput(f"how is {quoted(how)}, must be {_either(target.hows)} for {provider}{others}")
-    if must_call and provider == "mcp":
-        raise InvalidInput("must_call is True, must be False for mcp: a server has no say in what is called")
+    if must_call and target.require is None:
+        raise InvalidInput(
+            f"must_call is True, must be False for {provider}: nothing makes its model call a tool"
+        )
     meta = _DEFAULT_META[how] if meta_tools is None else tools_of(meta_tools, "meta_tools")
     if how == "defer" and all(tool.name != SEARCH_TOOLS.name for tool in meta):
         meta = (SEARCH_TOOLS, *meta)
@@ -282,23 +284,30 @@ class _Request:
         selected = {tool.name for tool in self.offer.definitions}
         offered = selected.difference(left_out) | {tool.name for tool in self.meta}
         called = [name for name, own in names.items() if own in offered]
-        choice = only(self.target.name, called, self.must_call)
+        assert self.target.restrict is not None
+        choice = self.target.restrict(called, self.must_call)
         return self.delivery(sent, choice, offered, names, left_out)
 
     def defer(self) -> Delivery:
-        """For Anthropic all tools, most out of the prompt; OpenAI gets those it finds with the answer."""
+        """All tools, most out of the prompt; or the core, if the answer to a search brings the others."""
+        search = self.target.search
+        assert search is not None
         if not self.offer.allowed:
             return self.delivery(SentTools(self.target.name, ()), {}, (), {}, ())
         core, left_out = self.visible_core()
         listed = [*self.meta, *core]
         self.check_number(len(listed))
-        if self.target.name == "anthropic":
+        if search.sends_all:
             self.check_number(len(self.offer.allowed) - len(core), is_deferred=True)
             sent, names, left_out = self.whole(core)
         else:
             plain = sent_tools(listed, self.target.name, self.form)
             names = plain.names
-            sent = plain._replace(items=[_searched_by_client(item) for item in plain.items])
+            sent = (
+                plain
+                if search.tool is None
+                else plain._replace(items=[_as_search(item, search.tool) for item in plain.items])
+            )
         choice = required(self.target.name) if self.must_call else {}
         return self.delivery(sent, choice, (tool.name for tool in listed), names, left_out)
 
@@ -381,11 +390,11 @@ class _Request:
         )
 
 
-def _searched_by_client(item: SentTool) -> SentTool:
-    """The item, or OpenAI's own search in the place of ours."""
+def _as_search(item: SentTool, search: Callable[[Mapping[str, Any]], dict[str, Any]]) -> SentTool:
+    """The item, or the provider's own search in the place of ours."""
     if item.name != SEARCH_TOOLS.name:
         return item
-    schema = client_search(item.schema)
+    schema = search(item.schema)
     return item._replace(schema=schema, text=json_text(schema))
 
 

@@ -183,7 +183,7 @@ class NativeStages:
         marks = _NO_MARKS if self.marks is None else self.marks.table.hits(text, query)
         cap, conversation = self.cap, turn.conversation
         names, max_tools = cap.names, turn.max_tools
-        if (limit := cap.provider_limits.get(context.provider)) is not None:
+        if (limit := cap.provider_limits[context.provider]) is not None:
             max_tools = limit if max_tools is None else min(max_tools, limit)
         called = _NONE
         if conversation is not None and self.affinity is not None and conversation.called:

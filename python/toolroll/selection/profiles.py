@@ -451,7 +451,6 @@ def _learning(catalog: Catalog, p: Profile) -> tuple[Stage, ...]:
         protected_leaders=p.protected_leaders,
         reliability_in_order=p.reliability_in_order,
         explore=p.explore,
-        draw="normal",
     )
     return (Learning(catalog.keys, core, weights, p.temperature, p.k),)
 

@@ -10,9 +10,9 @@ from typing import Any, NoReturn
 from toolroll.catalog.catalog import Catalog
 from toolroll.formats.foreign_text import line_text, name_text
 from toolroll.formats.providers import How
+from toolroll.formats.providers.form import form_of
 from toolroll.formats.schemas import Loss, SentTools, losses, provider_names, sent_tools
 from toolroll.formats.schemas.conversion import json_text, plain_copy
-from toolroll.formats.schemas.form import form_of
 from toolroll.model.arrays import Rows
 from toolroll.model.context import Turn
 from toolroll.model.errors import Failure, InvalidInput, NotFound, quoted

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, FailFast, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from toolroll import Context
+from toolroll.formats.providers import PROVIDERS, provider_of
+from toolroll.model.errors import InvalidInput
 from toolroll.server.callers import Caller
 
-Provider = Literal["openai", "openai_responses", "anthropic", "gemini", "mcp"]
+
+def _provider(name: str) -> str:
+    try:
+        return provider_of(name).name
+    except InvalidInput as error:
+        raise PydanticCustomError("value_error", "{reason}", {"reason": str(error)}) from error
+
+
+# The name of a provider, ours or an installed package's.
+Provider = Annotated[str, AfterValidator(_provider), Field(examples=[*PROVIDERS])]
 
 # Arrays are judged as far as their first wrong item: each problem takes kilobytes, and two bytes of a body.
 Texts = Annotated[tuple[str, ...], FailFast()]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import cast, get_args
 from urllib.parse import parse_qsl
 
 from pydantic import ValidationError
@@ -17,15 +16,14 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from toolroll import Toolroll
+from toolroll.formats.providers import PROVIDERS
 from toolroll.model.errors import ToolrollError
-from toolroll.server.bodies import Provider
 from toolroll.server.callers import Caller
 from toolroll.server.large_requests import LARGE_BYTES
 from toolroll.server.problems import problem_of
 from toolroll.server.selections import SelectBody, selected, selection_answer
 
 PATH = "/select"
-_PROVIDERS = frozenset(get_args(Provider))
 _RECEIPT = {"true": True, "false": False}
 _JSON = (b"content-type", b"application/json")
 
@@ -61,7 +59,7 @@ class DirectSelect:
         scope["route"] = PATH
         try:
             caller.require("select")
-            provider = cast("Provider | None", query.get("schemas"))
+            provider = query.get("schemas")
             receipt = _RECEIPT[query.get("receipt", "false")]
             answer = selection_answer(await selected(self.roll, caller, body, provider, receipt))
         except ToolrollError as error:
@@ -120,4 +118,4 @@ def _query(scope: Scope) -> Mapping[str, str] | None:
     is_known = found.keys() <= {"schemas", "receipt"} and len(found) == len(pairs)
     if not is_known or found.get("receipt", "false") not in _RECEIPT:
         return None
-    return found if "schemas" not in found or found["schemas"] in _PROVIDERS else None
+    return found if "schemas" not in found or found["schemas"] in PROVIDERS else None

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from toolroll.formats.meta_tools import META_TOOLS
+from toolroll.formats.providers.provider import is_replaced
 from toolroll.formats.schemas import own_name_of
-from toolroll.formats.schemas.names import is_replaced
 from toolroll.model.errors import InvalidInput, quoted
 from toolroll.model.tools import Tool
 from toolroll.selection.visible import VisibleTools

@@ -21,7 +21,7 @@ from toolroll.formats.meta_tools import (
     read_manage,
     read_search,
 )
-from toolroll.formats.schemas.names import is_replaced
+from toolroll.formats.providers.provider import is_replaced
 from toolroll.learning.deduplication import MOST_FOUND as MOST_WANTED
 from toolroll.learning.exposure import Exposure, ShownTool
 from toolroll.learning.outcomes import NOT_SHOWN, WANTED, Called, Entry, read_called

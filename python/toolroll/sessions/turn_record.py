@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from toolroll.formats.providers import PROVIDERS
+from toolroll.formats.providers import MOST_TOOLS, provider_of
 from toolroll.learning.exposure import Exposure, ShownTool, pack_tools, unpack_tools
 from toolroll.model.errors import InvalidInput, quoted
 from toolroll.selection.calls import DeliveryRecord
@@ -97,7 +97,7 @@ class TurnRecord(NamedTuple):
     @property
     def most_tools(self) -> int | None:
         """The longest list: `max_tools`, or the provider's limit less the meta-tools."""
-        taken = PROVIDERS[self.provider].most_tools if self.provider else None
+        taken = MOST_TOOLS[self.provider]
         limits = (self.max_tools, None if taken is None else max(0, taken - len(self.meta_tools)))
         return min((limit for limit in limits if limit is not None), default=None)
 
@@ -170,7 +170,7 @@ class TurnRecord(NamedTuple):
             unpack_tools(names, keys)
             page, tier, category = _texts(record["where"])
             provider, how, meta_tools = record["delivery"]
-            if provider and how not in PROVIDERS[provider].hows:
+            if provider and how not in provider_of(provider).hows:
                 raise ValueError(f"has a delivery by {quoted(how)}")
             max_tools, budget_tokens = (None if one is None else int(one) for one in record["limits"])
             is_search, is_reported, is_over = map(bool, record["flags"])

@@ -8,8 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from toolroll.adapters.provider_requests import RequestForm
-from toolroll.adapters.provider_requests.forms import ANTHROPIC, GEMINI, OPENAI, OPENAI_RESPONSES
+from toolroll.formats.providers import PROVIDERS
 from toolroll.lab.evaluation import workloads
+
+OPENAI, OPENAI_RESPONSES, ANTHROPIC, GEMINI = (
+    PROVIDERS[name].requests[0] for name in ("openai", "openai_responses", "anthropic", "gemini")
+)
 
 FORMS = (OPENAI, OPENAI_RESPONSES, ANTHROPIC, GEMINI)
 POOL = workloads.tools(60)

@@ -14,9 +14,13 @@ from tests.unit.adapters.generated_requests import FORMS, HOSTED, POOL, generate
 from toolroll import Context, Recording, Rule, Toolroll
 from toolroll.adapters import ToolSelector
 from toolroll.adapters.provider_requests import RequestHeaders, RequestSelector, form_of
-from toolroll.adapters.provider_requests.error_bodies import error_body
-from toolroll.adapters.provider_requests.forms import ANTHROPIC, GEMINI, OPENAI, OPENAI_RESPONSES
+from toolroll.adapters.provider_requests.forms import error_body
+from toolroll.formats.providers import PROVIDERS
 from toolroll.model.errors import InvalidInput, Unavailable
+
+OPENAI, OPENAI_RESPONSES, ANTHROPIC, GEMINI = (
+    PROVIDERS[name].requests[0] for name in ("openai", "openai_responses", "anthropic", "gemini")
+)
 
 COUNT = int(os.environ.get("TOOLROLL_REQUESTS", "150"))  # 10,000 in the long tier
 NOTHING = RequestHeaders()

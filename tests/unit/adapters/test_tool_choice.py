@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from toolroll.adapters.tool_choice import chosen_names
+from toolroll.formats.providers.request_form import chosen_names
 
 NAMED = {"type": "function", "function": {"name": "a"}}
 

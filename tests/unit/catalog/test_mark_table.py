@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.strategies import texts
-from toolroll._core import find_marks
+from tests.unit.core.test_marks import find_marks
 from toolroll.catalog.mark_table import MarkTable
 from toolroll.catalog.marks import ENDINGS, MEANINGS
 from toolroll.catalog.services import SERVICES

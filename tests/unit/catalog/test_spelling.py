@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from tests.unit.core.corrected import corrected
 from toolroll import Profile, Route, Toolkit, Toolroll
 from toolroll.catalog.message_text import Reader
 from toolroll.catalog.spelling import DeferredSpeller, general_words, language_gate, speller_of
@@ -35,7 +36,7 @@ SPELLER = speller_of(columns(texts_of(TOOLS)))
     ],
 )
 def test_words_of_names_prose_parameters_examples_and_english_are_known(message, read):
-    assert SPELLER.correct(message) == read
+    assert corrected(SPELLER, message) == read
 
 
 @pytest.mark.parametrize(
@@ -51,7 +52,7 @@ def test_words_of_names_prose_parameters_examples_and_english_are_known(message,
     ],
 )
 def test_messages_without_typos_stay(message):
-    assert SPELLER.correct(message) == message
+    assert corrected(SPELLER, message) == message
 
 
 @pytest.mark.parametrize(
@@ -65,32 +66,34 @@ def test_messages_without_typos_stay(message):
 )
 def test_a_message_in_another_language_is_not_corrected_to_english_words(message):
     prose = ["grade a paging of western action for the haven, at the postal cost of france"]
-    assert speller_of([[], prose, [], []]).correct(message) == message
+    assert corrected(speller_of([[], prose, [], []]), message) == message
 
 
 def test_a_message_in_another_language_is_corrected_to_words_of_its_language():
     german = speller_of([["wettervorhersage"], ["die Niederschläge und Sturmwarnungen von heute"], [], []])
-    assert german.correct("zeig mir die Sturmwarnngen für morgen") == "zeig mir die sturmwarnungen für morgen"
+    assert (
+        corrected(german, "zeig mir die Sturmwarnngen für morgen") == "zeig mir die sturmwarnungen für morgen"
+    )
 
 
 def test_an_english_message_that_typos_make_look_foreign_is_corrected():
     assert language_gate().is_foreign("ad an umbrela")
-    assert SPELLER.correct("ad an umbrela") == "ad an umbrella"
+    assert corrected(SPELLER, "ad an umbrela") == "ad an umbrella"
 
 
 def test_words_in_another_script_leave_english_words_english():
-    assert SPELLER.correct("내일 서울 wether 어때") == "내일 서울 weather 어때"
-    assert SPELLER.correct("帮我查明天北京的wether") == "帮我查明天北京的weather"
+    assert corrected(SPELLER, "내일 서울 wether 어때") == "내일 서울 weather 어때"
+    assert corrected(SPELLER, "帮我查明天北京的wether") == "帮我查明天北京的weather"
 
 
 def test_words_of_names_are_preferred_to_words_of_prose():
     prose = ["whether and whether or not whether"]
-    assert speller_of([["get_weather"], prose, [], []]).correct("wether") == "weather"
-    assert speller_of([["get_it"], prose, [], []], ["weather"]).correct("wether") == "weather"
+    assert corrected(speller_of([["get_weather"], prose, [], []]), "wether") == "weather"
+    assert corrected(speller_of([["get_it"], prose, [], []], ["weather"]), "wether") == "weather"
 
 
 def test_a_catalog_without_tools_still_knows_english():
-    assert speller_of([[]] * 4).correct("add it to the calender") == "add it to the calendar"
+    assert corrected(speller_of([[]] * 4), "add it to the calender") == "add it to the calendar"
 
 
 def test_the_general_words_are_read_once():
@@ -159,7 +162,7 @@ def test_the_parameter_is_true_or_false():
 )
 def test_a_deferred_speller_corrects_as_one_that_was_made_at_once(message):
     deferred = DeferredSpeller(lambda: SPELLER)
-    assert Reader(deferred, clauses=False).read(message).query == SPELLER.correct(message)
+    assert Reader(deferred, clauses=False).read(message).query == corrected(SPELLER, message)
     assert deferred.corrections(message) == SPELLER.corrections(message)
 
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from tests import strategies as some
 from tests.ranking_weights import fusion_with
+from tests.unit.core.corrected import corrected
 from toolroll import Context, Route, Tool, Toolkit
 from toolroll._core import Bitset, Fusion
 from toolroll.catalog.catalog import Catalog, CatalogOptions
@@ -228,8 +229,8 @@ def test_nothing_of_one_organisation_reaches_the_shared_catalog_or_another_one()
     Catalog.stacked(shared, other, EMBEDDER).retriever(BOTH, True)
     assert {text: select(shared, text).names for text in before} == before
     assert {text: ranking(one, BOTH, text, damped=True) for text in before} == alone
-    assert one.speller.correct("the frobnicater") == "the frobnicater"
-    assert Catalog.stacked(shared, other, EMBEDDER).speller.correct("the frobnicater") == "the frobnicator"
+    assert corrected(one.speller, "the frobnicater") == "the frobnicater"
+    assert corrected(Catalog.stacked(shared, other, EMBEDDER).speller, "the frobnicater") == "the frobnicator"
 
 
 def test_what_is_shared_is_measured_once_and_holds_in_every_stack():

@@ -32,27 +32,23 @@ def logits(text: str, vector: Any) -> Any:
     return (weights + RECORD["bias"] + np.sum(cues, axis=0, dtype=np.float64)) * unit
 
 
-@given(TEXTS | TEXTS.map(str.upper), VECTORS)
-def test_the_numbers_are_those_of_a_plain_sum(text, vector):
-    found = built_in().core.logits(text[:LONGEST].lower(), vector)
-    assert np.allclose(found, logits(text, vector), atol=1e-5)
-
-
-@given(TEXTS, VECTORS, st.floats(0, 1))
+@given(TEXTS | TEXTS.map(str.upper), VECTORS, st.floats(0, 1))
 def test_the_class_is_the_most_probable_one_if_that_is_certain_enough(text, vector, least):
     core = built_in().core
-    shares = softmax(core.logits(text, vector))
-    found = core.classify(text, vector, least)
-    if abs(shares.max() - least) > 1e-9:
-        assert found == (int(shares.argmax()) if shares.max() >= least else None)
-    assert core.classify(text, 0 * vector, 0.0) is None
+    shares = softmax(logits(text, vector))
+    read = text[:LONGEST].lower()
+    found = core.classify(read, vector, least)
+    second, best = np.sort(shares)[-2:]
+    if abs(best - least) > 1e-4 and best - second > 1e-4:
+        assert found == (int(shares.argmax()) if best >= least else None)
+    assert core.classify(read, 0 * vector, 0.0) is None
 
 
 @given(TEXTS, VECTORS)
-def test_the_same_text_gives_the_same_numbers_wherever_its_vector_lies(text, vector):
+def test_the_same_text_gives_the_same_class_wherever_its_vector_lies(text, vector):
     rows = np.zeros((3, 256), np.float32)
     rows[1] = vector
-    assert built_in().core.logits(text, rows[1]) == built_in().core.logits(text, vector)
+    assert built_in().core.classify(text, rows[1], 0.0) == built_in().core.classify(text, vector, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -76,4 +72,4 @@ def test_columns_that_do_not_fit_are_refused(change, why):
     with pytest.raises(ValueError, match=why):
         CueClassifier(**(plain | change))
     with pytest.raises(ValueError, match="another width"):
-        CueClassifier(**plain).logits("a", np.zeros(3, np.float32))
+        CueClassifier(**plain).classify("a", np.ones(3, np.float32), 0.0)

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.core.caseless import NARROW, WIDE
+from tests.unit.core.corrected import corrected
 from toolroll import Route, Tool, Toolkit, Toolroll
 from toolroll._core import Automaton, Bm25Index, Lexicon, Speller
 from toolroll.catalog.spelling import general_words, language_gate
@@ -71,7 +72,7 @@ def test_spelling_is_that_of_ordinary_letters(pair, tool):
     )
     known = Lexicon.of_texts([tool[1] + " get_weather calendar"], np.ones(1, np.float32))
     speller = Speller(known, general_words(), language_gate())
-    assert speller.correct(wide).translate(NARROW) == ordinary.correct(message)
+    assert corrected(speller, wide).translate(NARROW) == corrected(ordinary, message)
 
 
 @pytest.mark.parametrize(

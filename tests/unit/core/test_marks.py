@@ -9,7 +9,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from toolroll._core import find_marks
+from toolroll._core import Automaton, find_meanings
+
+NO_NAMES = Automaton([], [])
 
 # Each expression begins with the character that shows the mark, and looks back from there.
 ORACLE = {
@@ -54,6 +56,10 @@ def oracle(text: str) -> tuple[set[str], list[str]]:
     if any(8 <= sum(map(str.isdigit, run)) <= 15 for run in runs):
         kinds.add("phone number")
     return kinds, _ENDING.findall(text)[:16]
+
+
+def find_marks(text: str) -> list[str | int]:
+    return list(find_meanings(text, NO_NAMES))
 
 
 PIECES = (

@@ -148,13 +148,12 @@ def test_a_tool_that_works_rises_and_one_that_fails_sinks_as_far_as_it_may() -> 
     SEEDS,
     st.permutations(range(12)),
     st.integers(1, 12),
-    st.sampled_from(["normal", "exact"]),
 )
 def test_a_tools_draw_does_not_depend_on_its_neighbours(
-    world: int, seed: int, permuted: list[int], kept: int, draw: str
+    world: int, seed: int, permuted: list[int], kept: int
 ) -> None:
     learned = Learned(0, RATES).fold(random_deltas(world, 40))
-    weights = weights_with(draw=draw, protected_leaders=0)
+    weights = weights_with(protected_leaders=0)
     scores = np.ones(12, np.float32)  # what is learnt counts by how near a tool is to the best one
     _, all_drawn, *_ = rank(learned, keys_of(12), scores, seed=seed, weights=weights)
     chosen = permuted[:kept]
@@ -212,7 +211,7 @@ def everywhere(learned: Learned, n: int, weights: Weights) -> Any:
 
 @pytest.mark.parametrize("first", GRID)
 @pytest.mark.parametrize("second", [0.05, 3.0, 1e6])
-def test_normal_draws_have_the_moments_of_the_logarithm(first: float, second: float) -> None:
+def test_draws_have_the_moments_of_the_logarithm(first: float, second: float) -> None:
     """Kolmogorov-Smirnov of 20,000 tools' draws, and their mean and deviation against SciPy's."""
     n = 20_000
     learned = many(n, first, second, first, second)
@@ -234,36 +233,6 @@ def test_normal_draws_have_the_moments_of_the_logarithm(first: float, second: fl
     shape = float(learned.lift((1, 0, 0), np.array([200], np.uint64), np.array([0], np.uint64), NOW)[0][0])
     assert sd[0] == pytest.approx(np.sqrt(special.polygamma(1, shape)), rel=1e-4)
     assert stats.kstest((drawn - mean) / sd, "norm").pvalue > ALARM
-
-
-@pytest.mark.parametrize(("successes", "failures"), [(1, 1), (2.5, 0.4), (30, 4), (1e3, 3), (1e6, 1e6)])
-def test_exact_draws_follow_beta_and_gamma(successes: float, failures: float) -> None:
-    n = 20_000
-    learned = many(n, successes, failures, successes, failures)
-    wide: dict[str, Any] = {
-        "most_up": 1000.0,
-        "most_down": 1000.0,
-        "exploration_scale": 1.0,
-        "protected_leaders": 0,
-        "draw": "exact",
-    }
-    alpha, beta = (float(part[0]) for part in learned.reliability((1, 0, 0), np.array([100], np.uint64), NOW))
-    _, drawn, mean, *_ = everywhere(learned, n, weights_with(reliability=1.0, lift=0.0, **wide))
-    logs = drawn - mean + special.digamma(alpha) - special.digamma(alpha + beta)
-    assert stats.kstest(np.exp(logs.astype(float)), lambda x: stats.beta.cdf(x, alpha, beta)).pvalue > ALARM
-    shape = float(learned.lift((1, 0, 0), np.array([200], np.uint64), np.array([0], np.uint64), NOW)[0][0])
-    _, drawn, mean, *_ = everywhere(learned, n, weights_with(reliability=0.0, lift=1.0, **wide))
-    logs = drawn - mean + special.digamma(shape)
-    assert stats.kstest(np.exp(logs.astype(float)), lambda x: stats.gamma.cdf(x, shape)).pvalue > ALARM
-
-
-def test_exact_draws_tempered_keep_their_mean() -> None:
-    learned = many(20_000, 3, 2, 3, 2)
-    _, drawn, mean, sd, _, _ = everywhere(
-        learned, 20_000, weights_with(draw="exact", exploration_scale=0.25, protected_leaders=0)
-    )
-    assert drawn.mean() == pytest.approx(mean[0], abs=5 * sd[0] / np.sqrt(20_000))
-    assert drawn.std() == pytest.approx(sd[0], rel=0.05)
 
 
 def test_two_tools_draws_and_two_seeds_draws_are_not_correlated() -> None:
@@ -429,7 +398,6 @@ def test_what_cannot_be_ranked_is_refused() -> None:
         {"explore": 1.5},
         {"most_up": float("nan")},
         {"sd_max": float("inf")},
-        {"draw": "beta"},
     ],
 )
 def test_a_weight_out_of_its_range_is_refused(weight: dict[str, Any]) -> None:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from toolroll import _core
-from toolroll._core import LanguageGate, Lexicon, Speller, WordPiece
+from tests.unit.core.corrected import corrected
+from toolroll._core import Bm25Index, LanguageGate, Lexicon, Speller, WordPiece
 
 GENERAL = {"the": 9.0, "want": 8.0, "what": 7.0, "whether": 6.0, "weather": 1.0, "tomorrow": 3.0, "from": 5.0}
 
@@ -25,6 +25,13 @@ def lexicon_of(*texts: str) -> Lexicon:
 
 def speller(*catalog: str) -> Speller:
     return Speller(lexicon_of(*catalog), lexicon(GENERAL))
+
+
+TERMS = Bm25Index.build([[]], [1.0]).terms
+
+
+def stem_of(word: str) -> str:
+    return next(iter(TERMS(word)), word)
 
 
 def edit(word: str, other: str) -> str:
@@ -45,10 +52,10 @@ def edit(word: str, other: str) -> str:
 
 def oracle(text: str, catalog: dict[str, float], general: dict[str, float]) -> str:
     """For messages of lower-case words with single spaces, at most 32 of them unknown."""
-    stems = {_core.stem_english(word) for word in (*catalog, *general)}
+    stems = {stem_of(word) for word in (*catalog, *general)}
 
     def knows(word: str) -> bool:
-        stem = _core.stem_english(word)
+        stem = stem_of(word)
         return word in catalog or word in general or (stem != word and stem in stems)
 
     def best(word: str) -> tuple[bool, str] | None:
@@ -88,7 +95,7 @@ VOCABULARY = st.dictionaries(WORDS, WEIGHTS, max_size=6)
 def test_the_corrected_word_is_the_best_of_all_known_ones_at_distance_one(catalog, general, words):
     general = {**general, "the": 1.0}
     text = " ".join(words)
-    assert Speller(lexicon(catalog), lexicon(general)).correct(text) == oracle(text, catalog, general)
+    assert corrected(Speller(lexicon(catalog), lexicon(general)), text) == oracle(text, catalog, general)
 
 
 PIECES = ["[UNK]", "the", *LETTERS, *(f"##{letter}" for letter in LETTERS)]
@@ -111,7 +118,7 @@ def test_a_foreign_message_is_not_corrected_to_english_words(catalog, general, w
 
     text = " ".join(words)
     whole = Speller(lexicon(catalog), lexicon(general))
-    mended = whole.correct(text)
+    mended = corrected(whole, text)
     expected = text
     if bias + sum(map(foreignness, mended.split())) <= 0:
         expected = mended
@@ -119,58 +126,50 @@ def test_a_foreign_message_is_not_corrected_to_english_words(catalog, general, w
         for begin, end, word in reversed(whole.corrections(text)):
             if foreignness(word) > 0 and not lexicon(general).knows(word):
                 expected = expected[:begin] + word + expected[end:]
-    assert Speller(lexicon(catalog), lexicon(general), gate).correct(text) == expected
-    assert Speller(lexicon({}), lexicon(general), gate).with_own(lexicon(catalog)).correct(text) == expected
+    assert corrected(Speller(lexicon(catalog), lexicon(general), gate), text) == expected
+    assert (
+        corrected(Speller(lexicon({}), lexicon(general), gate).with_own(lexicon(catalog)), text) == expected
+    )
 
 
 @given(st.text(alphabet=[*"abcdeABé \n\t.,'`-_/@#1한漢。ß\u0301\ud800"], max_size=60), VOCABULARY)
-def test_corrections_are_the_places_where_the_text_changes(text, catalog):
+def test_corrections_are_places_where_the_text_changes(text, catalog):
     reader = Speller(lexicon(catalog), lexicon(GENERAL))
     found = reader.corrections(text)
     assert [place for place in found if not place[0] < place[1]] == []
     assert all(before[1] <= after[0] for before, after in pairwise(found))
-    out, at = "", 0
     for start, end, word in found:
-        out, at = out + text[at:start] + word, end
-    expected = out + text[at:]
-    if found:  # a text that is written anew has no lone surrogates
-        expected = expected.replace("\ud800", "\ufffd")
-    assert reader.correct(text) == expected
+        assert text[start:end] != word
 
 
 @given(st.lists(WORDS | st.just("the"), max_size=30), VOCABULARY)
 def test_a_corrected_text_stays_as_it_is(words, catalog):
     reader = Speller(lexicon(catalog), lexicon(GENERAL))
-    once = reader.correct(" ".join(words))
-    assert reader.correct(once) == once
+    once = corrected(reader, " ".join(words))
+    assert corrected(reader, once) == once
 
 
 @pytest.mark.parametrize(
     "typo", ["weathar", "weathr", "weaather", "waether", "Weathar", "WEATHAR", "wéathar"]
 )
 def test_each_kind_of_typo_is_mended(typo):
-    assert speller("weather").correct(typo) == "weather"
-
-
-def test_a_message_that_is_known_is_handed_back_itself():
-    text = "".join(["what is the weather", " tomorrow"])
-    assert speller("weather").correct(text) is text
+    assert corrected(speller("weather"), typo) == "weather"
 
 
 def test_a_word_of_the_catalog_is_preferred_to_a_commoner_one():
-    assert speller().correct("what is the wether") == "what is the whether"
-    assert speller("weather").correct("what is the wether") == "what is the weather"
+    assert corrected(speller(), "what is the wether") == "what is the whether"
+    assert corrected(speller("weather"), "what is the wether") == "what is the weather"
 
 
 @pytest.mark.parametrize("word", ["forecasts", "forecasted", "forecasting", "tomorrows"])
 def test_inflections_of_known_words_are_known(word):
     reader = speller("forecast tomorro forecastes")
-    assert reader.correct(f"the {word}") == f"the {word}"
+    assert corrected(reader, f"the {word}") == f"the {word}"
 
 
 def test_the_stem_of_a_word_is_no_word():
     assert not lexicon_of("schedule").knows("schedul")
-    assert speller("schedule").correct("schedul it") == "schedule it"
+    assert corrected(speller("schedule"), "schedul it") == "schedule it"
 
 
 @pytest.mark.parametrize(
@@ -199,38 +198,38 @@ def test_the_stem_of_a_word_is_no_word():
 )
 def test_identifiers_addresses_and_code_are_left_alone(text):
     message = f"what is the {text} from"
-    assert speller("weather").correct(message) == message
+    assert corrected(speller("weather"), message) == message
 
 
 @pytest.mark.parametrize("text", ["(wether)", '"wether",', "wether.", "wether, ", "¿wether?", "wether를"])
 def test_punctuation_and_particles_do_not_hide_a_word(text):
-    assert speller("weather").correct(f"the {text}") == f"the {text.replace('wether', 'weather')}"
+    assert corrected(speller("weather"), f"the {text}") == f"the {text.replace('wether', 'weather')}"
 
 
 def test_a_back_quote_without_its_partner_quotes_nothing():
-    assert speller("weather").correct("the ` wether") == "the ` weather"
+    assert corrected(speller("weather"), "the ` wether") == "the ` weather"
 
 
 def test_what_may_be_a_name_becomes_a_word_of_the_catalog_or_stays():
-    assert speller().correct("Whethar want the what from Whethar") == "whether want the what from Whethar"
-    assert speller("Notion").correct("want the Nption") == "want the notion"
+    assert corrected(speller(), "Whethar want the what from Whethar") == "whether want the what from Whethar"
+    assert corrected(speller("Notion"), "want the Nption") == "want the notion"
 
 
 def test_a_message_in_another_language_is_mended_by_the_catalog_alone():
     german = "das wether ist wie ein whethe und die wetter vom kalendar"
-    assert speller("calendar").correct(german) == german.replace("kalendar", "calendar")
+    assert corrected(speller("calendar"), german) == german.replace("kalendar", "calendar")
 
 
 @pytest.mark.parametrize(("strangers", "last"), [(31, "weather"), (32, "wether")])
 def test_after_32_unknown_words_nothing_more_is_mended(strangers, last):
     unknown = " ".join(["qzxjqzxj"] * strangers)
-    assert speller("weather").correct(f"{unknown} wether") == f"{unknown} {last}"
+    assert corrected(speller("weather"), f"{unknown} wether") == f"{unknown} {last}"
 
 
 @pytest.mark.parametrize(("letters", "mended"), [(23, 24), (24, 24), (25, 25), (26, 26)])
 def test_words_of_more_than_24_letters_are_neither_kept_nor_mended(letters, mended):
     reader = speller("a" * 24, "a" * 26)
-    assert reader.correct("a" * letters) == "a" * mended
+    assert corrected(reader, "a" * letters) == "a" * mended
 
 
 @pytest.mark.parametrize(

@@ -45,34 +45,6 @@ def test_words_around_a_request_are_no_terms(text: str, terms: list[str]) -> Non
     assert DEFAULT.terms(text) == terms
 
 
-def _words(text: str) -> list[str]:
-    return text.split()
-
-
-# Word and stem from the published vocabulary of the English (Porter2) stemmer, Snowball 3.1.
-STEMS = _words(
-    "consistency consist consigned consign knack knack knightly knight skies sky dying die lying lie "
-    "news news proceed proceed exceeding exceed succeeds succeed outing outing evening evening add add "
-    "egged egg offing off hopping hop hoping hope filing file failing fail tied tie cries cri gas gas "
-    "this this gaps gap kiwis kiwi luxuriated luxuri generate generat generic generic communism communism "
-    "arsenal arsenal internal internal university universiti organization organiz past past pasted paste "
-    "searching search indices indic databases databas invoices invoic scheduled schedul meetings meet "
-    "apologist apolog conditional condit relational relat vietnamization vietnam sensibility sensibl "
-    "hopefulness hope electricity electr adjustment adjust replacement replac adoption adopt controller "
-    "control roll roll rate rate sky sky yes yes youth youth boyish boyish flying fli agreed agre feed feed"
-)
-
-
-@pytest.mark.parametrize(("word", "stem"), list(zip(STEMS[::2], STEMS[1::2], strict=True)))
-def test_english_words_have_their_published_stems(word: str, stem: str) -> None:
-    assert _core.stem_english(word) == stem
-
-
-@given(st.text(alphabet="abcdefghilmnorstuvwyz", max_size=12))
-def test_a_stem_is_never_longer_than_its_word(word: str) -> None:
-    assert len(_core.stem_english(word)) <= len(word)
-
-
 @pytest.mark.parametrize(
     ("text", "terms"),
     [
@@ -143,5 +115,3 @@ def test_a_term_does_not_depend_on_the_texts_that_were_read_before(words: list[s
     for _ in range(2):  # words of one slot take each other's place
         DEFAULT.terms(" ".join(reversed(words)) + " running runs run national rational")
         assert DEFAULT.terms(text) == first
-    stems = [_core.stem_english(word) for word in words]
-    assert [term for term in first if term not in stems] == []

@@ -56,10 +56,6 @@ def test_ascii_folds_in_words_of_eight_wherever_they_end(length: int) -> None:
 @given(st.binary(max_size=24) | st.lists(st.sampled_from([bytes([b]) for b in b"\x00\x41\x7f\x80\x8f\x90\x9f\xa0\xbf\xc1\xc2\xdf\xe0\xed\xef\xf0\xf4\xf5\xff"])).map(b"".join))  # fmt: skip
 def test_invalid_utf8_decodes_as_python_replaces_it(data: bytes) -> None:
     assert _core.decode(data) == data.decode("utf-8", "replace")
-    folded = _core.fold_bytes(data).text.decode("utf-8")
-    known = data.decode("utf-8", "replace")
-    if all(unicodedata.category(c) != "Cn" for c in known):
-        assert folded == caseless(known)
 
 
 @given(st.text(st.characters() | st.sampled_from("\ud800\udfffA")))
@@ -68,43 +64,18 @@ def test_a_lone_surrogate_is_a_replacement_character(text: str) -> None:
 
 
 @given(texts, st.data())
-def test_folded_offsets_lead_back_to_the_characters_they_come_from(text: str, data: st.DataObject) -> None:
-    source = text.encode()
-    folded = _core.fold_bytes(source)
-    characters = folded.text.decode()
-    begin = data.draw(st.integers(0, len(characters)))
-    end = data.draw(st.integers(begin, len(characters)))
-    found = characters[begin:end]
-    start = folded.source(len(characters[:begin].encode()))
-    stop = folded.source_end(len(characters[:end].encode()))
-    if found:
-        assert start < stop
-        assert found in caseless(source[start:stop].decode())  # on code point boundaries
-    assert folded.source(len(folded.text)) == len(source)
-    assert folded.source_end(0) == 0
-
-
-@given(texts)
-def test_neighbouring_matches_do_not_overlap_unless_one_character_gave_both(text: str) -> None:
-    folded = _core.fold_bytes(text.encode())
-    size = len(folded.text)
-    starts = [folded.source(byte) for byte in range(size + 1)]
-    ends = [folded.source_end(byte) for byte in range(size + 1)]
-    assert starts == sorted(starts)
-    assert ends == sorted(ends)
-    assert all(start <= end for start, end in zip(starts[:-1], ends[1:], strict=True))
-
-
-def test_a_match_inside_an_expansion_is_the_whole_character() -> None:
-    folded = _core.fold_bytes("aßb".encode())
-    assert folded.text == b"assb"
-    assert [folded.source(byte) for byte in range(5)] == [0, 1, 1, 3, 4]
-    assert [folded.source_end(byte) for byte in range(5)] == [0, 1, 3, 3, 4]
-
-
-@given(st.text(st.characters(max_codepoint=127)))
-def test_ascii_needs_no_map(text: str) -> None:
-    assert _core.fold_bytes(text.encode()).edits == 0
+def test_offsets_of_matches_lead_back_to_the_characters_they_come_from(
+    text: str, data: st.DataObject
+) -> None:
+    folded = _core.fold(text)
+    begin = data.draw(st.integers(0, len(folded)))
+    end = data.draw(st.integers(begin, min(len(folded), begin + 3)))
+    found = folded[begin:end]
+    if found and _core.fold(found) == found:
+        matches = _core.Automaton([found], ["substring"]).matches(text)
+        assert len(matches) > 0
+        for _, start, stop in matches:
+            assert found in caseless(text[start:stop])
 
 
 def test_a_long_run_of_marks_folds_in_good_time() -> None:

@@ -355,7 +355,6 @@ def test_a_saved_index_answers_as_before(tmp_path: Path, graph: bool, dim: int) 
     index.save(str(tmp_path / "index"))
     loaded = VectorIndex.load(str(tmp_path / "index"))
     assert (loaded.size, loaded.dim, loaded.has_graph) == (700, dim, graph)
-    assert loaded.default_ef == index.default_ef
     for method in ("auto", "exact", "graph") if graph else ("auto", "exact"):
         for query in vectors[:20] + 0.01:
             assert_same(loaded.search(query, 10, method=method), index.search(query, 10, method=method))

@@ -20,8 +20,8 @@ from toolroll.formats.meta_tools import (
     read_manage,
     read_search,
 )
-from toolroll.formats.schemas import PROVIDERS, Form, losses
-from toolroll.formats.schemas.names import is_allowed
+from toolroll.formats.providers import PROVIDERS
+from toolroll.formats.schemas import Form, losses
 from toolroll.model.errors import InvalidInput, ToolrollError
 
 READERS = (read_manage, read_search, read_call)
@@ -226,7 +226,7 @@ def test_every_provider_takes_the_meta_tools_under_their_own_names(provider):
         "search_tools",
         "call_tool",
     ]
-    assert all(is_allowed(tool.name, provider) for tool in META_TOOLS)
+    assert all(PROVIDERS[provider].sent_name(tool.name) == tool.name for tool in META_TOOLS)
 
 
 def test_the_schemas_are_the_callers_to_change():

@@ -39,7 +39,9 @@ class Unicode:
 
 @pytest.fixture(scope="module")
 def unicode() -> Unicode:
-    tables = json.loads(resources.files("toolroll.registry").joinpath("unicode_tables.json").read_text())
+    tables = json.loads(
+        resources.files("toolroll.registry.editing").joinpath("unicode_tables.json").read_text()
+    )
     ignorable = {chr(c) for first, last in tables["ignorable"] for c in range(first, last + 1)}
     category = {chr(c): unicodedata.category(chr(c)) for c in range(sys.maxunicode + 1)}
     assert len(category) == 1_114_112

@@ -62,7 +62,7 @@ def test_the_examples_run(capsys):
     examples = blocks(PAGE, "python")
     for example in examples:
         exec(compile(example, "docs/delivery.md", "exec"), world)
-    assert len(examples) == 6
+    assert len(examples) == 7
     assert json.loads(world["body"])["tools"] == world["delivery"].request["tools"]
     assert len(openai.requests) == 2 and len(anthropic.requests) == 1 and len(gemini.requests) == 1
     assert world["messages"][-1]["content"][0]["content"][0]["type"] == "tool_reference"

@@ -83,8 +83,7 @@ def test_an_unknown_provider_is_a_problem(host):
     status, _, answer = request(host, "POST", "/tools/select", {"message": "x"}, "schemas=opnai")
     assert status == 422
     assert answer["detail"] == (
-        "query.schemas: must be 'openai', 'openai_responses', 'anthropic', 'gemini' or 'mcp'; "
-        "did you mean 'openai'?"
+        "query.schemas: provider is 'opnai', must be one of openai, openai_responses, anthropic, gemini, mcp"
     )
 
 

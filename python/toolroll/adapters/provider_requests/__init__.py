@@ -3,18 +3,19 @@
 The drop-in proxy (`toolroll serve --upstream`) and the HTTP client (`adapters/http_client.py`) share it.
 """
 
-from toolroll.adapters.provider_requests.forms import RequestForm, form_of
+from toolroll.adapters.provider_requests.forms import form_of
 from toolroll.adapters.provider_requests.headers import HEADER, RequestHeaders
 from toolroll.adapters.provider_requests.request_selector import (
-    Changed,
     Delivery,
+    OutgoingRequest,
     RequestReport,
     RequestSelector,
 )
+from toolroll.formats.providers.request_form import RequestForm
 
 __all__ = [
     "HEADER",
-    "Changed",
+    "OutgoingRequest",
     "Delivery",
     "RequestForm",
     "RequestHeaders",

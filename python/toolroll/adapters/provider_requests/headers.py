@@ -12,7 +12,7 @@ from toolroll.model.context import Context
 from toolroll.model.errors import InvalidInput
 from toolroll.roll import LONGEST_SESSION
 
-HEADER = "x-toolroll"  # of an answer: what came, and what was sent on
+HEADER = "x-toolroll"  # of an answer: the numbers of tools that came and were sent
 PREFIX = b"x-toolroll-"
 KEY = b"x-toolroll-key"
 _CONVERSATION = b"x-toolroll-conversation"
@@ -25,7 +25,7 @@ class RequestHeaders:
     """What our headers of a request say.
 
     Attributes:
-        conversation: the name of the conversation; "" where none is stated.
+        conversation: the name of the conversation; "" if none is stated.
         context: fields of `Context`.
     """
 
@@ -52,7 +52,7 @@ class RequestHeaders:
         return Context(**{**self.context, "org": org}) if self.context or org else Context()
 
     def conversation_of(self, context: Context) -> str | None:
-        """The conversation's name, apart from those of other users; None where none is stated.
+        """The conversation's name, with organisation and user in front; None if none is stated.
 
         Raises:
             InvalidInput: it is too long.

@@ -1,7 +1,7 @@
 """Tools in a request beside its list, and requests that are no known form: rules must not be passed by there.
 
-What cannot be judged is refused, but only where there are rules for the caller. The operator can allow paths
-and members by name.
+A request that cannot be judged is refused, but only if there are rules for the caller. The operator can allow
+paths and members by name.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from operator import is_
 from typing import Any
 
-from toolroll.adapters.provider_requests.forms import RequestForm
+from toolroll.formats.providers.request_form import RequestForm
 from toolroll.formats.sources.labels import LISTS, plain_name
 from toolroll.model.context import Context
 from toolroll.model.errors import Denied
 from toolroll.roll import Toolroll
 
-# Members of a body that bring tools: lists of them, and those that a provider has stored.
+# Members of a body that bring tools: lists, and tools that a provider has stored.
 _LISTS = LISTS | {"mcpservers", "plugins"}
 _STORED = frozenset({"cachedcontent", "prompt"})
 # Members in which a name such as "tools" is the caller's own: schemas of answers, notes.
@@ -42,7 +42,7 @@ _PLAIN = re.compile(r"(/[A-Za-z0-9_~@:+-][A-Za-z0-9_~@:+.-]*)+/?")
 
 
 def check_path(form: RequestForm | None, path: str, allowed: Collection[str]) -> None:
-    """Checks a request with a body, where there are rules for its caller.
+    """Checks a request with a body if there are rules for its caller.
 
     Args:
         form: of the request, by its decoded path.

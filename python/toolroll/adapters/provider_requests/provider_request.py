@@ -1,4 +1,4 @@
-"""One request to a provider: what a selection reads of it, and its text with other tools."""
+"""One request to a provider: its tools and conversation, and its text with other tools."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from toolroll.adapters.messages import read_message
-from toolroll.adapters.provider_requests.forms import RequestForm, function_calling
 from toolroll.adapters.provider_requests.json_spans import (
     Item,
     Member,
@@ -18,10 +17,9 @@ from toolroll.adapters.provider_requests.json_spans import (
     with_members,
 )
 from toolroll.adapters.provider_requests.tool_texts import KnownToolTexts, ToolTexts
-from toolroll.formats.providers import PROVIDERS
-from toolroll.formats.schemas.requests import only
+from toolroll.formats.providers import provider_of
+from toolroll.formats.providers.request_form import RequestForm
 
-_AUTO = (None, "auto", "required")
 _MOST_VALUES = 4_000_000  # of a body: each takes about a hundred bytes, and two or three of the body
 
 
@@ -113,7 +111,7 @@ class ProviderRequest:
     @property
     def may_be_restricted(self) -> bool:
         """Whether the provider can restrict this list, and the caller has not done so."""
-        provider = PROVIDERS[self.form.provider]
+        provider = provider_of(self.form.provider)
         most = provider.most_tools
         if (
             "allow" not in provider.hows
@@ -123,10 +121,7 @@ class ProviderRequest:
             return False
         if most is not None and self.tools.count(self.tools.items) > most:
             return False
-        if self.form.provider != "gemini":
-            return self.choice is None or (isinstance(self.choice, str) and self.choice in _AUTO)
-        calling = function_calling(self.choice)
-        return not self.chosen and str(calling.get("mode", "AUTO")).upper() in ("AUTO", "ANY", "VALIDATED")
+        return self.form.is_free(self.choice)
 
     def with_tools(self, items: Iterable[Any]) -> bytes:
         """The body with these items in place of all; a choice loses the tools that are not sent.
@@ -144,21 +139,11 @@ class ProviderRequest:
         return self._changed(changes)
 
     def restricted_to(self, names: list[str]) -> bytes:
-        """The body with its list as it came, of which these tools may be called."""
-        member = self._name_of(self.form.choice)
-        if self.form.provider != "gemini":
-            return self._changed(
-                {member: _json(only(self.form.provider, names, self.choice == "required")[member])}
-            )
-        calling = function_calling(self.choice)
-        must_call = str(calling.get("mode", "")).upper() == "ANY"
-        config = only("gemini", names, must_call)["tool_config"]["function_calling_config"]
-        written = {"mode": config["mode"]}
-        if names:
-            written["allowedFunctionNames"] = names
-        given = self.choice if isinstance(self.choice, Mapping) else {}
-        kept = {key: value for key, value in given.items() if value is not calling}
-        return self._changed({member: _json({**kept, "functionCallingConfig": written})})
+        """The body with an unchanged list, of which only these tools may be called."""
+        restrict = provider_of(self.form.provider).restrict
+        assert restrict is not None
+        choice = self.form.restricted(self.choice, restrict(names, self.form.must_call(self.choice)))
+        return self._changed({self._name_of(self.form.choice): _json(choice)})
 
     def _gone(self, items: Iterable[Any]) -> frozenset[str]:
         return self.tools.names(self.tools.items) - self.tools.names(items)

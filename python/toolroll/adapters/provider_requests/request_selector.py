@@ -14,12 +14,12 @@ from typing import Any, Literal
 
 from toolroll.adapters.agent_turn import AgentTurn
 from toolroll.adapters.messages import read_messages
-from toolroll.adapters.provider_requests.forms import RequestForm
 from toolroll.adapters.provider_requests.headers import RequestHeaders
 from toolroll.adapters.provider_requests.other_tools import check_beside, check_path, tools_beside
 from toolroll.adapters.provider_requests.provider_request import ProviderRequest
 from toolroll.adapters.provider_requests.tool_texts import KnownToolTexts
 from toolroll.adapters.tool_selector import ToolSelector
+from toolroll.formats.providers.request_form import RequestForm
 from toolroll.learning.reporters import Reporter
 from toolroll.model.argument_checks import items_of
 from toolroll.model.context import Context
@@ -36,13 +36,13 @@ Delivery = Literal["replace", "allow"]
 
 @dataclass(frozen=True, slots=True)
 class RequestReport:
-    """What was done to a request.
+    """What a selection did with a request.
 
     Attributes:
         came: tools in it.
         sent: tools that the model may call now.
         tokens_kept_out: of schemas, by estimate.
-        spent_ms: time that it took.
+        spent_ms: the time that it took.
         delivery: how the selected tools are sent.
         has_failed: whether selection failed, so that only policy counts.
         unjudged: names of hosted tools that were taken out, because they may bring tools which rules hide.
@@ -66,7 +66,7 @@ class RequestReport:
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class OutgoingRequest:
     """A request to send.
 
     Attributes:
@@ -79,13 +79,14 @@ class Changed:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """A request with tools, and who asks since when.
+class _ToolRequest:
+    """A request with tools: who asks, and when it came.
 
     Attributes:
-        body, request: as it came, and as it is read.
-        conversation: its name; None where none is stated.
-        begun: of `time.perf_counter`.
+        body: as it came.
+        request: the same, read.
+        conversation: its name; None if none is stated.
+        started: of `time.perf_counter`.
         has_rules: whether there are rules for the caller.
     """
 
@@ -93,11 +94,11 @@ class _Asked:
     request: ProviderRequest
     conversation: str | None
     context: Context
-    begun: float
+    started: float
     has_rules: bool
 
     def arguments(self) -> dict[str, Any]:
-        """Of `ToolSelector.turn`."""
+        """The arguments of `ToolSelector.turn`."""
         return {
             "tools": self.request.tools.items,
             "messages": self.request.messages,
@@ -115,14 +116,14 @@ class _Asked:
         delivery: Delivery = "replace",
         has_failed: bool = False,
         unjudged: tuple[str, ...] = (),
-    ) -> Changed:
+    ) -> OutgoingRequest:
         """The request to send, with its report. content: None for the body as it came."""
         tools = self.request.tools
-        spent_ms = (time.perf_counter() - self.begun) * 1_000
+        spent_ms = (time.perf_counter() - self.started) * 1_000
         report = RequestReport(
             tools.count(tools.items), sent, kept_out, spent_ms, delivery, has_failed, unjudged
         )
-        return Changed(self.body if content is None else content, report)
+        return OutgoingRequest(self.body if content is None else content, report)
 
 
 class RequestSelector:
@@ -197,14 +198,14 @@ class RequestSelector:
         *,
         may_report: bool = True,
         reporter: Reporter | None = None,
-    ) -> Changed:
+    ) -> OutgoingRequest:
         """The body to send in place of this one.
 
         Args:
             body: as it came.
             form: of the request.
             headers: what our headers in the request say.
-            context: who asks; None for that of the headers, else the selector's.
+            context: who asks; None for the context in the headers, else the selector's.
             may_report: whether outcomes that this caller sends count.
             reporter: who reports them; None for the context's user.
 
@@ -214,11 +215,11 @@ class RequestSelector:
             Denied: it has tools beside its list that the caller may not have, or that nobody can name.
             Unavailable: the rules cannot be applied.
         """
-        asked, beside, context = self._asked(body, form, headers, context)
+        asked, beside, context = self._read(body, form, headers, context)
         if beside:
             check_beside(self.selector.roll.with_tools(beside), beside, context)
         if asked is None:
-            return Changed(body)
+            return OutgoingRequest(body)
         try:
             if not asked.request.asks:
                 return self._allowed(asked)
@@ -242,13 +243,13 @@ class RequestSelector:
         *,
         may_report: bool = True,
         reporter: Reporter | None = None,
-    ) -> Changed:
+    ) -> OutgoingRequest:
         """`select` for an event loop: an embedder or a store that waits does so in a thread."""
-        asked, beside, context = self._asked(body, form, headers, context)
+        asked, beside, context = self._read(body, form, headers, context)
         if beside:
             check_beside(await self.selector.roll.awith_tools(beside), beside, context)
         if asked is None:
-            return Changed(body)
+            return OutgoingRequest(body)
         try:
             if not asked.request.asks:
                 return self._allowed(asked)
@@ -263,11 +264,11 @@ class RequestSelector:
                 _log.exception(_UNRECORDED)
         return changed
 
-    def _asked(
+    def _read(
         self, body: bytes, form: RequestForm, headers: RequestHeaders, context: Context | None
-    ) -> tuple[_Asked | None, list[Any], Context]:
-        """The request, None where there is nothing to select from; tools beside its list; and who asks."""
-        begun = time.perf_counter()
+    ) -> tuple[_ToolRequest | None, list[Any], Context]:
+        """The request, or None if it has no tools; the tools beside its list; and who asks."""
+        started = time.perf_counter()
         context = self._context_of(form, headers, context)
         has_rules, beside = self.selector.roll.has_rules(context), list[Any]()
 
@@ -283,7 +284,7 @@ class RequestSelector:
         if request is None:
             return None, beside, context
         name = headers.conversation_of(context)
-        return _Asked(body, request, name, context, begun, has_rules), beside, context
+        return _ToolRequest(body, request, name, context, started, has_rules), beside, context
 
     def _context_of(
         self, form: RequestForm | None, headers: RequestHeaders, context: Context | None
@@ -294,7 +295,7 @@ class RequestSelector:
         assert context is not None
         return context if context.provider or form is None else replace(context, provider=form.provider)
 
-    def _changed(self, asked: _Asked, turn: AgentTurn) -> Changed:
+    def _changed(self, asked: _ToolRequest, turn: AgentTurn) -> OutgoingRequest:
         """The request with the tools of the turn."""
         if asked.has_rules and turn.is_further and not turn.is_allowed:  # they changed since its first step
             return self._allowed(asked)
@@ -311,12 +312,12 @@ class RequestSelector:
         content = request.with_tools(items)
         return asked.changed(sent, content, kept_out=turn.shown.tokens.saved, unjudged=unjudged)
 
-    def _after_failure(self, asked: _Asked) -> Changed:
+    def _after_failure(self, asked: _ToolRequest) -> OutgoingRequest:
         """The request where selection has raised an error, which is logged."""
         _log.exception("request: selection failed, all tools that policy allows are sent")
         return self._allowed(asked, has_failed=True)
 
-    def _allowed(self, asked: _Asked, *, has_failed: bool = False) -> Changed:
+    def _allowed(self, asked: _ToolRequest, *, has_failed: bool = False) -> OutgoingRequest:
         """The request with all tools that policy allows."""
         request, context, roll = asked.request, asked.context, self.selector.roll
         came = request.tools.count(request.tools.items)

@@ -1,7 +1,7 @@
 """Lists of tools in the text of requests: the tools as objects, and the text of each.
 
-A client sends the same list with each request. So a list that is known is found by comparing its text, which
-takes microseconds, and its objects are those of the time before.
+A client sends the same list with each request. A known list is found by comparing its text, which takes
+microseconds, and its objects are used again.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class ToolTexts:
         return "[" + ",".join([known.get(id(item)) or self._part(item) for item in items]) + "]"
 
     def _part(self, item: Mapping[str, Any]) -> str:
-        """The text of a group that has lost tools."""
+        """The text of a group from which tools were removed."""
         for group in self.groups:
             if (
                 item.keys() == {group.key} and group.item.keys() != item.keys()

@@ -190,11 +190,7 @@ class _Repair:
         self._cache: dict[tuple[int, int, str, frozenset[str]], tuple[Any, list[Change]]] = {}
 
     def run(
-        self,
-        parsed: dict[str, Any],
-        inject: Mapping[str, Injection],
-        closed: bool,
-        changes: list[Change],
+        self, parsed: dict[str, Any], inject: Mapping[str, Injection], closed: bool, changes: list[Change]
     ) -> RepairResult:
         declared = DeclaredProperties(self.validator, self.schema)
         arguments = dict(parsed)
@@ -217,7 +213,7 @@ class _Repair:
         return RepairResult(arguments, tuple(changes))  # the schema contradicts itself: no pass is the last
 
     def repair_value(self, value: Any, schema: Any, path: str, kept: frozenset[str]) -> Any:
-        """The value repaired by `schema` as far as possible; `kept`: keys that outer schemas require."""
+        """The value, repaired by `schema` as far as possible. kept: keys that outer schemas require."""
         self.validator.step()
         if not isinstance(schema, Mapping) or self.validator.accepts(value, schema):
             return value

@@ -12,7 +12,6 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from toolroll.formats.providers import PROVIDERS
 from toolroll.formats.repair.claim_phrases import PHRASES
 from toolroll.formats.repair.english_claims import claim_in
 from toolroll.formats.schemas.requests import required
@@ -29,8 +28,6 @@ _QUOTED = re.compile(
 )
 _FOLLOWING = 300  # characters behind a sentence that may show its work
 _CLAUSE = re.compile(r"[,;:—–(、，；：]")
-
-_PROVIDERS = tuple(name for name in PROVIDERS if name != "mcp")  # a server has no say in what is called
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +68,6 @@ class Advice:
 
         Raises InvalidInput for an unknown provider.
         """
-        if provider not in _PROVIDERS:
-            raise InvalidInput(f"provider is {quoted(provider)}, must be one of {', '.join(_PROVIDERS)}")
         return required(provider)
 
     def temperature(self, usual: float | None) -> float:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from toolroll.formats.repair.fields import Message
-from toolroll.formats.repair.messages import Form, check
+from toolroll.formats.providers.message_fields import Message
+from toolroll.formats.repair.history import check
 from toolroll.formats.repair.trimming import beginning, check_count, is_system
 from toolroll.model.argument_checks import check_callable
 from toolroll.model.errors import InvalidInput, quoted
@@ -20,8 +20,8 @@ class Compaction:
     """A history with its beginning replaced by a summary.
 
     Attributes:
-        messages: the messages to keep: those of the system, and the last ones.
-        summary: of everything before them, for the system prompt; "" where nothing was summarised yet.
+        messages: the messages to keep: system messages, and the last ones.
+        summary: of everything before them, for the system prompt; "" if nothing was summarised yet.
         summarised: how many messages the summary has replaced this time.
     """
 
@@ -37,21 +37,21 @@ def compact(
     *,
     most: int = 50,
     keep_last: int = 20,
-    form: Form | None = None,
+    form: str | None = None,
 ) -> Compaction:
     """Summarises the old messages of a history that has grown beyond `most` messages.
 
-    Below that nothing is called. Like `window`, it never separates a result from its call: an exchange is
-    summarised whole or kept whole. Messages of the system stay.
+    A shorter history stays as it is. Like `window`, it never separates a result from its call: an exchange is
+    summarised whole or kept whole. System messages stay.
 
     Args:
         messages: the history, without its summary.
         summarise: gets the old messages and the summary so far, and returns the new summary of both. It may
-            call a model; what it raises is raised here, and nothing is lost.
+            call a model; its exceptions are raised here, and nothing is lost.
         summary: the summary so far.
-        most: how many messages, beside those of the system, are left as they are.
+        most: how many messages, beside system messages, are left as they are.
         keep_last: how many of them are kept when there are more.
-        form: of the messages, where nothing tells it.
+        form: the provider's name; None infers it from the messages.
 
     Raises:
         InvalidInput: it is not a list of objects, mixes several forms, a count is none, `keep_last` is more
@@ -68,7 +68,7 @@ async def acompact(
     *,
     most: int = 50,
     keep_last: int = 20,
-    form: Form | None = None,
+    form: str | None = None,
 ) -> Compaction:
     """`compact` with a function that is awaited."""
     old, kept = _parts(messages, summarise, summary, most, keep_last, form)
@@ -83,9 +83,9 @@ def _parts(
     summary: object,
     most: int,
     keep_last: int,
-    form: Form | None,
+    form: str | None,
 ) -> tuple[list[Message], list[Message]]:
-    """The messages to summarise, none where the history is short, and those to keep."""
+    """The messages to summarise, none of a short history, and the messages to keep."""
     messages = check(messages)
     check_callable(summarise, "summarise", "(old messages, summary so far)", optional=False)
     if not isinstance(summary, str):

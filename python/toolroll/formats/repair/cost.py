@@ -32,7 +32,7 @@ class CostLimits:
         hard_cap_tokens_per_hour: pause once the last hour has this many tokens.
         short_window_minutes: length of the window for spikes, with the current minute.
         spike_multiplier: pause when the rate of that window is more than this many times the baseline.
-        minimum_baseline_tokens: tokens a minute below which there is no spike, so that a start is none.
+        minimum_baseline_tokens: a baseline below it (tokens a minute) has no spikes, such as at a start.
         enabled: False never pauses; tokens are counted all the same.
     """
 
@@ -76,7 +76,7 @@ class Usage:
     Attributes:
         prompt_tokens, completion_tokens, calls: their sums.
         short_rate: tokens a minute in the short window.
-        baseline_rate: tokens a minute in the minutes before it that had any calls; 0 where none had.
+        baseline_rate: tokens a minute in earlier minutes with calls; 0 if there are none.
     """
 
     prompt_tokens: int
@@ -135,13 +135,12 @@ class CostMonitor:
 
         Args:
             prompt_tokens: of this call, as the provider reports them.
-            completion_tokens: likewise.
+            completion_tokens: of this call, too.
             at: seconds; None reads the clock.
 
         Raises:
             InvalidInput: a count is not a whole number from 0 to MAX_COUNT, or the time is not a number;
-                nothing
-                is counted.
+                nothing is counted.
         """
         for name, count in (("prompt_tokens", prompt_tokens), ("completion_tokens", completion_tokens)):
             if not _is_count(count):

@@ -6,12 +6,13 @@ writers interleave. A single such place makes the provider reject every later re
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from toolroll.formats.repair import anthropic_history, chat_history, gemini_history, responses_history
-from toolroll.formats.repair.fields import Message
-from toolroll.formats.repair.messages import Form, HistoryChange, check, form_of
+from toolroll.formats.providers import PROVIDERS, find_provider, names_with
+from toolroll.formats.providers.history_form import HistoryChange, HistoryForm
+from toolroll.formats.providers.message_fields import Message, is_object
+from toolroll.model.errors import InvalidInput, quoted
 
 __all__ = ["HistoryChange", "History", "repair_history"]
 
@@ -29,15 +30,7 @@ class History:
     changes: tuple[HistoryChange, ...]
 
 
-_REPAIRS = {
-    "openai": chat_history.repaired,
-    "openai_responses": responses_history.repaired,
-    "anthropic": anthropic_history.repaired,
-    "gemini": gemini_history.repaired,
-}
-
-
-def repair_history(messages: Sequence[Message], form: Form | None = None) -> History:
+def repair_history(messages: Sequence[Message], form: str | None = None) -> History:
     """Puts calls and results of a message list into the order that the provider requires.
 
     - A result without a call, and a second result of one call, is removed.
@@ -61,13 +54,49 @@ def repair_history(messages: Sequence[Message], form: Form | None = None) -> His
         messages: OpenAI's chat messages, the items of its Responses interface, Anthropic's messages or
             Gemini's contents. The list must be whole: results for calls that the provider has stored
             (`previous_response_id`) would be removed.
-        form: which of these; None infers it from the messages ("openai" if they could be of several).
+        form: the provider's name, such as "openai"; None infers it from the messages ("openai" if they could
+            be of several).
 
     Raises:
         InvalidInput: it is not a list of objects, or mixes several forms.
     """
     messages = check(messages)
-    form = form_of(messages, form)
     changes: list[HistoryChange] = []
-    repaired = _REPAIRS[form](messages, changes)
+    repaired = form_of(messages, form).repaired(messages, changes)
     return History(repaired, tuple(sorted(changes, key=lambda change: change.index)))
+
+
+def check(messages: object) -> list[Message]:
+    """The messages as a list. Raises InvalidInput if one is not an object."""
+    if not isinstance(messages, (list, tuple)):
+        raise InvalidInput(f"messages are {type(messages).__name__}, must be a list of message objects")
+    for index, message in enumerate(messages):
+        is_known = isinstance(message, Mapping) or any(
+            hasattr(message, name) for name in ("role", "type", "parts")
+        )
+        if not is_known or not is_object(message):
+            raise InvalidInput(f"messages[{index}] is {quoted(message)}, must be a message object")
+    return list(messages)
+
+
+def form_of(messages: Sequence[Message], form: str | None = None) -> HistoryForm:
+    """The form of the provider named `form`; without a name, the one that the messages show, or OpenAI's.
+
+    Raises InvalidInput for an unknown name, and for messages of several forms in one list.
+    """
+    if form is not None:
+        provider = find_provider(form)
+        if provider is None or provider.history is None:
+            known = names_with(lambda one: one.history is not None)
+            raise InvalidInput(f"form is {quoted(form)}, must be one of {', '.join(known)}")
+        return provider.history
+    forms = {name: one.history for name, one in PROVIDERS.items() if one.history is not None}
+    signs: dict[str, int] = {}
+    for index, message in enumerate(messages):
+        sign = next((name for name, one in forms.items() if one.is_sign(message)), None)
+        if sign is not None:
+            signs.setdefault(sign, index)
+    if len(signs) > 1:
+        found = ", ".join(f"messages[{index}] is {sign}'s" for sign, index in signs.items())
+        raise InvalidInput(f"messages are in several forms: {found}; must be in one")
+    return forms[next(iter(signs), "openai")]

@@ -125,7 +125,7 @@ def _names(tools: object) -> list[str]:
 
 
 def _actual_calls(text: str, blocks: list[_Block]) -> list[_Block]:
-    """The blocks that are calls: without marks, only those that end the text and are no example."""
+    """The blocks that are calls: one without marks must end the text and be no example."""
     called: list[_Block] = []
     behind = len(text)
     for block in reversed(_outside_sentences(text, blocks)):
@@ -144,7 +144,7 @@ def _is_announced_example(line: str) -> bool:
 
 
 def _outside_sentences(text: str, blocks: list[_Block]) -> list[_Block]:
-    """The blocks without those in the middle of a sentence."""
+    """The blocks that are not in the middle of a sentence."""
     outside: list[_Block] = []
     first = 0
     while first < len(blocks):

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from toolroll.formats.schemas.names import is_replaced, own_name_of
+from toolroll.formats.providers.provider import is_replaced
+from toolroll.formats.schemas.names import own_name_of
 from toolroll.formats.strict_json import MAX_DIGITS, NotJson, read, read_at
 
 NAME = r"[A-Za-z_][\w.:/-]{0,199}"

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from toolroll.formats.schemas.references import resolve
+from toolroll.formats.providers.references import resolve
 from toolroll.model.errors import InvalidInput
 
 MAX_STEPS = 100_000  # checks of a value by a schema; about half a second

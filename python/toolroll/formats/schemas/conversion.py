@@ -1,50 +1,26 @@
-"""Converts a tool for a provider, and says what is lost of it.
+"""Converts a tool for a provider, and lists what is lost.
 
-A tool that cannot be converted goes out as one that takes any object, so that it costs no other tool of the
-turn its place. That is logged once for each tool and provider, and `losses` names it.
+A tool that cannot be converted is sent as one that takes any object, so that the other tools of the turn are
+still sent. The log says so once for each tool and provider, and so does `losses`.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from toolroll.formats.providers import PROVIDERS as _PROVIDERS
 from toolroll.formats.providers import provider_of
-from toolroll.formats.schemas.anthropic import to_anthropic
-from toolroll.formats.schemas.form import PLAIN, Form, Loss
-from toolroll.formats.schemas.gemini import to_gemini
-from toolroll.formats.schemas.gemini_schema import gemini_schema
-from toolroll.formats.schemas.mcp import to_mcp
-from toolroll.formats.schemas.openai import to_openai, to_openai_responses
-from toolroll.formats.schemas.original import additional_fields
-from toolroll.formats.schemas.references import Notes, TooLargeError, rooted
-from toolroll.formats.schemas.strict import NotStrictError, strict_schema
+from toolroll.formats.providers.form import PLAIN, Form, Loss
+from toolroll.formats.providers.original import SHARED, marks, mcp_fields
+from toolroll.formats.providers.references import Notes, TooLargeError
 from toolroll.model.errors import InvalidInput
 from toolroll.model.tools import Tool
 
 log = logging.getLogger(__name__)
 
-PROVIDERS = tuple(_PROVIDERS)
-_CONVERTERS: Mapping[str, Callable[[Tool, str | None, Form], dict[str, Any]]] = {
-    "openai": to_openai,
-    "openai_responses": to_openai_responses,
-    "anthropic": to_anthropic,
-    "gemini": to_gemini,
-    "mcp": to_mcp,
-}
-# Which of what is known of a tool beside name, description and parameters each provider has a place for.
-_CARRIED: Mapping[str, tuple[str, ...]] = {
-    "openai": ("strict",),
-    "openai_responses": ("strict", "outputSchema", "allowed_callers"),
-    "anthropic": ("strict", "cache_control", "input_examples", "allowed_callers", "eager_input_streaming"),
-    "gemini": ("outputSchema", "behavior"),
-    "mcp": ("title", "outputSchema", "annotations", "icons", "_meta", "execution"),
-}
-_ONLY_OWN = ("strict", "allowed_callers")  # several providers have these, with different meanings
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 _LEAVES = frozenset({str, int, float, bool, type(None)})
 _MOST_LEVELS = 140  # of dictionaries and lists: 64 objects within objects, and some
@@ -56,27 +32,29 @@ _logged: set[tuple[str, str]] = set()
 def convert(tool: Tool, provider: str, form: Form = PLAIN) -> dict[str, Any]:
     """One tool in the form of `provider`; for Gemini one function declaration.
 
-    The tool's own `original` comes back, not copied, where it already is in that form.
+    The tool's own `original` comes back, not copied, if it already is in that form.
     """
     check_form(provider, form)
     return converted(tool, provider, None, form).made
 
 
 def losses(tools: Iterable[Tool], provider: str, form: Form = PLAIN) -> tuple[Loss, ...]:
-    """What the provider does not receive of these tools: keywords, annotations and marks without a place.
+    """The keywords, annotations and marks of these tools that the provider does not receive.
 
-    A tool that goes out as the very object it came as loses nothing. O(size of the schemas): for a look
+    A tool that is sent as the object that it was read from loses nothing. O(size of the schemas): for a look
     before the first request, not for each turn. Raises InvalidInput for an unknown provider or form.
     """
     check_form(provider, form)
     lost: list[Loss] = []
     for tool in tools:
-        found = converted(tool, provider, None, form)
+        dropped = Notes()
+        found = converted(tool, provider, None, form, dropped)
         if found.problem:
             what = f"cannot be converted ({found.problem}): sent as a tool that takes any object"
             lost.append(Loss(tool.name, "parameters", what))
         elif tool.original is None or found.made is not tool.original:
-            lost += _losses_of(tool, provider, form)
+            all_dropped = dict.fromkeys((*_lost_fields(tool, provider, found.made), *dropped))
+            lost += [Loss(tool.name, where, what) for where, what in all_dropped]
     return tuple(lost)
 
 
@@ -85,7 +63,7 @@ def check_form(provider: str, form: Form) -> None:
     target = provider_of(provider)
     if form.strict and not target.takes_strict:
         raise InvalidInput(f"strict is True, must be False for {provider}: strict mode is OpenAI's")
-    if form.json_schema and provider != "gemini":
+    if form.json_schema and not target.takes_json_schema:
         raise InvalidInput(
             f"json_schema is True, must be False for {provider}: only Gemini has a form of its own beside it"
         )
@@ -97,7 +75,7 @@ class Converted(NamedTuple):
     Attributes:
         made: may be the tool's own `original`.
         copy: the same in dictionaries and lists of its own; values of other classes are shared.
-        text: as compact JSON in UTF-8; None where it holds an object that JSON does not have.
+        text: as compact JSON in UTF-8; None if it holds an object that JSON does not have.
         problem: why the parameters could not be converted; "" if they were.
     """
 
@@ -107,11 +85,18 @@ class Converted(NamedTuple):
     problem: str
 
 
-def converted(tool: Tool, provider: str, name: str | None, form: Form) -> Converted:
-    """One tool under this sent name; None for the usual one."""
+def converted(
+    tool: Tool, provider: str, name: str | None, form: Form, lost: Notes | None = None
+) -> Converted:
+    """One tool under this sent name; None for the usual one.
+
+    lost: collects what is lost of the parameters.
+    """
+    target = provider_of(provider)
+    name = name or target.sent_name(tool.name)
     unexpected = None
     try:
-        made = _CONVERTERS[provider](tool, name, form)
+        made = target.write(tool, name, form, Notes() if lost is None else lost)
         if not _is_deeper(made, _MOST_LEVELS):
             copy = plain_copy(made)
             return Converted(made, copy, json_text(copy), "")
@@ -129,7 +114,7 @@ def converted(tool: Tool, provider: str, name: str | None, form: Form) -> Conver
             "object", tool.name, provider, problem, exc_info=unexpected,
         )  # fmt: skip
     bare = replace(tool, parameters={"type": "object"}, returns=None, original=None)
-    made = _CONVERTERS[provider](bare, name, PLAIN)
+    made = target.write(bare, name, PLAIN, Notes())
     return Converted(made, made, json_text(made), problem)
 
 
@@ -148,7 +133,7 @@ def json_text(value: Any) -> bytes | None:
 
 
 def plain_copy(value: Any) -> Any:
-    """A copy in dictionaries and lists alone; what is in it is JSON, or an author's own mapping of it."""
+    """A copy in dictionaries and lists; the value is JSON, with any kind of mapping and sequence."""
     if type(value) is dict or isinstance(value, Mapping):
         return {key: part if type(part) in _LEAVES else plain_copy(part) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
@@ -177,26 +162,13 @@ def _is_deeper(value: Any, most: int) -> bool:
     return True
 
 
-def _losses_of(tool: Tool, provider: str, form: Form) -> list[Loss]:
-    """What a tool loses that does not go out as its own original."""
-    notes = Notes()
-    from_anthropic = isinstance(tool.original, Mapping) and "input_schema" in tool.original
-    for key in additional_fields(tool):
-        if key not in _CARRIED[provider] or (
-            key in _ONLY_OWN and from_anthropic != (provider == "anthropic")
-        ):
-            notes.append((key, f"{provider} has no place for it"))
-        elif key == "outputSchema" and provider != "mcp" and not form.returns:
-            notes.append((key, "is sent with returns=True only, since the model reads it in each prompt"))
-    if provider == "gemini" and not form.json_schema:
-        gemini_schema(tool.parameters or {}, notes)
-    elif form.strict:
-        try:
-            notes += strict_schema(tool.parameters)[1]
-        except NotStrictError as error:
-            notes.append((error.where, f"{error.why}: sent without strict mode"))
-            rooted(tool.parameters or {}, again := Notes())
-            notes += again
-    elif provider != "mcp":
-        rooted(tool.parameters or {}, notes)
-    return [Loss(tool.name, where, what) for where, what in dict.fromkeys(notes)]
+def _lost_fields(tool: Tool, provider: str, made: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The fields and marks of a tool that are not in its definition."""
+    target = provider_of(provider)
+    own, lost = marks(tool, target.dialect), []
+    for key in (*marks(tool), *mcp_fields(tool)):
+        if key not in target.carries or (key in SHARED and key not in own):
+            lost.append((key, f"{provider} has no place for it"))
+        elif key == "outputSchema" and all(value is not tool.returns for value in made.values()):
+            lost.append((key, "is sent with returns=True only, since the model reads it in each prompt"))
+    return lost

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from toolroll.formats.schemas.references import TooLargeError, resolve, strings
+from toolroll.formats.providers.references import TooLargeError, resolve, strings
 from toolroll.formats.strict_json import MAX_DIGITS
 from toolroll.model.errors import InvalidInput, quoted
 

@@ -1,4 +1,4 @@
-"""Lists of tools as a provider is sent them: as dictionaries for the caller to change, and as JSON.
+"""Lists of tools in a provider's form: as dictionaries for the caller to change, and as JSON.
 
 Each tool is converted once for a provider and form. After that its dictionaries are copied by the core, and
 its JSON is a part of the list's. Conversions are kept by tool and not by catalog: a refresh keeps the tools
@@ -12,13 +12,13 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from toolroll._core import copy_containers, values_by_identity
+from toolroll.formats.providers import names_with, provider_of
+from toolroll.formats.providers.form import PLAIN, Form, names_of
 from toolroll.formats.schemas.conversion import check_form, converted, json_text
-from toolroll.formats.schemas.form import PLAIN, Form, names_of
 from toolroll.formats.schemas.names import provider_name, provider_names
 from toolroll.model.errors import InvalidInput, quoted
 from toolroll.model.tools import Tool
 
-_DEFERRING = ("openai_responses", "anthropic")
 _MOST_BYTES = (
     8 << 20
 )  # of the JSON in one of the two generations of a cache; the dictionaries are about twice that
@@ -29,14 +29,14 @@ _NAME, _SCHEMA, _TEXT = itemgetter(1), itemgetter(2), itemgetter(3)  # of a `Sen
 
 
 class SentTool(NamedTuple):
-    """One tool as a provider is sent it. Nothing in it is handed out, only copies.
+    """One tool in a provider's form. Callers get copies only.
 
     Attributes:
-        tool: the tool itself; None for an item that no tool of the caller stands for.
-        name: under which it is sent.
-        schema: dictionaries and lists that belong to nobody else.
+        tool: the tool itself; None for an item of the provider's own.
+        name: the name that is sent.
+        schema: the definition, in dictionaries and lists that nothing else uses.
         text: the same as JSON; None if JSON cannot express it.
-        mark: of a deferred tool, Anthropic's mark for the cache, which such a tool cannot carry.
+        mark: Anthropic's `cache_control`, which a deferred tool cannot have.
     """
 
     tool: Tool | None
@@ -47,7 +47,7 @@ class SentTool(NamedTuple):
 
 
 class SentTools(NamedTuple):
-    """A list of tools as a provider is sent it.
+    """A list of tools in a provider's form.
 
     Attributes:
         provider: whose form this is.
@@ -63,7 +63,7 @@ class SentTools(NamedTuple):
     def schemas(self) -> list[dict[str, Any]]:
         """The list, for the caller to change. About 0.6 µs for a tool.
 
-        Gemini's declarations are wrapped in the one ``{"function_declarations": [...]}`` that it expects.
+        If the provider expects an object around the list, as Gemini does, it is the list's only item.
         """
         items = self.items
         if len(items) <= _AT_ONCE:
@@ -72,7 +72,8 @@ class SentTools(NamedTuple):
             made = []
             for at in range(0, len(items), _AT_ONCE):
                 made += copy_containers([*map(_SCHEMA, items[at : at + _AT_ONCE])])
-        return [{"function_declarations": made}] if made and self.provider == "gemini" else made
+        key = provider_of(self.provider).list_key
+        return [{key: made}] if made and key else made
 
     def text(self) -> bytes:
         """The same list as compact JSON in UTF-8.
@@ -83,7 +84,8 @@ class SentTools(NamedTuple):
         texts = [*map(_TEXT, self.items)]
         if not texts:
             return b"[]"
-        begin, end = (b'[{"function_declarations":[', b"]}]") if self.provider == "gemini" else (b"[", b"]")
+        key = provider_of(self.provider).list_key
+        begin, end = (b'[{"%b":[' % key.encode(), b"]}]") if key else (b"[", b"]")
         try:
             texts[0] = begin + texts[0]
             texts[-1] += end
@@ -103,7 +105,7 @@ def convert_all(
 ) -> tuple[list[dict[str, Any]], dict[str, str]]:
     """The list to send as `tools`, and the way back from the names in it to the tools' own.
 
-    The dictionaries are the caller's to change. The arguments and errors are those of `sent_tools`.
+    The caller may change the dictionaries. Arguments and errors as for `sent_tools`.
     """
     sent = sent_tools(tools, provider, form, deferred)
     return sent.schemas(), sent.names
@@ -133,8 +135,9 @@ def sent_tools(
     check_form(provider, form)
     if type(deferred) is not tuple or deferred:
         deferred = names_of(deferred, "deferred")
-        if deferred and provider not in _DEFERRING:
-            raise InvalidInput(f"{provider} cannot defer tools; {' and '.join(_DEFERRING)} can")
+        if deferred and provider_of(provider).search is None:
+            can = " and ".join(names_with(lambda one: one.search is not None))
+            raise InvalidInput(f"{provider} cannot defer tools; {can} can")
     tools = tuple(tools)
     if deferred:
         return SentTools(provider, _deferring(tools, provider, form, deferred))
@@ -146,15 +149,16 @@ def sent_tools(
 
 
 def _deferring(tools: Sequence[Tool], provider: str, form: Form, deferred: Collection[str]) -> list[SentTool]:
-    """The tools, those of these names deferred.
+    """All tools, of which the ones named in `deferred` are deferred.
 
     A deferred tool cannot carry Anthropic's mark for the cache. The last tool that is loaded gets it, so
     that everything before it is still cached.
     """
     is_deferred = [tool.name in deferred for tool in tools]
-    if tools and all(is_deferred) and provider == "anthropic":
+    search = provider_of(provider).search
+    if tools and all(is_deferred) and search is not None and search.sends_all:
         raise InvalidInput(
-            f"all {len(tools)} tools are deferred, which Anthropic refuses: leave one loaded, such as the "
+            f"all {len(tools)} tools are deferred, which {provider} refuses: leave one loaded, such as the "
             "tool that searches; deliver(how='defer') adds that"
         )
     loaded = iter(_cache.find(tuple([tool for tool in tools if tool.name not in deferred]), provider, form))
@@ -187,7 +191,7 @@ def _made(tool: Tool, provider: str, form: Form, is_deferred: bool, name: str | 
     """One tool, converted. name: under which it is sent; None for the usual one."""
     _, schema, text, _ = converted(tool, provider, name, form)
     mark = None
-    if provider in _DEFERRING and (is_deferred or "defer_loading" in schema):
+    if provider_of(provider).search is not None and (is_deferred or "defer_loading" in schema):
         schema.pop("defer_loading", None)
         if is_deferred:
             mark = schema.pop("cache_control", None) or None

@@ -54,7 +54,7 @@ class BadTools:
     Attributes:
         on_bad_tool: None for the default of each tool's origin.
         place: where an error is, as arguments of InvalidDefinition; the path begins at the whole source.
-        skipped, repaired: what was found so far.
+        skipped, repaired: the errors so far.
         for_registry: whether every key must be understood (`registry_fields`). Then the errors of tools that
             may not be skipped are collected, too.
         refused: these errors.
@@ -166,7 +166,7 @@ _Repair = Callable[[Any], Any]
 def _repaired(
     item: Mapping[str, Any], path: Sequence[str | int], is_safe_only: bool
 ) -> tuple[dict[str, Any], str] | None:
-    """A copy with a usable value at the path of an error, and what was done; None if nothing is usable."""
+    """A copy with a usable value at the path of an error, and a text on the change; None without one."""
     if path[:1] == ("function",) and isinstance(item.get("function"), Mapping):
         inner = _repaired(item["function"], path[1:], is_safe_only)
         return None if inner is None else ({**item, "function": inner[0]}, inner[1])
@@ -209,7 +209,7 @@ def _nothing(value: Any) -> None:
 
 
 def _schema(value: Any) -> dict[str, Any] | None:
-    """A JSON Schema with the same properties, without what is no schema and what is too deep or too large."""
+    """A JSON Schema with the same properties, without invalid, too deep and too large parts."""
     if not isinstance(value, Mapping):
         return None
     found = {str(key): part for key, part in value.items() if key not in ("properties", "required")}

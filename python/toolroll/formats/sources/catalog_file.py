@@ -55,12 +55,6 @@ def _tiers(value: Any) -> tuple[str, ...]:
     return tiers
 
 
-def _list(value: Any) -> list[Any]:
-    if type(value) is not list:
-        raise InvalidValue("a list", value)
-    return value
-
-
 def _pattern(value: Any) -> str:
     pattern: str = fields.name(value)
     if problem := pattern_problem(pattern):
@@ -75,15 +69,9 @@ def _toolkits(value: Any) -> tuple[str, ...]:
     return toolkits
 
 
-def _priority(value: Any) -> int:
-    if type(value) is not int:
-        raise InvalidValue("a whole number", value)
-    return value
-
-
-_CATALOG: dict[str, Field] = {"tiers": ("tiers", _tiers), "pages": ("pages", _list)}
+_CATALOG: dict[str, Field] = {"tiers": ("tiers", _tiers), "pages": ("pages", fields.items)}
 _PAGE: dict[str, Field] = {
     "pattern": ("pattern", _pattern),
     "toolkits": ("toolkits", _toolkits),
-    "priority": ("priority", _priority),
+    "priority": ("priority", fields.whole),
 }

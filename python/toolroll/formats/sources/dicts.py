@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from toolroll.formats.schemas.gemini import from_gemini
-from toolroll.formats.schemas.original import plain
+from toolroll.formats.providers import installed_providers
+from toolroll.formats.providers.gemini import from_gemini, is_gemini
+from toolroll.formats.providers.original import plain
 from toolroll.formats.sources import fields
 from toolroll.formats.sources.bad_tools import BadTools, OnBadTool, checked, report
 from toolroll.formats.sources.callables import read_callable
@@ -37,7 +38,7 @@ SHAPES = (
 
 
 def read_tools(items: Iterable[Any], toolkit: str = "", on_bad_tool: OnBadTool | None = None) -> Definitions:
-    """Reads tools of any known shape, in order; toolkits are those that the tools name.
+    """Reads tools of any known shape, in order; the toolkits are the ones that the tools name.
 
     toolkit: used for tools that name none.
     on_bad_tool: "refuse" raises for a tool with an error, "skip" repairs it or leaves it out, and logs that.
@@ -160,8 +161,7 @@ def is_provider_form(item: Mapping[str, Any]) -> bool:
     """Whether this is in the form of OpenAI or Gemini, or a list of MCP, and not a plain definition."""
     if "function" in item or item.get("type") == "function":
         return True
-    parameters = item.get("parameters")
-    if isinstance(parameters, Mapping) and _is_gemini(parameters):
+    if is_gemini(item.get("parameters")):
         return True
     return any(key in item for key in ("functionDeclarations", "function_declarations")) or (
         isinstance(item.get("tools"), list) and "name" not in item
@@ -250,9 +250,14 @@ def _shape(item: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], dict[str, A
     if kind == "function":
         return _read_openai_responses
     if "name" in item and kind is None:
-        parameters = item.get("parameters")
-        if isinstance(parameters, Mapping) and _is_gemini(parameters):
+        if is_gemini(item.get("parameters")):
             return _read_declaration
+        if "parameters" in item or item.keys() <= fields.PLAIN.keys():
+            return _read_plain
+    for provider in installed_providers():
+        if provider.read is not None and (plain_item := provider.read(item)) is not None:
+            return lambda _: fields.read_fields(plain_item, fields.PLAIN)
+    if "name" in item and kind is None:
         return _read_plain
     keys = ", ".join(sorted(map(str, item))[:12])
     raise FieldError(f"is of no known shape (its keys: {keys or 'none'}); known shapes: {SHAPES}")
@@ -322,7 +327,7 @@ class Group(NamedTuple):
 
 
 def group_of(item: Mapping[str, Any]) -> Group | None:
-    """Gemini's function declarations, or a result of MCP's `tools/list`; None for one tool.
+    """The list inside Gemini's function declarations or a result of MCP's `tools/list`; None for one tool.
 
     Raises:
         FieldError: the declarations are no list.
@@ -370,12 +375,6 @@ def _read_declaration(item: Mapping[str, Any]) -> dict[str, Any]:
         if values.get("returns") is None and (answers := fields.answers(item.get(key))) is not None:
             values["returns"] = from_gemini(answers) if key == "response" else answers
     return values
-
-
-def _is_gemini(parameters: Mapping[str, Any]) -> bool:
-    """Whether a schema is in Gemini's own dialect, whose types are in capitals."""
-    kind = parameters.get("type")
-    return isinstance(kind, str) and kind.isupper()
 
 
 def _known(item: Mapping[str, Any], table: Mapping[str, Field]) -> dict[str, Any]:

@@ -116,7 +116,7 @@ def _edited(text: str, items: Iterator[tuple[_Path, Any]], missing: dict[str, li
 
 def _insertion(
     text: str,
-    places: Mapping[_Path, strict_json.Place],
+    places: Mapping[_Path, strict_json.Span],
     path: _Path,
     item: Mapping[str, Any],
     texts: Sequence[str],

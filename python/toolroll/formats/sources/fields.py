@@ -59,7 +59,7 @@ class InvalidValue(Exception):
 
 
 Field = tuple[str, Callable[[Any], Any]]  # attribute, and the reader of its value
-IGNORED = object()  # what a reader returns for a value that is right and has no effect
+IGNORED = object()  # a reader returns it for a valid value without effect
 Unknown: TypeAlias = Literal["refused", "misspelt", "ignored"]
 
 
@@ -189,6 +189,12 @@ def whole(value: Any) -> int:
     return value
 
 
+def items(value: Any) -> list[Any]:
+    if type(value) is not list:
+        raise InvalidValue("a list", value)
+    return value
+
+
 def status(value: Any) -> str:
     if type(value) is not str or value not in STATUSES:
         raise InvalidValue("draft, active, deprecated or retired", value)
@@ -254,7 +260,7 @@ def answers(value: Any) -> Mapping[str, Any] | None:
 def mcp_object(value: Any) -> Mapping[str, Any] | None:
     """An object of MCP that clients read, such as a tool's annotations; any other value counts as none.
 
-    A tool need not be lost because its server writes [] for {}: rules take what is missing as unknown. An
+    A server that writes [] for {} does not lose the tool: rules treat a missing hint as unknown. An
     object that is too large, or no JSON, is an error.
     """
     if not isinstance(value, Mapping):

@@ -51,7 +51,7 @@ def read_folder(
     Files are read in the order of their names; hidden files are skipped. Raises InvalidDefinition for the
     first error, and for a folder without such a file.
 
-    tiers: the caller's, which go before those of the folder. Toolkits with another tier are an error; without
+    tiers: the caller's, used instead of the folder's. Toolkits with another tier are an error; without
         any tiers, all toolkits may have the same one. None if the tiers are not known here, as for a registry
         that has its own.
     on_bad_tool: as in `read_tools`. If servers' answers share a name, each such tool has its toolkit in front
@@ -102,7 +102,7 @@ def _collection_paused() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """The content of one file, and what is needed to find lines in it."""
+    """The definitions of one file, and its text, in which the lines of errors are found."""
 
     file: str
     text: str
@@ -148,7 +148,7 @@ def files_of(folder: str) -> Iterator[str]:
 
 
 def _no_files(folder: str) -> InvalidDefinition:
-    """The error for a folder in which nothing is read: what it should hold, and what it holds."""
+    """The error for a folder without a file to read; it names the files that the folder holds."""
     problem = f"holds no file to read; must hold toolkit files (NAME.json), or {LINES}"
     with os.scandir(folder) as entries:
         found = sorted(entries, key=lambda entry: entry.name)
@@ -206,10 +206,7 @@ def _read_file(file: str, on_bad_tool: OnBadTool | None, for_registry: bool) -> 
 
 def _with(definitions: Definitions, bad: BadTools) -> Definitions:
     return replace(
-        definitions,
-        skipped=tuple(bad.skipped),
-        repaired=tuple(bad.repaired),
-        refused=tuple(bad.refused),
+        definitions, skipped=tuple(bad.skipped), repaired=tuple(bad.repaired), refused=tuple(bad.refused)
     )
 
 
@@ -333,7 +330,7 @@ def _with_prefixes(parts: list[_Part], names: Counter[str]) -> list[_Part]:
 
 
 def _without_duplicates(parts: list[_Part]) -> list[_Part]:
-    """The parts without tools whose name is taken, where those may be skipped."""
+    """The parts without tools that have the name of an earlier one, if such tools may be skipped."""
     places: dict[str, tuple[_Part, int]] = {}
     found = []
     for part in parts:
@@ -432,12 +429,6 @@ def _toolkit_error(part: _Part, key: str, problem: str) -> InvalidDefinition:
     return InvalidDefinition(problem, file=part.file, line=strict_json.line_of(part.text, [key]), field=key)
 
 
-def _list(value: Any) -> list[Any]:
-    if type(value) is not list:
-        raise InvalidValue("a list", value)
-    return value
-
-
 def _object(value: Any) -> dict[str, Any]:
     if type(value) is not dict:
         raise InvalidValue("an object", value)
@@ -451,7 +442,7 @@ def _function_type(value: Any) -> str:
 
 
 def _keywords(value: Any) -> tuple[tuple[str, str], ...]:
-    return tuple(_keyword(item, i) for i, item in enumerate(_list(value)))
+    return tuple(_keyword(item, i) for i, item in enumerate(fields.items(value)))
 
 
 def _keyword(item: Any, i: int) -> tuple[str, str]:
@@ -522,8 +513,8 @@ _TOOLKIT: dict[str, Field] = {
     "description": ("description", fields.text_or_null),
     "keywords": ("keywords", _keywords),
     "patterns": ("patterns", _patterns),
-    "tasks": ("tasks", _list),
-    "tools": ("tasks", _list),
+    "tasks": ("tasks", fields.items),
+    "tools": ("tasks", fields.items),
     "settings_keys": ("settings_keys", fields.texts),
     "parent": ("parent", fields.name_or_null),
     "members": ("members", _members),

@@ -33,7 +33,7 @@ _SCHEMAS = ("function", "input_schema", "inputSchema", "parametersJsonSchema", "
 def is_hosted(item: Mapping[str, Any]) -> bool:
     """Whether a dictionary of a provider's list of tools is one that the provider runs.
 
-    OpenAI's and Anthropic's have a `type` that is not that of a function; a type that resembles "function" is
+    OpenAI's and Anthropic's have a `type` other than "function"; a type that resembles "function" is
     an error of its author.
     """
     kind = item.get("type")

@@ -72,6 +72,6 @@ def _read_plain(value: Mapping[str, Any], known: Mapping[str, Field]) -> Tool:
     values = fields.read_fields(value, known, unknown="misspelt")
     if "name" not in values:
         raise FieldError("name is missing")
-    if "inputSchema" in value and values.get("display_name"):  # of MCP, whose title is all that sums it up
+    if "inputSchema" in value and values.get("display_name"):  # MCP has no summary, so its title is used
         values.setdefault("summary", values["display_name"])
     return Tool(**values, keys=keys_of(tuple(values)))

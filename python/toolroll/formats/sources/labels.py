@@ -22,7 +22,7 @@ _BETWEEN = re.compile(r"[\W_]+")
 _PREFIX = re.compile(r"functions[.:/]|mcp__.")
 # Members that hold tools, as `plain_name` has them.
 LISTS = frozenset({"tools", "functions", "functiondeclarations"})
-# Members of an item that brings the tools of a server, of which the item need not say the names.
+# Members of an item that brings the tools of a server, perhaps without their names.
 _SERVERS = frozenset({"serverurl", "connectorid", "mcpservername", "mcpservers"})
 
 
@@ -30,9 +30,9 @@ class Labels(NamedTuple):
     """What an item of a list may be called.
 
     Attributes:
-        own: its name, or its type where it has none: by this one an allow rule can name it.
-        others: all texts in it that may be names: a deny rule can name it by each of them.
-        is_unseen: whether it may bring tools whose names do not stand in it.
+        own: its name, or its type if it has no name. An allow rule names it by this label.
+        others: all texts in it that may be names. A deny rule names it by any of them.
+        is_unseen: whether it may bring tools without naming them.
     """
 
     own: str
@@ -41,7 +41,7 @@ class Labels(NamedTuple):
 
 
 def labels_of(item: Any) -> Labels:
-    """The labels of what is no function: a hosted tool, a custom one, or an object of no known shape."""
+    """The labels of a hosted tool, a custom tool, or an object of no known shape."""
     texts, is_whole = _texts(item)
     if not isinstance(item, Mapping):
         name = getattr(item, "name", None)
@@ -57,7 +57,7 @@ def labels_of(item: Any) -> Labels:
 
 
 def names_of_function(item: Any, name: str) -> tuple[str, ...]:
-    """The name that was read of a function, and further ones that another reader may take for its name."""
+    """The name of a function, and further texts in it that another reader may take for its name."""
     if not isinstance(item, Mapping):
         return (name,)
     found = {name: None}
@@ -74,10 +74,7 @@ def names_of_function(item: Any, name: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=16_384)
 def folded(name: str) -> str:
-    """The name as its words alone make it.
-
-    Case, forms of Unicode, what nobody sees and the characters between the words do not count.
-    """
+    """The words of the name. Case, Unicode form, invisible characters and separators do not count."""
     if not name.isascii():
         name = unicodedata.normalize("NFKC", name)
         name = "".join(
@@ -101,7 +98,7 @@ def alike(name: str) -> tuple[str, ...]:
 
 
 def plain_name(key: object) -> str:
-    """A member's name as readers see it that take no notice of case and underscores."""
+    """A member's name for readers that ignore case and underscores."""
     key = str(key)[:_LONGEST]
     return key if key.isascii() and key.isalpha() and key.islower() else folded(key).replace("_", "")
 

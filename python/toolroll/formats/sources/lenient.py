@@ -13,7 +13,7 @@ from toolroll.model.tools import MAX_NAME, MAX_TEXT, Tool
 
 
 def group_in(item: Any) -> Group | None:
-    """The tools that an item holds, where it holds several; None for one tool, and for what is no group."""
+    """The tools of an item that holds several; None for any other item."""
     if not isinstance(item, (dict, Mapping)):
         return None
     try:
@@ -23,14 +23,14 @@ def group_in(item: Any) -> Group | None:
 
 
 def name_in(item: Mapping[str, Any]) -> str:
-    """The name in a definition, in whatever provider's form; "" where it has none."""
+    """The name in a definition of any provider's form; "" if it has none."""
     function = item.get("function")
     name = (function if isinstance(function, Mapping) else item).get("name")
     return name if isinstance(name, str) else ""
 
 
 def read_one(item: Any, *, is_declaration: bool = False) -> Tool | None:
-    """The tool, or None for what is handed on as it is: a hosted tool, or an object of no known shape.
+    """The tool; None for a hosted tool or an object of no known shape, which are handed on as they are.
 
     A definition with a name and something wrong beside it becomes a tool without parameters, so that rules
     on its name hold.

@@ -1,7 +1,7 @@
 """Reads a tool for a registry: every key is understood or refused, so nothing that was sent is lost.
 
-The names are those of toolkit files, those in which the registry answers (`GET /tools/…` can be sent back),
-and those of a catalog in SQL, such as `parameters_schema`. A field that is null has its default.
+It reads the names in toolkit files, in the registry's answers (`GET /tools/…` can be sent back) and in
+catalogs in SQL, such as `parameters_schema`. A field that is null has its default.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from toolroll.formats.schemas.gemini import from_gemini
+from toolroll.formats.providers.gemini import from_gemini, is_gemini
 from toolroll.formats.sources import fields
 from toolroll.formats.sources.fields import IGNORED, Field, FieldError, InvalidValue
 from toolroll.model.tools import Tool
@@ -93,7 +93,7 @@ def _named(attribute: str, *names: str) -> dict[str, Field]:
     return dict.fromkeys(names, (attribute, read))
 
 
-# Further names: the registry's own, and those of catalogs in SQL.
+# Further names: the registry's own, and names in catalogs in SQL.
 ALIASES: dict[str, Field] = {
     **_EXECUTION,
     **_named("display_name", "display_name"),
@@ -126,9 +126,7 @@ _PROVIDERS: dict[str, Field] = {
     ),
 }
 _ANY = {**FIELDS, **_PROVIDERS}
-_FUNCTION = {
-    **{key: _ANY[key] for key in ("name", "description", "parameters", "output_schema", "strict")},
-}
+_FUNCTION = {**{key: _ANY[key] for key in ("name", "description", "parameters", "output_schema", "strict")}}
 _CHAT = {key: field for key, field in _ANY.items() if field[0] not in ("name", "description", "parameters")}
 _MCP_KEYS = (
     "name",
@@ -168,11 +166,11 @@ def read_own(item: Mapping[str, Any]) -> Tool:
         _check_keys(item, _ANY)
         values = fields.read_fields(item, _ANY)
         for attribute, key in (("parameters", "parameters"), ("returns", "response")):
-            if key in item and _is_gemini(values.get(attribute)):
+            if key in item and is_gemini(values.get(attribute)):
                 values[attribute] = from_gemini(values[attribute])
     if "name" not in values:
         raise FieldError("name is missing")
-    if "inputSchema" in item and values.get("display_name"):  # of MCP, whose title is all that sums it up
+    if "inputSchema" in item and values.get("display_name"):  # MCP has no summary, so its title is used
         values.setdefault("summary", values["display_name"])
     return Tool(**values, original=item, keys=keys_of(tuple(values)))
 
@@ -183,19 +181,13 @@ def keys_of(names: tuple[str, ...]) -> frozenset[str]:
     return frozenset(names)
 
 
-def _is_gemini(schema: Any) -> bool:
-    """Whether a schema is in Gemini's own dialect, whose types are in capitals."""
-    kind = schema.get("type") if isinstance(schema, Mapping) else None
-    return isinstance(kind, str) and kind.isupper()
-
-
 def _check_keys(item: Mapping[str, Any], table: Mapping[str, Field]) -> None:
     if unknown := [key for key in item if key not in table]:
         raise RefusedKeys("; ".join(unknown_field(key, table) for key in unknown), (unknown[0],))
 
 
 def _check_mcp(item: Mapping[str, Any]) -> None:
-    """Refuses our own keys in MCP's form, of which nothing else is believed; MCP allows others."""
+    """Refuses our own keys in MCP's form, since a server must not set them. MCP allows other keys."""
     if ours := [key for key in item if key in FIELDS and key not in _MCP_KEYS]:
         raise RefusedKeys(
             f"{', '.join(map(repr, ours))} cannot stand beside 'inputSchema', the form of MCP's servers; "

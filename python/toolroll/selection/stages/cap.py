@@ -29,7 +29,7 @@ class Cap:
         k: how many retrieved tools, unless the turn says.
         max_tools: how many tools at the most, unless the turn says; None for no limit.
         unranked: how many tools at the most where ranking failed; None where no stage ranks.
-        provider_limits: provider → how many tools its API takes.
+        provider_limits: provider → how many tools its API takes; None for any number, also for "".
     """
 
     core: Mapping[int, int]
@@ -38,7 +38,7 @@ class Cap:
     k: int | None
     max_tools: int | None
     unranked: int | None
-    provider_limits: Mapping[str, int]
+    provider_limits: Mapping[str, int | None]
 
     def __call__(self, candidates: Candidates, turn: Turn) -> Candidates:
         unranked = None
@@ -70,7 +70,7 @@ class Cap:
 
     def limit(self, turn: Turn, unranked: int | None = None) -> int | None:
         """How many tools at the most; None for any number."""
-        limits = (turn.max_tools, self.max_tools, self.provider_limits.get(turn.context.provider), unranked)
+        limits = (turn.max_tools, self.max_tools, self.provider_limits[turn.context.provider], unranked)
         return min((limit for limit in limits if limit is not None), default=None)
 
     def _in_tiers(self, candidates: Candidates, core: Mapping[int, int]) -> Candidates:

@@ -11,7 +11,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from toolroll import Registry, Toolroll, __version__
 from toolroll.adapters.provider_requests import RequestSelector, form_of
-from toolroll.adapters.provider_requests.error_bodies import error_body
+from toolroll.adapters.provider_requests.forms import error_body
 from toolroll.adapters.provider_requests.headers import KEY
 from toolroll.embedders import named
 from toolroll.front.bodies import BodiesInFlight

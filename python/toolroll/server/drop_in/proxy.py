@@ -18,13 +18,13 @@ from starlette.types import Message, Receive, Scope, Send
 
 from toolroll.adapters.provider_requests import (
     HEADER,
-    Changed,
+    OutgoingRequest,
     RequestForm,
     RequestHeaders,
     RequestSelector,
     form_of,
 )
-from toolroll.adapters.provider_requests.error_bodies import error_body
+from toolroll.adapters.provider_requests.forms import error_body
 from toolroll.model.context import Context
 from toolroll.model.errors import ToolrollError
 from toolroll.server.callers import Caller
@@ -60,7 +60,7 @@ class Proxy:
             caller: Caller = scope["state"]["caller"]
             caller.require("select")
             if form is None and not _has_body(scope):
-                changed, content = Changed(b""), None
+                changed, content = OutgoingRequest(b""), None
                 exchange.has_no_body()
             else:
                 ours, context = _asked_by(scope, caller)
@@ -68,7 +68,7 @@ class Proxy:
                     path = _raw_path(scope).split(b"?")[0].decode("latin-1")
                     self._selector.check_path(form, path, ours, context)
                 if form is None:
-                    changed, content = Changed(b""), exchange.parts()
+                    changed, content = OutgoingRequest(b""), exchange.parts()
                 else:
                     body = await exchange.body()
                     changed = await self._select(scope, form, body, ours, context)
@@ -106,7 +106,7 @@ class Proxy:
 
     async def _select(
         self, scope: Scope, form: RequestForm, body: bytes, ours: RequestHeaders, context: Context
-    ) -> Changed:
+    ) -> OutgoingRequest:
         caller: Caller = scope["state"]["caller"]
         may_report, reporter = "report" in caller.roles, caller.reporter_of(None)
         if len(body) <= LARGE_BYTES:

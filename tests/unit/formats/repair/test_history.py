@@ -8,8 +8,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.unit.formats.repair.histories import FORMS, broken, faults, valid
+from toolroll.formats.providers.history_form import EARLIER, MISSING
 from toolroll.formats.repair.history import repair_history
-from toolroll.formats.repair.messages import EARLIER, MISSING, form_of
 from toolroll.formats.repair.trimming import truncate_results, window
 from toolroll.model.errors import InvalidInput, ToolrollError
 
@@ -520,8 +520,9 @@ def test_malformed_histories_never_crash_and_settle(messages, form):
     ids=range(13),
 )
 def test_long_histories_take_time_in_proportion(messages):
-    form = form_of(messages[-2:]) if "role" not in messages[0] or "parts" in messages[0] else None
-    if form is None:
+    if "parts" in messages[0] or "role" not in messages[0]:
+        form = "gemini" if "parts" in messages[0] else "openai_responses"
+    else:
         form = "anthropic" if "tool_calls" not in messages[0] and messages[0]["role"] != "tool" else "openai"
     started = time.process_time()
     repair_history(messages, form), window(messages, 50, form), truncate_results(messages, 2, form)

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.formats.repair.histories import FORMS, broken, faults, valid
+from toolroll.formats.providers.history_form import MISSING
 from toolroll.formats.repair.history import repair_history
-from toolroll.formats.repair.messages import MISSING
 from toolroll.formats.repair.trimming import truncate_results, window
 from toolroll.model.errors import InvalidInput
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolroll.formats.schemas.gemini_schema import MAX_NODES, gemini_schema
+from toolroll.formats.providers.gemini_schema import MAX_NODES, gemini_schema
 
 ALLOWED = set(  # the fields of Schema in the Gemini API reference
     [

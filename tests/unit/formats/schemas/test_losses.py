@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from tests.unit.formats.schemas.test_provider_forms import OBJECTS, ORIGINALS, TEXTS
 from tests.unit.formats.schemas.test_strict_schema import HOSTILE, JUNK
 from toolroll.cli import main
-from toolroll.formats.schemas import PROVIDERS, Form, convert, convert_all, losses
+from toolroll.formats.providers import PROVIDERS
+from toolroll.formats.schemas import Form, convert, convert_all, losses
 from toolroll.formats.sources import as_tool, read_tools
 from toolroll.model.errors import InvalidInput
 from toolroll.model.tools import Tool
@@ -39,7 +40,7 @@ def test_nothing_is_lost_of_a_tool_that_goes_out_as_it_came(provider):
     assert losses([as_tool(ORIGINALS[provider])], provider) == ()
 
 
-@given(st.builds(Tool, st.just("t"), TEXTS, OBJECTS), st.sampled_from(PROVIDERS))
+@given(st.builds(Tool, st.just("t"), TEXTS, OBJECTS), st.sampled_from([*PROVIDERS]))
 def test_nothing_is_lost_of_a_tool_of_plain_types(tool, provider):
     assert losses([tool], provider) == ()
 
@@ -315,7 +316,7 @@ def test_a_deferred_tool_carries_no_cache_mark_and_the_last_loaded_one_gets_it()
 
 
 def test_a_list_of_which_all_is_deferred_is_refused_for_anthropic():
-    with pytest.raises(InvalidInput, match="all 3 tools are deferred, which Anthropic refuses"):
+    with pytest.raises(InvalidInput, match="all 3 tools are deferred, which anthropic refuses"):
         convert_all(read_tools(TOOLS).tools, "anthropic", deferred={"a", "b", "c"})
 
 

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from tests.unit.formats.schemas.test_strict_schema import JUNK
 from toolroll import InvalidInput, Tool, Toolroll
 from toolroll.formats.providers import PROVIDERS
+from toolroll.formats.providers import provider as provider_module
 from toolroll.formats.schemas import Form, convert, provider_names, sent, sent_tools
-from toolroll.formats.schemas import names as names_module
 from toolroll.formats.schemas.conversion import converted
+from toolroll.formats.schemas.names import provider_name
 from toolroll.formats.sources.dicts import read_tools
 
 FORMS = [(provider, Form(returns=returns)) for provider in PROVIDERS for returns in (False, True)]
@@ -154,16 +155,16 @@ def test_a_number_that_json_does_not_have_costs_no_other_tool_its_place(provider
 
 def test_names_whose_hashes_meet_are_sent_apart_in_a_list_that_was_kept(monkeypatch):
     tools = [Tool("a.b"), Tool("a,b"), Tool("c")]
-    names_module.provider_name.cache_clear()
-    whole = names_module._hash
-    monkeypatch.setattr(names_module, "_hash", lambda name: "0" * 16 + whole(name)[16:])
+    provider_name.cache_clear()
+    whole = provider_module.name_hash
+    monkeypatch.setattr(provider_module, "name_hash", lambda name: "0" * 16 + whole(name)[16:])
     for _ in range(2):
         made = sent_tools(tools, "openai", are_distinct=True)
         names = [schema["function"]["name"] for schema in made.schemas()]
         assert len({*names}) == 3 and all(len(name.rpartition("__")[2]) == 40 for name in names[:2])
         assert made.text() == as_json(made.schemas())
         assert made.names == provider_names(["a.b", "a,b", "c"], "openai")
-    names_module.provider_name.cache_clear()
+    provider_name.cache_clear()
 
 
 def test_what_is_kept_is_bounded_and_what_is_asked_for_stays():

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.formats.schemas.validator import is_valid
+from toolroll.formats.providers.strict import MOST_LEVELS, NotStrictError, strict_schema
 from toolroll.formats.repair.arguments import repair
-from toolroll.formats.schemas.strict import MOST_LEVELS, NotStrictError, strict_schema
 
 
 def strict(schema: Any, required: bool = True, **root: Any) -> Any:

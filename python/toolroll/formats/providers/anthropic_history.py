@@ -2,41 +2,74 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from toolroll.formats.repair.fields import Message, field, is_object, text_field, with_field
-from toolroll.formats.repair.messages import (
+from toolroll.formats.providers.history_form import (
     EARLIER,
     MISSING,
     HistoryChange,
+    HistoryForm,
+    Position,
     blocks,
     is_blank,
     is_empty,
     is_id,
 )
-from toolroll.formats.repair.pairing import Place, pairs
+from toolroll.formats.providers.message_fields import Message, field, is_object, text_field, with_field
 
 
-def repaired(messages: list[Message], changes: list[HistoryChange]) -> list[Message]:
-    """The repaired list; adds to `changes`."""
-    messages = [_without_misplaced_calls(index, message, changes) for index, message in enumerate(messages)]
-    full: list[tuple[int, Message]] = []
-    for index, message in _with_results(messages, changes):
-        filled = _without_blanks(message)
-        if filled is not message or is_empty(message):
-            changes.append(HistoryChange(index, "empty removed"))
-        if not is_empty(message):
-            full.append((index, filled))
-    merged = _merged(full, changes)
-    for place, (index, message) in enumerate(merged):
-        if field(message, "role") == "user":
-            break
-        if field(message, "role") == "assistant":
-            merged.insert(place, (index, {"role": "user", "content": EARLIER}))
-            changes.append(HistoryChange(index, "user added"))
-            break
-    return [message for _, message in merged]
+class AnthropicHistory(HistoryForm):
+    """The conversation in a request to Anthropic's Messages."""
+
+    def is_sign(self, message: Message) -> bool:
+        return any(text_field(block, "type") in ("tool_use", "tool_result") for block in blocks(message))
+
+    def calls_in(self, message: Message) -> Iterator[tuple[int, str, str]]:
+        if field(message, "role") != "assistant":
+            return
+        for part, block in enumerate(blocks(message)):
+            if field(block, "type") == "tool_use" and (call_id := text_field(block, "id")):
+                yield part, call_id, text_field(block, "name")
+
+    def results_in(self, message: Message) -> Iterator[tuple[int, str, str]]:
+        for part, block in enumerate(blocks(message)):
+            if field(block, "type") == "tool_result":
+                yield part, text_field(block, "tool_use_id"), ""
+
+    def content(self, message: Message, part: int) -> object:
+        return field(blocks(message)[part], "content")
+
+    def with_contents(self, message: Message, texts: Mapping[int, str]) -> Message:
+        content: list[Any] = []
+        part = -1
+        for block in field(message, "content"):
+            part += is_object(block)
+            is_changed = is_object(block) and part in texts
+            content.append(with_field(block, "content", texts[part]) if is_changed else block)
+        return with_field(message, "content", content)
+
+    def repaired(self, messages: list[Message], changes: list[HistoryChange]) -> list[Message]:
+        """Puts results first in the message behind their calls, and makes user and assistant alternate."""
+        messages = [
+            _without_misplaced_calls(index, message, changes) for index, message in enumerate(messages)
+        ]
+        full: list[tuple[int, Message]] = []
+        for index, message in _with_results(messages, self.pairs(messages), changes):
+            filled = _without_blanks(message)
+            if filled is not message or is_empty(message):
+                changes.append(HistoryChange(index, "empty removed"))
+            if not is_empty(message):
+                full.append((index, filled))
+        merged = _merged(full, changes)
+        for place, (index, message) in enumerate(merged):
+            if field(message, "role") == "user":
+                break
+            if field(message, "role") == "assistant":
+                merged.insert(place, (index, {"role": "user", "content": EARLIER}))
+                changes.append(HistoryChange(index, "user added"))
+                break
+        return [message for _, message in merged]
 
 
 def _without_misplaced_calls(index: int, message: Message, changes: list[HistoryChange]) -> Message:
@@ -56,9 +89,10 @@ def _without_misplaced_calls(index: int, message: Message, changes: list[History
     return _filtered(message, is_sound)
 
 
-def _with_results(messages: list[Message], changes: list[HistoryChange]) -> list[tuple[int, Message]]:
+def _with_results(
+    messages: list[Message], answers: dict[Position, Position], changes: list[HistoryChange]
+) -> list[tuple[int, Message]]:
     """Every message with its index; the results of an assistant's calls come first in the next message."""
-    answers = pairs(messages, "anthropic")
     parts = [blocks(message) for message in messages]
     call_of = {result: call for call, result in answers.items()}
     turns: list[tuple[int, Message]] = []
@@ -73,7 +107,7 @@ def _with_results(messages: list[Message], changes: list[HistoryChange]) -> list
             if field(block, "type") != "tool_use":
                 continue
             call_id = field(block, "id")
-            result = answers.get(Place(index, part))
+            result = answers.get(Position(index, part))
             if result is None:
                 due.append(_missing(call_id))
                 changes.append(HistoryChange(index, "result added", call_id))
@@ -86,7 +120,11 @@ def _with_results(messages: list[Message], changes: list[HistoryChange]) -> list
 
 
 def _answered(
-    index: int, message: Message, due: list[Any], call_of: dict[Place, Place], changes: list[HistoryChange]
+    index: int,
+    message: Message,
+    due: list[Any],
+    call_of: dict[Position, Position],
+    changes: list[HistoryChange],
 ) -> Message:
     """The message with its own results first, and without results that belong elsewhere."""
     content = field(message, "content")
@@ -100,7 +138,7 @@ def _answered(
         if not is_object(block):
             rest.append(block)
             continue
-        place = Place(index, part)
+        place = Position(index, part)
         part += 1
         if field(block, "type") != "tool_result":
             rest.append(block)

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from toolroll.formats.schemas.references import (
+from toolroll.formats.providers.references import (
     STRUCTURE,
     Notes,
     TooLargeError,
@@ -55,7 +55,7 @@ class NotStrictError(Exception):
 
 
 def strict_schema(parameters: Mapping[str, Any] | None) -> tuple[dict[str, Any], Notes]:
-    """The schema of strict mode, and notes on what was dropped.
+    """The schema of strict mode, and notes on dropped keywords.
 
     A strict schema is returned equal, without notes. Time and size are bounded, whatever the schema refers
     to. Raises NotStrictError if the tool has to be sent without strict mode.
@@ -153,7 +153,7 @@ class _Walk:
         level: int,
         entered: tuple[str, ...],
     ) -> dict[str, Any]:
-        """Alternatives; keywords beside them go into each."""
+        """A choice of alternatives. Keywords beside them are added to each alternative."""
         beside = {
             key: value
             for key, value in schema.items()
@@ -302,7 +302,7 @@ SCALARS = ("string", "number", "integer", "boolean")
 
 
 def or_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """The same, or null."""
+    """A schema that accepts null, too."""
     if "anyOf" in schema:
         if any(option.get("type") == "null" for option in schema["anyOf"]):
             return schema

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from toolroll.formats.schemas.references import (
+from toolroll.formats.providers.references import (
     STRUCTURE,
     Notes,
     distinct,

@@ -19,7 +19,7 @@ class TooLargeError(Exception):
 
 
 class Notes(list[tuple[str, str]]):
-    """Pairs of a place in the tool and what was lost there, and the steps that the conversion took so far."""
+    """The losses of a conversion, as pairs of a place in the tool and a text; it also counts the steps."""
 
     steps = 0
 

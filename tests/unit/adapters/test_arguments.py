@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from toolroll import Context, InvalidInput
-from toolroll.adapters.asked_by import checked_context, context_reader
+from toolroll.adapters.arguments import checked_context, context_reader
 
 ANN = Context(user="ann")
 

@@ -1,12 +1,15 @@
-"""Options of a conversion, what it loses, and checks of arguments that several modules share."""
+"""`Form` and `Loss`: the options and the losses of a conversion; checks of lists of tools and names."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from toolroll.model.errors import InvalidInput, quoted
 from toolroll.model.tools import Tool
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,7 @@ PLAIN = Form()
 
 
 def form_of(strict: bool, json_schema: bool, returns: bool) -> Form:
-    """The form with these options; `PLAIN` itself without any."""
+    """The form with these options; `PLAIN` itself if all are False."""
     is_plain = strict is False and json_schema is False and returns is False
     return PLAIN if is_plain else Form(strict, json_schema, returns)
 
@@ -47,7 +50,7 @@ class Loss:
     Attributes:
         tool: the tool's own name.
         where: path to the part, such as "parameters.properties.to".
-        what: what is dropped or changed.
+        what: the change, such as "default is dropped".
     """
 
     tool: str
@@ -60,23 +63,20 @@ class Loss:
 
 def names_of(value: object, what: str) -> frozenset[str]:
     """The names in a collection; InvalidInput for anything else, such as a single string."""
-    if not isinstance(value, Iterable) or isinstance(value, (str, bytes, Mapping)):
-        raise InvalidInput(f"{what} is {quoted(value)}, must be a list of tool names")
-    names = list(value)
-    for name in names:
-        if not isinstance(name, str):
-            raise InvalidInput(f"{what} holds {quoted(name)}, must hold tool names")
-    return frozenset(names)
+    return frozenset(_collected(value, what, str, "tool names", "tool names"))
 
 
 def tools_of(value: object, what: str) -> tuple[Tool, ...]:
     """The tools in a collection, in its order; InvalidInput for anything else."""
+    must = "Tool objects, such as a selection's `definitions`"
+    return tuple(_collected(value, what, Tool, "Tool objects", must))
+
+
+def _collected(value: object, what: str, kind: type[T], plural: str, must: str) -> list[T]:
     if not isinstance(value, Iterable) or isinstance(value, (str, bytes, Mapping)):
-        raise InvalidInput(f"{what} is {quoted(value)}, must be a list of Tool objects")
-    tools = tuple(value)
-    for tool in tools:
-        if not isinstance(tool, Tool):
-            raise InvalidInput(
-                f"{what} holds {quoted(tool)}, must hold Tool objects, such as a selection's `definitions`"
-            )
-    return tools
+        raise InvalidInput(f"{what} is {quoted(value)}, must be a list of {plural}")
+    found = list(value)
+    for one in found:
+        if not isinstance(one, kind):
+            raise InvalidInput(f"{what} holds {quoted(one)}, must hold {must}")
+    return found

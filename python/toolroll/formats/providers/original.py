@@ -1,9 +1,8 @@
-"""The object that a tool was read from: whether it can be sent again, and what more it contains.
+"""The object that a tool was read from: whether it can be sent again, and which marks it has.
 
-A conversion carries over what the target has a place for. The fields of the tool itself are read first: its
-title, annotations, icons and the schema of its result. A provider's own marks, such as those for a cache, are
-in the original only; they count while the original still matches the tool: a changed copy of the tool no
-longer uses it.
+Title, annotations, icons and the schema of the result are fields of the tool. A provider's own marks, such as
+`cache_control`, are in the original only. They count while the original still matches the tool, so a changed
+copy of the tool has none.
 """
 
 from __future__ import annotations
@@ -13,9 +12,12 @@ from typing import Any
 
 from toolroll.model.tools import Tool
 
-_OPENAI = ("strict", "allowed_callers")
-_ANTHROPIC = ("strict", "cache_control", "input_examples", "allowed_callers", "eager_input_streaming")
-_GEMINI = ("behavior",)
+_MARKS: Mapping[str, tuple[str, ...]] = {
+    "openai": ("strict", "allowed_callers"),
+    "anthropic": ("strict", "cache_control", "input_examples", "allowed_callers", "eager_input_streaming"),
+    "gemini": ("behavior",),
+}
+SHARED = ("strict", "allowed_callers")  # several dialects have these, with different meanings
 
 
 def matches(original: Mapping[str, Any], tool: Tool, parameters: str = "parameters") -> bool:
@@ -27,19 +29,22 @@ def matches(original: Mapping[str, Any], tool: Tool, parameters: str = "paramete
     )
 
 
-def additional_fields(tool: Tool) -> dict[str, Any]:
-    """What a tool has beside name, description and parameters, under MCP's keys where MCP has one."""
-    found: dict[str, Any] = {}
+def marks(tool: Tool, dialect: str = "") -> dict[str, Any]:
+    """The marks that a tool's author wrote for one provider, such as those for a cache.
+
+    dialect: "openai", "anthropic" or "gemini": no marks of another one; "" for all.
+    """
     original: Any = tool.original
     if isinstance(original, Mapping) and "inputSchema" not in original:
-        holder, keys, parameters = _form_of(original)
-        if holder.get("name") == tool.name and _is_current(holder, tool, parameters):
-            found = {key: holder[key] for key in keys if holder.get(key) not in (None, False)}
-    return found | mcp_fields(tool)
+        holder, found, parameters = _dialect_of(original)
+        is_current = holder.get("name") == tool.name and _is_current(holder, tool, parameters)
+        if is_current and dialect in ("", found):
+            return {key: holder[key] for key in _MARKS[found] if holder.get(key) not in (None, False)}
+    return {}
 
 
 def mcp_fields(tool: Tool) -> dict[str, Any]:
-    """What a tool has beside name, description and parameters that MCP has a key for, under that key."""
+    """The fields that MCP has beside name, description and parameters, by MCP's keys."""
     fields = {
         "title": tool.display_name or None,
         "outputSchema": tool.returns,
@@ -69,20 +74,20 @@ def plain(value: Any) -> Any:
     return [plain(part) for part in value] if isinstance(value, (list, tuple)) else value
 
 
-def _form_of(original: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ...], str]:
-    """The mapping with an original's keys, its additional keys, and the key of its parameters."""
+def _dialect_of(original: Mapping[str, Any]) -> tuple[Mapping[str, Any], str, str]:
+    """The mapping with an original's keys, its dialect, and the key of its parameters."""
     if isinstance(function := original.get("function"), Mapping):
-        return function, _OPENAI, "parameters"
+        return function, "openai", "parameters"
     if "input_schema" in original:
-        return original, _ANTHROPIC, "input_schema"
+        return original, "anthropic", "input_schema"
     if original.get("type") == "function":
-        return original, _OPENAI, "parameters"
+        return original, "openai", "parameters"
     for key in ("parametersJsonSchema", "parameters_json_schema"):
         if key in original:
-            return original, _GEMINI, key
-    return original, _GEMINI, ""
+            return original, "gemini", key
+    return original, "gemini", ""
 
 
 def _is_current(holder: Mapping[str, Any], tool: Tool, parameters: str) -> bool:
-    # Gemini's own dialect was translated when it was read, so there is no one object to compare.
+    # Gemini's dialect was translated when it was read, so there is no object to compare.
     return not parameters or matches(holder, tool, parameters)

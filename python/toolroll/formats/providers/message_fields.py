@@ -43,7 +43,7 @@ def list_field(value: object, name: str) -> Sequence[Any]:
 
 
 def fields(value: object) -> dict[str, Any]:
-    """All fields of a mapping or an object; of a pydantic model, those that were set."""
+    """All fields of a mapping or an object; of a pydantic model, the ones that were set."""
     if isinstance(value, Mapping):
         return dict(value)
     declared = list(getattr(type(value), "model_fields", ()))
@@ -55,12 +55,12 @@ def fields(value: object) -> dict[str, Any]:
 
 
 def with_field(value: object, name: str, changed: object) -> Any:
-    """A copy with one field changed. Its type is that of `like`."""
+    """A copy with one field changed; `like` chooses its type."""
     return like(value, {**fields(value), name: changed})
 
 
 def without_field(value: object, name: str) -> Any:
-    """A copy without one field. Its type is that of `like`."""
+    """A copy without one field; `like` chooses its type."""
     return like(value, {key: kept for key, kept in fields(value).items() if key != name})
 
 

@@ -27,6 +27,9 @@ for place in ("TOOLROLL_CACHE", "XDG_STATE_HOME"):
         os.environ[place] = tempfile.mkdtemp(prefix="toolroll-")
         atexit.register(shutil.rmtree, os.environ[place], ignore_errors=True)
 
+# SQLite waits for a disk at each commit. pytest deletes the folders of tests that pass.
+os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(server_of_run.server_root()))
+
 if folder := server_of_run.name_folder():
     begun_by = os.getpid()
     atexit.register(lambda: server_of_run.end_server(folder) if os.getpid() == begun_by else None)

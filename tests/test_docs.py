@@ -16,6 +16,7 @@ import pytest
 
 import toolroll
 import toolroll.model.errors
+from tests.table import each_row
 from toolroll import Context, Profile, Toolroll
 from toolroll.cli import main
 from toolroll.selection.profiles import PROFILES
@@ -142,7 +143,7 @@ def test_each_promise_of_the_reliability_page_has_tests_that_are_there():
         assert f"\n  {mode} " in modes, mode
 
 
-@pytest.mark.parametrize(
+@each_row(
     "name",
     [
         name
@@ -154,12 +155,12 @@ def test_every_error_is_documented(name):
     assert f"::: toolroll.{name}\n" in API
 
 
-@pytest.mark.parametrize("field", [field.name for field in dataclasses.fields(Profile)])
+@each_row("field", [field.name for field in dataclasses.fields(Profile)])
 def test_every_parameter_is_documented(field):
     assert f"`{field}`" in PARAMETERS
 
 
-@pytest.mark.parametrize(
+@each_row(
     "stage", sorted(path.stem for path in (ROOT / "python/toolroll/selection/stages").glob("[a-z]*.py"))
 )
 def test_every_stage_is_documented(stage):

@@ -52,6 +52,7 @@ wanted() { [[ " ${modes[*]} " == *" $1 "* || " ${modes[*]} " == *" all "* ]]; }
 if wanted tests; then HYPOTHESIS_PROFILE=long "$python" -m pytest -m "" --timeout 7200 --all-packages; fi
 if wanted kills; then
   TOOLROLL_KILLS=200 "$python" -m pytest -m "" -n 0 --timeout 3600 tests/integration/test_{crash,upgrades}.py
+  TOOLROLL_TEST_EXITS=200 "$python" -m pytest -m "" -n 0 --timeout 3600 tests/integration/test_exit.py
 fi
 if wanted load; then TOOLROLL_LOAD_S=60 "$python" -m pytest -m "" -n 0 tests/unit/test_overload.py tests/integration/test_service_overload.py; fi
 if wanted faults; then

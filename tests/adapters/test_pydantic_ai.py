@@ -30,6 +30,7 @@ from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import DeltaToolCall, FunctionModel
 from pydantic_ai.toolsets import FunctionToolset
 
+from tests.table import each_row
 from toolroll.adapters.pydantic_ai import SearchStrategy, ToolSelection
 
 IDS = count()
@@ -310,7 +311,7 @@ def test_a_context_that_is_none_is_refused(wrong):
         SearchStrategy(context=wrong)
 
 
-@pytest.mark.parametrize("wrong", [0, 21, "5", True, None])
+@each_row("wrong", [0, 21, "5", True, None])
 def test_a_number_of_results_that_no_search_has_is_refused(wrong):
     with pytest.raises(InvalidInput, match="max_results: is .*, must be a whole number from 1 to 20"):
         SearchStrategy(max_results=wrong)

@@ -28,6 +28,7 @@ from tests.integration.conftest import (  # noqa: F401  # fixtures
     sqlite_template,
 )
 from tests.integration.served import Served, served
+from tests.table import each_row
 from tests.unit.server.asgi import arequest
 from toolroll import Context, Toolroll, repair
 from toolroll.model.errors import ToolrollError
@@ -159,7 +160,7 @@ def test_a_setting_in_another_case_is_said(tmp_path: Path) -> None:
         read_settings(file)
 
 
-@pytest.mark.parametrize("digits", [400, 4_299, 4_300, 4_301, 50_000])
+@each_row("digits", [400, 4_299, 4_300, 4_301, 50_000])
 def test_numbers_of_thousands_of_digits_in_schemas_and_arguments_are_no_error(digits: int) -> None:
     """Before: a raw ValueError above 4,300 digits."""
     number = 10**digits

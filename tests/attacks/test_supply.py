@@ -22,6 +22,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from tests.table import each_row
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:
@@ -98,7 +100,7 @@ def project() -> dict[str, list[str]]:
     return {"": table["dependencies"], **table["optional-dependencies"]}
 
 
-@pytest.mark.parametrize("name", LOCK.LOCKS)
+@each_row("name", LOCK.LOCKS)
 def test_a_lock_is_made_from_what_pyproject_says_now(name):
     lock = LOCK.LOCKS[name]
     text = (ROOT / name).read_text("utf-8")
@@ -106,7 +108,7 @@ def test_a_lock_is_made_from_what_pyproject_says_now(name):
     assert not re.search(r"://|(?<!--hash=sha256:)/(?:home|root|tmp|usr|work)", text), "an address or a path"
 
 
-@pytest.mark.parametrize("name", LOCK.LOCKS)
+@each_row("name", LOCK.LOCKS)
 def test_every_requirement_is_locked_at_versions_that_it_allows(name):
     versions: dict[str, set[Version]] = {}
     for each in locked(name):
@@ -120,7 +122,7 @@ def test_every_requirement_is_locked_at_versions_that_it_allows(name):
         assert all(wanted.specifier.contains(each, prereleases=True) for each in found), (name, text, found)
 
 
-@pytest.mark.parametrize("name", LOCK.LOCKS)
+@each_row("name", LOCK.LOCKS)
 def test_nothing_with_a_known_hole_is_locked(name):
     for each in locked(name):
         good, advisory = GOOD.get(each.name, ("0", ""))
@@ -214,7 +216,7 @@ def test_base_images_are_named_by_digest():
         assert re.fullmatch(r"[a-z0-9./-]+:[\w.-]+@sha256:[0-9a-f]{64}", image), image
 
 
-@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+@each_row("path", WORKFLOWS)
 def test_actions_are_named_by_commit_and_packages_come_from_locks(path):
     text = path.read_text("utf-8")
     for action in re.findall(r"uses: (.+)", text):

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from tests.model_server import ModelServer
+from tests.table import each_row
 from toolroll.embedders.cached import CachedEmbedder
 from toolroll.embedders.hashing import HashingEmbedder
 from toolroll.embedders.joint import JointEmbedder
@@ -125,9 +126,10 @@ ODD = {
 }
 
 
-@pytest.fixture(params=EMBEDDERS)
-def embedder(request: pytest.FixtureRequest, tmp_path: Path) -> Embedder:
-    return EMBEDDERS[request.param](tmp_path)
+@pytest.fixture(scope="module", params=EMBEDDERS)
+def embedder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Embedder:
+    """One of each kind for all tests: some take half a second to load."""
+    return EMBEDDERS[request.param](tmp_path_factory.mktemp("embedder"))
 
 
 def test_rows_are_of_unit_length(embedder: Embedder) -> None:
@@ -169,7 +171,7 @@ def test_several_queries_are_embedded_as_each_by_itself(embedder: Embedder) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ODD)
+@each_row("name", ODD)
 def test_any_text_has_a_unit_or_a_zero_vector(embedder: Embedder, name: str) -> None:
     vector = embedder.embed([ODD[name]])[0]
     assert np.isfinite(vector).all()

@@ -11,6 +11,7 @@ from typing import get_args
 import pytest
 
 from tests.decisions.faults import FAULTS, SOFT, Flaky, with_fault
+from tests.table import each_row
 from toolroll import Context, Rule, Session, Tool, Toolkit, Toolroll
 from toolroll.model.errors import Denied
 from toolroll.selection.calls import Denial
@@ -72,7 +73,7 @@ def entries(roll: Toolroll, stages: str) -> dict[str, Callable[[], object]]:
     return {"select": lambda: roll.select("thing number 3", whole.get(stages, ANYBODY), 3)}
 
 
-@pytest.mark.parametrize("profile", PROFILES)
+@each_row("profile", PROFILES)
 def test_a_stage_that_fails_is_counted_once_for_each_selection_search_and_list(profile):
     roll = roll_of(profile)
     sound = roll._engine.snapshot
@@ -94,7 +95,7 @@ def test_a_stage_that_fails_is_counted_once_for_each_selection_search_and_list(p
     assert faults > 50
 
 
-@pytest.mark.parametrize("mode", Flaky.MODES)
+@each_row("mode", Flaky.MODES)
 def test_an_embedder_that_fails_is_counted_once(mode):
     flaky = Flaky()
     roll = roll_of(embedder=flaky)

@@ -104,6 +104,12 @@ def database_url(request: pytest.FixtureRequest, new_database_url: Callable[[str
 
 
 @pytest.fixture
+def sqlite_url(new_database_url: Callable[[str], str]) -> str:
+    """The URL of a registry on SQLite alone, for what is above a registry whose own tests run on both."""
+    return new_database_url("sqlite")
+
+
+@pytest.fixture
 def new_database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[str], str]]:
     """Makes registries: takes "sqlite" or "postgresql", gives a URL."""
     dropped: list[Callable[[], None]] = []

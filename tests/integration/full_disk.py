@@ -109,7 +109,7 @@ def main(how: str, place: str, seconds: float) -> None:
         is_well = sum(said.values()) == failed and not roll.health()["degraded"] and roll.flush(5)
     well_s = time.monotonic() - freed
     text = f"stored again {number}"
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while not cache._read_rows({_key_of(text)}) and time.monotonic() < deadline:
         cache.embed([text])
         time.sleep(0.1)

@@ -66,7 +66,7 @@ class TestClient:
         return result["content"][0]["text"], result.get("isError", False)
 
     async def noted(self, method: str) -> None:
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             while method not in [name for name, _ in self.notes]:
                 await anyio.sleep(0.02)
 
@@ -195,7 +195,7 @@ async def status_of(url: str, headers: dict[str, str]) -> int:
         return int(response.status_code)
 
 
-async def until(condition: Callable[[], bool], timeout_s: float = 10.0) -> None:
+async def until(condition: Callable[[], bool], timeout_s: float = 60.0) -> None:
     with anyio.fail_after(timeout_s):
         while not condition():
             await anyio.sleep(0.02)

@@ -114,7 +114,7 @@ def rows_of(database: Database, table: sa.Table, *order: sa.Column) -> list:
         return rows
 
 
-def eventually(check, timeout_s: float = 10.0) -> None:
+def eventually(check, timeout_s: float = 60.0) -> None:
     deadline = time.monotonic() + timeout_s
     while not check():
         assert time.monotonic() < deadline, "it never came true"

@@ -17,9 +17,11 @@ from toolroll.server.settings import ServerSettings
 class Served:
     """A service with its registry; requests are made as whoever has a key. Every answer must be described."""
 
-    def __init__(self, application: Any, registry: Registry, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, application: Any, registry: Registry, loop: asyncio.AbstractEventLoop, description: Description
+    ) -> None:
         self.application, self.registry, self.loop = application, registry, loop
-        self._description = Description(application.openapi())
+        self._description = description
 
     def __call__(
         self,
@@ -39,15 +41,21 @@ class Served:
         return found
 
 
+_descriptions: dict[str, Description] = {}
+"""By settings: writing a description takes longer than starting the service."""
+
+
 @contextmanager
 def served(registry: Registry, url: str, **settings: Any) -> Iterator[Served]:
     """A running service over this registry. settings: beside the defaults."""
     application = create_application(ServerSettings(**{"catalog": url, "grace_s": 10, **settings}))
     lifespan = application.router.lifespan_context(application)
+    if (kind := repr(sorted(settings.items()))) not in _descriptions:
+        _descriptions[kind] = Description(application.openapi())
     loop = asyncio.new_event_loop()
     loop.run_until_complete(lifespan.__aenter__())
     try:
-        yield Served(application, registry, loop)
+        yield Served(application, registry, loop, _descriptions[kind])
     finally:
         loop.run_until_complete(lifespan.__aexit__(None, None, None))
         loop.close()

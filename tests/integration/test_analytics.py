@@ -11,6 +11,7 @@ import pytest
 from scipy import stats
 
 from tests.integration.logged import arm, at, called, event, learn, outcome, write, write_events
+from tests.table import each_row
 from toolroll.catalog.tool_text import description_text
 from toolroll.learning.experiments import Experiment
 from toolroll.model.errors import Conflict, Denied, InvalidInput, NotFound
@@ -459,7 +460,7 @@ def test_what_was_shown_without_a_draw_was_certain_and_what_was_not_is_out_of_re
         propensities([["a", 1, 0, 0, 1, 1.5]], set())
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("said", "expected"),
     [
         ({"a": "succeeded"}, {"a": 1.0}),

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.table import each_row
 from toolroll import Toolkit
 from toolroll.model.errors import InvalidInput
 from toolroll.model.rules import PageMapping, Rule
@@ -93,7 +94,7 @@ def test_it_is_asked_by_organisation_subject_and_action(governed: Governed) -> N
     assert found(org="acme", action="toolkit") == [2]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "wrong", [{"limit": 0}, {"limit": 1001}, {"limit": True}, {"after": -1}, {"before": 2**63}, {"org": "\0"}]
 )
 def test_a_wrong_question_is_refused(governed: Governed, wrong: dict[str, Any]) -> None:

@@ -25,7 +25,7 @@ from toolroll.selection.profiles import PROFILES
 
 ACME = Context(org="acme")
 SIZE = 40
-SOON_S = 10.0
+SOON_S = 60.0
 
 
 @pytest.fixture(autouse=True)

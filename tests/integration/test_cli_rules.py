@@ -7,6 +7,7 @@ import json
 import pytest
 
 from tests.integration.commands import CRM, WEATHER, Typed, toolkit_file, type_in
+from tests.table import each_row
 
 SECRET = "hunter2-s3cret"
 
@@ -82,7 +83,7 @@ def test_the_kind_of_a_rule_follows_from_its_condition(on_sqlite, condition, kin
     assert condition in on_sqlite("registry", "rules").out
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("words", "what"),
     [
         (("--tool", "crm_exprt", "--when", '{"role": "x"}'), "crm_export"),

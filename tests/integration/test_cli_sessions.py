@@ -8,6 +8,7 @@ import re
 import pytest
 
 from tests.integration.commands import Typed
+from tests.table import each_row
 from toolroll.cli import main
 from toolroll.registry.sessions.keys import key_of
 from toolroll.registry.sessions.store import SessionStore
@@ -119,7 +120,7 @@ def test_what_cannot_be_an_id_is_refused(typed, held, words):
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     "words",
     [
         ["events", "sessions"],
@@ -128,7 +129,6 @@ def test_what_cannot_be_an_id_is_refused(typed, held, words):
         ["events", "sessions", "list", "--until", "soon"],
         ["events", "sessions", "prune", "--older-than", "7"],
     ],
-    ids=" ".join,
 )
 def test_wrong_use_is_said_before_anything_is_opened(words, capsys):
     assert main([*words, *(["--catalog", "sqlite:///none.db"] if len(words) > 2 else [])]) == 2

@@ -7,6 +7,7 @@ import getpass
 import pytest
 
 from tests.integration.commands import CRM, WEATHER, Typed, toolkit_file, type_in
+from tests.table import each_row
 
 
 @pytest.fixture
@@ -94,7 +95,7 @@ def test_an_update_without_a_difference_writes_nothing(on_sqlite):
     assert on_sqlite.json("registry", "status")["revision"] == revision
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("words", "what"),
     [
         (("--set", "descripton=x"), "descripton"),
@@ -270,7 +271,7 @@ def test_a_tool_is_created_from_options_a_file_or_standard_input(typed, on_sqlit
     assert typed.picked("when is high water", "-k", "1") == ["get_tides"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("words", "what", "status"),
     [
         (("crm_find",), "taken", 1),

@@ -15,6 +15,7 @@ import pytest
 
 from tests.integration import damage_worker
 from tests.integration.damage_worker import ACME, fill
+from tests.table import each_row
 from toolroll import Recording, Toolroll
 
 pytestmark = pytest.mark.slow
@@ -85,7 +86,7 @@ def results(kind: str, count: int, folder: Path) -> list[str]:
 
 
 @pytest.mark.timeout(14_400)
-@pytest.mark.parametrize("kind", SHARES)
+@each_row("kind", SHARES)
 def test_damage_crashes_nothing_raises_nothing_foreign_and_changes_no_answer_unsaid(kind, folder):
     found = results(kind, max(int(DAMAGED * SHARES[kind]), 1), folder)
     count = Counter(came.split(" ")[0] for came in found)

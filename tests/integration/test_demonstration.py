@@ -79,7 +79,7 @@ def test_the_demonstration_is_not_served_to_other_machines(capsys: pytest.Captur
 
 
 def read(url: str) -> Any:
-    with urllib.request.urlopen(url, timeout=20) as answer:
+    with urllib.request.urlopen(url, timeout=120) as answer:
         return json.loads(answer.read())
 
 
@@ -126,7 +126,7 @@ def test_the_demonstration_is_served_without_a_key_and_leaves_nothing_behind(
         assert read(f"{base}/internal/tool-registry/plugins")["plugins"][0]["name"] == "helpdesk"
         assert any(temporary.iterdir())
         process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=40) == 0
+        assert process.wait(timeout=120) == 0
     finally:
         process.kill()
         process.wait()
@@ -145,5 +145,5 @@ def test_the_demonstration_leaves_nothing_behind_if_it_is_stopped_while_it_write
         assert process.stderr is not None
         assert b"writing" in process.stderr.readline()
         process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=40) == 0
+        assert process.wait(timeout=120) == 0
     assert list(tmp_path.iterdir()) == []

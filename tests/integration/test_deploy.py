@@ -131,18 +131,18 @@ def test_the_images_steps_give_a_service_that_another_user_runs_and_that_stops_i
         assert probe is not None
         python, *rest = json.loads(probe[1])
         rest[-1] = rest[-1].replace("127.0.0.1:8080", f"127.0.0.1:{port}")
-        subprocess.run([f"{folder}/bin/{python}", *rest], check=True, timeout=30)
+        subprocess.run([f"{folder}/bin/{python}", *rest], check=True, timeout=120)
         asked = urllib.request.Request(
             f"{base}/select",
             b'{"message": "ping the host"}',
             {"X-Service-Key": key, "Content-Type": "application/json"},
         )
-        with urllib.request.urlopen(asked, timeout=20) as answer:
+        with urllib.request.urlopen(asked, timeout=120) as answer:
             selection = json.loads(answer.read())
         assert selection["names"] == ["ping"]
         outcome = json.dumps({"selection": selection["event_id"], "called": {"ping": True}}).encode()
         told = urllib.request.Request(f"{base}/outcomes", outcome, asked.headers)
-        with urllib.request.urlopen(told, timeout=20) as answer:
+        with urllib.request.urlopen(told, timeout=120) as answer:
             assert json.loads(answer.read())["counted"] == 1
     finally:
         process.send_signal(signal.SIGTERM)

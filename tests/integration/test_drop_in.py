@@ -28,6 +28,7 @@ import toolroll
 from tests.adapters.loopback import anthropic_reply, gemini_reply, openai_reply
 from tests.loopback_server import LoopbackHandler, LoopbackServer, closed_at_the_end
 from tests.ports import free_port, refusing_port
+from tests.table import each_row
 from toolroll import Registry, Rule, Tool, Toolroll
 from toolroll.adapters.http_client import toolroll_async_client, toolroll_client
 from toolroll.adapters.provider_requests import HEADER, RequestSelector
@@ -164,7 +165,7 @@ def ask(
     port: int, body: Any, path: str = "/v1/chat/completions", method: str = "POST", **headers: str
 ) -> tuple[int, dict[str, str], bytes]:
     """One request without any library's opinions."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
     content = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
     sent = {name.replace("_", "-"): value for name, value in headers.items()}
     connection.request(method, path, content, sent)
@@ -545,7 +546,7 @@ def test_a_streams_first_part_arrives_before_the_rest_is_made(upstream, port):
         handler.part(b"")
 
     upstream.then(answer)
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
     connection.request("POST", "/v1/chat/completions", json.dumps(chat(stream=True)))
     response = connection.getresponse()
     assert response.read1() == b"data: 1\n\n"
@@ -564,7 +565,7 @@ def test_a_client_that_leaves_ends_the_call_of_the_provider(upstream, port):
             handler.part(b"data: x\n\n")
 
     upstream.then(endless)
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
     connection.request("POST", "/v1/chat/completions", json.dumps(chat(stream=True)))
     connection.getresponse().read1()
     connection.sock.shutdown(socket.SHUT_RDWR)
@@ -580,7 +581,7 @@ def test_a_client_that_leaves_before_the_answer_begins_ends_the_call_too(upstrea
         handler.close_connection = True
 
     upstream.then(silent)
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
     connection.request("POST", "/v1/chat/completions", json.dumps(chat()))
     while not upstream.requests:
         time.sleep(0.01)
@@ -630,7 +631,7 @@ def test_an_answer_that_is_cut_is_cut_for_the_client_too_and_one_line_says_so(up
         handler.close_connection = True
 
     upstream.then(cut)
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
     connection.request("POST", "/v1/chat/completions", json.dumps(chat(stream=True)))
     response = connection.getresponse()
     with pytest.raises(http.client.IncompleteRead):
@@ -661,7 +662,7 @@ def test_a_body_that_is_too_long_is_refused_in_the_providers_form(upstream):
 
 
 def chunked(port: int, path: str, body: bytes) -> int:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
     connection.request(
         "POST",
         path,
@@ -800,7 +801,7 @@ def test_the_page_has_every_setting_of_the_drop_in():
             assert f"| `{name}` |" in PAGE, name
 
 
-@pytest.mark.parametrize(
+@each_row(
     "url",
     ["", "api.openai.com", "ftp://x", "http://", "http://u:p@x", "http://x?key=1", "http://x:99999", "//x"],
 )

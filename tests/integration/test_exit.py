@@ -12,7 +12,7 @@ import pytest
 from toolroll import Registry, Tool
 from toolroll.model.tools import Definitions
 
-RUNS = int(os.environ.get("TOOLROLL_TEST_EXITS", "20"))
+RUNS = int(os.environ.get("TOOLROLL_TEST_EXITS", "8"))
 TOGETHER = 4  # of these programs
 
 # The threads fold, build and write when the program ends: that is when they are inside the core.

@@ -12,7 +12,7 @@ from toolroll.registry.analytics.experiments import counts, find, start, stop
 from toolroll.registry.registry import Registry
 
 
-def until(said, seconds=20.0):
+def until(said, seconds=60.0):
     give_up = time.monotonic() + seconds
     while not said():
         assert time.monotonic() < give_up

@@ -32,7 +32,7 @@ from toolroll.gateway.serving import open_gateway
 
 pytestmark = pytest.mark.slow
 
-CONVERSATIONS = int(os.environ.get("TOOLROLL_GATEWAY_CONVERSATIONS", "60"))
+CONVERSATIONS = int(os.environ.get("TOOLROLL_GATEWAY_CONVERSATIONS", "30"))
 CALLS = 20  # of each conversation
 CLIENTS = 4  # at the same time
 MOST_MB = 48  # that memory may grow by after the first fifth

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.table import each_row
 from toolroll import Tool, Toolkit
 from toolroll.model.errors import Conflict, InvalidDefinition, InvalidInput, NotFound, ToolrollError
 from toolroll.model.rules import PageMapping, Rule
@@ -163,7 +164,7 @@ BAD_TOOLKITS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("wrong", BAD_TOOLKITS.values(), ids=BAD_TOOLKITS)
+@each_row("wrong", BAD_TOOLKITS.values())
 def test_a_wrong_toolkit_is_refused_and_leaves_nothing(database: Database, wrong: dict[str, Any]) -> None:
     governed = Governed(database)
     with pytest.raises(InvalidInput) as caught:
@@ -284,7 +285,7 @@ BAD_RULES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("wrong", BAD_RULES.values(), ids=BAD_RULES)
+@pytest.mark.parametrize("wrong", BAD_RULES.values())
 def test_a_wrong_rule_is_refused_and_leaves_nothing(database: Database, wrong: dict[str, Any]) -> None:
     governed = Governed(database)
     governed.toolkits.put(Toolkit("crm"))
@@ -447,7 +448,7 @@ BAD_PAGES = {
 }
 
 
-@pytest.mark.parametrize("wrong", BAD_PAGES.values(), ids=BAD_PAGES)
+@pytest.mark.parametrize("wrong", BAD_PAGES.values())
 def test_a_wrong_mapping_is_refused_and_leaves_nothing(database: Database, wrong: dict[str, Any]) -> None:
     governed = Governed(database)
     governed.toolkits.put(Toolkit("crm"))
@@ -517,7 +518,7 @@ def test_a_tier_that_something_compares_with_stays(governed: Governed) -> None:
     assert set_tiers(governed.database, "ann", ()) == ()
 
 
-@pytest.mark.parametrize("wrong", ["free", ("a", "a"), ("",), (7,), ("a\0",), ("x" * 10_000,), None])
+@each_row("wrong", ["free", ("a", "a"), ("",), (7,), ("a\0",), ("x" * 10_000,), None])
 def test_wrong_tiers_are_refused(database: Database, wrong: Any) -> None:
     with pytest.raises(InvalidInput):
         set_tiers(database, "ann", wrong)

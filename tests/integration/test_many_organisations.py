@@ -19,7 +19,7 @@ from toolroll.registry.store import tables
 from toolroll.selection.pipeline_builder import PipelineBuilder
 
 pytestmark = pytest.mark.slow
-SOON_S = 10.0
+SOON_S = 60.0
 
 
 @pytest.fixture

@@ -76,7 +76,7 @@ def pooled(direct: str, tmp_path: Path) -> Iterator[str]:
     )
     url = parsed.set(host="127.0.0.1", port=own, query={}).render_as_string(hide_password=False)
     try:
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while True:
             try:
                 psycopg.connect(url, connect_timeout=2).close()

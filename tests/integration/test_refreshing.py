@@ -19,7 +19,7 @@ from toolroll.registry.store import tables
 pytestmark = pytest.mark.slow
 
 ACME, GLOBEX, NOBODY = Context(org="acme"), Context(org="globex"), Context()
-SOON_S = 10.0
+SOON_S = 60.0
 
 
 @pytest.fixture

@@ -49,7 +49,7 @@ class Running:
         data = None if body is None else json.dumps(body).encode()
         asked = urllib.request.Request(self.base + path, data, headers)
         try:
-            with urllib.request.urlopen(asked, timeout=20) as answer:
+            with urllib.request.urlopen(asked, timeout=120) as answer:
                 content = answer.read()
                 return json.loads(content) if "json" in answer.headers["Content-Type"] else content.decode()
         except urllib.error.HTTPError as error:
@@ -133,8 +133,8 @@ def test_a_stop_ends_within_its_grace_and_loses_no_answer_no_event_and_no_outcom
             thread.start()
         service.wait_until(lambda: len(answered) > 30)
         begun = time.monotonic()
-        service.stop(25)
-        assert time.monotonic() - begun < 20
+        service.stop(120)
+        assert time.monotonic() - begun < 100
         for thread in asking:
             thread.join()
         with pytest.raises(urllib.error.URLError):

@@ -17,8 +17,8 @@ ASK = {"message": "pay the invoice"}
 
 
 @pytest.fixture
-def registry(database_url: str) -> Iterator[Registry]:
-    with Registry.open(database_url, actor="ada") as registry:
+def registry(sqlite_url: str) -> Iterator[Registry]:
+    with Registry.open(sqlite_url, actor="ada") as registry:
         registry.create(Tool("pay_invoice", "Pays an invoice"))
         registry.create(Tool("send_mail", "Sends a mail"))
         registry.create(Tool("acme_forecast", "Says which invoice will be paid"), org="acme")
@@ -38,8 +38,8 @@ def keys(registry: Registry) -> dict[str, str]:
 
 
 @pytest.fixture
-def service(registry: Registry, keys: dict[str, str], database_url: str) -> Iterator[Served]:
-    with served(registry, database_url) as service:
+def service(registry: Registry, keys: dict[str, str], sqlite_url: str) -> Iterator[Served]:
+    with served(registry, sqlite_url) as service:
         yield service
 
 

@@ -25,11 +25,11 @@ TOOLS = [Tool("send_mail", "Sends a mail"), Tool("ping", "Asks whether a host is
 
 
 @pytest.fixture
-def registry(database_url: str) -> Iterator[Registry]:
-    with Registry.open(database_url, actor="ada") as registry:
+def registry(sqlite_url: str) -> Iterator[Registry]:
+    with Registry.open(sqlite_url, actor="ada") as registry:
         registry.sync(TOOLS, plugin="mail", plugin_version="1.2")
         registry.sync([Tool("acme_report", "Reports sales")], plugin="reports", org="acme", review="all")
-        with Toolroll.open(database_url) as roll:
+        with Toolroll.open(sqlite_url) as roll:
             for turn in range(4):
                 picked = roll.select(MESSAGE, Context(org="acme", user=f"u{turn}"))
                 roll.record(picked, {"send_mail": turn != 0})
@@ -46,8 +46,8 @@ def keys(registry: Registry) -> dict[str, str]:
 
 
 @pytest.fixture
-def service(registry: Registry, keys: dict[str, str], database_url: str) -> Iterator[Served]:
-    with served(registry, database_url) as service:
+def service(registry: Registry, keys: dict[str, str], sqlite_url: str) -> Iterator[Served]:
+    with served(registry, sqlite_url) as service:
         yield service
 
 
@@ -156,10 +156,10 @@ def test_an_organisation_reads_its_own_plugins_alone(ask: Ask) -> None:
 
 
 def test_calls_of_plugins_are_those_of_the_window_and_the_organisation(
-    ask: Ask, registry: Registry, database_url: str
+    ask: Ask, registry: Registry, sqlite_url: str
 ) -> None:
     registry.sync([Tool("globex_fax", "Transmits pages by telephone")], plugin="own", org="globex")
-    with Toolroll.open(database_url) as roll:
+    with Toolroll.open(sqlite_url) as roll:
         context = Context(org="globex")
         roll.warm_up(["globex"])
         picked = roll.select(MESSAGE, context)
@@ -186,13 +186,13 @@ def test_calls_of_plugins_are_those_of_the_window_and_the_organisation(
 
 
 def test_experiments_have_their_intervals_and_are_those_of_the_organisation(
-    ask: Ask, registry: Registry, database_url: str
+    ask: Ask, registry: Registry, sqlite_url: str
 ) -> None:
     for org in ("acme", ""):
         experiment = Experiment(f"ranking {org}", {"default": 0.5, "learned": 0.5})
         experiments.start(registry.database, experiment, actor="ada", org=org)
         if org:
-            with Toolroll.open(database_url) as roll:
+            with Toolroll.open(sqlite_url) as roll:
                 for user in range(160):
                     picked = roll.select(MESSAGE, Context(org=org, user=f"user {user}"))
                     roll.record(picked, {"send_mail": picked.turn.variant == "learned"})
@@ -213,8 +213,8 @@ def test_experiments_have_their_intervals_and_are_those_of_the_organisation(
     assert "salt" not in found
 
 
-def test_a_past_selection_is_decided_again_for_those_who_may_read_it(ask: Ask, database_url: str) -> None:
-    with Toolroll.open(database_url, recording=Recording(messages="kept")) as roll:
+def test_a_past_selection_is_decided_again_for_those_who_may_read_it(ask: Ask, sqlite_url: str) -> None:
+    with Toolroll.open(sqlite_url, recording=Recording(messages="kept")) as roll:
         roll.select(MESSAGE, Context(org="globex"))
     (event,) = ask("/events", "globex")["events"]
     assert "message" not in event and MESSAGE not in str(event)
@@ -232,9 +232,9 @@ def test_a_past_selection_is_decided_again_for_those_who_may_read_it(ask: Ask, d
 
 
 def test_a_past_selection_without_its_message_says_why_it_cannot_be_decided_again(
-    ask: Ask, database_url: str
+    ask: Ask, sqlite_url: str
 ) -> None:
-    with Toolroll.open(database_url, recording=Recording(messages="dropped")) as roll:
+    with Toolroll.open(sqlite_url, recording=Recording(messages="dropped")) as roll:
         roll.select(MESSAGE, Context(org="globex"))
     (event,) = ask("/events", "globex")["events"]
     found = ask(f"/events/{event['event_id']}/replay", "globex", method="POST")

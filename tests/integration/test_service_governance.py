@@ -20,8 +20,8 @@ INTERN = {"roles": ["intern"]}
 
 
 @pytest.fixture
-def registry(database_url: str) -> Iterator[Registry]:
-    with Registry.open(database_url, actor="ada") as registry:
+def registry(sqlite_url: str) -> Iterator[Registry]:
+    with Registry.open(sqlite_url, actor="ada") as registry:
         registry.set_tiers(["free", "pro"])
         registry.toolkits.put(Toolkit("crm", "Customers and deals", settings_keys=("crm_url",)))
         registry.settings.set("crm_url", "https://crm.example")
@@ -47,8 +47,8 @@ def keys(registry: Registry) -> dict[str, str]:
 
 
 @pytest.fixture
-def service(registry: Registry, keys: dict[str, str], database_url: str) -> Iterator[Served]:
-    with served(registry, database_url) as service:
+def service(registry: Registry, keys: dict[str, str], sqlite_url: str) -> Iterator[Served]:
+    with served(registry, sqlite_url) as service:
         yield service
 
 

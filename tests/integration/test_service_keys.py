@@ -9,6 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests.integration.commands import Typed
+from tests.table import each_row
 from toolroll.model.errors import Conflict, InvalidInput, NotFound
 from toolroll.registry.registry import Registry
 from toolroll.registry.store import tables
@@ -127,7 +128,7 @@ def test_keys_are_listed_by_organisation(registry: Registry) -> None:
     assert registry.keys.list() == (anyone, acme, platform)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "problem"),
     [
         ({"roles": []}, "roles is"),

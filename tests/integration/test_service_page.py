@@ -84,7 +84,7 @@ class Shell:
 
     def _is_ready(self) -> bool:
         try:
-            with urllib.request.urlopen(f"http://localhost:{self.port}/readyz", timeout=20) as answer:
+            with urllib.request.urlopen(f"http://localhost:{self.port}/readyz", timeout=120) as answer:
                 return bool(json.load(answer)["ready"])
         except urllib.error.URLError as error:
             if isinstance(error, urllib.error.HTTPError):

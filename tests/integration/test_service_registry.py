@@ -11,6 +11,7 @@ import sqlalchemy as sa
 pytest.importorskip("fastapi")
 
 from tests.integration.served import Served, served
+from tests.table import each_row
 from toolroll.model.rules import Rule
 from toolroll.model.tools import Tool, Toolkit
 from toolroll.registry.registry import Registry
@@ -34,8 +35,8 @@ FORECAST = {
 
 
 @pytest.fixture
-def registry(database_url: str) -> Iterator[Registry]:
-    with Registry.open(database_url, actor="ada") as registry:
+def registry(sqlite_url: str) -> Iterator[Registry]:
+    with Registry.open(sqlite_url, actor="ada") as registry:
         registry.toolkits.put(Toolkit("crm", "Customers and deals"), keywords=["deal"])
         registry.toolkits.put(Toolkit("contacts", "People", parent="crm"))
         for org in ("acme", "globex"):
@@ -59,8 +60,8 @@ def keys(registry: Registry) -> dict[str, str]:
 
 
 @pytest.fixture
-def service(registry: Registry, keys: dict[str, str], database_url: str) -> Iterator[Served]:
-    with served(registry, database_url) as service:
+def service(registry: Registry, keys: dict[str, str], sqlite_url: str) -> Iterator[Served]:
+    with served(registry, sqlite_url) as service:
         yield service
 
 
@@ -536,7 +537,7 @@ def _fits(path: str, template: str) -> bool:
     )
 
 
-@pytest.mark.parametrize(("method", "path", "body"), ENDPOINTS + BEYOND_THE_SEEDS)
+@each_row(("method", "path", "body"), ENDPOINTS + BEYOND_THE_SEEDS)
 def test_no_endpoint_crosses_organisations(
     service: Served, keys: dict[str, str], registry: Registry, method: str, path: str, body: object
 ) -> None:

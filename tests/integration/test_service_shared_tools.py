@@ -21,8 +21,8 @@ Ask = Callable[..., Any]
 
 
 @pytest.fixture
-def registry(database_url: str) -> Iterator[Registry]:
-    with Registry.open(database_url, actor="ada lovelace") as registry:
+def registry(sqlite_url: str) -> Iterator[Registry]:
+    with Registry.open(sqlite_url, actor="ada lovelace") as registry:
         registry.set_tiers(["free", "pro"])
         registry.toolkits.put(Toolkit("deals", settings_keys=("crm_url",)))
         registry.create(
@@ -66,8 +66,8 @@ def keys(registry: Registry) -> dict[str, str]:
 
 
 @pytest.fixture
-def service(registry: Registry, keys: dict[str, str], database_url: str) -> Iterator[Served]:
-    with served(registry, database_url) as service:
+def service(registry: Registry, keys: dict[str, str], sqlite_url: str) -> Iterator[Served]:
+    with served(registry, sqlite_url) as service:
         service.application.state.roll.warm_up(["acme"])  # else its own tools come a moment later
         yield service
 
@@ -172,9 +172,9 @@ def test_the_platform_itself_reaches_no_other_organisation(ask: Ask) -> None:
 
 
 def test_unused_tools_of_the_platform_are_those_that_reach_the_organisation(
-    ask: Ask, database_url: str
+    ask: Ask, sqlite_url: str
 ) -> None:
-    with Toolroll.open(database_url) as roll:
+    with Toolroll.open(sqlite_url) as roll:
         roll.select("should I bring an umbrella?", Context(org="acme", user="ann"))
     found = ask("GET", "/analytics/unused")
     unused = [tool["name"] for tool in found["never_selected"] if not tool["org"]]

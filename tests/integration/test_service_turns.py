@@ -28,8 +28,8 @@ RAIN = {"message": "weather forecast", "k": 1}
 
 
 @pytest.fixture
-def registry(database_url: str) -> Iterator[Registry]:
-    with Registry.open(database_url, actor="ada") as registry:
+def registry(sqlite_url: str) -> Iterator[Registry]:
+    with Registry.open(sqlite_url, actor="ada") as registry:
         for name, description in TOOLS.items():
             registry.create(Tool(name, description))
         registry.rules.add(Rule("no music", "deny", "org", {"org": "acme"}, tool="play_music"))
@@ -46,8 +46,8 @@ def keys(registry: Registry) -> dict[str, str]:
 
 
 @pytest.fixture
-def service(registry: Registry, keys: dict[str, str], database_url: str) -> Iterator[Served]:
-    with served(registry, database_url) as service:
+def service(registry: Registry, keys: dict[str, str], sqlite_url: str) -> Iterator[Served]:
+    with served(registry, sqlite_url) as service:
         yield service
 
 

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.table import each_row
 from toolroll.model.errors import InvalidInput, StoreUnavailable
 from toolroll.registry.sessions import store as module
 from toolroll.registry.sessions.keys import key_of
@@ -219,7 +220,7 @@ def test_one_that_never_expires_stays(database, clock):
     assert store.list()[0].expires_at is None
 
 
-@pytest.mark.parametrize("lifetime_s", [0, -1, float("nan"), float("inf"), 1e30])
+@each_row("lifetime_s", [0, -1, float("nan"), float("inf"), 1e30])
 def test_a_lifetime_that_is_none_is_refused(database, lifetime_s):
     with pytest.raises(InvalidInput, match="lifetime_s"):
         SessionStore(database, lifetime_s)
@@ -240,7 +241,7 @@ def test_old_ones_are_cleared_away_some_at_a_time(store, clock, monkeypatch):
     assert store.list() == ()
 
 
-@pytest.mark.parametrize("age", [-1, float("nan"), float("inf"), 1e30, "7d"])
+@each_row("age", [-1, float("nan"), float("inf"), 1e30, "7d"])
 def test_an_age_that_is_none_is_refused(store, age):
     with pytest.raises(InvalidInput, match="older_than_s"):
         store.prune(age)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from tests.table import each_row
 from toolroll import Context
 from toolroll.model.context import has_value
 from toolroll.model.errors import InvalidInput, NotFound, StoreUnavailable, ToolrollError
@@ -76,7 +77,7 @@ def test_a_new_value_for_an_old_one_is_noted(governed: Governed) -> None:
         assert connection.execute(sa.select(tables.settings.c.revision)).scalars().all() == [2]
 
 
-@pytest.mark.parametrize("key", ["", "a\0", "\ud800", "x" * 129, 7, None])
+@each_row("key", ["", "a\0", "\ud800", "x" * 129, 7, None])
 def test_a_key_is_a_name(governed: Governed, key: Any) -> None:
     with pytest.raises(InvalidInput):
         governed.settings.set(key, "x")

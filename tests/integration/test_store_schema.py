@@ -15,6 +15,7 @@ from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
+from tests.table import each_row
 from toolroll.model.errors import InvalidInput, NotFound, StoreUnavailable
 from toolroll.registry.store import schema, tables
 from toolroll.registry.store.database import Database
@@ -140,7 +141,7 @@ def test_processes_that_make_the_same_registry_at_once_make_one(empty_url: str) 
     database.close()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "url",
     [
         "",
@@ -163,7 +164,7 @@ def test_a_url_of_no_known_kind_is_refused_without_quoting_it(url: str) -> None:
     assert raised.value.__cause__ is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     "url",
     [
         "postgresql://u:hun@ter2@host/x",
@@ -184,7 +185,7 @@ def test_a_password_with_a_sign_that_urls_use_is_refused_and_no_part_of_it_said(
     assert raised.value.__cause__ is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     "url",
     [
         "postgresql://ann%40corp:p%40ss%2Fw@host/x",

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from tests.table import each_row
 from toolroll import Route, Tool, Toolkit
 from toolroll.model.errors import Conflict, InvalidDefinition, InvalidInput, StoreUnavailable
 from toolroll.model.rules import PageMapping
@@ -411,7 +412,7 @@ def test_a_large_payload_goes_in_whole_and_tells_how_far_it_is(database: Databas
     assert send(database, *tools[:10]).plan.counts["deleted"] == 2_490
 
 
-@pytest.mark.parametrize(
+@each_row(
     "options",
     [{"plugin": ""}, {"plugin": "a\0b"}, {"review": "never"}, {"org": "\0"}, {"reason": "x" * 5_000}],
 )

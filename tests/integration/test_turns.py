@@ -332,7 +332,7 @@ def test_what_was_used_and_not_ended_is_known_to_other_processes_soon(replicas):
     session = here.session("not ended")
     called = session.select("send a mail", k=3).names[-1]
     session.used({called: True})
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while not there.session("not ended").has_called:
         assert time.monotonic() < deadline
         time.sleep(0.01)

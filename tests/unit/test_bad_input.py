@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.table import each_row
 from toolroll import (
     Context,
     Definitions,
@@ -64,7 +65,7 @@ CALLS: dict[str, Callable[[Toolroll], object]] = {
 }
 
 
-@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+@each_row("call", CALLS.values())
 def test_an_error_quotes_the_beginning_of_long_input_only(call):
     roll = Toolroll.from_tools(TOOLS, embedder="none")
     roll.session("talk").select("a")
@@ -112,7 +113,7 @@ HALVES: dict[str, Callable[[], object]] = {
 }
 
 
-@pytest.mark.parametrize("make", HALVES.values(), ids=HALVES)
+@each_row("make", HALVES.values())
 def test_a_definition_with_half_a_character_is_refused(make):
     with pytest.raises(InvalidInput, match=r"\\ud800.*surrogate"):
         make()
@@ -135,7 +136,7 @@ LONG_NAMES: dict[str, Callable[[str], object]] = {
 }
 
 
-@pytest.mark.parametrize("make", LONG_NAMES.values(), ids=LONG_NAMES)
+@each_row("make", LONG_NAMES.values())
 def test_a_name_has_a_greatest_length(make):
     make("n" * MAX_NAME)
     for length in (MAX_NAME + 1, 1_000_000):
@@ -203,7 +204,7 @@ WRONG_KINDS: dict[str, Callable[[], object]] = {
 }
 
 
-@pytest.mark.parametrize("make", WRONG_KINDS.values(), ids=WRONG_KINDS)
+@each_row("make", WRONG_KINDS.values())
 def test_an_argument_of_the_wrong_kind_is_our_error(make):
     with pytest.raises(InvalidInput, match="must "):
         make()
@@ -239,7 +240,7 @@ def test_a_roll_for_the_tools_of_requests_misses_none_for_its_rules(caplog):
     assert not caplog.messages
 
 
-@pytest.mark.parametrize("url", ["mysql://host/db", "tools.db", "sqlite://", 3, "postgresql:x"])
+@each_row("url", ["mysql://host/db", "tools.db", "sqlite://", 3, "postgresql:x"])
 def test_a_wrong_address_of_a_registry_is_told_with_and_without_its_packages(url, monkeypatch):
     with pytest.raises(InvalidInput, match="registry URL: .* must be sqlite:///FILE"):
         Toolroll.open(url)
@@ -252,7 +253,7 @@ def test_a_wrong_address_of_a_registry_is_told_with_and_without_its_packages(url
         Toolroll.open("sqlite:///tools.db")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "schema",
     [
         {"const": HUGE},
@@ -262,7 +263,7 @@ def test_a_wrong_address_of_a_registry_is_told_with_and_without_its_packages(url
         {"properties": {"a": {"minimum": HUGE, "maxLength": HUGE, "multipleOf": HUGE}}},
     ],
 )
-@pytest.mark.parametrize("arguments", ["{}", '{"a": 1}', {"a": "1"}, {"a": HUGE}])
+@each_row("arguments", ["{}", '{"a": 1}', {"a": "1"}, {"a": HUGE}])
 def test_a_number_that_python_cannot_write_stops_no_repair(schema, arguments):
     assert set(repair(arguments, schema).arguments) == set({} if arguments == "{}" else "a")
 
@@ -330,8 +331,8 @@ ARGUMENTS: dict[str, Callable[[Toolroll, object], object]] = {
 }
 
 
-@pytest.mark.parametrize("odd", ODD)
-@pytest.mark.parametrize("call", ARGUMENTS.values(), ids=ARGUMENTS)
+@each_row("odd", ODD)
+@each_row("call", ARGUMENTS.values())
 def test_a_value_that_cannot_be_written_or_compared_is_our_error_on_one_line(call, odd):
     roll = Toolroll.from_tools(TOOLS, embedder="static")
     with pytest.raises(ToolrollError) as raised:

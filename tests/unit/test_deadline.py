@@ -35,7 +35,7 @@ def test_a_call_that_hangs_is_given_up_at_its_deadline() -> None:
     let_go, start = Event(), time.monotonic()
     with pytest.raises(Overdue, match=r"0\.05 s"):
         CallPool(1, "test").run(let_go.wait, 0.05)
-    assert 0.04 < time.monotonic() - start < 5
+    assert 0.04 < time.monotonic() - start < 60
     let_go.set()
 
 
@@ -61,7 +61,7 @@ def test_who_waits_for_a_thread_is_told_when_the_last_one_is_lost() -> None:
         thread = Thread(target=lambda: (time.sleep(0.05), wait()))
         thread.start()
         workers.run(let_go.wait, 0.2)
-    assert told.wait(5)
+    assert told.wait(60)
     let_go.set()
     thread.join()
 
@@ -71,7 +71,7 @@ def test_a_thread_that_comes_back_is_used_again() -> None:
     with pytest.raises(Overdue):
         workers.run(let_go.wait, 0.01)
     let_go.set()
-    until = time.monotonic() + 5
+    until = time.monotonic() + 60
     while time.monotonic() < until:
         try:
             assert workers.run(lambda: 1, 5) == 1
@@ -91,7 +91,7 @@ def test_a_call_can_see_that_it_was_given_up_and_give_its_thread_back() -> None:
 
     with pytest.raises(Overdue):
         workers.run(wait, 0.05)
-    assert ended.wait(5)
+    assert ended.wait(60)
     wait_until(lambda: workers._threads._lost == 0)
     assert workers.run(is_given_up, 5) is False and not is_given_up()
 
@@ -314,7 +314,7 @@ def running(name: str) -> int:
 
 
 def wait_until(holds: Callable[[], bool]) -> None:
-    until = time.monotonic() + 10
+    until = time.monotonic() + 60
     while not holds():
         assert time.monotonic() < until, "never came true"
         time.sleep(0.005)

@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.table import each_row
 from toolroll import Context, Profile, Route, Rule, Tool, Toolkit, Toolroll
 from toolroll import roll as toolroll_roll
 from toolroll.model.errors import (
@@ -193,7 +194,7 @@ def test_a_message_that_can_be_embedded_is_read_by_words_where_the_tools_could_n
     assert picked.confidence == roll_by_words(tools).select("beta", k=1).confidence
 
 
-@pytest.mark.parametrize(
+@each_row(
     "changes",
     [{"k": -1}, {"max_tools": -1}, {"candidates": -1}, {"dense": float("inf")}, {"threshold": float("nan")},
      {"routes": "bogus"}, {"lexical": "x"}, {"k": 1.5}, {"minimum": -1}, {"minimum": None}, {"intents": -1.0},
@@ -201,7 +202,6 @@ def test_a_message_that_can_be_embedded_is_read_by_words_where_the_tools_could_n
      {"least_confidence": 1.5}, {"least_confidence": None}, {"lexical_saturation": 0}, {"lexical_saturation": float("nan")},
      {"toolkit_threshold": 1.5}, {"toolkit_threshold": "x"}, {"on_no_tool": "raise"}, {"on_no_tool": []},
      {"damping": 1}, {"spelling": "yes"}],
-    ids=str,
 )  # fmt: skip
 def test_parameters_out_of_range_are_refused(changes):
     (name,) = changes
@@ -211,7 +211,7 @@ def test_parameters_out_of_range_are_refused(changes):
         Profile().with_(heat=1)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "what"),
     [
         ({"toolkits": [{"name": "a"}]}, "toolkits: holds"),
@@ -368,7 +368,7 @@ def _fails(n):
 MANY = [Tool(f"tool_{n}", f"does the thing with number {n}") for n in range(30)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "texts",
     [
         _fails,
@@ -388,7 +388,7 @@ def test_tools_that_an_embedder_cannot_embed_are_found_by_words_and_the_embedder
         roll.refresh(MANY)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "query",
     [_fails, lambda n: np.full((n, 8), np.nan), lambda n: np.zeros((n, 8)), lambda n: _honest(n)[:, :4]],
 )
@@ -403,7 +403,7 @@ def test_vectors_of_another_float_type_are_vectors():
     assert roll.select("thing with number 7", k=3).degraded == ()
 
 
-@pytest.mark.parametrize("name", ["dense", "lexical", "intents", "threshold", "route_weight"])
+@each_row("name", ["dense", "lexical", "intents", "threshold", "route_weight"])
 def test_a_weight_beyond_all_measure_is_refused(name):
     with pytest.raises(InvalidInput, match=f"parameter {name}"):
         Profile(**{name: 1e300})
@@ -616,7 +616,7 @@ def test_a_child_of_a_fork_can_record_and_refresh_whatever_other_threads_were_do
     assert os.waitpid(child, 0)[1] == 0
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("call", "problem"),
     [
         (lambda roll: roll.why("rain", "ann"), "context"),

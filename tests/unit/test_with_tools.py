@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.table import each_row
 from toolroll import Context, Profile, Rule, Tool, Toolroll
 from toolroll.embedders.hashing import HashingEmbedder
 from toolroll.lab.evaluation import workloads
@@ -92,7 +93,7 @@ def test_a_duplicate_of_a_denied_tool_is_denied():
     assert roll.with_tools([REFUND, FORECAST, dict(REFUND)]).select("refund").tools == (FORECAST,)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "odd",
     [
         3,
@@ -107,7 +108,6 @@ def test_a_duplicate_of_a_denied_tool_is_denied():
         {"type": "unheard_of"},
         object(),
     ],
-    ids=lambda odd: "an object" if type(odd) is object else repr(odd),
 )
 def test_nothing_refuses_the_list_of_a_request(roll, odd):
     picked = roll.with_tools([REFUND, odd]).select("refund")

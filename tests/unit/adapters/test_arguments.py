@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.table import each_row
 from toolroll import Context, InvalidInput
 from toolroll.adapters.arguments import checked_context, context_reader
 
@@ -24,7 +25,7 @@ def test_a_function_that_forgets_to_return_a_context_selects_for_nobody():
         context_reader(lambda run: None, "the run")("ann")
 
 
-@pytest.mark.parametrize("wrong", [{}, {"user": "ann"}, "ann", 0, False, [ANN]])
+@each_row("wrong", [{}, {"user": "ann"}, "ann", 0, False, [ANN]])
 def test_what_is_no_context_is_refused_where_it_is_given_and_where_a_function_returns_it(wrong):
     with pytest.raises(InvalidInput, match="who: is .*, must be toolroll.Context, a function of the run, or"):
         context_reader(wrong, "the run", argument="who")

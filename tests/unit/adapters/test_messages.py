@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from types import SimpleNamespace
 
-import pytest
-
+from tests.table import each_row
 from toolroll.adapters.messages import CallResult, MadeCall, ReadMessage, failed_by_text, read_messages
 
 ASKED = ReadMessage("user", "Pay it")
@@ -58,10 +57,9 @@ LANGCHAIN = [
 SHORT = ["Pay it", ("ai", "Paid")]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "messages",
     [OPENAI, RESPONSES, ANTHROPIC, GEMINI, BEDROCK, LANGCHAIN],
-    ids=["openai", "responses", "anthropic", "gemini", "bedrock", "langchain"],
 )
 def test_the_same_turn_is_read_from_each_form(messages):
     asked, called, result, answered = read_messages(messages)
@@ -91,7 +89,7 @@ def test_what_is_no_message_is_left_out():
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("result", "worked"),
     [
         ({"type": "tool_result", "tool_use_id": "1", "is_error": True, "content": "ok"}, False),
@@ -115,14 +113,14 @@ def test_whether_a_call_failed_is_read_from_its_flag_and_else_from_its_text(resu
     assert read.results == (CallResult("1", "", worked),)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text", ['{"error": "x"}', '{"success": false}', '{"isError": true}', "  ERROR 42", "Failed to open"]
 )
 def test_a_text_that_looks_like_an_error_is_one(text):
     assert failed_by_text(text)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text", ["", "{", "[" * 100_000, '{"a": ' * 100_000, json.dumps({"errors": []}), None, 3, ["a", {"b": 1}]]
 )
 def test_any_other_content_is_no_error(text):

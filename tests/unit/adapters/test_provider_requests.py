@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.table import each_row
 from tests.unit.adapters.generated_requests import FORMS, HOSTED, POOL, generated
 from toolroll import Context, Recording, Rule, Toolroll
 from toolroll.adapters import ToolSelector
@@ -55,7 +56,7 @@ def denying(*names: str) -> Toolroll:
 ACME = RequestHeaders(context={"org": "acme"})
 
 
-@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.provider)
+@each_row("form", FORMS)
 def test_of_generated_requests_all_bytes_but_the_tools_stay(form):
     selector = RequestSelector(max_tools=7)
     changed = 0
@@ -103,7 +104,7 @@ def test_a_request_without_tools_comes_back_as_the_very_object():
         assert changed.body is body and changed.report is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     "body",
     [
         b'{"tools":[{}]',
@@ -157,7 +158,7 @@ def test_without_an_allowed_tool_no_list_and_no_choice_is_left():
     assert json.loads(changed.body).keys() == {"model", "messages"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("form", "choice", "names"),
     [
         (OPENAI, {"type": "function", "function": {"name": SECOND}}, {SECOND}),
@@ -366,7 +367,7 @@ def test_outcomes_are_read_from_the_results_in_the_next_request():
     assert reports.outcomes == [(FIRST, "failed")] and len(reports.events) == 1
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("method", "path", "form"),
     [
         ("POST", "/v1/chat/completions", OPENAI),
@@ -408,7 +409,7 @@ def test_headers_say_who_asks_and_refuse_what_they_do_not_know():
     assert "nnn" not in str(error.value)
 
 
-@pytest.mark.parametrize("form", [None, *FORMS])
+@each_row("form", [None, *FORMS])
 def test_an_error_has_the_providers_form(form):
     error = json.loads(error_body(form, 502, "x"))["error"]
     assert error["message"] == "toolroll: x" and ("code" in error) is (form is not ANTHROPIC)

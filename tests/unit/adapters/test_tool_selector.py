@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.adapters.scenario import run_page
+from tests.table import each_row
 from toolroll import Context, InvalidInput, Observer, Rule, StoreUnavailable, Toolroll
 from toolroll.adapters import ToolSelector, agent_turn, tool_selector
 from toolroll.adapters.messages import MadeCall, ReadMessage, read_messages
@@ -159,7 +160,7 @@ def test_a_wrong_argument_is_named():
             ToolSelector(**wrong)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "tools, messages, told, named",
     [
         ("abc", REFUND, {}, "tools: is 'abc', must be a list"),

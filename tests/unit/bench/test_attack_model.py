@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from bench.quality.attack_model import CLAIMS, PICKS, Arena, Attack, Attacker, attacks, damage
 
+from tests.table import each_row
 from toolroll import Tool, Toolroll
 from toolroll.catalog.tool_text import words
 from toolroll.embedders.static import StaticEmbedder
@@ -84,7 +85,7 @@ def test_tools_stuffed_with_common_words_reach_a_tenth_at_most(arena, embedder):
         assert done.recall_after >= done.recall_before - RECALL_LOST, done
 
 
-@pytest.mark.parametrize("picks", PICKS)
+@each_row("picks", PICKS)
 def test_an_attack_is_the_same_every_time(arena, picks):
     way = Attack(5, picks, "targeted")
     first, second = (Attacker(arena, StaticEmbedder()).tools(way) for _ in range(2))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
 from bench.quality.typo_model import KINDS, mistyped
 from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.table import each_row
 
 
 @given(st.text(max_size=60), st.integers(0, 9), st.sampled_from(KINDS))
@@ -21,7 +22,7 @@ def test_two_words_get_one_wrong_letter_each(words, seed):
     assert sorted(wrong) == [0] * (len(words) - 2) + [1, 1]
 
 
-@pytest.mark.parametrize(("kind", "longer"), [("wrong", 0), ("missing", -1), ("added", 1), ("swapped", 0)])
+@each_row(("kind", "longer"), [("wrong", 0), ("missing", -1), ("added", 1), ("swapped", 0)])
 def test_each_kind_changes_one_word_by_its_length(kind, longer):
     typo = mistyped("weather", 1, words=1, kinds=[kind])
     assert typo != "weather"

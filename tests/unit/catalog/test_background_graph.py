@@ -140,7 +140,7 @@ print(time.monotonic(), flush=True)
 def test_a_process_that_ends_does_not_wait_for_the_graph() -> None:
     for _ in range(5):
         done = subprocess.run([sys.executable, "-c", _ENDS], capture_output=True, text=True, check=True)
-        assert time.monotonic() - float(done.stdout) < 5.0  # the graph would take a minute
+        assert time.monotonic() - float(done.stdout) < 30  # the graph would take a minute
         assert done.stderr == ""
 
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.table import each_row
 from toolroll import Context, Profile, Tool, Toolroll
 from toolroll._core import Bitset
 from toolroll.catalog.calibration import AT_LARGE, LEAST_HELD_OUT, MOST_HELD_OUT, Calibration, HeldOut
@@ -135,9 +136,7 @@ def test_a_tool_may_lend_its_only_example_since_messages_come_for_tools_that_had
     assert all(text.examples == () for text in held_out.texts(texts_of(tools)))
 
 
-@pytest.mark.parametrize(
-    ("tools", "examples"), [(30, 0), (LEAST_HELD_OUT - 1, 1), (LEAST_HELD_OUT - 1, 3), (0, 0)]
-)
+@each_row(("tools", "examples"), [(30, 0), (LEAST_HELD_OUT - 1, 1), (LEAST_HELD_OUT - 1, 3), (0, 0)])
 def test_a_catalog_with_too_few_examples_has_no_trial(tools, examples):
     assert HeldOut.of(texts_of(world(examples, tools))) is None
 

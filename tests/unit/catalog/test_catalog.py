@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.table import each_row
 from toolroll import Route, Tool, Toolkit
 from toolroll.catalog import tool_text
 from toolroll.catalog.catalog import Catalog
@@ -54,7 +55,7 @@ def test_the_heaviest_pin_comes_first():
     assert Catalog.build(Definitions(tools), None).pinned.tolist() == [1, 0]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "change",
     [
         {"description": "other"},

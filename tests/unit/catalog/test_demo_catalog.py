@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
+from tests.table import each_row
 
 ROOT = Path(__file__).parents[3]
 FILES = sorted((ROOT / "python" / "toolroll" / "demo" / "toolkits").glob("*.json"))
@@ -59,7 +59,7 @@ def test_a_tool_name_occurs_once_and_suits_every_provider() -> None:
     assert [name for name in names if not re.fullmatch(r"[a-z][a-z0-9_]{0,63}", name)] == []
 
 
-@pytest.mark.parametrize("name", TOOLKITS)
+@each_row("name", TOOLKITS)
 def test_a_toolkit_has_only_known_keys_and_says_what_it_is_for(name: str) -> None:
     kit = TOOLKITS[name]
     assert set(kit) <= TOOLKIT_KEYS
@@ -80,7 +80,7 @@ def test_patterns_use_nothing_that_re2_lacks() -> None:
             assert not re.search(r"\(\?[=!<>P]|\\[1-9]", pattern), pattern
 
 
-@pytest.mark.parametrize("task", TASKS, ids=name_of)
+@each_row("task", TASKS)
 def test_a_tool_has_a_description_and_a_described_schema(task: dict[str, Any]) -> None:
     assert task["type"] == "function"
     assert set(task) <= TASK_KEYS

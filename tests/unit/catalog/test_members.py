@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.table import each_row
 from toolroll import Context, Profile, Route, Rule, Tool, Toolkit, Toolroll
 from toolroll.catalog.catalog import Catalog
 from toolroll.catalog.toolkits import is_meant, rows_of_members
@@ -32,7 +33,7 @@ def test_a_pattern_means_what_its_regular_expression_does(pattern, names):
     assert [is_meant(pattern, name) for name in names] == [oracle(pattern, name) for name in names]
 
 
-@pytest.mark.parametrize("name", ["a[0-9]b", "a?b", ".+", "a\\b", "날씨_조회"])
+@each_row("name", ["a[0-9]b", "a?b", ".+", "a\\b", "날씨_조회"])
 def test_every_character_but_the_star_is_itself(name):
     assert is_meant(name, name)
     assert not is_meant(name, name + "x")
@@ -42,26 +43,26 @@ def test_every_character_but_the_star_is_itself(name):
 
 def test_a_hostile_pattern_takes_linear_time():
     name, pattern = "a" * 200_000 + "b", "*a" * 500 + "*c"
-    begun = time.perf_counter()
+    begun = time.process_time()
     assert not is_meant(pattern, name)
     assert is_meant("*a" * 500 + "*b", name)
-    assert time.perf_counter() - begun < 1
+    assert time.process_time() - begun < 1
 
 
 def test_a_prefix_is_looked_up_and_not_searched_for():
     names = sorted(f"tool_{at:06}" for at in range(100_000))
     kit = Toolkit("kit", members=tuple(f"tool_{at:06}" for at in range(0, 100_000, 100)))
-    begun = time.perf_counter()
+    begun = time.process_time()
     found = rows_of_members([kit], {"kit": kit}, names)
     assert len(found["kit"]) == 1_000
-    assert time.perf_counter() - begun < 1
+    assert time.process_time() - begun < 1
 
 
 def test_a_list_of_members_becomes_a_tuple():
     assert Toolkit("kit", members=["memory_*"]).members == ("memory_*",)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("members", ["memory_*", {"memory_*"}, (7,), ("",), [None], None])
+@each_row("members", ["memory_*", {"memory_*"}, (7,), ("",), [None], None])
 def test_members_that_are_no_tuple_of_names_are_refused(members):
     with pytest.raises(InvalidDefinition, match="members is"):
         Toolkit("kit", members=members)

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.slow_message_text import LEAST_WORDS, LONGEST_CLAUSED, MOST_CLAUSES, TERMS
+from tests.table import each_row
 from toolroll._core import clauses_of
 from toolroll.catalog.message_text import LONGEST, LONGEST_EARLIER, Reader
 from toolroll.model.errors import InvalidInput
@@ -25,7 +26,7 @@ def said(history, message=SHORT):
     return [text for text, _ in earlier(history, message)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("message", "pieces"),
     [
         ("Check the weather and book a table", ("Check the weather", "book a table")),
@@ -41,7 +42,7 @@ def test_a_message_that_asks_for_several_things_falls_into_clauses(message, piec
     assert clauses_of(message) == pieces
 
 
-@pytest.mark.parametrize(
+@each_row(
     "message",
     ["", "rain", "will it rain in Oslo tomorrow", "what is 3.5 % of 1,000 euros",
      "yes, at 8", "bread, butter, milk", "苹果、香蕉、橙子", "네, 그래요. 좋아요", "Andrea's sandals and hats"],
@@ -74,9 +75,7 @@ def test_clauses_are_pieces_of_their_message_in_its_order(message):
 
 
 @pytest.mark.timeout(5)
-@pytest.mark.parametrize(
-    "piece", [" ", "\t", "\n", ", ", " ,", ".\n ", "and ", " and", " as well", "、", "。", "a b "]
-)
+@each_row("piece", [" ", "\t", "\n", ", ", " ,", ".\n ", "and ", " and", " as well", "、", "。", "a b "])
 def test_no_message_takes_long_to_split(piece):
     """A thousand times: a pattern that is quadratic in a run of spaces takes 80 s, this one 0.1."""
     message = (piece * LONGEST_CLAUSED)[:LONGEST_CLAUSED]
@@ -120,7 +119,7 @@ def test_an_answer_before_the_users_last_turn_is_not_read():
     assert said(history) == ["book a table"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "content",
     [
         "book a table",
@@ -142,7 +141,7 @@ def test_a_plain_str_is_what_the_user_said():
     assert earlier(["book a table"]) == earlier([{"role": "user", "content": "book a table"}])
 
 
-@pytest.mark.parametrize(
+@each_row(
     "message",
     [
         {"role": "system", "content": "You are helpful"},
@@ -197,7 +196,7 @@ def test_hostile_histories_are_read_in_bounded_time_and_size():
     assert said(history) == ["ü", "ü"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("history", "what"),
     [
         ("book a table", r"history: is 'book a table', must be a sequence"),

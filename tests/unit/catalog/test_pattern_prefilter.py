@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 import warnings
 
-import pytest
 import re2
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from tests.table import each_row
 from toolroll import Toolroll
 from toolroll.catalog.pattern_prefilter import PatternPrefilter, requirement_of
 
@@ -47,7 +47,7 @@ def test_a_text_that_a_pattern_matches_may_match(pattern: str, text: str) -> Non
             assert prefilter is None or prefilter.may_match(text)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pattern", "text", "other"),
     [
         (r"(?i)\bs\d{1,2}e\d{1,3}\b", "put on S02E11", "set 2 lights to 50 %"),
@@ -64,7 +64,7 @@ def test_texts_that_lack_what_a_pattern_needs_are_turned_away(pattern: str, text
     assert not prefilter.may_match(other)
 
 
-@pytest.mark.parametrize("pattern", [r"\S*", "(a|b+)?", "[[:digit:]]", r"\pN", "", "x?"])
+@each_row("pattern", [r"\S*", "(a|b+)?", "[[:digit:]]", r"\pN", "", "x?"])
 def test_a_pattern_that_may_match_anything_leaves_the_decision_to_re2(pattern: str) -> None:
     prefilter = PatternPrefilter.of(["certain", pattern])
     assert prefilter is None or prefilter.may_match("no such letters: 7")

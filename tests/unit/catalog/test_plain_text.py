@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import base64
 
-import pytest
-
+from tests.table import each_row
 from toolroll import Tool
 from toolroll.catalog.plain_text import plain_text
 from toolroll.catalog.tool_text import ToolText, description_text, example_texts
@@ -13,7 +12,7 @@ from toolroll.catalog.tool_text import ToolText, description_text, example_texts
 PICTURE = base64.b64encode(bytes(range(256))).decode()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("written", "plain"),
     [
         (

@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import strategies as some
+from tests.table import each_row
 from toolroll import Context, Profile, Route, Rule, Tool, Toolkit, Toolroll
 from toolroll import roll as toolroll_roll
 from toolroll._core import Bm25Index, SectionFile, SectionWriter, SortedStrings, VectorIndex
@@ -235,7 +236,7 @@ def test_an_organisations_tools_stand_on_a_loaded_catalog(demo: tuple[Toolroll, 
     assert rows[0].tolist() == rows[1].tolist() != []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("options", "problem"),
     [
         ({"embedder": "none"}, "was built with the embedder 'static"),

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.table import each_row
 from toolroll import Tool
 from toolroll.catalog.tool2vec import (
     DESCRIPTION_COUNTS,
@@ -120,7 +121,7 @@ def test_many_parameters_do_not_hide_a_description():
     assert listing > reading
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 8, 40])
+@each_row("n", [1, 2, 3, 8, 40])
 def test_the_description_counts_as_much_as_three_examples(n):
     """Oracle: shares of the description's vector and of the examples' mean, at unit length."""
     tool = tool_with(n)
@@ -280,7 +281,7 @@ def test_progress_is_told_while_embedding():
     assert told == [(4_096, 5_000), (5_000, 5_000)]
 
 
-@pytest.mark.parametrize("answer", [None, np.ones((1, 3)), np.full((3, 128), np.nan), np.ones(128)])
+@each_row("answer", [None, np.ones((1, 3)), np.full((3, 128), np.nan), np.ones(128)])
 def test_what_are_no_vectors_are_refused(answer):
     class Wrong(HashingEmbedder):
         def embed(self, texts):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.table import each_row
 from toolroll import Tool
 from toolroll.catalog.tool_text import (
     FIELD_WEIGHTS,
@@ -59,7 +59,7 @@ def test_long_texts_are_bounded():
     assert sum(map(len, ToolText.of(tool).fields)) < 10_000
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "toolkit", "head"),
     [
         ("create", "vm", "vm: create"),
@@ -83,7 +83,7 @@ def test_parameters_are_named_in_words_apart_from_the_prose():
     assert parameter_text(tool) == "attendee Emails, due date"
 
 
-@pytest.mark.parametrize("parameters", [{}, {"properties": None}, {"properties": []}, {"properties": {}}])
+@each_row("parameters", [{}, {"properties": None}, {"properties": []}, {"properties": {}}])
 def test_a_tool_without_parameters_names_none(parameters):
     tool = Tool("add", "adds", parameters)
     assert ToolText.of(tool).parameter_names == parameter_text(tool) == ""
@@ -121,7 +121,7 @@ def test_examples_of_any_length_are_bounded_together():
     assert example_texts(Tool("a", examples=("y" * 60_000, "short"))) == ()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "verb"),
     [
         ("listCoreV1NamespacedPod", "list"),

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from tests.table import each_row
 from tests.unit.lab.worlds import write
 from toolroll import Context
 from toolroll.cli import main
@@ -73,7 +74,7 @@ def test_visible_tools_of_no_toolkit_and_unknown_names_are_told(capsys, tmp_path
     assert run(capsys, "select", "--visible", "-k", "3")[0] == 2
 
 
-@pytest.mark.parametrize(
+@each_row(
     "words",
     [
         ["select", "x", "-k", "z" * 100_000],
@@ -169,7 +170,7 @@ def test_what_fails_says_what_and_exits_with_1(capsys, arguments, status, what):
     assert out == ""
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "what"),
     [
         (("select", "x", "-k", "-1"), "-1 is not in the range x>=0"),
@@ -290,7 +291,7 @@ def test_eval_shows_progress_to_a_person_and_leaves_the_line_empty(capsys, tmp_p
     assert err.endswith("\r\033[K")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "what"),
     [
         (("--profile", "best"), "profile 'best': unknown"),

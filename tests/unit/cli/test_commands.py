@@ -13,6 +13,7 @@ from importlib.metadata import entry_points
 import click
 import pytest
 
+from tests.table import each_row
 from toolroll.cli import main, root
 from toolroll.cli.commands import Command
 
@@ -29,8 +30,8 @@ def walk(command: click.Command, parent: click.Context | None = None) -> Iterato
             yield from walk(below, context)
 
 
-CONTEXTS = [*walk(root)]
-each_command = pytest.mark.parametrize("context", CONTEXTS, ids=lambda context: context.command_path)
+COMMANDS = {context.command_path: context for context in walk(root)}
+each_command = each_row("path", COMMANDS)
 
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -59,7 +60,8 @@ def test_a_command_of_the_lab_keeps_its_place_at_the_top(capsys, name):
 
 
 @each_command
-def test_every_command_has_a_help_and_an_example_that_is_one(context, monkeypatch):
+def test_every_command_has_a_help_and_an_example_that_is_one(path, monkeypatch):
+    context = COMMANDS[path]
     parsed: list[click.Context] = []
     monkeypatch.setattr(click.Command, "invoke", lambda command, context: parsed.append(context))
     monkeypatch.setenv("TOOLROLL_CATALOG", "sqlite:///tools.db")
@@ -76,7 +78,8 @@ def test_every_command_has_a_help_and_an_example_that_is_one(context, monkeypatc
 
 
 @each_command
-def test_every_option_says_what_it_does_and_what_holds_without_it(context):
+def test_every_option_says_what_it_does_and_what_holds_without_it(path):
+    context = COMMANDS[path]
     for option in context.command.params:
         if not isinstance(option, click.Option):
             continue
@@ -87,7 +90,8 @@ def test_every_option_says_what_it_does_and_what_holds_without_it(context):
 
 
 @each_command
-def test_no_line_of_a_list_of_commands_is_cut(context):
+def test_no_line_of_a_list_of_commands_is_cut(path):
+    context = COMMANDS[path]
     below = [
         line for line in context.get_help().partition("ommands:")[2].splitlines() if line.endswith("...")
     ]
@@ -95,10 +99,10 @@ def test_no_line_of_a_list_of_commands_is_cut(context):
 
 
 @each_command
-def test_every_help_is_printed_on_standard_output_and_nothing_else(context, capsys):
-    assert main([*context.command_path.split()[1:], "--help"]) == 0
+def test_every_help_is_printed_on_standard_output_and_nothing_else(path, capsys):
+    assert main([*path.split()[1:], "--help"]) == 0
     out, err = capsys.readouterr()
-    assert out.startswith(f"Usage: {context.command_path}") and err == ""
+    assert out.startswith(f"Usage: {path}") and err == ""
 
 
 def test_the_version_is_printed(capsys):
@@ -121,7 +125,7 @@ def test_the_library_does_not_import_click():
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-@pytest.mark.parametrize("words", [("--help",), ("select", "rain"), ("select",), ("registry", "list")])
+@each_row("words", [("--help",), ("select", "rain"), ("select",), ("registry", "list")])
 def test_no_output_has_colours_or_moves_the_cursor(words):
     for environment in ({"NO_COLOR": "1"}, {"FORCE_COLOR": "1"}):
         done = run(*words, TOOLROLL_CATALOG="", **environment)

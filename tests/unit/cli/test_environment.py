@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.table import each_row
 from toolroll import Definitions, Profile, Toolroll
 from toolroll.cli import main
 from toolroll.cli.environment import from_environment
@@ -33,7 +34,7 @@ def test_each_variable_of_the_seeds_has_its_twin():
     )
 
 
-@pytest.mark.parametrize("field", [field.name for field in fields(Profile)])
+@each_row("field", [field.name for field in fields(Profile)])
 def test_every_parameter_has_a_variable(field):
     value = getattr(Profile(), field)
     written = "none" if value is None else str(value).replace("True", "on").replace("False", "off")

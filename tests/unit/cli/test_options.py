@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
+from tests.table import each_row
 from toolroll.cli import main, options
 from toolroll.cli.options import RegistryOptions
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "is_one"),
     [
         ("sqlite:///tools.db", True),

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from datetime import datetime, timezone
 
-import pytest
-
+from tests.table import each_row
 from toolroll.cli import output
 
 
@@ -15,7 +14,7 @@ def test_what_is_no_password_stays_readable():
     assert output.redacted(text) == text
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "shown"),
     [
         ("café 날씨 🙂", "café 날씨 🙂"),

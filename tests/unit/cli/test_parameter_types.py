@@ -7,6 +7,7 @@ from datetime import datetime, timedelta, timezone
 import click
 import pytest
 
+from tests.table import each_row
 from toolroll.cli import main
 from toolroll.cli.parameter_types import (
     assignment,
@@ -20,7 +21,7 @@ from toolroll.cli.parameter_types import (
 )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "value"),
     [
         ("damping=off", False),
@@ -36,7 +37,7 @@ def test_a_parameter_is_typed_as_the_documents_write_it(text, value):
     assert assignment(text) == (text.partition("=")[0], value)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "value"),
     [
         ("summary=Sends mail", ("summary", "Sends mail")),
@@ -54,7 +55,7 @@ def test_a_field_is_text_or_json_by_what_it_holds(text, value):
     assert field(text) == value
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("read", "text"),
     [
         (condition, '{"org": "x", "org": "y"}'),
@@ -68,7 +69,7 @@ def test_a_key_given_twice_in_json_is_refused(read, text):
         read(text)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "seconds"), [("30m", 1_800), ("12h", 43_200), ("7d", 604_800), ("2w", 1_209_600), ("0d", 0)]
 )
 def test_a_span_is_a_number_and_a_unit(text, seconds):
@@ -83,13 +84,13 @@ def test_an_instant_is_in_utc_unless_it_says_otherwise():
     assert timestamp("2026-03-01T12:00+02:00") == datetime(2026, 3, 1, 10, tzinfo=timezone.utc)
 
 
-@pytest.mark.parametrize("text", ["", "7", "d", "-7d", "7y", "yesterday", "2026-13-01", "999999w"])
+@each_row("text", ["", "7", "d", "-7d", "7y", "yesterday", "2026-13-01", "999999w"])
 def test_what_is_no_time_is_wrong_use(text, capsys):
     command = ["events", "analytics", "metrics", f"--since={text}", "--catalog", "sqlite:///none.db"]
     assert main(command) == 2 and "--since" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("read", "text", "value"),
     [
         (sizes, "158,1000", (158, 1000)),
@@ -102,7 +103,7 @@ def test_a_text_of_several_parts_is_read(read, text, value):
     assert read(text) == value
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("read", "text"),
     [
         (variant, "default"),

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.table import each_row
 from toolroll.cli import main, options
 from toolroll.registry.store.database import Database
 
@@ -21,7 +22,7 @@ def no_default(monkeypatch):
     monkeypatch.delenv(options.CATALOG, raising=False)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "url",
     [
         f"postgresql://me:{SECRET}@host/tools",
@@ -47,7 +48,7 @@ def test_a_password_is_never_printed(capsys, url):
         assert SECRET not in out + err
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "what"),
     [
         (("registry",), "Usage: toolroll registry"),
@@ -152,7 +153,7 @@ def test_help_loads_neither_databases_nor_arrays():
     subprocess.run([sys.executable, "-c", program, *helps], check=True, stdout=subprocess.DEVNULL)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "words",
     [["registry", "list"], ["embed", "--embedder", "hashing"], ["select", "x"], ["import", TOOLKITS, "--to"]],
 )
@@ -168,7 +169,7 @@ def test_without_the_extra_a_registry_says_how_to_get_it(words):
     assert "pip install 'toolroll[store]'" in done.stderr and done.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("words", "extra"),
     [
         (["events", "export", "lake", "--partitioned", "--catalog", "sqlite:///x.db"], "parquet"),

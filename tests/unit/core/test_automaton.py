@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.table import each_row
 from tests.unit.core.caseless import caseless
 from toolroll._core import Automaton
 
@@ -108,7 +109,7 @@ def test_a_match_inside_an_expansion_is_the_whole_character() -> None:
     assert build([("s", "substring"), ("ß", "substring")]).matches("aß") == [(0, 1, 2), (1, 1, 2)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pattern", "mode", "text", "found"),
     [
         ("log", "word", "blog", False),
@@ -164,7 +165,7 @@ def test_no_patterns_and_no_text_find_nothing() -> None:
     assert build([("a", "word")]).matches("") == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("patterns", "modes", "message"),
     [
         (["a", ""], ["word", "word"], "pattern 1: is empty"),
@@ -188,9 +189,7 @@ def test_a_lone_surrogate_neither_raises_nor_moves_an_offset(text: str) -> None:
     assert build([("needle", "substring")]).matches(text) == [(0, len(text) - 6, len(text))]
 
 
-@pytest.mark.parametrize(
-    "text", ["a" * 1_000_000, "ab" * 500_000, "日" * 333_333, "a " * 500_000, "a\u0301" * 333_333]
-)
+@each_row("text", ["a" * 1_000_000, "ab" * 500_000, "日" * 333_333, "a " * 500_000, "a\u0301" * 333_333])
 def test_a_message_of_a_megabyte_takes_linear_time(text: str) -> None:
     patterns = [("a" * n, "substring") for n in range(1, 400)] + [
         ("日" * n, "word") for n in (1, 2, 100, 170)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.table import each_row
 from toolroll import _core
 
 WORDS = [f"w{i}" for i in range(12)]
@@ -88,8 +89,8 @@ def zipf_index(n: int, seed: int = 0) -> tuple[_core.Bm25Index, list[str]]:
     return _core.Bm25Index.build([rows], [1.0], analysis="plain"), asked
 
 
-@pytest.mark.parametrize("n", [1_000, 6_000])
-@pytest.mark.parametrize("share", [None, 0.001, 0.05, 0.6])
+@each_row("n", [1_000, 6_000])
+@each_row("share", [None, 0.001, 0.05, 0.6])
 def test_every_way_of_searching_gives_the_same_bits_as_scoring_all_rows(n: int, share: float | None) -> None:
     index, asked = zipf_index(n)
     rows = np.arange(n, dtype=np.int32)

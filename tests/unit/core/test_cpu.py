@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.table import each_row
 from toolroll import _core
 
 SETS = {"x86_64": ["baseline", "avx2", "avx512"], "aarch64": ["baseline", "neon"]}
@@ -51,6 +52,6 @@ def test_the_environment_lowers_it_and_never_raises_it() -> None:
         assert isa_of_a_new_process(wanted) == min(wanted, best, key=ranks.index)
 
 
-@pytest.mark.parametrize("wanted", ["", "sse9", "AVX2 ", "x" * 100])
+@each_row("wanted", ["", "sse9", "AVX2 ", "x" * 100])
 def test_an_unknown_name_is_ignored(wanted: str) -> None:
     assert isa_of_a_new_process(wanted) == isa_of_a_new_process(None)

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import softmax
 
+from tests.table import each_row
 from toolroll._core import CueClassifier
 from toolroll.learning.categories import _POLITE, FILE, LONGEST, built_in, cue_words
 
@@ -51,7 +52,7 @@ def test_the_same_text_gives_the_same_class_wherever_its_vector_lies(text, vecto
     assert built_in().core.classify(text, rows[1], 0.0) == built_in().core.classify(text, vector, 0.0)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("change", "why"),
     [
         ({"bias": np.zeros(0, np.float32)}, "bias: is empty"),

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.ranking_weights import fusion_with
+from tests.table import each_row
 from toolroll._core import Bitset, Bm25Index, Fusion, Intents, Retriever, VectorIndex
 
 WORDS = ("rain", "mail", "deal", "light", "song", "note")
@@ -248,7 +249,7 @@ def test_any_index_may_be_missing():
     assert search(Retriever(2, None, None), "rain", second, **known)[0].tolist() == [1]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "vector", "more"),
     [
         ("", None, {}),
@@ -285,7 +286,7 @@ ONE = np.ones(2, np.float32)
 NAN = float("nan")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("changes", "what"),
     [
         ({"in_play": Bitset.full(3)}, "rows in play: has 3 rows, must have 2"),
@@ -329,7 +330,7 @@ def test_a_vector_of_another_type_is_no_vector():
         search(retriever, "a", np.ones(2))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("given", "what"),
     [
         ((VectorIndex.build(np.eye(1, dtype=np.float32)), None), "vectors: has 1 rows, must have 2"),

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.ranking_weights import weights_with
 from tests.slow_learned import DAY, T0, deltas, random_deltas
+from tests.table import each_row
 from toolroll._core import Learned, LearningRates, ToolKeys, inclusion, inclusion_sampled
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -47,8 +48,8 @@ def worlds(kind: str) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["alike", "apart", "breakers", "groups", "guards", "everything"])
-@pytest.mark.parametrize("k", [1, 7])
+@each_row("kind", ["alike", "apart", "breakers", "groups", "guards", "everything"])
+@each_row("k", [1, 7])
 def test_probabilities_are_within_four_standard_errors_of_200_000_replays(kind: str, k: int) -> None:
     asked = worlds(kind)
     exact = inclusion(**asked, k=k)
@@ -131,7 +132,7 @@ def test_exploration_shows_the_least_known_more_often() -> None:
     assert again.tolist() == explored.tolist()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("column", "value", "message"),
     [
         ("mean", [0, np.nan], r"mean\[1\]: is nan"),

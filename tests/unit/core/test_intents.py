@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.table import each_row
 from toolroll._core import Intents
 
 DIM = 6
@@ -90,7 +91,7 @@ def test_threads_that_share_intents_get_the_same_numbers():
     assert found == [expected] * 4
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("begins", "weights", "what"),
     [
         ([], [1, 1], "begins must ascend from 0 to 2, the number of weights"),
@@ -112,7 +113,7 @@ def test_columns_that_do_not_fit_are_refused(begins, weights, what):
         Intents.build(np.array(begins, np.int64), np.array([X, Y]), np.array(weights, np.float32))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("vectors", "what"),
     [
         (np.array([X, [np.nan, 1]], np.float32), "finite"),
@@ -126,7 +127,7 @@ def test_vectors_that_are_none_are_refused(vectors, what):
         Intents.build(np.array([0, 2]), vectors, np.ones(2, np.float32))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("query", "rows", "what"),
     [
         (np.ones(3, np.float32), row(0), "3"),

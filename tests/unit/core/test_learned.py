@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.slow_learned import DAY, T0, Slow, deltas, random_deltas
+from tests.table import each_row
 from toolroll._core import DELTA, Learned, LearningRates
 from toolroll.learning import effects
 
@@ -245,7 +246,7 @@ def test_bytes_bring_everything_back_and_learning_goes_on_from_them() -> None:
     assert back.fold(more).to_bytes() == learned.fold(more).to_bytes()
 
 
-@pytest.mark.parametrize("damage", ["cut", "longer", "changed", "another kind"])
+@each_row("damage", ["cut", "longer", "changed", "another kind"])
 def test_damaged_bytes_are_refused(damage: str) -> None:
     archive = Learned(0, RATES).fold(random_deltas(3, 50)).to_bytes()
     damaged = {
@@ -274,7 +275,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("case", BAD)
+@each_row("case", BAD)
 def test_a_delta_that_cannot_be_is_refused_and_nothing_changes(case: str) -> None:
     row, message = BAD[case]
     learned = Learned(2, RATES)
@@ -302,7 +303,7 @@ def test_columns_of_another_kind_are_refused() -> None:
         learned.lift((1, 2, 3), column(1, 2), column(0), T0)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "rate",
     [
         {"reliability_half_s": 0.0},

@@ -17,6 +17,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests import slow_message_text as slow
+from tests.table import each_row
 from toolroll._core import Bitset, Lexicon, MessageReader, Reading, Speller, clauses_of, parts_of
 from toolroll.catalog.message_text import Reader
 from toolroll.catalog.spelling import general_words
@@ -230,7 +231,7 @@ def test_a_reading_that_is_made_of_its_parts_has_the_same_parts():
     assert empty.vector is None and empty.texts == ["rain"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "parts", [("rain",), (("rain", None, 1.0),), ((1, None, 1.0, 1.0),), (("rain", "no array", 1.0, 1.0),)]
 )
 def test_a_reading_refuses_what_is_no_part(parts):

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.table import each_row
 from toolroll._core import compact_json, count_bytes, is_plain, parameter_words
 from toolroll.catalog import plain_text as markup
 from toolroll.catalog import tool_text
@@ -99,9 +100,7 @@ def test_what_schemas_hold_is_written(value: Any) -> None:
     assert compact_json(value) is not None
 
 
-@pytest.mark.parametrize(
-    "value", [1.5, 2**63, "\ud800", {1: 2}, {"\ud800": 1}, OwnDict(a=1), {1, 2}, object(), [b""]]
-)
+@each_row("value", [1.5, 2**63, "\ud800", {1: 2}, {"\ud800": 1}, OwnDict(a=1), {1, 2}, object(), [b""]])
 def test_what_is_unusual_is_left_to_the_standard_library(value: object) -> None:
     assert compact_json(value) is None and compact_json({"a": [value]}) is None
 

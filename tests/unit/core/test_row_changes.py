@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.table import each_row
 from toolroll._core import (
     Bitset,
     Bm25Index,
@@ -166,7 +167,7 @@ def test_keys_with_changes_are_those_of_their_rows(change, data):
     )
 
 
-@pytest.mark.parametrize(("before", "sources"), [(3, [0, 0]), (3, [1, 0]), (3, [3]), (0, [0]), (3, [-2])])
+@each_row(("before", "sources"), [(3, [0, 0]), (3, [1, 0]), (3, [3]), (0, [0]), (3, [-2])])
 def test_rows_out_of_order_or_range_are_refused(before, sources):
     with pytest.raises(ValueError, match="out of order or not in"):
         RowChanges(before, np.array(sources, np.int32))

@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from tests.table import each_row
 from toolroll import _core
 
 Floats = npt.NDArray[np.float64]
@@ -139,17 +140,17 @@ def p_in_cells(sample: Floats, alpha: float, beta: float) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("alpha", "beta"), SMOOTH)
+@each_row(("alpha", "beta"), SMOOTH)
 def test_draws_follow_the_beta_distribution(alpha: float, beta: float) -> None:
     assert p_of_beta(draws(alpha, beta, 2024), alpha, beta) > ALARM
 
 
-@pytest.mark.parametrize(("alpha", "beta"), STEEP)
+@each_row(("alpha", "beta"), STEEP)
 def test_draws_at_small_shapes_fill_cells_down_to_1e_280_as_they_should(alpha: float, beta: float) -> None:
     assert p_in_cells(draws(alpha, beta, 2024), alpha, beta) > ALARM
 
 
-@pytest.mark.parametrize(("alpha", "beta"), SMOOTH + STEEP)
+@each_row(("alpha", "beta"), SMOOTH + STEEP)
 def test_mean_and_variance_are_within_five_standard_errors(alpha: float, beta: float) -> None:
     sample = draws(alpha, beta, 7)
     law = stats.beta(alpha, beta)
@@ -228,15 +229,15 @@ def test_draws_have_the_bits_of_every_earlier_version() -> None:
 # The edges.
 
 
-@pytest.mark.parametrize("alpha", [5e-324, 1e-300, 1e-3, 1.0, 1e8, 1e308])
-@pytest.mark.parametrize("beta", [5e-324, 1e-300, 1e-3, 1.0, 1e8, 1e308])
+@each_row("alpha", [5e-324, 1e-300, 1e-3, 1.0, 1e8, 1e308])
+@each_row("beta", [5e-324, 1e-300, 1e-3, 1.0, 1e8, 1e308])
 def test_no_pair_of_shapes_gives_nan(alpha: float, beta: float) -> None:
     sample = draws(alpha, beta, 1, n=1000)
     assert ((sample >= 0) & (sample <= 1)).all()
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 0.0, -1.0])
-@pytest.mark.parametrize("column", ["alpha", "beta"])
+@each_row("bad", [np.nan, np.inf, -np.inf, 0.0, -1.0])
+@each_row("column", ["alpha", "beta"])
 def test_a_shape_that_is_not_finite_and_positive_is_an_error_that_names_its_row(
     bad: float, column: str
 ) -> None:

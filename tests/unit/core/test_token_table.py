@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.table import each_row
 from toolroll import _core
 
 VOCABULARY = ["[UNK]", "rain", "tomorrow", "plan", "a", "workout", "##s", "."]
@@ -34,7 +35,7 @@ def test_a_vector_is_the_sum_of_its_tokens_rows_at_unit_length(text: str) -> Non
     np.testing.assert_allclose(vector, expected, atol=1e-6)
 
 
-@pytest.mark.parametrize("text", ["", "zebra", "   ", "天気"])
+@each_row("text", ["", "zebra", "   ", "天気"])
 def test_a_text_of_which_nothing_is_known_has_the_zero_vector(text: str) -> None:
     assert not EMBEDDER.embed(text).any()
 

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import unicodedata
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.table import each_row
 from tests.unit.core.caseless import caseless
 from toolroll import _core
 
@@ -45,7 +45,7 @@ def test_conjoining_jamo_become_the_syllables_that_keyboards_write() -> None:
     assert _core.fold(unicodedata.normalize("NFD", "날씨 값")) == "날씨 값"
 
 
-@pytest.mark.parametrize("length", range(20))
+@each_row("length", range(20))
 def test_ascii_folds_in_words_of_eight_wherever_they_end(length: int) -> None:
     for last in ("", "é", "É", "\u0301", "가", "\ufffd", "\U0001f600"):
         for behind in ("", "Z", "ZZZZZZZZ["):

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.table import each_row
 from tests.unit.core.caseless import caseless
 from toolroll import _core
 
@@ -84,7 +85,7 @@ def test_any_text_is_cut_and_a_limit_gives_the_first_pieces(text: str, limit: in
     assert UNIGRAM.encode(text, limit).tolist() == every[:limit].tolist()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "pieces"),
     [
         ("显示我的", ["显示", "我的"]),
@@ -118,7 +119,7 @@ def test_only_the_first_bytes_are_read_and_no_character_is_cut() -> None:
     assert UNIGRAM.encode(" " * MOST_BYTES + "显示").tolist() == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pieces", "scores", "message"),
     [
         (["a", "a"], [0, 0], "piece 1, 'a', is empty or occurs twice"),

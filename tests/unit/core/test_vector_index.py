@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.table import each_row
 from toolroll._core import Bitset, VectorIndex
 
 Hits = tuple[np.ndarray, np.ndarray]
@@ -137,8 +138,8 @@ def test_scores_are_cosines(n: int, dim: int, seed: int) -> None:
     assert scores == pytest.approx(unit(vectors) @ unit(query), abs=2e-6)
 
 
-@pytest.mark.parametrize("share", [0.001, 0.01, 0.1, 0.5, 0.9])
-@pytest.mark.parametrize("unrelated", [False, True])
+@each_row("share", [0.001, 0.01, 0.1, 0.5, 0.9])
+@each_row("unrelated", [False, True])
 def test_no_filter_costs_the_exact_search_a_row(share: float, unrelated: bool) -> None:
     vectors, queries = np.split(clustered(8020, 384, 1), [8000])
     index, rng = VectorIndex.build(vectors), np.random.default_rng(2)
@@ -175,7 +176,7 @@ def test_a_query_of_zeros_finds_nothing() -> None:
     assert index.scores(np.zeros(8, np.float32), np.array([1, 2], np.int32)).tolist() == [0, 0]
 
 
-@pytest.mark.parametrize(("k", "found"), [(-3, 0), (0, 0), (1, 1), (7, 7), (8, 7), (10**12, 7)])
+@each_row(("k", "found"), [(-3, 0), (0, 0), (1, 1), (7, 7), (8, 7), (10**12, 7)])
 def test_k_is_cut_to_what_there_is(k: int, found: int) -> None:
     index = VectorIndex.build(random_vectors(7, 8, 0), hnsw=True)
     for method in ("auto", "exact", "graph"):
@@ -307,8 +308,8 @@ def test_graph_scores_are_the_exact_ones(with_graph: VectorIndex) -> None:
     assert scores.tolist() == sorted(scores.tolist(), reverse=True)
 
 
-@pytest.mark.parametrize("share", [0.0, 0.0005, 0.01, 0.3, 0.9])
-@pytest.mark.parametrize("unrelated", [False, True])
+@each_row("share", [0.0, 0.0005, 0.01, 0.3, 0.9])
+@each_row("unrelated", [False, True])
 def test_the_filter_holds_inside_the_graph(with_graph: VectorIndex, share: float, unrelated: bool) -> None:
     rng, n = np.random.default_rng(5), with_graph.size
     every = np.arange(n, dtype=np.int32)
@@ -346,8 +347,8 @@ def test_many_threads_may_search_at_once(with_graph: VectorIndex) -> None:
     assert found == [expected] * 4
 
 
-@pytest.mark.parametrize("graph", [False, True])
-@pytest.mark.parametrize("dim", [1, 64, 70])
+@each_row("graph", [False, True])
+@each_row("dim", [1, 64, 70])
 def test_a_saved_index_answers_as_before(tmp_path: Path, graph: bool, dim: int) -> None:
     vectors = clustered(700, dim, 0)
     vectors[5] = 0

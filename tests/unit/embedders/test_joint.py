@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from tests.table import each_row
 from toolroll.embedders.hashing import HashingEmbedder
 from toolroll.embedders.joint import JointEmbedder
 from toolroll.embedders.static import StaticEmbedder
@@ -38,7 +39,7 @@ def cosines(embedder: Embedder) -> npt.NDArray[np.float32]:
     return vectors @ vectors.T
 
 
-@pytest.mark.parametrize("share", [0.01, 0.3, 0.5, 0.99])
+@each_row("share", [0.01, 0.3, 0.5, 0.99])
 def test_a_cosine_is_the_weighted_mean_of_both(share: float) -> None:
     first, second = HashingEmbedder(), StaticEmbedder()
     joint = JointEmbedder(first, second, share=share)
@@ -88,7 +89,7 @@ def test_all_ways_to_embed_give_the_same_bytes() -> None:
         assert row.tobytes() == query.tobytes() == joint.embed_query(text).tobytes()
 
 
-@pytest.mark.parametrize("share", [0.0, 1.0, -1.0, 2.0, float("nan"), "x", None])
+@each_row("share", [0.0, 1.0, -1.0, 2.0, float("nan"), "x", None])
 def test_a_share_leaves_something_to_both(share: Any) -> None:
     with pytest.raises(InvalidInput, match="between 0 and 1"):
         JointEmbedder(HashingEmbedder(), StaticEmbedder(), share=share)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.table import each_row
 from toolroll.embedders import minilm, onnx_graph
 from toolroll.embedders.minilm import MiniLMEmbedder
 from toolroll.model.errors import EmbedderUnavailable, InvalidInput
@@ -131,9 +132,7 @@ def test_a_path_that_does_not_exist_is_named(tmp_path: Path) -> None:
         MiniLMEmbedder(tmp_path / "nowhere.onnx")
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"threads": 0}, {"max_tokens": 2}, {"max_tokens": 513}, {"precision": "int4"}]
-)
+@each_row("wrong", [{"threads": 0}, {"max_tokens": 2}, {"max_tokens": 513}, {"precision": "int4"}])
 def test_senseless_limits_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput, match=next(iter(wrong))):
         MiniLMEmbedder(**wrong)

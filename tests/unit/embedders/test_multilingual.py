@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.table import each_row
 from toolroll.embedders import multilingual
 from toolroll.embedders.multilingual import DIM, WEIGHTS, E5File, MultilingualEmbedder
 from toolroll.model.errors import EmbedderUnavailable, InvalidInput
@@ -189,7 +190,7 @@ def test_a_missing_package_is_named_with_what_to_install(monkeypatch: pytest.Mon
         MultilingualEmbedder()
 
 
-@pytest.mark.parametrize("wrong", [{"threads": 0}, {"max_tokens": 7}, {"max_tokens": 513}])
+@each_row("wrong", [{"threads": 0}, {"max_tokens": 7}, {"max_tokens": 513}])
 def test_senseless_limits_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput, match=next(iter(wrong))):
         MultilingualEmbedder(**wrong)

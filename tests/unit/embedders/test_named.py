@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.model_server import ModelServer, running
+from tests.table import each_row
 from toolroll import Toolroll
 from toolroll.embedders.cached import CachedEmbedder
 from toolroll.embedders.hashing import HashingEmbedder
@@ -97,7 +98,7 @@ def test_sentence_transformers_loads_what_is_on_this_machine(monkeypatch: pytest
     assert loaded == [("models/my-model", {"device": None, "local_files_only": True})]
 
 
-@pytest.mark.parametrize("name", ["bert", "", "Static", "minilm:x", "onnx:model"])
+@each_row("name", ["bert", "", "Static", "minilm:x", "onnx:model"])
 def test_an_unknown_name_is_answered_with_the_known_ones(name: str) -> None:
     with pytest.raises(NotFound, match=r"known are static, .*none, ollama:MODEL\[@URL\], openai:"):
         embedder(name)
@@ -129,7 +130,7 @@ def test_a_missing_extra_is_named_with_what_to_install(
 PAGE = (Path(__file__).parents[3] / "docs" / "embedders.md").read_text("utf-8")
 
 
-@pytest.mark.parametrize("name", KNOWN.split(", "))
+@each_row("name", KNOWN.split(", "))
 def test_every_name_is_documented(name: str) -> None:
     assert f"| `{name}` |" in PAGE
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.table import each_row
 from toolroll.embedders.hashing import HashingEmbedder
 from toolroll.embedders.sentence_transformers import SentenceTransformersEmbedder
 from toolroll.model.errors import EmbedderUnavailable, InvalidInput
@@ -83,7 +84,7 @@ def test_threads_take_turns() -> None:
     assert len(encoder.calls) == 1 + 200
 
 
-@pytest.mark.parametrize(
+@each_row(
     "answer",
     [
         lambda v: v[1:],
@@ -109,7 +110,7 @@ def test_a_missing_extra_is_named_with_what_to_install(monkeypatch: pytest.Monke
         SentenceTransformersEmbedder("a-model")
 
 
-@pytest.mark.parametrize("wrong", [{"batch": 0}, {"max_chars": 0}])
+@each_row("wrong", [{"batch": 0}, {"max_chars": 0}])
 def test_senseless_limits_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput, match=next(iter(wrong))):
         SentenceTransformersEmbedder(Encoder(), **wrong)

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from tests.table import each_row
 from toolroll import Tool, Toolroll, _core
 from toolroll.catalog.spelling import language_gate
 from toolroll.embedders.static import StaticEmbedder, checksum
@@ -66,7 +67,7 @@ def test_the_model_files_stay_under_twenty_megabytes() -> None:
         assert sum(f.stat().st_size for f in folder.rglob("*") if f.is_file()) <= 20e6
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "Should I bring an umbrella?",
@@ -123,7 +124,7 @@ class OtherTwin:
         return total / np.linalg.norm(total)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "显示我的联系人",
@@ -162,7 +163,7 @@ TOOLS = [
 ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("message", "tool"),
     [
         ("显示我的联系人", "list_contacts"),
@@ -199,7 +200,7 @@ def test_a_script_that_no_table_can_read_has_no_vector_rather_than_a_wrong_one()
     assert not StaticEmbedder().embed(["พรุ่งนี้ฝนจะตกไหม", "ωραίος", "☂"]).any()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "Show the café's menu",

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import toolroll
+from tests.table import each_row
 from toolroll import Toolroll
 from toolroll.formats.providers import PROVIDERS
 
@@ -67,7 +68,7 @@ def test_every_process_sends_the_same_bytes():
     assert run("1") == first and run("4242") == first
 
 
-@pytest.mark.parametrize("provider", PROVIDERS)
+@each_row("provider", PROVIDERS)
 def test_a_tool_is_the_same_bytes_on_every_turn_it_is_sent(demo, provider):
     seen: dict[str, str] = {}
     for message in (

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.table import each_row
 from toolroll.formats.foreign_text import (
     code_text,
     escaped,
@@ -48,7 +49,7 @@ def test_a_name_ends_where_it_ends(text, other):
     assert found == [text] and end == len(json_line([text]))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     ["send_mail", "Sends mail. Use it for `x`: [a], (b) and ```c```.", "[mail] Sends.", "**Bold** text", "日本語", "-5 is a number"],
 )  # fmt: skip
@@ -63,12 +64,12 @@ def test_ordinary_text_stays_as_it_is(text):
     )
 
 
-@pytest.mark.parametrize("name", ["send_mail", "mail.send", "ns:tool", "@a/b", "a-", "날씨"])
+@each_row("name", ["send_mail", "mail.send", "ns:tool", "@a/b", "a-", "날씨"])
 def test_an_ordinary_name_stays_as_it_is(name):
     assert name_text(name) == name and code_text(name) == f"`{name}`"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     ["# a", "##a", "- a", "* a", "+ a", "> a", "```", "~~~", "---", "***", "<div>", "[a]: b", "1. # a", "2) - a", " # a"],
 )  # fmt: skip

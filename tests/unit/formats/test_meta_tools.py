@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.table import each_row
 from tests.unit.formats.schemas.validator import is_valid
 from toolroll.catalog.tokens import estimate_tokens
 from toolroll.formats.meta_tools import (
@@ -27,7 +28,7 @@ from toolroll.model.errors import InvalidInput, ToolrollError
 READERS = (read_manage, read_search, read_call)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "expected"),
     [
         ({"mode": "load", "tools": ["send_email", "get_forecast"]}, ("load", ("send_email", "get_forecast"))),
@@ -55,13 +56,12 @@ READERS = (read_manage, read_search, read_call)
         ('"{\\"mode\\": \\"load\\", \\"tools\\": \\"a\\"}"', ("load", ("a",))),
         ({"mode": "load", "tools": "a", "reason": "because"}, ("load", ("a",))),
     ],
-    ids=str,
 )
 def test_what_a_model_writes_to_manage_tools_is_read(arguments, expected):
     assert read_manage(arguments) == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "message"),
     [
         (None, "manage_tools: mode is missing, must be load, unload or fallback"),
@@ -79,7 +79,6 @@ def test_what_a_model_writes_to_manage_tools_is_read(arguments, expected):
         ('{"mode": "load", "tools": ["a"', "manage_tools: what you sent is not JSON"),
         ('{"mode": NaN}', "manage_tools: what you sent is not JSON (NaN is not a number in JSON)"),
     ],
-    ids=str,
 )  # fmt: skip
 def test_what_manage_tools_cannot_do_is_said_so_that_a_model_can_mend_it(arguments, message):
     with pytest.raises(InvalidInput) as caught:
@@ -87,7 +86,7 @@ def test_what_manage_tools_cannot_do_is_said_so_that_a_model_can_mend_it(argumen
     assert str(caught.value).startswith(message)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "expected"),
     [
         ({"queries": ["send mail", "find a file"]}, (("send mail", "find a file"), 5)),
@@ -102,13 +101,12 @@ def test_what_manage_tools_cannot_do_is_said_so_that_a_model_can_mend_it(argumen
         ({"queries": ["a"], "limit": "1e400"}, (("a",), 20)),
         ('{"queries": ["a"], "limit": 3}', (("a",), 3)),
     ],
-    ids=str,
 )
 def test_what_a_model_writes_to_search_tools_is_read(arguments, expected):
     assert read_search(arguments) == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "message"),
     [
         ({}, "search_tools: queries has 0, must have 1 to 5 texts"),
@@ -118,7 +116,6 @@ def test_what_a_model_writes_to_search_tools_is_read(arguments, expected):
         ({"queries": ["a"], "limit": [3]}, "search_tools: limit is a list, must be a whole number from 1 to 20"),
         ({"queries": ["a" * 3_000]}, "search_tools: queries holds a text of 3000 characters, must be at most 2000"),
     ],
-    ids=lambda value: str(value)[:40],
 )  # fmt: skip
 def test_what_search_tools_cannot_do_is_said_so_that_a_model_can_mend_it(arguments, message):
     with pytest.raises(InvalidInput) as caught:
@@ -126,7 +123,7 @@ def test_what_search_tools_cannot_do_is_said_so_that_a_model_can_mend_it(argumen
     assert str(caught.value) == message
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "expected"),
     [
         ({"name": "send_email", "arguments": {"to": "Bob"}}, ("send_email", {"to": "Bob"})),
@@ -138,13 +135,12 @@ def test_what_search_tools_cannot_do_is_said_so_that_a_model_can_mend_it(argumen
         ({"name": "send_email", "arguments": '{"to": "Bob"}'}, ("send_email", {"to": "Bob"})),
         ('{"name": "send_email", "arguments": "{\\"to\\": \\"Bob\\"}"}', ("send_email", {"to": "Bob"})),
     ],
-    ids=str,
 )
 def test_what_a_model_writes_to_call_tool_is_read(arguments, expected):
     assert read_call(arguments) == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "message"),
     [
         ({}, "call_tool: name is missing, must be the name of a tool"),
@@ -153,7 +149,6 @@ def test_what_a_model_writes_to_call_tool_is_read(arguments, expected):
         ({"name": "a", "arguments": [1]}, "call_tool: arguments is a list, must be an object with its arguments by name"),
         ({"name": "a", "arguments": "to Bob"}, "call_tool: arguments is not JSON (Expecting value: line 1 column 1 (char 0)), must be an object with its arguments by name"),
     ],
-    ids=lambda value: str(value)[:40],
 )  # fmt: skip
 def test_what_call_tool_cannot_do_is_said_so_that_a_model_can_mend_it(arguments, message):
     with pytest.raises(InvalidInput) as caught:
@@ -186,7 +181,7 @@ def test_whatever_a_model_writes_is_read_or_refused(arguments):
             assert len(made) == 2
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "[" * 1_000_000,
@@ -198,7 +193,6 @@ def test_whatever_a_model_writes_is_read_or_refused(arguments):
         '{"name": "' + " " * 1_000_000 + '"}',
         "\ud800" * 300_000,
     ],
-    ids=lambda text: text[:24].encode("unicode-escape").decode(),
 )
 def test_a_megabyte_of_junk_is_refused_soon(text):
     started = time.process_time()
@@ -217,7 +211,7 @@ def test_the_input_is_not_changed():
     assert json.dumps(arguments) == before
 
 
-@pytest.mark.parametrize("provider", PROVIDERS)
+@each_row("provider", PROVIDERS)
 def test_every_provider_takes_the_meta_tools_under_their_own_names(provider):
     schemas = meta_schemas(provider)
     declared = schemas[0]["function_declarations"] if provider == "gemini" else schemas

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.table import each_row
 from toolroll.formats import strict_json
 from toolroll.model.errors import InvalidDefinition
 
@@ -51,7 +52,7 @@ def test_a_path_that_is_not_there_gives_the_line_of_what_is():
     assert strict_json.line_of('{\n"a": {\n"b": 1}}', ("a", "nowhere")) == 2
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "message"),
     [
         ('{"a": }', "f.json:1:7: is not JSON: Expecting value"),
@@ -71,7 +72,6 @@ def test_a_path_that_is_not_there_gives_the_line_of_what_is():
         ("[" * 100_000, "f.json:1:129: is nested deeper than 128 levels"),
         ('{"a":' * 100_000 + "1" + "}" * 100_000, "f.json:1:641: is nested deeper than 128 levels"),
     ],
-    ids=lambda text: text[:24],
 )
 def test_what_is_wrong_is_told_with_file_line_and_column(text, message):
     with pytest.raises(InvalidDefinition) as caught:

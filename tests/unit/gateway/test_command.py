@@ -2,12 +2,11 @@ from __future__ import annotations
 
 import sys
 
-import pytest
-
+from tests.table import each_row
 from toolroll.cli import main
 
 
-@pytest.mark.parametrize("words", ["doctor", "serve", "--mode all", "status", "import cursor"])
+@each_row("words", ["doctor", "serve", "--mode all", "status", "import cursor"])
 def test_without_the_extra_a_command_says_what_to_install(monkeypatch, capsys, words):
     for name in list(sys.modules):
         if name.startswith("toolroll.gateway"):

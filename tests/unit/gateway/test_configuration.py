@@ -8,6 +8,7 @@ import pytest
 
 pytest.importorskip("pydantic")
 
+from tests.table import each_row
 from toolroll.cli import main
 from toolroll.front.configuration_errors import InvalidConfiguration
 from toolroll.gateway.configuration import (
@@ -57,7 +58,7 @@ def test_a_url_without_a_type_is_streamable_http(tmp_path):
     assert one.transport == "http" and one.is_shared
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("entry", "problem"),
     [
         ('{"command": "x", "arg": []}', "2: mcpServers.a.arg: is no known key; did you mean 'args'?"),
@@ -85,7 +86,7 @@ def test_a_wrong_entry_is_told_with_file_line_and_key(tmp_path, entry, problem):
     assert f"mcp.json:{problem}" in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "problem"),
     [
         ('{"mcpservers": {}}', "did you mean 'mcpServers'?"),
@@ -157,7 +158,7 @@ def test_servers_are_switched_off_by_file_option_and_variable(tmp_path):
     assert list(configuration.disabled) == ["a", "b", "c"] and "C_MCP_ENABLED" in configuration.disabled["c"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("entry", "own", "included", "excluded"),
     [
         ({}, {}, None, ()),

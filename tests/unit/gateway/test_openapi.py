@@ -11,6 +11,7 @@ pytest.importorskip("mcp")
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.table import each_row
 from toolroll.gateway.openapi.operations import operations_of
 from toolroll.gateway.openapi.requests import request_of
 from toolroll.model.errors import InvalidDefinition, InvalidInput
@@ -127,7 +128,7 @@ def test_properties_that_are_named_like_keywords_stay():
 LOOP = {"$ref": "#/components/parameters/A"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("operation", "components", "problem"),
     [
         ({"parameters": [LOOP]}, {"parameters": {"A": LOOP}}, "references in a circle"),
@@ -188,7 +189,7 @@ def test_references_that_double_at_each_step_are_written_once():
     assert len(operation.tool["inputSchema"]["$defs"]) == 61
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "problem"),
     [
         ({"swagger": "2.0"}, "Swagger 2"),
@@ -211,7 +212,7 @@ def test_operations_with_the_same_id_have_names_of_their_own():
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("given", "value", "target"),
     [
         ({}, ["a", "b c"], "/things?q=a&q=b%20c"),
@@ -242,7 +243,7 @@ def test_a_body_is_sent_as_its_media_type_says():
         request_of(operation, {})
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "problem"),
     [
         ({"id": ".."}, "leads to another path"),

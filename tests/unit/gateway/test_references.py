@@ -4,13 +4,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.table import each_row
 from toolroll.gateway.references import input_reference, resolved
 from toolroll.model.errors import InvalidInput
 
 HERE = Path("/here")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "value"),
     [
         ("plain $5 {x}", "plain $5 {x}"),
@@ -25,7 +26,7 @@ def test_references_are_replaced_by_their_values(text, value):
     assert resolved(text, {"A": "1", "EMPTY": ""}, HERE) == value
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "problem"),
     [
         ("${env:NONE}", "NONE is not set"),

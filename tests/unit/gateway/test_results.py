@@ -6,6 +6,7 @@ import pytest
 
 pytest.importorskip("mcp")
 
+from tests.table import each_row
 from toolroll import Tool
 from toolroll.gateway.results import are_wrong
 
@@ -22,14 +23,12 @@ def said(text: object) -> dict[str, object]:
     return {"content": [{"type": "text", "text": text}], "isError": True}
 
 
-@pytest.mark.parametrize(
-    "arguments", [{}, {"text": 7}, {"text": "x", "n": 0}, {"text": "x", "more": 1}, {"text": None}]
-)
+@each_row("arguments", [{}, {"text": 7}, {"text": "x", "n": 0}, {"text": "x", "more": 1}, {"text": None}])
 def test_arguments_that_do_not_fit_are_wrong(arguments):
     assert are_wrong(TOOL, arguments, said("it went wrong"))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "MCP error -32602: Input validation error: Invalid arguments for tool send",
@@ -42,7 +41,7 @@ def test_a_server_that_refuses_arguments_says_so(text):
     assert are_wrong(TOOL, {"text": "x"}, said(text))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "result",
     [
         said("it went wrong"),

@@ -8,6 +8,7 @@ import pytest
 
 pytest.importorskip("mcp")
 
+from tests.table import each_row
 from toolroll.cli import main
 from toolroll.gateway.configuration import read_configuration
 from toolroll.gateway.listing import Listing
@@ -101,7 +102,7 @@ def claims(resources=(), templates=()):
     return ResourceClaims.of(resources, templates)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("uri", "having"),
     [
         ("a://1", ["first"]),  # listed, before another's template

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("pydantic")
 
+from tests.table import each_row
 from toolroll.gateway.server_spec import prefix_of
 from toolroll.gateway.tool_names import LONGEST, ToolNames
 
@@ -51,7 +52,7 @@ def test_no_tool_has_the_name_of_one_of_ours():
     assert "read_result" not in ToolNames(["read"]).of_server("read", ["result"])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("said", "told"),
     [
         ("[bank] Pays", "(bank) Pays"),

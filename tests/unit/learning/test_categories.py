@@ -13,6 +13,7 @@ import pytest
 from scipy.optimize import minimize
 from tools.train.categories import CLASSES, RIDGE, answers, cues_of, fit, of_verbs, softmax, written
 
+from tests.table import each_row
 from toolroll.embedders.static import StaticEmbedder
 from toolroll.learning.categories import CATEGORIES, FILE, GENERAL, LONGEST, built_in, category, cue_words
 from toolroll.model.errors import InvalidInput
@@ -32,7 +33,7 @@ def record() -> dict[str, object]:
     return value
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "kind"),
     [
         ("Show me all invoices from Brandt", "read"),
@@ -49,14 +50,12 @@ def test_what_is_to_be_done_decides_not_what_it_is_done_to(text: str, kind: str)
     assert asks(text) == kind
 
 
-@pytest.mark.parametrize("text", ["Thank you very much!", "My name is Lena Brandt", "", "?", "🙂🙂", "42"])
+@each_row("text", ["Thank you very much!", "My name is Lena Brandt", "", "?", "🙂🙂", "42"])
 def test_what_asks_for_nothing_is_general(text: str) -> None:
     assert asks(text) == GENERAL
 
 
-@pytest.mark.parametrize(
-    "text", ["내일 서울 날씨 알려줘", "删除旧文件", "удали старые файлы", "古いファイルを delete して"]
-)
+@each_row("text", ["내일 서울 날씨 알려줘", "删除旧文件", "удали старые файлы", "古いファイルを delete して"])
 def test_a_message_in_another_script_is_general(text: str) -> None:
     assert asks(text) == GENERAL
 
@@ -85,7 +84,7 @@ def test_a_classifier_that_is_less_sure_than_it_must_be_says_general() -> None:
     assert answers(replace(built_in(), least=0.9999), message) == [GENERAL]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "frame", ["{}", "Please {}", "Can you {}?", "Hi, I'd like you to {}", "Could you kindly {}, please"]
 )
 def test_politeness_does_not_hide_what_is_wanted(frame: str) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from tests.table import each_row
 from toolroll.learning.experiments import Experiment
 from toolroll.model.errors import InvalidInput
 
@@ -40,7 +41,7 @@ def test_nobody_is_in_no_experiment():
     assert EVEN.control == "static"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "said"),
     [
         ({"name": ""}, "name is"),

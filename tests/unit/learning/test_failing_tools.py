@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from tests.table import each_row
 from toolroll import Context, Tool, Toolroll
 from toolroll.selection.profiles import Profile
 
@@ -50,10 +51,8 @@ class Use:
         return sum(VICTIM in names for names in asked) / turns
 
 
-@pytest.mark.parametrize("k", [5, 7])
-@pytest.mark.parametrize(
-    ("users", "successes"), [(10, 0), (5, 0), (10, 1), (5, 5), (5, 15), (5, 20), (10, 20)]
-)
+@each_row("k", [5, 7])
+@each_row(("users", "successes"), [(10, 0), (5, 0), (10, 1), (5, 5), (5, 15), (5, 20), (10, 20)])
 def test_a_failing_tool_is_out_of_the_way_within_eight_calls(users: int, successes: int, k: int) -> None:
     use = Use(users, k)
     for _ in range(successes):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.table import each_row
 from toolroll.learning.outcomes import Entry, read_called, read_entries
 from toolroll.model.errors import InvalidInput
 
@@ -58,7 +59,7 @@ def test_the_duration_is_that_of_the_call_that_counts():
     assert read_called({"a": calls[0][1]}, corrected=["a"]) == (Entry("a", "corrected", 900.0),)
 
 
-@pytest.mark.parametrize("wrong", [-1, -1e-9, float("nan"), float("inf"), 86_400_001, True, "84", [84]])
+@each_row("wrong", [-1, -1e-9, float("nan"), float("inf"), 86_400_001, True, "84", [84]])
 def test_what_is_no_duration_is_refused_with_what_one_is(wrong):
     with pytest.raises(
         InvalidInput, match=r"duration_ms of 'a' is .*must be milliseconds from 0 to 86,400,000"
@@ -84,7 +85,7 @@ def test_the_right_tool_that_was_called_too_stays_called():
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "problem"),
     [
         (({"a": 1},), "called: 'a' is 1, must be True, False or None"),

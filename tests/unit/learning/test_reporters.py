@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from tests.table import each_row
 from toolroll import Context, InvalidInput, Tool, Toolroll
 from toolroll.learning.reporters import UnnamedCaller, reporter_keys, stored_reporter, user_of
 from toolroll.model.identity import NONE
 
 
-@pytest.mark.parametrize("user", ["", "ann", "~", "~ key 1", "~~ key 1", "key 1"])
+@each_row("user", ["", "ann", "~", "~ key 1", "~~ key 1", "key 1"])
 def test_no_user_has_the_name_of_an_unnamed_caller(user):
     stored = stored_reporter(user)
     assert stored != stored_reporter(UnnamedCaller("key 1"))

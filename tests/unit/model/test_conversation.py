@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.strategies import conversations
+from tests.table import each_row
 from toolroll.model.conversation import (
     MOST_LOADED,
     Conversation,
@@ -25,7 +26,7 @@ def spoken(turns: int) -> list[dict[str, object]]:
     return [{"role": role, "content": "…"} for _ in range(turns) for role in ("user", "assistant")]
 
 
-@pytest.mark.parametrize("turns", range(6))
+@each_row("turns", range(6))
 def test_the_number_of_a_turn_is_half_the_messages_rounded_up(turns):
     done = spoken(turns)
     assert turn_number(done) == (len(done) + 1) // 2 == turns
@@ -124,7 +125,7 @@ def test_a_record_brings_the_conversation_back(conversation):
     assert Conversation.from_record(json.loads(json.dumps(conversation.to_record()))) == conversation
 
 
-@pytest.mark.parametrize(
+@each_row(
     "change",
     [
         {"form": 2},
@@ -142,7 +143,7 @@ def test_a_record_that_is_none_of_ours_is_refused(change):
         Conversation.from_record(Conversation().to_record() | change)
 
 
-@pytest.mark.parametrize("record", [None, 3, [], "x", {}])
+@each_row("record", [None, 3, [], "x", {}])
 def test_no_other_value_passes_for_a_record(record):
     with pytest.raises(InvalidInput):
         Conversation.from_record(record)
@@ -211,8 +212,8 @@ def test_a_record_of_somebody_elses_making_is_bounded():
     assert read.at(10, KEPT).loaded == () and read.at(7, KEPT).sticky(KEPT) == ()
 
 
-@pytest.mark.parametrize("name", ["\ud800", "x" * 5_000])
-@pytest.mark.parametrize("where", ["found", "listed"])
+@each_row("name", ["\ud800", "x" * 5_000])
+@each_row("where", ["found", "listed"])
 def test_a_name_that_cannot_be_kept_is_no_name(name, where):
     with pytest.raises(InvalidInput):
         Conversation.from_record(
@@ -220,7 +221,7 @@ def test_a_name_that_cannot_be_kept_is_no_name(name, where):
         )
 
 
-@pytest.mark.parametrize("change", [{"form": [[[]]] * 9}, {"turn": 10**400}, {"turn": 2**31}, {"heard": "x"}])
+@each_row("change", [{"form": [[[]]] * 9}, {"turn": 10**400}, {"turn": 2**31}, {"heard": "x"}])
 def test_nothing_in_a_record_breaks_who_reads_it(change):
     with pytest.raises(InvalidInput):
         Conversation.from_record(Conversation().to_record() | change)

@@ -5,6 +5,7 @@ import pickle
 
 import pytest
 
+from tests.table import each_row
 from toolroll.model.errors import (
     Conflict,
     Denied,
@@ -47,7 +48,7 @@ def test_an_invalid_definition_survives_pickling():
     assert str(copy) == str(error) and copy.line == 3
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("error", "builtin"),
     [
         (InvalidInput, ValueError),
@@ -86,7 +87,7 @@ def test_tags_and_examples_given_as_lists_become_tuples():
     assert tool.tags == ("sky",) and tool.examples == ("will it rain",)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fields", "message"),
     [
         ({"name": ""}, "name is '', must be a non-empty string"),
@@ -124,7 +125,7 @@ def test_a_mode_that_is_left_open_is_chosen_by_script():
     assert Route(("weather",), ("rain", "날씨")).keyword_modes == ("word", "prefix")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("keyword", "mode"),
     [
         ("rain", "word"),
@@ -145,7 +146,7 @@ def test_the_default_mode_of_a_keyword_follows_its_script(keyword, mode):
     assert default_mode(keyword) == mode
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("annotations", "hints"),
     [
         (None, {}),
@@ -168,7 +169,7 @@ def test_hints_are_what_annotations_tell_for_certain(annotations, hints):
     assert Tool("a", annotations=annotations).hints == hints
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("field", "value", "says"),
     [
         ("annotations", [], "must be a mapping or None"),

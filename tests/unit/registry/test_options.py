@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 
+from tests.table import each_row
 from toolroll import Follow, Recording, Sessions, Toolroll
 from toolroll.model.errors import InvalidInput
 from toolroll.registry.events import receipts
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "option", "value", "must"),
     [
         (Follow, "poll_s", 0, "from 0.05 to 3600 seconds"),

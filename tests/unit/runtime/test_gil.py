@@ -6,11 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.table import each_row
 from toolroll.runtime import gil
 from toolroll.runtime.gil import batches
 
 
-@pytest.mark.parametrize(("count", "sizes"), [(0, []), (1, [1]), (4, [4]), (9, [4, 4, 1])])
+@each_row(("count", "sizes"), [(0, []), (1, [1]), (4, [4]), (9, [4, 4, 1])])
 def test_batches_are_slices_in_order(count: int, sizes: list[int]) -> None:
     found = list(batches(list(range(count)), 4))
     assert [len(some) for some in found] == sizes

@@ -137,7 +137,7 @@ def made():
 
 
 def soon(holds):
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while not holds():
         assert time.monotonic() < deadline, "never came true"
         time.sleep(0.001)
@@ -166,9 +166,9 @@ def test_a_step_runs_again_after_the_pause_that_it_asks_for(made):
 
 def test_a_wake_during_a_step_is_not_lost(made):
     entered, leave = threading.Event(), threading.Event()
-    owner = made(lambda: (entered.set(), leave.wait(5), None)[2])
+    owner = made(lambda: (entered.set(), leave.wait(60), None)[2])
     owner.worker.wake()
-    entered.wait(5)
+    entered.wait(60)
     owner.worker.wake()
     leave.set()
     soon(lambda: owner.calls == 2)
@@ -301,7 +301,7 @@ def test_the_child_of_a_fork_starts_a_thread_of_its_own(made):
         was_started = owner.worker.is_started
         owner.worker.wake()
         soon(lambda: owner.calls > before)
-        return was_started, owner.worker.lock.acquire(timeout=1)
+        return was_started, owner.worker.lock.acquire(timeout=60)
 
     assert forked(in_child) == "(False, True)"
     owner.worker.wake()
@@ -312,10 +312,13 @@ def test_the_child_of_a_fork_starts_a_thread_of_its_own(made):
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 @pytest.mark.parametrize("holds_forks", [True, False])
 def test_a_fork_waits_for_a_step_if_it_should(made, holds_forks):
-    entered, ended = threading.Event(), []
+    entered, leave, ended = threading.Event(), threading.Event(), []
+    # A fork that waits would wait for ever, so this step ends by itself.
     owner = made(
-        lambda: (entered.set(), time.sleep(0.3), ended.append(True), None)[3], holds_forks=holds_forks
+        lambda: (entered.set(), leave.wait(0.3 if holds_forks else 60), ended.append(True), None)[3],
+        holds_forks=holds_forks,
     )
     owner.worker.wake()
-    entered.wait(5)
+    entered.wait(60)
     assert forked(lambda: ended == [True]) == str(holds_forks)
+    leave.set()

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.table import each_row
 from tests.unit.seeds.catalogs import DOMAINS, domains
 from tests.unit.seeds.planned import PlannedEmbedder
 from toolroll import Context, Rule, Toolroll
@@ -111,8 +112,8 @@ def test_keywords_are_found_inside_words_in_any_case(roll, message):
     assert toolkits_of(roll.select(message, CONFIGURED)) == {"core_basics", hit}
 
 
-@pytest.mark.parametrize("message", ["", "Pause that torrent", "Which series does Sonarr follow?"])
-@pytest.mark.parametrize("profile", PROFILES)
+@each_row("message", ["", "Pause that torrent", "Which series does Sonarr follow?"])
+@each_row("profile", PROFILES)
 def test_an_mcp_client_gets_every_tool_whatever_is_configured_or_said(profile, message):
     roll = Toolroll.from_definitions(domains(), profile=profile, embedder="none")
     everything = roll.select(message, Context(everything=True, provider="mcp"))

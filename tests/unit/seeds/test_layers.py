@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.table import each_row
 from tests.unit.seeds.planned import PlannedEmbedder
 from toolroll import Context, Route, Tool, Toolkit, Toolroll
 from toolroll.cli import main
@@ -75,7 +76,7 @@ def test_all_35_schemas_cost_more_than_what_is_sent():
     assert tokens.selected < tokens.total / 2
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("message", "toolkits"),
     [
         ("What's the weather today?", {"weather"}),
@@ -224,7 +225,7 @@ def test_toolkits_are_embedded_once_and_a_message_once():
     assert embedder.asked == [WORKOUT]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("message", "toolkit"),
     [
         ("What's the weather today?", "weather"),
@@ -244,7 +245,7 @@ def test_a_message_that_keywords_name_in_each_part_is_not_embedded(message, tool
     assert embedder.asked == [message]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "message",
     [WORKOUT, "Tell me a joke", "Commit my code, and save it", "Hi. What's the weather?", "weather " * 200],
 )

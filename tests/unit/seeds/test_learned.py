@@ -9,6 +9,7 @@ from functools import cache
 
 import pytest
 
+from tests.table import each_row
 from tests.unit.seeds.catalogs import CRM, MAPPED_BEFORE, MAPPINGS, PAGES, PLATFORM, TOKENS, platform
 from toolroll import Context, PageMapping, Rule, Tool, Toolroll
 from toolroll.model.tools import Definitions
@@ -81,7 +82,7 @@ def test_32_mappings_cover_all_27_pages_where_9_were_covered():
     assert covered == list(PAGES)
 
 
-@pytest.mark.parametrize("page", PAGES)
+@each_row("page", PAGES)
 def test_every_page_narrows_to_its_categories(roll, page):
     wanted = {name for pattern, toolkits, _ in MAPPINGS if matches(pattern, page) for name in toolkits}
     on_page = {tool.name for tool in roll.catalog.tools if tool.toolkit in wanted}
@@ -107,7 +108,7 @@ def test_a_page_without_tools_hands_all_on():
     assert roll.select(QUERY, Context(page="operators")).names == roll.select(QUERY).names
 
 
-@pytest.mark.parametrize("page", PAGES)
+@each_row("page", PAGES)
 def test_without_an_embedder_the_tools_of_the_page_are_used(page):
     """Of messages that share no word with any tool, too, and of all that its K leaves."""
     wanted = {name for pattern, toolkits, _ in MAPPINGS if matches(pattern, page) for name in toolkits}

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.table import each_row
 from tests.unit.seeds.planned import PlannedEmbedder
 from toolroll import Context, Tool, Toolkit, Toolroll
 from toolroll.catalog.tool_text import words
@@ -108,7 +109,7 @@ def test_core_tools_are_always_there(roll):
         assert roll.select(message).names[:5] == CORE
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("message", "groups"),
     [
         ("What is the weather like?", ("search",)),
@@ -192,7 +193,7 @@ def test_a_glob_reaches_what_a_server_brings_later():
     assert "memory_export" not in roll.select("remember it")
 
 
-@pytest.mark.parametrize(("above", "shown"), [(0, 5), (4, 5), (5, 5), (12, 12), (20, 15)])
+@each_row(("above", "shown"), [(0, 5), (4, 5), (5, 5), (12, 12), (20, 15)])
 def test_at_least_5_and_at_most_15_are_retrieved_above_a_cosine_of_0_3(above, shown):
     names = (*BROWSER, *REQUIRED, *SEARCH, *TELEGRAM, "create_job", "list_jobs")
     plans = planned(names[:above], 0.9) | planned(names[above:], 0.29, 0.001)
@@ -279,7 +280,7 @@ def test_required_tools_are_the_selection_and_nothing_else_runs():
     assert picked.summary().startswith("3/72 tools | required: resolved=3/3 | ")
 
 
-@pytest.mark.parametrize("text", ["", " ", "null", "[]"])
+@each_row("text", ["", " ", "null", "[]"])
 def test_required_tools_may_be_json_text_as_the_skills_of_the_seed_are_stored(roll, text):
     written = '["gmail_get_new_emails", "memory_list_contacts", "memory_list_projects"]'
     assert Context(required=written).required == REQUIRED
@@ -287,7 +288,7 @@ def test_required_tools_may_be_json_text_as_the_skills_of_the_seed_are_stored(ro
     assert Context(required=text).required == ()  # none are required
 
 
-@pytest.mark.parametrize("text", ["gmail", "a, b", '"a"', '{"a": 1}', "[1]", '["a"', "[" * 99_999])
+@each_row("text", ["gmail", "a, b", '"a"', '{"a": 1}', "[1]", '["a"', "[" * 99_999])
 def test_required_tools_that_are_no_json_list_of_names_are_refused(text):
     with pytest.raises(InvalidInput, match="context: required"):
         Context(required=text)

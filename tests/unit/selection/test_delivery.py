@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.table import each_row
 from toolroll import Context, Profile, Tool, Toolkit, Toolroll
 from toolroll.formats.meta_tools import CALL_TOOL, MANAGE_TOOLS, META_TOOLS, SEARCH_TOOLS
 from toolroll.formats.providers import HOWS, PROVIDERS
@@ -53,7 +54,7 @@ WEATHER = "forecast for Oslo"
 CAN = [(provider, how) for provider in PROVIDERS for how in PROVIDERS[provider].hows]
 
 
-@pytest.mark.parametrize("provider", PROVIDERS)
+@each_row("provider", PROVIDERS)
 def test_replace_sends_the_selected_tools_in_their_order(roll, provider):
     picked = roll.select(MAIL, k=1)
     delivery = picked.deliver(provider)
@@ -116,7 +117,7 @@ def test_defer_lets_openai_search_with_us(roll):
     assert core["name"] == "ask_user" and "defer_loading" not in core
 
 
-@pytest.mark.parametrize("provider", PROVIDERS)
+@each_row("provider", PROVIDERS)
 def test_meta_tools_are_a_constant_surface(roll, provider):
     requests = [
         roll.select(text, k=3).deliver(provider, "meta-tools").request for text in (MAIL, WEATHER, "x")
@@ -125,7 +126,7 @@ def test_meta_tools_are_a_constant_surface(roll, provider):
     assert sent_names(requests[0]) == ["search_tools", "call_tool", "ask_user"]
 
 
-@pytest.mark.parametrize(("provider", "how"), CAN)
+@each_row(("provider", "how"), CAN)
 def test_meta_tools_stand_in_front_in_every_way(roll, provider, how):
     delivery = roll.select(MAIL, k=1).deliver(provider, how, meta_tools=META_TOOLS)
     assert [name.replace("tool_search", "search_tools") for name in sent_names(delivery.request)[:3]] == [
@@ -137,7 +138,7 @@ def test_meta_tools_stand_in_front_in_every_way(roll, provider, how):
     assert delivery.check("manage_tools") in META_TOOLS
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("provider", "how"),
     [
         (provider, how)
@@ -158,7 +159,7 @@ def test_an_unknown_provider_is_refused(roll):
         roll.select(MAIL).deliver("cohere")
 
 
-@pytest.mark.parametrize(("provider", "how"), CAN)
+@each_row(("provider", "how"), CAN)
 def test_no_choice_is_left_set_where_there_is_no_tool(provider, how):
     picked = Toolroll.from_tools([]).select(MAIL)
     delivery = picked.deliver(provider, how, must_call=provider != "mcp", meta_tools=())
@@ -243,7 +244,7 @@ def test_a_context_that_names_the_provider_is_cut_to_what_it_takes():
     assert len(picked) == 128 and picked.deliver("openai_responses").left_out == ()
 
 
-@pytest.mark.parametrize(("provider", "how"), CAN)
+@each_row(("provider", "how"), CAN)
 def test_what_policy_denies_is_in_no_delivery(provider, how):
     roll = some_roll(rules=(Rule("no mail", "deny", "org", {"org": "acme"}, tool="send_mail"),))
     picked = roll.select(MAIL, Context(org="acme"), k=5)
@@ -256,7 +257,7 @@ def test_what_policy_denies_is_in_no_delivery(provider, how):
         delivery.own_name("send_mail")
 
 
-@pytest.mark.parametrize(("provider", "how"), CAN)
+@each_row(("provider", "how"), CAN)
 def test_what_was_not_offered_is_refused_in_every_way(roll, provider, how):
     picked = roll.select(WEATHER, k=1)
     delivery = picked.deliver(provider, how)
@@ -274,7 +275,7 @@ def test_what_was_not_offered_is_refused_in_every_way(roll, provider, how):
             picked.check(name)
 
 
-@pytest.mark.parametrize(("provider", "how"), CAN)
+@each_row(("provider", "how"), CAN)
 def test_a_sent_name_leads_back_whether_it_was_listed_or_found(roll, provider, how):
     delivery = roll.select(WEATHER, k=1).deliver(provider, how)
     known = [*delivery.allowed]
@@ -310,7 +311,7 @@ def test_a_tool_gets_no_calls_of_one_whose_sent_name_it_has_even_when_that_is_go
         alone.deliver("openai_responses", how, core=()).own_name(sent)
 
 
-@pytest.mark.parametrize(("provider", "how"), CAN)
+@each_row(("provider", "how"), CAN)
 def test_a_tool_cannot_pass_for_a_meta_tool(provider, how):
     evil = tools("call_tool", "search_tools", "send_mail")
     delivery = (
@@ -373,10 +374,8 @@ def test_changing_what_was_delivered_changes_nothing_in_the_catalog(roll):
     assert json.dumps(picked.deliver("anthropic", "defer").request) == before
 
 
-@pytest.mark.parametrize("must_call", [False, True])
-@pytest.mark.parametrize(
-    ("provider", "how"), [(name, how) for name, one in PROVIDERS.items() for how in one.hows]
-)
+@each_row("must_call", [False, True])
+@each_row(("provider", "how"), [(name, how) for name, one in PROVIDERS.items() for how in one.hows])
 def test_a_request_as_json_is_the_request_as_it_was_delivered(provider, how, must_call):
     if must_call and provider == "mcp":
         return
@@ -478,8 +477,8 @@ def test_an_answer_needs_the_block_that_asked():
         answer_search("gemini", {"id": "x"}, [])
 
 
-@pytest.mark.parametrize("wrong", [None, [], {}, 5, b"send_mail", ("send_mail",)])
-@pytest.mark.parametrize(("provider", "how"), CAN)
+@each_row("wrong", [None, [], {}, 5, b"send_mail", ("send_mail",)])
+@each_row(("provider", "how"), CAN)
 def test_a_call_whose_name_is_no_text_is_refused_as_not_offered(roll, provider, how, wrong):
     picked = roll.select(MAIL, k=1)
     delivery = picked.deliver(provider, how)
@@ -491,7 +490,7 @@ def test_a_call_whose_name_is_no_text_is_refused_as_not_offered(roll, provider, 
     assert wrong not in picked
 
 
-@pytest.mark.parametrize("wrong", [5, True, "send_mail", b"send_mail", {"send_mail": 1}, [5], [None], [[]]])
+@each_row("wrong", [5, True, "send_mail", b"send_mail", {"send_mail": 1}, [5], [None], [[]]])
 def test_names_are_a_list_of_texts(roll, wrong):
     picked = roll.select(MAIL, k=1)
     with pytest.raises(InvalidInput, match=r"core .* must (be a list of|hold) tool names"):
@@ -507,7 +506,7 @@ def test_nothing_is_no_list_of_deferred_tools(roll):
     assert convert_all(tools("a", "b"), "anthropic", deferred=iter(["b"]))[0][1]["defer_loading"]
 
 
-@pytest.mark.parametrize("wrong", [5, True, "send_mail", ["send_mail"], [None], {"send_mail": SEARCH_TOOLS}])
+@each_row("wrong", [5, True, "send_mail", ["send_mail"], [None], {"send_mail": SEARCH_TOOLS}])
 def test_tools_are_a_list_of_tools(roll, wrong):
     picked = roll.select(MAIL, k=1)
     with pytest.raises(InvalidInput, match=r"meta_tools .* must (be a list of|hold) Tool objects"):

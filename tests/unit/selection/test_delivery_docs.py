@@ -7,8 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace as Made
 from typing import Any
 
-import pytest
-
+from tests.table import each_row
 from tests.test_docs import blocks
 from toolroll import Toolroll
 from toolroll.formats.providers import HOWS, PROVIDERS
@@ -83,8 +82,6 @@ def test_the_table_is_that_of_the_providers():
     assert [row[0].strip(" `") for row in rows] == list(HOWS)
 
 
-@pytest.mark.parametrize(
-    "name", ["strict", "json_schema", "returns", "deferred", "must_call", "core", "meta_tools"]
-)
+@each_row("name", ["strict", "json_schema", "returns", "deferred", "must_call", "core", "meta_tools"])
 def test_every_choice_is_documented(name):
     assert f"`{name}=" in PAGE or f"{name}=META_TOOLS" in PAGE

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import toolroll
+from tests.table import each_row
 from toolroll import Context, Profile, Route, Tool, Toolkit, Toolroll
 from toolroll.registry.events.event_row import candidates_of
 from toolroll.selection.candidates import Candidates
@@ -79,7 +80,7 @@ def played(profile: Profile) -> tuple[list[object], list[float]]:
     return seen, numbers
 
 
-@pytest.mark.parametrize("name", PROFILES)
+@each_row("name", PROFILES)
 def test_a_reason_of_another_name_changes_no_selection(name, monkeypatch):
     profile = PROFILES[name].with_(affinity=0.2, sticky_tools=8, growth=3.0)
     seen, numbers = played(profile)

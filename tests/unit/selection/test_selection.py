@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.table import each_row
 from toolroll import Context, Profile, Route, Tool, Toolkit, Toolroll
 from toolroll.model.errors import Denied, InvalidInput, NotFound
 from toolroll.selection.snapshot import Snapshot
@@ -55,8 +56,8 @@ def test_a_small_catalog_is_handed_on_whole_when_k_is_left_open(roll):
     assert "handed on whole" in picked.explain("now")
 
 
-@pytest.mark.parametrize("name", ["k", "max_tools", "budget_tokens"])
-@pytest.mark.parametrize("value", [-1, 1.5, "7", True, [1], float("nan")])
+@each_row("name", ["k", "max_tools", "budget_tokens"])
+@each_row("value", [-1, 1.5, "7", True, [1], float("nan")])
 def test_a_limit_that_is_no_count_is_refused(roll, name, value):
     with pytest.raises(InvalidInput, match=f"{name}: is .*must be a whole number of at least 0"):
         roll.select("rain", **{name: value})
@@ -67,7 +68,7 @@ def test_a_message_that_is_no_text_is_refused(roll):
         roll.select(b"rain")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("vector", "what"),
     [([0.1, 0.2], "shape"), ([float("nan")] * 256, "NaN"), ("rain", "vector"), ([[0.0] * 256], "shape")],
 )
@@ -223,7 +224,7 @@ def test_the_callers_own_objects_come_back():
     assert picked.tools[picked.names.index("b")] is b
 
 
-@pytest.mark.parametrize("provider", ["openai", "anthropic", "gemini", "mcp"])
+@each_row("provider", ["openai", "anthropic", "gemini", "mcp"])
 def test_schemas_are_ready_to_send(roll, provider):
     picked = roll.select("rain", MAIL, k=2)
     schemas = picked.schemas(provider)
@@ -296,7 +297,7 @@ def test_a_k_beyond_every_integer_is_all_that_fits(roll, k):
     assert "old_mail" not in picked
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("field", "value"),
     [
         ("exclude", "send_email"),
@@ -318,7 +319,7 @@ def test_a_context_that_would_be_misread_is_refused(field, value):
         Context(**{field: value})
 
 
-@pytest.mark.parametrize("value", [None, False, "", "  ", [], {}])
+@each_row("value", [None, False, "", "  ", [], {}])
 def test_a_setting_without_a_value_switches_nothing_on(roll, value):
     assert "send_email" not in roll.select("send an e-mail", Context(settings={"mail_key": value}), k=3)
 
@@ -327,13 +328,13 @@ def test_a_list_of_names_does_as_well_as_a_tuple(roll):
     assert "send_email" not in roll.select("mail", Context(everything=True, exclude=["send_email"]), k=3)
 
 
-@pytest.mark.parametrize("context", [{}, {"settings": {}}, "anyone", 5])
+@each_row("context", [{}, {"settings": {}}, "anyone", 5])
 def test_what_is_no_context_is_refused(roll, context):
     with pytest.raises(InvalidInput, match="must be toolroll.Context"):
         roll.select("rain", context)
 
 
-@pytest.mark.parametrize("sent", [None, 5, "now", (1,)])
+@each_row("sent", [None, 5, "now", (1,)])
 def test_names_sent_that_are_no_names_are_refused(roll, sent):
     with pytest.raises(InvalidInput, match="sent"):
         roll.select("rain", sent=sent)
@@ -422,8 +423,8 @@ def test_a_tool_that_was_not_required_says_so(roll):
     assert "required by the caller" in picked.explain("now")
 
 
-@pytest.mark.parametrize("is_session", [False, True])
-@pytest.mark.parametrize("make", [set, list, lambda names: dict.fromkeys(names, "x")])
+@each_row("is_session", [False, True])
+@each_row("make", [set, list, lambda names: dict.fromkeys(names, "x")])
 def test_a_check_sees_the_settings_that_a_caller_has_changed_in_place(roll, make, is_session):
     settings: Any = make(["mail_key"])
     context = Context(settings=settings, session="s")

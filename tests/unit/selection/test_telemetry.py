@@ -9,6 +9,7 @@ import threading
 import numpy as np
 import pytest
 
+from tests.table import each_row
 from toolroll import Context, InvalidInput, Observer, OutcomeReport, Selection, Tool, Toolroll
 from toolroll.model.errors import EmbedderUnavailable
 from toolroll.model.tools import Definitions
@@ -166,9 +167,7 @@ class Waiting(Observer):
     on_selection = waits
 
 
-@pytest.mark.parametrize(
-    "observer", [print, Recorder, Waiting(), None], ids=["print", "a class", "a coroutine", "None"]
-)
+@each_row("observer", [print, Recorder, Waiting(), None])
 def test_what_cannot_observe_is_refused(observer):
     with pytest.raises(InvalidInput, match=r"observers: .* must be an object with a plain method on_"):
         roll_of(observer)

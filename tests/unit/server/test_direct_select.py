@@ -12,6 +12,7 @@ pytest.importorskip("fastapi")
 
 from fastapi import FastAPI
 
+from tests.table import each_row
 from toolroll import Toolroll
 from toolroll.front.bodies import BodiesInFlight
 from toolroll.server.callers import Caller
@@ -109,8 +110,8 @@ HANDED_ON = [
 ]
 
 
-@pytest.mark.parametrize("parts", [1, 3])
-@pytest.mark.parametrize(("body", "query"), ANSWERED + HANDED_ON)
+@each_row("parts", [1, 3])
+@each_row(("body", "query"), ANSWERED + HANDED_ON)
 def test_the_answer_is_the_frameworks(roll, body, query, parts):
     content, plain = json.dumps(body).encode(), framework(roll)
     expected = ask(plain, content, query, JSON, any_org("select"), parts)
@@ -119,7 +120,7 @@ def test_the_answer_is_the_frameworks(roll, body, query, parts):
         assert ask(DirectSelect(Refusing(), roll), content, query, JSON, any_org("select"), parts) == expected
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"\xff", b'{"message": "pay", "k": NaN}', b"[" * 1_900])
+@each_row("content", [b"", b"{", b"\xff", b'{"message": "pay", "k": NaN}', b"[" * 1_900])
 def test_what_is_no_json_is_answered_by_the_framework(roll, content):
     plain = framework(roll)
     expected = ask(plain, content, "", JSON, any_org("select"), 1)
@@ -136,7 +137,7 @@ def test_other_types_of_content_are_the_frameworks(roll, headers):
     assert ask(DirectSelect(plain, roll), content, "", headers, any_org("select"), 1) == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("caller", "org", "status"),
     [
         (any_org("read"), "", 403),

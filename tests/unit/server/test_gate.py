@@ -12,6 +12,7 @@ pytest.importorskip("fastapi")
 from fastapi import FastAPI, Request
 from starlette.exceptions import HTTPException
 
+from tests.table import each_row
 from tests.unit.server.asgi import arequest, request
 from toolroll import Denied, Registry
 from toolroll.front.bodies import BodiesInFlight
@@ -64,7 +65,7 @@ def test_a_caller_has_the_name_organisation_and_roles_of_the_key(registry):
         assert body["actor"] == f"backend (key {key.key_id}) from 10.0.0.7"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "headers",
     [
         {},
@@ -91,14 +92,12 @@ def test_without_keys_anybody_may_do_everything():
     assert body["actor"] == "anyone from 10.0.0.7"  # the author of changes
 
 
-@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8080", "[::1]", "[::1]:80"])
+@each_row("host", ["localhost", "LOCALHOST:8080", "[::1]", "[::1]:80"])
 def test_a_host_is_known_by_its_name_whatever_its_port(host):
     assert request(gate(None), "POST", "/who", {}, headers={"host": host})[0] == 200
 
 
-@pytest.mark.parametrize(
-    "host", ["evil.example", "localhost.evil.example", "", "127.0.0.1", "localhost:x", "*"]
-)
+@each_row("host", ["evil.example", "localhost.evil.example", "", "127.0.0.1", "localhost:x", "*"])
 def test_a_request_under_another_host_name_is_refused(host):
     assert request(gate(None), "POST", "/who", {}, headers={"host": host})[0] == 421
 

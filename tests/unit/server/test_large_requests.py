@@ -15,6 +15,7 @@ pytest.importorskip("fastapi")
 from fastapi import APIRouter, FastAPI, Request
 from pydantic import BaseModel
 
+from tests.table import each_row
 from toolroll.server.callers import Caller
 from toolroll.server.large_requests import LARGE_BYTES, LargeRequests
 from toolroll.server.problems import ProblemRoute
@@ -61,7 +62,7 @@ def answer(app: FastAPI, content: bytes) -> tuple[int, Any]:
     return sent[0]["status"], json.loads(b"".join(one.get("body", b"") for one in sent))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         '{"names": ["a", "é"]}',
@@ -73,7 +74,7 @@ def answer(app: FastAPI, content: bytes) -> tuple[int, Any]:
         "nothing",
     ],
 )
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
+@each_row("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
 def test_a_large_request_is_answered_as_a_small_one(text, encoding):
     app, usual = application(), sys.getswitchinterval()
     assert answer(app, (text + PADDING).encode(encoding)) == answer(app, text.encode(encoding))

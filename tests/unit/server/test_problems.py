@@ -10,6 +10,7 @@ pytest.importorskip("fastapi")
 
 from fastapi import APIRouter, FastAPI, Request
 
+from tests.table import each_row
 from tests.unit.server.asgi import request
 from toolroll import Conflict, Denied, InvalidDefinition, InvalidInput, NotFound, ToolrollError
 from toolroll.model.errors import StoreUnavailable, Unavailable
@@ -31,7 +32,7 @@ def answer(error: Exception | None, path: str = "/3") -> tuple[int, dict[str, st
     return request(host, "GET", path)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("error", "status"),
     [
         (InvalidInput("k is -1, must be > 0"), 422),

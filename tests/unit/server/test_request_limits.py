@@ -6,6 +6,7 @@ import pytest
 
 pytest.importorskip("fastapi")
 
+from tests.table import each_row
 from toolroll.model.errors import InvalidInput
 from toolroll.server.admission import OrgAdmission
 from toolroll.server.request_limits import RequestLimits, read_rate
@@ -20,7 +21,7 @@ def test_a_rate_is_read(text: str, amount: int, window_s: int) -> None:
     assert (rate.amount, rate.get_expiry()) == (amount, window_s)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "wanted"),
     [
         ("often", "must be such as 500/second"),

@@ -6,6 +6,7 @@ pytest.importorskip("fastapi")
 
 from fastapi import FastAPI
 
+from tests.table import each_row
 from tests.unit.server.asgi import request
 from toolroll import Context, Rule, Tool, Toolroll
 from toolroll.server.callers import trusted
@@ -42,7 +43,7 @@ def test_a_selection_answers_with_names_as_the_library_selects_them(host, roll):
     assert "receipt" not in body
 
 
-@pytest.mark.parametrize("provider", ["openai", "openai_responses", "anthropic", "gemini", "mcp"])
+@each_row("provider", ["openai", "openai_responses", "anthropic", "gemini", "mcp"])
 def test_schemas_are_those_of_the_library(host, roll, provider):
     body = request(host, "POST", "/tools/select", {"message": MESSAGE}, f"schemas={provider}")[2]
     assert body["schemas"] == roll.select(MESSAGE).schemas(provider)
@@ -63,7 +64,7 @@ def test_a_receipt_is_given_where_it_is_asked_for_and_can_be_recorded(host, roll
     assert roll.record(body["receipt"], {"get_weather": True}).counted == 1
 
 
-@pytest.mark.parametrize(
+@each_row(
     "body",
     [
         {},
@@ -87,7 +88,7 @@ def test_an_unknown_provider_is_a_problem(host):
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path", "body", "problems"),
     [
         (

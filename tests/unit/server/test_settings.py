@@ -9,6 +9,7 @@ import pytest
 pytest.importorskip("pydantic_settings")
 
 from tests.ports import free_port
+from tests.table import each_row
 from toolroll import InvalidDefinition, NotFound, Registry
 from toolroll.cli import main
 from toolroll.server.setting_sources import read_settings
@@ -192,7 +193,7 @@ def test_a_wrong_url_of_the_registry_is_told_once(capsys):
 OTHERS = ["0.0.0.0", "::", "10.0.0.7", "example.org", ""]
 
 
-@pytest.mark.parametrize("host", OTHERS)
+@each_row("host", OTHERS)
 def test_without_keys_an_address_that_other_machines_reach_is_refused(tmp_path, capsys, monkeypatch, host):
     url = f"sqlite:///{tmp_path}/tools.db"
     Registry.open(url).close()
@@ -201,7 +202,7 @@ def test_without_keys_an_address_that_other_machines_reach_is_refused(tmp_path, 
     assert "must be an address of this machine alone" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("host", OTHERS)
+@each_row("host", OTHERS)
 def test_for_other_machines_the_names_of_the_service_must_be_listed(tmp_path, capsys, host):
     url = f"sqlite:///{tmp_path}/tools.db"
     Registry.open(url).close()

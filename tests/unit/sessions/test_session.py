@@ -13,6 +13,7 @@ from itertools import pairwise
 
 import pytest
 
+from tests.table import each_row
 from toolroll import Context, Profile, Rule, Tool, Toolkit, Toolroll
 from toolroll.model.errors import Denied, InvalidInput, NotFound
 
@@ -68,7 +69,7 @@ def test_the_turn_is_counted_from_the_messages(session):
     assert session.turn == 10
 
 
-@pytest.mark.parametrize("turn", [0, -1, True, 1.5, "2"])
+@each_row("turn", [0, -1, True, 1.5, "2"])
 def test_a_turn_that_is_no_number_is_refused(session, turn):
     with pytest.raises(InvalidInput, match="turn"):
         session.select("hello", turn=turn)
@@ -287,8 +288,8 @@ def test_a_misspelt_call_is_answered_with_the_nearest_names(session):
     assert answer.text.startswith("No tool is named 'play_musik'. Nearest: play_music")
 
 
-@pytest.mark.parametrize("name", ["manage_tools", "search_tools", "call_tool"])
-@pytest.mark.parametrize(
+@each_row("name", ["manage_tools", "search_tools", "call_tool"])
+@each_row(
     "arguments",
     [None, 3, "", "{", "null", "[]", {}, {"mode": "explode"}, {"queries": []}, {"name": 3}, {"mode": "load"}],
 )
@@ -302,7 +303,7 @@ def test_no_other_tool_is_a_meta_tool(session):
         session.answer("send_mail", {})
 
 
-@pytest.mark.parametrize("names", [3, None, [3], {"a": 1}, "", " , ", []])
+@each_row("names", [3, None, [3], {"a": 1}, "", " , ", []])
 def test_names_that_are_none_are_refused(session, names):
     with pytest.raises(InvalidInput, match="names"):
         session.load(names)

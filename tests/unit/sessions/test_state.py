@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.strategies import conversations
+from tests.table import each_row
 from toolroll.model.conversation import Conversation, Retention
 from toolroll.model.errors import InvalidInput
 from toolroll.sessions.state import MOST_BYTES, NEW, Change, ConversationState, SelectedTurn
@@ -107,7 +108,7 @@ def test_a_state_that_is_too_large_is_packed_without_what_is_worth_least():
     assert kept.conversation.loaded == now.loaded[: len(kept.conversation.loaded)] != ()
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "7", "null", "[" * 20_000, '{"form": 9}', "{}"])
+@each_row("text", ["", "{", "[]", "7", "null", "[" * 20_000, '{"form": 9}', "{}"])
 def test_what_is_no_state_is_refused(text: str):
     with pytest.raises(InvalidInput):
         ConversationState.unpack(text)

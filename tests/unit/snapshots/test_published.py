@@ -77,7 +77,7 @@ def _is_mapped(roll: Toolroll) -> bool:
     return roll.health()["published"]["in_use"] is not None
 
 
-def _until(holds: object, timeout_s: float = 20.0) -> None:
+def _until(holds: object, timeout_s: float = 60.0) -> None:
     deadline = time.monotonic() + timeout_s
     while not holds():  # type: ignore[operator]
         assert time.monotonic() < deadline

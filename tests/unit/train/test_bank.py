@@ -10,6 +10,8 @@ import pytest
 from tools.train import lint_bank
 from tools.train.capabilities import BANK, Capability, read_bank, siblings
 
+from tests.table import each_row
+
 # The evaluation sets in the repository.
 IN_REPOSITORY = [Path(__file__).parents[2] / "data" / "demo_messages.jsonl"]
 
@@ -91,7 +93,7 @@ def test_a_sound_capability_has_no_problem(tmp_path: Path) -> None:
     assert found(bank(tmp_path, capability(), capability("calendar.event.cancel"))) == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("record", "problem"),
     [
         ({"id": "calendar"}, "must be two to four words"),
@@ -132,7 +134,7 @@ def test_a_field_or_an_action_that_dominates_a_large_bank_is_reported(tmp_path: 
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("message", "is_copy"),
     [
         ("Push the weekly standup back half an hour", True),

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from tools.train.translations import READERS, Source, clean, is_pair, language_of, pairs
 
+from tests.table import each_row
+
 FLUENT = b"""
 # comment
 menu-contacts = Show contacts
@@ -52,7 +54,7 @@ def pak(texts: list[str]) -> bytes:
     return out + b"".join(packed)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("suffix", "content", "texts"),
     [
         (".json", b'{"a": {"b": "x"}, "n": 1}', {"/a/b": "x"}),

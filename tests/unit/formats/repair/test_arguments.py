@@ -9,6 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from tests.table import each_row
 from tests.unit.formats.repair.worlds import arguments, is_valid, tool_schemas, values
 from toolroll.formats.repair.arguments import Change, Injection, RepairResult, repair
 from toolroll.formats.repair.validation import Validator
@@ -23,7 +24,7 @@ def repaired(value, described, **more):
     return repair({"x": value}, schema_of(x=described, **more)).arguments
 
 
-@pytest.mark.parametrize(
+@each_row(
     "value, described, after",
     [
         ("true", {"type": "boolean"}, True),
@@ -66,7 +67,7 @@ def test_what_the_schema_demands_is_made_where_there_is_one_way(value, described
     assert value == given_value
 
 
-@pytest.mark.parametrize(
+@each_row(
     "value, described",
     [
         ("true", {"type": "string"}),
@@ -123,7 +124,7 @@ def test_null_stays_where_the_parameter_is_required():
     assert repair({"x": None}, outside).changes == ()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "schema",
     [
         {"type": "object"},
@@ -151,7 +152,7 @@ def test_arguments_of_a_tool_whose_schema_is_not_known_stay(given_arguments):
     assert repaired.arguments == {"x": "1", "y": None} and repaired.changes == ()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "given_arguments",
     [{}, {"chat_id": None}, {"chat_id": 12345}, {"chat_id": ""}, {"chat_id": " "}, {"chat_id": "the chat that the user wrote in"}, {"chat_id": "12345"}],
 )  # fmt: skip
@@ -175,7 +176,7 @@ def test_a_plausible_value_is_not_replaced_unless_it_must_be():
     assert repair({}, schema_of(text={}), inject={"chat_id": inject}).arguments == {}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text, says",
     [
         ('{"city": "Os', "cut off after 12"),
@@ -196,7 +197,7 @@ def test_text_that_is_no_object_is_refused_in_words_for_a_model(text, says):
         repair(text, schema_of(city={}))
 
 
-@pytest.mark.parametrize("nothing", [None, "", "  \n", "{}", {}])
+@each_row("nothing", [None, "", "  \n", "{}", {}])
 def test_no_arguments_are_an_empty_object(nothing):
     assert repair(nothing, schema_of(a={})).arguments == {}
 
@@ -207,7 +208,7 @@ def test_an_object_that_was_written_as_a_json_string_is_unwrapped():
     assert [change.what for change in made.changes] == ["object"]
 
 
-@pytest.mark.parametrize("wrong", [[], 5, b"{}", {"x"}])
+@each_row("wrong", [[], 5, b"{}", {"x"}])
 def test_arguments_of_another_type_are_refused(wrong):
     with pytest.raises(InvalidInput):
         repair(wrong, schema_of(a={}))
@@ -315,7 +316,7 @@ def test_malformed_schemas_and_values_never_crash(schema, value):
             repair(given_arguments, schema)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "schema, value",
     [
         ({"$ref": "#"}, "5"),
@@ -389,13 +390,13 @@ def test_a_deep_value_is_refused_and_a_cyclic_one_ends():
         repair({"x": loop}, nested)
 
 
-@pytest.mark.parametrize("nothing", [None, "", "  ", "null", " null\n"])
-@pytest.mark.parametrize("schema", [None, {"type": "object", "properties": {"city": {"type": "string"}}}])
+@each_row("nothing", [None, "", "  ", "null", " null\n"])
+@each_row("schema", [None, {"type": "object", "properties": {"city": {"type": "string"}}}])
 def test_no_arguments_however_they_are_written_are_an_empty_object(nothing, schema):
     assert repair(nothing, schema) == RepairResult({}, ())
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "message"),
     [
         ("[1, null]", "arguments are the JSON array [1, null], must be one JSON object of parameters"),

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.table import each_row
 from toolroll.formats.repair.claims import FALLBACK, LANGUAGES, Advice, check_claim, claims_action
 from toolroll.formats.schemas.requests import required
 from toolroll.model.errors import InvalidInput
@@ -26,13 +27,13 @@ def labelled(name):
 SENTENCES = labelled("claims.tsv")
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
+@each_row("language", LANGUAGES)
 def test_there_are_sentences_enough_in_every_language(language):
     labels = [claims for code, claims, _ in SENTENCES if code == language]
     assert len(labels) >= 25 and 0.4 <= sum(labels) / len(labels) <= 0.6
 
 
-@pytest.mark.parametrize(("language", "claims", "sentence"), SENTENCES)
+@each_row(("language", "claims", "sentence"), SENTENCES)
 def test_a_sentence_is_a_claim_where_its_label_says_so(language, claims, sentence):
     found = claims_action(sentence)
     assert (found is not None) == claims
@@ -88,7 +89,7 @@ REVIEWED = [
 ]
 
 
-@pytest.mark.parametrize(("claims", "reply"), REVIEWED)
+@each_row(("claims", "reply"), REVIEWED)
 def test_short_claims_are_found_and_work_in_the_reply_and_deeds_of_others_are_none(claims, reply):
     assert (claims_action(reply) is not None) == claims
 
@@ -101,9 +102,7 @@ def test_a_reply_that_says_nothing_but_done_claims_it_and_a_longer_one_does_not(
     assert claims_action(f'"{text.strip()}"') is None
 
 
-@pytest.mark.parametrize(
-    ("language", "claims", "sentence"), [one for one in SENTENCES if one[2] != "Done!"][::7]
-)
+@each_row(("language", "claims", "sentence"), [one for one in SENTENCES if one[2] != "Done!"][::7])
 def test_a_claim_is_found_among_other_sentences(language, claims, sentence):
     text = f"Hello.\n\n{sentence}\nHow are you?"
     assert (claims_action(text) is not None) == claims
@@ -123,7 +122,7 @@ def test_the_advice_is_to_ask_again_so_that_a_tool_must_be_called():
     assert [advice.temperature(usual) for usual in (None, 0.0, 0.3, 1.0)] == [0.3, 0.0, 0.3, 0.3]
 
 
-@pytest.mark.parametrize("provider", ["openai", "openai_responses", "anthropic", "gemini"])
+@each_row("provider", ["openai", "openai_responses", "anthropic", "gemini"])
 def test_the_advice_is_spelled_as_a_delivery_that_must_call(provider):
     assert Advice(claims_action("I've sent the email.")).request(provider) == required(provider)
 
@@ -134,13 +133,13 @@ def test_a_request_belongs_to_whoever_asked_for_it():
     assert advice.request("gemini")["tool_config"]["function_calling_config"]["mode"] == "ANY"
 
 
-@pytest.mark.parametrize("provider", ["cohere", "mcp", None, []])
+@each_row("provider", ["cohere", "mcp", None, []])
 def test_a_provider_must_be_known(provider):
     with pytest.raises(InvalidInput, match="must be one of openai"):
         Advice(claims_action("I've sent the email.")).request(provider)
 
 
-@pytest.mark.parametrize("wrong", [None, 5, b"sent", ["I've sent"]])
+@each_row("wrong", [None, 5, b"sent", ["I've sent"]])
 def test_only_text_can_claim(wrong):
     with pytest.raises(InvalidInput, match="must be a string"):
         claims_action(wrong)
@@ -152,7 +151,7 @@ def test_no_text_crashes(text):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
+@each_row(
     "piece",
     [
         "I have ",

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.table import each_row
 from toolroll.formats.repair import acompact, compact, repair_history
 from toolroll.model.errors import InvalidInput
 
@@ -86,15 +87,13 @@ def test_what_the_function_raises_is_raised():
         compact(said(4), fails, most=3, keep_last=1)
 
 
-@pytest.mark.parametrize("summary", ["", " \n", None, 3])
+@each_row("summary", ["", " \n", None, 3])
 def test_a_summary_that_says_nothing_is_refused(summary):
     with pytest.raises(InvalidInput, match="summary"):
         compact(said(4), lambda messages, before: summary, most=3, keep_last=1)
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"most": -1}, {"keep_last": 1.5}, {"most": 2, "keep_last": 3}, {"summary": None}], ids=str
-)
+@each_row("wrong", [{"most": -1}, {"keep_last": 1.5}, {"most": 2, "keep_last": 3}, {"summary": None}])
 def test_counts_and_summaries_must_be_some(wrong):
     with pytest.raises(InvalidInput):
         compact(said(4), refuse, **wrong)

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.table import each_row
 from toolroll.formats.repair.cost import CostLimits, CostMonitor
 from toolroll.model.errors import InvalidInput
 
@@ -160,7 +161,7 @@ def test_a_monitor_comes_back_from_its_record(steps):
         assert again.usage(at=(minute + later) * 60) == monitor.usage(at=(minute + later) * 60)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "record",
     [
         None,
@@ -217,9 +218,7 @@ def test_threads_lose_no_token():
     assert (usage.prompt_tokens, usage.completion_tokens, usage.calls) == (16_000, 32_000, 16_000)
 
 
-@pytest.mark.parametrize(
-    "count", [-1, 1.5, "5", None, True, float("nan"), 10**16, 10**400, 10**5_000], ids=range(9)
-)
+@each_row("count", [-1, 1.5, "5", None, True, float("nan"), 10**16, 10**400, 10**5_000])
 def test_counts_and_times_must_be_some(count):
     monitor = CostMonitor(clock=lambda: 0.0)
     with pytest.raises(InvalidInput, match="prompt_tokens is"):
@@ -232,7 +231,7 @@ def test_counts_and_times_must_be_some(count):
     assert monitor.to_record() == CostMonitor().to_record()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "wrong",
     [
         {"enabled": 1},

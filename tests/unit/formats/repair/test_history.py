@@ -7,6 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.table import each_row
 from tests.unit.formats.repair.histories import FORMS, broken, faults, valid
 from toolroll.formats.providers.history_form import EARLIER, MISSING
 from toolroll.formats.repair.history import repair_history
@@ -143,8 +144,8 @@ def test_a_list_that_begins_with_the_assistant_begins_with_the_user_for_anthropi
     assert repair_history([says(), user()], "anthropic").messages == [user(EARLIER), says(), user()]
 
 
-@pytest.mark.parametrize("form", ["openai", "openai_responses", "anthropic"])
-@pytest.mark.parametrize("nothing", ["", "  \n", None, [], [text("")]])
+@each_row("form", ["openai", "openai_responses", "anthropic"])
+@each_row("nothing", ["", "  \n", None, [], [text("")]])
 def test_messages_without_content_are_removed(form, nothing):
     repaired = repair_history([user(), says(nothing), user(nothing)], form)
     assert repaired.messages == [user()] and whats(repaired) == ["empty removed"] * 2
@@ -187,7 +188,7 @@ def test_lists_of_two_forms_are_refused():
         repair_history([user(), calling("a"), using("b")])
 
 
-@pytest.mark.parametrize("wrong", [5, None, "messages", {"role": "user"}, [user(), "hi"], [None]])
+@each_row("wrong", [5, None, "messages", {"role": "user"}, [user(), "hi"], [None]])
 def test_what_is_no_list_of_messages_is_refused(wrong):
     for function in (repair_history, window, truncate_results):
         with pytest.raises(InvalidInput, match="must be"):
@@ -196,10 +197,8 @@ def test_what_is_no_list_of_messages_is_refused(wrong):
         repair_history([], "cohere")
 
 
-@pytest.mark.parametrize(
-    "first", [{"metadata": 1}, {"metadata": 1, "content": " "}, {"content": None, "x": 1}]
-)
-@pytest.mark.parametrize("second", [user(), user(""), user([text("t")]), {"role": "user", "metadata": 2}])
+@each_row("first", [{"metadata": 1}, {"metadata": 1, "content": " "}, {"content": None, "x": 1}])
+@each_row("second", [user(), user(""), user([text("t")]), {"role": "user", "metadata": 2}])
 def test_a_message_without_text_is_merged_without_any(first, second):
     first = {"role": "user", **first}
     for messages in ([first, second], [second, first], [using("a"), first, user([block("a")])]):
@@ -350,7 +349,7 @@ def test_a_gemini_message_with_calls_follows_the_user():
     assert repair_history([model(fn()), said(answered())]).messages[0] == said({"text": EARLIER})
 
 
-@pytest.mark.parametrize("nothing", [None, [], [{"text": " "}], [{}]])
+@each_row("nothing", [None, [], [{"text": " "}], [{}]])
 def test_gemini_messages_without_content_are_removed(nothing):
     made = repair_history([said(HI), {"role": "model", "parts": nothing}], "gemini")
     assert made.messages == [said(HI)] and whats(made) == ["empty removed"]
@@ -465,7 +464,7 @@ def test_truncation_keeps_a_history_in_order_and_touches_results_only(form, data
     assert truncate_results(made, 0, form) == truncate_results(messages, 0, form)
 
 
-@pytest.mark.parametrize("count", [-1, 1.5, None, True, "5"])
+@each_row("count", [-1, 1.5, None, True, "5"])
 def test_counts_must_be_counts(count):
     with pytest.raises(InvalidInput, match="last is"):
         window([], count)
@@ -500,7 +499,7 @@ def test_malformed_histories_never_crash_and_settle(messages, form):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
+@each_row(
     "messages",
     [
         [calling("a")] * 20_000,
@@ -517,7 +516,6 @@ def test_malformed_histories_never_crash_and_settle(messages, form):
         [item(str(i)) for i in range(20_000)],
         [reasoning(), user()] * 10_000,
     ],
-    ids=range(13),
 )
 def test_long_histories_take_time_in_proportion(messages):
     if "parts" in messages[0] or "role" not in messages[0]:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.table import each_row
 from toolroll import Tool, Toolroll
 from toolroll.formats.repair.leaked_calls import Call, RecoveryResult, recover
 from toolroll.formats.repair.scanner import NotPythonic, read_call
@@ -84,7 +85,7 @@ DIALECTS = {
 }
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@each_row("dialect", DIALECTS)
 def test_a_call_is_found_in_every_dialect(dialect):
     assert recover(DIALECTS[dialect], TOOLS) == ((OSLO,), "") or recover(DIALECTS[dialect], TOOLS).calls == (
         OSLO,
@@ -92,22 +93,20 @@ def test_a_call_is_found_in_every_dialect(dialect):
     assert recover(DIALECTS[dialect], TOOLS).text == ""
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@each_row("dialect", DIALECTS)
 def test_what_was_said_before_it_remains(dialect):
     found = recover(f"Let me look that up.\n\n{DIALECTS[dialect]}\n", TOOLS)
     assert found.calls == (OSLO,) and found.text == "Let me look that up."
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@each_row("dialect", DIALECTS)
 def test_a_tool_that_was_not_offered_is_not_called(dialect):
     text = f"Let me look.\n\n{DIALECTS[dialect]}"
     assert recover(text, ["send_email"]).calls == () and recover(text, ["send_email"]).text == text
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
-@pytest.mark.parametrize(
-    "quoted", ["Use `{}` for that.", "> {}", "```xml\n{}\n```\nThat is how.", "```python\n{}\n```"]
-)
+@each_row("dialect", DIALECTS)
+@each_row("quoted", ["Use `{}` for that.", "> {}", "```xml\n{}\n```\nThat is how.", "```python\n{}\n```"])
 def test_what_is_quoted_is_not_called(dialect, quoted):
     text = DIALECTS[dialect]
     if "\n" in text or "```" in text or (quoted.startswith(">") and not text.startswith("{")):
@@ -116,7 +115,7 @@ def test_what_is_quoted_is_not_called(dialect, quoted):
     assert recover(text, TOOLS) == recover("", TOOLS).__class__((), text)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         f"Here is an example of a call:\n```json\n{OSLO_JSON}\n```",
@@ -153,8 +152,8 @@ def test_what_may_as_well_be_an_example_or_is_not_whole_stays_in_the_text(text):
     assert found.calls == () and found.text == text
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
-@pytest.mark.parametrize("mark", ["<think>{}</think>", "<thinking>{}</thinking>", "[THINK]{}[/THINK]"])
+@each_row("dialect", DIALECTS)
+@each_row("mark", ["<think>{}</think>", "<thinking>{}</thinking>", "[THINK]{}[/THINK]"])
 def test_what_is_only_thought_is_not_called(dialect, mark):
     text = mark.format(f"\nI could do this:\n{DIALECTS[dialect]}\nbut not yet.\n") + "\nWhich city?"
     assert recover(text, TOOLS).calls == () and recover(text, TOOLS).text == text
@@ -165,7 +164,7 @@ def test_what_is_only_thought_is_not_called(dialect, mark):
 MARKED = '<tool_call>{"name": "get_weather", "arguments": {"city": "Oslo"}}</tool_call>'
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         f"The file contains: {MARKED} which looks odd.",
@@ -183,7 +182,7 @@ def test_a_marked_call_inside_a_sentence_or_an_example_is_only_quoted(text):
     assert found.calls == () and found.text == text
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         f"Let me look that up: {MARKED}",
@@ -259,8 +258,8 @@ RENAMED = ("uber.ride", "uber.eats", "send_email")
 SENT = {provider: provider_name("uber.ride", provider) for provider in ("openai", "anthropic", "gemini")}
 
 
-@pytest.mark.parametrize("provider", SENT)
-@pytest.mark.parametrize("dialect", DIALECTS)
+@each_row("provider", SENT)
+@each_row("dialect", DIALECTS)
 def test_a_tool_that_was_sent_under_another_name_is_recovered_to_its_own(provider, dialect):
     if "apital" in dialect or "camel" in dialect:
         return
@@ -331,7 +330,7 @@ EXPLANATIONS = [
 ]
 
 
-@pytest.mark.parametrize("text", EXPLANATIONS)
+@each_row("text", EXPLANATIONS)
 def test_an_explanation_of_a_call_is_no_call(text):
     assert recover(text, TOOLS) == RecoveryResult((), text)
 
@@ -344,13 +343,13 @@ ANNOUNCEMENTS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("said", ANNOUNCEMENTS)
-@pytest.mark.parametrize("dialect", ["Python", "JavaScript", "single quotes", "Gemini's functionCall"])
+@each_row("said", ANNOUNCEMENTS)
+@each_row("dialect", ["Python", "JavaScript", "single quotes", "Gemini's functionCall"])
 def test_a_call_behind_an_announcement_is_one(said, dialect):
     assert recover(f"{said}\n{DIALECTS[dialect]}", TOOLS) == RecoveryResult((OSLO,), said)
 
 
-@pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda page: page.stem)
+@each_row("page", sorted((ROOT / "docs").rglob("*.md")))
 def test_documentation_calls_nothing(page):
     text = page.read_text(encoding="utf-8")
     names = set(re.findall(r"([A-Za-z_][\w.]*)\(", text)) | set(re.findall(r'"name": "([\w.]+)"', text))
@@ -359,9 +358,7 @@ def test_documentation_calls_nothing(page):
             assert recover(shown, names).calls == ()
 
 
-@pytest.mark.parametrize(
-    "wrong", [(5, []), (None, []), (b"x", []), ("x", "get_weather"), ("x", 5), ("x", [5])]
-)
+@each_row("wrong", [(5, []), (None, []), (b"x", []), ("x", "get_weather"), ("x", 5), ("x", [5])])
 def test_wrong_use_is_refused(wrong):
     with pytest.raises(InvalidInput, match="must be"):
         recover(*wrong)
@@ -502,7 +499,7 @@ def _repeated(piece, size=300_000):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         *map(_repeated, ["{", "[", "<", "`", "\n", " ", "\n ", '{"a":', '{"a":\n', "[1,\n", '{"a":[\n', "```\n", "```json\n", "```json\n{"]),
@@ -517,7 +514,6 @@ def _repeated(piece, size=300_000):
         "<tool_call>" + _repeated(" "),
         '{"name": "get_weather", "arguments": {"a": "' + _repeated("x") + '"}}',
     ],
-    ids=lambda text: repr(text[:30]),
 )  # fmt: skip
 def test_any_text_takes_time_in_proportion(text):
     started = time.process_time()
@@ -526,8 +522,8 @@ def test_any_text_takes_time_in_proportion(text):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dialect", [name for name, text in DIALECTS.items() if not text.startswith("{")])
-@pytest.mark.parametrize("filler", [" ", "\n"])
+@each_row("dialect", [name for name, text in DIALECTS.items() if not text.startswith("{")])
+@each_row("filler", [" ", "\n"])
 def test_a_dialect_that_breaks_off_in_white_space_takes_time_in_proportion(dialect, filler):
     written = DIALECTS[dialect]
     started = time.process_time()
@@ -539,7 +535,7 @@ def test_a_dialect_that_breaks_off_in_white_space_takes_time_in_proportion(diale
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "```" + " " * 100_000 + "`",
@@ -550,7 +546,6 @@ def test_a_dialect_that_breaks_off_in_white_space_takes_time_in_proportion(diale
         "[{\n" * 300_000,
         "".join(f'<invoke name="get_time"><n{i}:parameter name="a"></invoke>' for i in range(20_000)),
     ],
-    ids=range(7),
 )
 def test_a_text_made_to_take_long_takes_about_a_second(text):
     started = time.process_time()
@@ -558,7 +553,7 @@ def test_a_text_made_to_take_long_takes_about_a_second(text):
     assert time.process_time() - started < 5
 
 
-@pytest.mark.parametrize("piece", ["[1,\n", "[f(a=[\n", "<tool_call>{", "\n[get_weather(a=1)]"])
+@each_row("piece", ["[1,\n", "[f(a=[\n", "<tool_call>{", "\n[get_weather(a=1)]"])
 def test_a_megabyte_of_the_worst_takes_about_a_second(piece):
     started = time.process_time()
     recover(_repeated(piece, 1_000_000), TOOLS)

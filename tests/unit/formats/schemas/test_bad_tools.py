@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.table import each_row
 from tests.unit.formats.schemas.test_strict_schema import JUNK
 from toolroll import Profile, Tool, Toolroll
 from toolroll.formats.providers import PROVIDERS
@@ -44,8 +44,8 @@ SLOW: dict[str, Any] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", MALFORMED)
-@pytest.mark.parametrize(("provider", "form"), FORMS)
+@each_row("name", MALFORMED)
+@each_row(("provider", "form"), FORMS)
 def test_what_is_no_name_among_the_required_ones_is_passed_over(name, provider, form):
     made = convert(Tool("t", "", MALFORMED[name]), provider, form)
     assert json.dumps(made)
@@ -55,8 +55,8 @@ def test_what_is_no_name_among_the_required_ones_is_passed_over(name, provider, 
     )
 
 
-@pytest.mark.parametrize("name", SLOW)
-@pytest.mark.parametrize(("provider", "form"), FORMS)
+@each_row("name", SLOW)
+@each_row(("provider", "form"), FORMS)
 def test_a_schema_that_would_take_long_goes_out_soon(name, provider, form, within_seconds):
     with within_seconds(0.5):
         convert(Tool("t", "", SLOW[name]), provider, form)
@@ -92,8 +92,8 @@ def test_a_failed_conversion_is_logged_once_for_each_tool_and_provider(caplog):
     assert "OSError: the disk is gone" in loss.what
 
 
-@pytest.mark.parametrize("levels", [80, 240, 480])
-@pytest.mark.parametrize(("provider", "form"), FORMS)
+@each_row("levels", [80, 240, 480])
+@each_row(("provider", "form"), FORMS)
 def test_a_schema_that_is_nested_too_deeply_goes_out_undescribed(levels, provider, form):
     made = convert(Tool("t", "", nested(levels)), provider, form)
     assert len(json.dumps(made)) < 5_000
@@ -101,7 +101,7 @@ def test_a_schema_that_is_nested_too_deeply_goes_out_undescribed(levels, provide
     assert "x" in json.dumps(convert(Tool("t", "", nested(30)), provider, form))
 
 
-@pytest.mark.parametrize(("provider", "how"), CAN)
+@each_row(("provider", "how"), CAN)
 def test_a_bad_tool_costs_no_other_its_place(provider, how):
     bad = [
         Tool(f"bad_{i}", "Breaks things.", schema)

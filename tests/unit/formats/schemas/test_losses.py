@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.table import each_row
 from tests.unit.formats.schemas.test_provider_forms import OBJECTS, ORIGINALS, TEXTS
 from tests.unit.formats.schemas.test_strict_schema import HOSTILE, JUNK
 from toolroll.cli import main
@@ -35,7 +36,7 @@ def told(tool: Tool, provider: str, **form: bool) -> list[str]:
     return [f"{loss.where}: {loss.what}" for loss in losses([tool], provider, Form(**form))]
 
 
-@pytest.mark.parametrize("provider", PROVIDERS)
+@each_row("provider", PROVIDERS)
 def test_nothing_is_lost_of_a_tool_that_goes_out_as_it_came(provider):
     assert losses([as_tool(ORIGINALS[provider])], provider) == ()
 
@@ -211,7 +212,7 @@ def test_all_metadata_of_mcp_is_named_where_a_provider_has_no_place_for_it():
     assert told(tool, "mcp") == [] == told(dataclasses.replace(tool, original=None), "mcp")
 
 
-@pytest.mark.parametrize("provider", ["openai", "openai_responses", "anthropic", "gemini"])
+@each_row("provider", ["openai", "openai_responses", "anthropic", "gemini"])
 def test_alternatives_at_the_root_become_one_object_with_the_properties_of_all(provider):
     schema = {
         "anyOf": [
@@ -271,8 +272,8 @@ def test_the_command_line_says_what_is_lost_beside_the_schemas(tmp_path, capsys)
     assert printed.err.strip() == "tool 'a': parameters.properties.id: format 'uuid' is dropped"
 
 
-@pytest.mark.parametrize("name", HOSTILE)
-@pytest.mark.parametrize("provider", PROVIDERS)
+@each_row("name", HOSTILE)
+@each_row("provider", PROVIDERS)
 def test_a_hostile_schema_ends_soon(name, provider, within_seconds):
     tool = Tool("t", "", HOSTILE[name])
     with within_seconds(3):

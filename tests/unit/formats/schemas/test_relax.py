@@ -8,6 +8,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from tests.table import each_row
 from tests.unit.formats.repair.worlds import NAMES, arguments, is_valid, schemas, tool_schemas
 from toolroll.formats.repair.arguments import repair
 from toolroll.formats.schemas.relax import relax
@@ -18,7 +19,7 @@ def relaxed_property(described: Any, required: bool = False) -> Any:
     return relax({"properties": {"x": described}, "required": ["x"] if required else []})["properties"]["x"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "described, relaxed",
     [
         ({"type": "number"}, {"type": ["number", "string"]}),
@@ -38,7 +39,7 @@ def test_a_required_number_or_boolean_may_be_text(described, relaxed):
     assert relaxed_property(described, required=True) == relaxed
 
 
-@pytest.mark.parametrize(
+@each_row(
     "described, relaxed",
     [
         ({"type": "string"}, {"type": ["string", "null"]}),
@@ -142,7 +143,7 @@ def test_a_tools_arguments_come_back_exactly(name):
     assert repair(written, schema).arguments == meant
 
 
-@pytest.mark.parametrize(
+@each_row(
     "schema",
     [
         {"properties": 5, "required": 5, "enum": 5, "type": 5, "anyOf": 5, "oneOf": 5, "$defs": 5},
@@ -166,7 +167,7 @@ def test_a_deep_schema_is_relaxed_as_far_as_it_goes():
     assert relax(schema)["items"]["type"] == "array"
 
 
-@pytest.mark.parametrize("wrong", [None, True, False, [], "{}", 5])
+@each_row("wrong", [None, True, False, [], "{}", 5])
 def test_what_is_no_schema_object_is_refused(wrong):
     with pytest.raises(InvalidInput, match=r"schema is .*, must be a JSON Schema object"):
         relax(wrong)

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.table import each_row
 from tests.unit.formats.schemas.test_strict_schema import JUNK
 from toolroll import InvalidInput, Tool, Toolroll
 from toolroll.formats.providers import PROVIDERS
@@ -100,7 +101,7 @@ def test_a_kept_list_is_the_one_that_is_made_anew(tools, to, data):
             schema.clear()
 
 
-@pytest.mark.parametrize(("provider", "form"), FORMS)
+@each_row(("provider", "form"), FORMS)
 def test_a_callers_change_reaches_no_other_list(provider, form):
     shared = {"type": "string", "enum": ["a"]}
     tools = [Tool("one", "", {"type": "object", "properties": {"one": shared, "two": shared}}), Tool("two")]
@@ -118,7 +119,7 @@ def test_a_callers_change_reaches_no_other_list(provider, form):
     assert shared == {"type": "string", "enum": ["a"]}
 
 
-@pytest.mark.parametrize("count", [0, 1, 499, 500, 501, 1_501])
+@each_row("count", [0, 1, 499, 500, 501, 1_501])
 def test_a_long_list_is_copied_whole(count):
     made = sent_tools([Tool(f"tool_{i}") for i in range(count)], "mcp")
     assert [schema["name"] for schema in made.schemas()] == [f"tool_{i}" for i in range(count)]
@@ -139,8 +140,8 @@ def test_an_object_that_json_does_not_have_is_an_error_in_json_alone():
         made.text()
 
 
-@pytest.mark.parametrize("provider", PROVIDERS)
-@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+@each_row("provider", PROVIDERS)
+@each_row("number", [float("nan"), float("inf")])
 def test_a_number_that_json_does_not_have_costs_no_other_tool_its_place(provider, number):
     bad = Tool(
         "bad",
@@ -210,7 +211,7 @@ HOSTED = [{"type": "web_search"}, {"type": "mcp", "server_label": "s", "headers"
 FUNCTION = {"type": "function", "function": {"name": "send", "description": "Sends mail.", "parameters": {"type": "object", "properties": {}}}}  # fmt: skip
 
 
-@pytest.mark.parametrize("provider", PROVIDERS)
+@each_row("provider", PROVIDERS)
 def test_a_selections_json_has_the_hosted_tools_behind_the_others(provider):
     roll = Toolroll.from_tools([HOSTED[0], FUNCTION, HOSTED[1]])
     for picked in (
@@ -231,7 +232,7 @@ def test_a_hosted_tool_that_is_no_json_is_a_clear_error():
             picked.schemas_json("openai")
 
 
-@pytest.mark.parametrize(("provider", "form"), FORMS)
+@each_row(("provider", "form"), FORMS)
 def test_a_selections_json_is_that_of_its_schemas(provider, form):
     options: dict[str, Any] = {
         "strict": form.strict,

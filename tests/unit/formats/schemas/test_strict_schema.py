@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.table import each_row
 from tests.unit.formats.schemas.validator import is_valid
 from toolroll.formats.providers.strict import MOST_LEVELS, NotStrictError, strict_schema
 from toolroll.formats.repair.arguments import repair
@@ -45,7 +46,7 @@ def test_every_property_is_required_and_those_that_were_not_may_be_null():
     assert notes == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("schema", "expected"),
     [
         ({"type": "string"}, {"type": ["string", "null"]}),
@@ -67,13 +68,12 @@ def test_every_property_is_required_and_those_that_were_not_may_be_null():
         ),
         ({"type": "string", "nullable": True}, {"type": ["string", "null"]}),
     ],
-    ids=str,
 )
 def test_what_may_be_absent_may_be_null(schema, expected):
     assert strict(schema, required=False) == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("schema", "expected", "dropped"),
     [
         ({"type": "string", "minLength": 1}, {"type": "string"}, "minLength is dropped"),
@@ -88,7 +88,6 @@ def test_what_may_be_absent_may_be_null(schema, expected):
          "a list with a schema for each place is sent with one for all"),
         ({"type": "string", "not": {"const": "a"}}, {"type": "string"}, "not is dropped"),
     ],
-    ids=str,
 )  # fmt: skip
 def test_a_keyword_that_is_refused_is_dropped_with_a_note(schema, expected, dropped):
     made, notes = strict_schema({"type": "object", "properties": {"x": schema}, "required": ["x"]})
@@ -153,7 +152,7 @@ def test_what_stands_beside_a_reference_holds_too():
     assert all(part == {"type": "string"} for part in made["properties"].values())
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("schema", "reason"),
     [
         ({}, "parameters.properties.x: takes any value"),
@@ -171,7 +170,6 @@ def test_what_stands_beside_a_reference_holds_too():
         ({"$ref": "http://127.0.0.1:9/x.json"}, "leads nowhere in this schema"),
         ({"$ref": "#/$defs/x", "type": "object"}, "leads nowhere, or back"),
     ],
-    ids=str,
 )
 def test_what_strict_mode_cannot_say_is_refused_with_its_place_and_reason(schema, reason):
     assert reason in why_not(schema)
@@ -210,7 +208,7 @@ HOSTILE: dict[str, Any] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@each_row("name", HOSTILE)
 def test_a_hostile_schema_ends_soon(name):
     started = time.process_time()
     with contextlib.suppress(NotStrictError):

@@ -7,6 +7,7 @@ import logging
 
 import pytest
 
+from tests.table import each_row
 from toolroll import Tool, Toolroll
 from toolroll.formats.sources.dicts import read_tools
 from toolroll.formats.sources.fields import MAX_TEXT
@@ -76,7 +77,7 @@ def test_a_bad_tool_of_a_server_is_refused_where_the_caller_wants_it():
         read_tools([], on_bad_tool="warn")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("bad", "expected"),
     [
         (mcp("a\u200bb\n c"), {"name": "ab c"}),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NewType, Optional, Ty
 
 import pytest
 
+from tests.table import each_row
 from toolroll.formats.sources import as_tool
 from toolroll.formats.sources.callables import schema_of
 from toolroll.formats.sources.docstrings import read_docstring
@@ -59,7 +60,7 @@ class Node:
 UserId = NewType("UserId", int)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("annotation", "schema"),
     [
         (str, {"type": "string"}),
@@ -112,7 +113,6 @@ UserId = NewType("UserId", int)
             },
         ),
     ],
-    ids=str,
 )
 def test_a_type_has_its_json_schema(annotation, schema):
     assert schema_of(annotation) == schema
@@ -239,7 +239,7 @@ def impossible(lock: complex) -> None: ...
 def unnamed(text: str, /) -> None: ...
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("function", "message"),
     [
         (

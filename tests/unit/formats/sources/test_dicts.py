@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.table import each_row
 from toolroll.formats.schemas import convert
 from toolroll.formats.sources import as_tool, read_tools
 from toolroll.model.errors import InvalidDefinition
@@ -52,12 +53,12 @@ SHAPES: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@each_row("shape", SHAPES)
 def test_every_shape_gives_the_same_tool(shape):
     assert as_tool(SHAPES[shape]) == Tool("send", "Sends.", SCHEMA)
 
 
-@pytest.mark.parametrize("shape", sorted(SHAPES.keys() - {"tool", "gemini list"}))
+@each_row("shape", sorted(SHAPES.keys() - {"tool", "gemini list"}))
 def test_the_callers_own_object_is_kept(shape):
     assert as_tool(SHAPES[shape]).original is SHAPES[shape]
 
@@ -157,8 +158,8 @@ def test_an_object_of_an_mcp_library_is_read_like_its_dictionary():
     assert convert(tool, "mcp") == FULL == convert(replace(tool, original=None), "mcp")
 
 
-@pytest.mark.parametrize("key", ["annotations", "icons", "_meta", "execution"])
-@pytest.mark.parametrize("wrong", ["", "text", 7, True, [], ["x"]])
+@each_row("key", ["annotations", "icons", "_meta", "execution"])
+@each_row("wrong", ["", "text", 7, True, [], ["x"]])
 def test_metadata_of_the_wrong_type_counts_as_none_and_does_not_cost_the_tool(key, wrong):
     expected = {name: value for name, value in FULL.items() if name != key}
     assert convert(as_tool({**FULL, key: wrong}), "mcp") == expected
@@ -171,7 +172,7 @@ for _ in range(60):
     SHARED = {"x": SHARED, "y": SHARED}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "says"),
     [
         ({"x": "y" * 70_000}, "must be at most 65,536 characters as JSON"),
@@ -228,7 +229,7 @@ for _ in range(60):
     BOMB = {"anyOf": [BOMB, BOMB]}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("item", "message"),
     [
         (3, "tools[1]: is 3, a int; known shapes: OpenAI chat"),
@@ -286,7 +287,7 @@ def test_one_tool_cannot_be_several_declarations():
         as_tool({"function_declarations": [{"name": "a"}, {"name": "b"}]})
 
 
-@pytest.mark.parametrize("items", [{"name": "a"}, "tools", 3, None])
+@each_row("items", [{"name": "a"}, "tools", 3, None])
 def test_what_is_no_list_is_refused(items):
     with pytest.raises(InvalidDefinition, match="must be a list of tools"):
         read_tools(items)

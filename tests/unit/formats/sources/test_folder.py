@@ -8,6 +8,7 @@ import textwrap
 
 import pytest
 
+from tests.table import each_row
 from toolroll.formats.schemas import convert
 from toolroll.formats.sources import read_folder
 from toolroll.model.errors import InvalidDefinition
@@ -212,7 +213,7 @@ def test_a_schema_that_refers_to_itself_or_elsewhere_is_kept_as_it_is(tmp_path):
     assert read_folder(tmp_path).tools[0].parameters == schema
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "message"),
     [
         (
@@ -319,13 +320,12 @@ def test_a_schema_that_refers_to_itself_or_elsewhere_is_kept_as_it_is(tmp_path):
         ('{"name": "crm",\n "tools": [}', "crm.json:2:12: is not JSON: Expecting value"),
         ('{"name": "crm",\n "name": "x"}', "crm.json:2:2: key 'name' is given twice in one object"),
     ],
-    ids=lambda text: " ".join(text.split())[:40],
 )
 def test_what_is_wrong_in_a_toolkit_file_is_told_with_file_line_and_key(tmp_path, text, message):
     assert error_in(tmp_path, text).startswith(message)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "message"),
     [
         ('{"name": "a"}\n{"name": "b"', "tools.jsonl:2:13: is not JSON: Expecting ',' delimiter"),
@@ -383,7 +383,7 @@ def test_a_file_that_is_not_utf_8_is_a_clear_error(tmp_path):
     assert error_of(tmp_path) == "a.json:2: is not UTF-8: byte 0xe9 at offset 10"
 
 
-@pytest.mark.parametrize("name", ["a\x1b[31mb", "a\u202eb", "a\u200bb", "a\ufe0fb", "a\U000e0041b", "a\nb"])
+@each_row("name", ["a\x1b[31mb", "a\u202eb", "a\u200bb", "a\ufe0fb", "a\U000e0041b", "a\nb"])
 def test_a_name_with_what_nobody_can_see_is_refused(tmp_path, name):
     write(tmp_path, "a.json", {"tools": [{"name": name}]})
     assert "must be a name without" in error_of(tmp_path)
@@ -469,7 +469,7 @@ def test_the_catalog_file_is_read_beside_a_file_of_lines_and_a_toolkit_may_have_
     assert [toolkit.name for toolkit in read_folder(tmp_path / "other").toolkits] == ["catalog"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "message"),
     [
         ('{"tiers": ["free",\n "free"]}', "catalog.json:2: tiers[1] is 'free', must be different names"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.table import each_row
 from toolroll import Toolroll
 from toolroll.formats.sources import read_tools
 from toolroll.formats.sources.hosted import is_hosted
@@ -47,17 +48,17 @@ FUNCTIONS = [
 ]
 
 
-@pytest.mark.parametrize("item", HOSTED, ids=str)
+@each_row("item", HOSTED)
 def test_a_tool_that_the_provider_runs_is_hosted(item):
     assert is_hosted(item)
 
 
-@pytest.mark.parametrize("item", FUNCTIONS, ids=str)
+@each_row("item", FUNCTIONS)
 def test_a_function_is_not_hosted(item):
     assert not is_hosted(item)
 
 
-@pytest.mark.parametrize("kind", ["functon", "Function", "functions", 3, ["function"]])
+@each_row("kind", ["functon", "Function", "functions", 3, ["function"]])
 def test_a_misspelt_function_is_an_error_and_no_hosted_tool(kind):
     with pytest.raises(InvalidDefinition, match="no known shape"):
         read_tools([{"type": kind, "name": "send"}])

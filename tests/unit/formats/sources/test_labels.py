@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
+from tests.table import each_row
 from toolroll.formats.sources.labels import alike, folded, labels_of, names_of_function, plain_name
 
 
-@pytest.mark.parametrize(
+@each_row(
     "name",
     [
         "Close_Deal",
@@ -24,12 +23,12 @@ def test_what_only_the_writing_tells_apart_is_one_name(name):
     assert folded(name) == folded("close_deal") == "close_deal"
 
 
-@pytest.mark.parametrize("name", ["closedeal", "close_deals", "close_de", "claused", "deal_close"])
+@each_row("name", ["closedeal", "close_deals", "close_de", "claused", "deal_close"])
 def test_other_words_are_another_name(name):
     assert folded(name) != "close_deal"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "found"),
     [
         ("functions.close_deal", "close_deal"),
@@ -56,7 +55,7 @@ def test_a_hosted_tool_has_the_name_of_its_type_with_and_without_its_version():
     assert labels_of({"type": "custom", "custom": {"name": "x"}}).own == "x"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("item", "is_unseen"),
     [
         ({"type": "mcp", "server_url": "u"}, True),

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.table import each_row
 from toolroll import Toolroll
 from toolroll.formats.sources import as_tool
 from toolroll.model.errors import InvalidDefinition
@@ -89,7 +90,7 @@ STAND_INS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("framework", STAND_INS)
+@each_row("framework", STAND_INS)
 def test_a_frameworks_tool_is_read_and_given_back(framework):
     given = STAND_INS[framework]
     tool = as_tool(given)

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from tests.table import each_row
 from toolroll import Tool
 from toolroll.cli import main
 from toolroll.lab.evaluation.conversations import converse, dialogs_of, table
@@ -70,7 +71,7 @@ def test_without_dialogs_there_is_nothing_to_play():
         converse(Dataset("none", DATASET.definitions, DATASET.queries[-1:]))
 
 
-@pytest.mark.parametrize("turn", [None, "1", -1, 1.5])
+@each_row("turn", [None, "1", -1, 1.5])
 def test_a_turn_needs_a_number(turn):
     with pytest.raises(InvalidInput, match=r"context\.turn"):
         dialogs_of([query(1, "a", [], "a", turn)])

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from tests.table import each_row
 from tests.unit.lab.worlds import QUERIES, TOOLS, query, write
 from toolroll.lab.evaluation.dataset import Query, divide, read_dataset, sample, with_examples
 from toolroll.model.errors import InvalidDefinition, InvalidInput, NotFound
@@ -55,7 +56,7 @@ def test_queries_may_name_a_tool_that_was_left_out(tmp_path):
     assert read_dataset(folder, "skip").queries[0].gold == ("a",)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "what"),
     [
         ("{", "is not JSON"),
@@ -108,8 +109,8 @@ def queries() -> list[Query]:
     return [Query(str(at), f"text {at}", ("a",), "train" if at % 3 else "test") for at in range(12)]
 
 
-@pytest.mark.parametrize("split", ["test", "train", "all"])
-@pytest.mark.parametrize("examples", ["train", "given", "none"])
+@each_row("split", ["test", "train", "all"])
+@each_row("examples", ["train", "given", "none"])
 def test_no_query_is_both_asked_and_an_example(split, examples):
     if (split, examples) == ("all", "train"):
         with pytest.raises(InvalidInput, match="cannot be an example"):

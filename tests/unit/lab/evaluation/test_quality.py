@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.table import each_row
 from tests.unit.lab.worlds import QUERIES, TOOLS, query, write
 from toolroll import Profile, Toolroll
 from toolroll.embedders.cached import CachedEmbedder
@@ -173,7 +174,7 @@ def test_groups_are_judged_by_themselves(tmp_path):
         evaluate(write(tmp_path), by="colour")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("how", "what"),
     [
         ({"ks": ()}, "k: is"),
@@ -225,7 +226,7 @@ def test_a_profile_that_orders_by_outcomes_says_that_nothing_has_been_learnt(tmp
     assert "nothing has been learnt" not in table([evaluate(folder)])
 
 
-@pytest.mark.parametrize("profile", PROFILES)
+@each_row("profile", PROFILES)
 def test_no_profile_orders_at_random_where_nothing_has_been_learnt(profile):
     roll = Toolroll.demo(profile=profile, embedder="none")
     assert len({roll.select("send the invoice by mail").names for _ in range(20)}) == 1

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.table import each_row
 from toolroll.lab.examples.answer_log import AnswerLog
 from toolroll.lab.examples.prompt import Wanted
 from toolroll.lab.examples.reply import Answer
@@ -59,9 +60,7 @@ def test_a_torn_line_is_missing_and_damages_no_other(tmp_path: Path) -> None:
         assert log(path).get(TWO) == ANSWER
 
 
-@pytest.mark.parametrize(
-    "line", ["null", "[]", '{"key": 1}', "\xff", '{"key": "a", "asked": "x", "messages": ["a"]}']
-)
+@each_row("line", ["null", "[]", '{"key": 1}', "\xff", '{"key": "a", "asked": "x", "messages": ["a"]}'])
 def test_lines_that_are_no_answer_are_ignored(tmp_path: Path, line: str) -> None:
     path = tmp_path / "answers.jsonl"
     path.write_bytes(line.encode("latin-1") + b"\n")

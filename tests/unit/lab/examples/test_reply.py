@@ -6,10 +6,10 @@ import json
 import time
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.table import each_row
 from toolroll.lab.examples.reply import LONGEST_READ, MOST_TEXTS, Answer, read_reply
 
 NAMES = {"a", "b"}
@@ -51,13 +51,11 @@ def test_an_answer_is_bounded() -> None:
     assert max(map(len, messages)) == LONGEST_READ
 
 
-@pytest.mark.parametrize(
-    "text", ["{" * 1_000_000, '{"tools":' * 100_000, "[" * 1_000_000, '{"a":"' + "\\" * 500_000]
-)
+@each_row("text", ["{" * 1_000_000, '{"tools":' * 100_000, "[" * 1_000_000, '{"a":"' + "\\" * 500_000])
 def test_a_reply_made_to_be_slow_is_read_in_time(text: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     assert read_reply(text, NAMES) == {}
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2
 
 
 @given(

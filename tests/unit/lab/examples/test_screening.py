@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
+from tests.table import each_row
 from toolroll.embedders.static import StaticEmbedder
 from toolroll.lab.examples.screening import LONGEST, Copies, Screen, cleaned, distinct, normalised
 from toolroll.model.tools import Tool
@@ -17,7 +16,7 @@ TIDES = Tool("tides", "查询指定城市在接下来七天之内的详细潮汐
 SCREEN = Screen([FORECAST, TIDES])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "reason"),
     [
         ("will it rain", ""),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from scipy import stats
 
+from tests.table import each_row
 from toolroll.lab.simulation.convergence import convergence, t_quantile
 from toolroll.registry.analytics.beta import quantile
 
@@ -13,8 +14,8 @@ pytestmark = pytest.mark.slow
 SHAPES = (1e-3, 0.05, 0.5, 1.0, 3.0, 41.0, 801.0, 1e5)
 
 
-@pytest.mark.parametrize("a", SHAPES)
-@pytest.mark.parametrize("b", SHAPES)
+@each_row("a", SHAPES)
+@each_row("b", SHAPES)
 def test_quantiles_of_a_beta_are_those_of_scipy(a: float, b: float) -> None:
     for share in (0.025, 0.05, 0.5, 0.9, 0.975):
         (x,) = quantile(share, a, b)
@@ -22,7 +23,7 @@ def test_quantiles_of_a_beta_are_those_of_scipy(a: float, b: float) -> None:
         assert x == pytest.approx(stats.beta.ppf(share, a, b), abs=1e-9)
 
 
-@pytest.mark.parametrize("degrees", [1, 2, 5, 29, 300])
+@each_row("degrees", [1, 2, 5, 29, 300])
 def test_quantiles_of_students_t_are_those_of_scipy(degrees: int) -> None:
     assert t_quantile(degrees) == pytest.approx(stats.t.ppf(0.975, degrees), rel=1e-10)
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.table import each_row
 from toolroll.lab.evaluation.dataset import Dataset, Query
 from toolroll.lab.simulation.player import NOBODY, Trajectory, play
 from toolroll.lab.simulation.report import Target, curves_of, table, to_json
@@ -240,7 +241,7 @@ def test_an_estimate_has_the_interval_of_students_t() -> None:
     assert math.isnan(Estimate.of([1.0]).half_width)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("wrong", "said"),
     [
         ({"scenarios": ("sunny",)}, "scenario 'sunny': unknown; known are main"),

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from tests.table import each_row
 from toolroll.registry.analytics.beta import interval, quantile
 
 
@@ -24,7 +25,7 @@ def test_an_interval_has_the_two_quantiles():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("share", [0.001, 0.025, 0.5, 0.975])
+@each_row("share", [0.001, 0.025, 0.5, 0.975])
 def test_quantiles_are_scipys_over_all_shapes(share):
     grid = np.array([0.3, 1.0, 1.5, 4.0, 37.0, 500.0, 2e4])
     a, b = (shape.ravel() for shape in np.meshgrid(grid, grid))

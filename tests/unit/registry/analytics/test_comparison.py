@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from tests.table import each_row
 from toolroll.learning.experiments import Experiment
 from toolroll.model.errors import InvalidInput
 from toolroll.registry.analytics import comparison
@@ -72,10 +73,9 @@ def crossings_of_a_single_look(a, b):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
+@each_row(
     ("users", "skill"),
     [(4_000, (6, 4)), (400, (6, 4)), (400, (1, 1)), (2_000, (50, 1)), (4_000, (1, 60))],
-    ids=["many", "few who come back", "users differ much", "nearly all succeed", "few succeed"],
 )
 def test_looking_all_the_time_names_a_winner_where_there_is_none_at_most_as_often_as_it_says(users, skill):
     rng = np.random.default_rng(users + skill[0])
@@ -104,7 +104,7 @@ def test_a_better_variant_is_found_and_never_the_worse_one():
     assert np.median(when) < 6_000
 
 
-@pytest.mark.parametrize("information", [1e2, 1e3, 1e4, 1e5])
+@each_row("information", [1e2, 1e3, 1e4, 1e5])
 def test_the_boundary_is_that_of_the_normal_mixture(information):
     # A Brownian motion with drift d ~ N(0, 1/m) against one without: their ratio reaches 1/error at the bound.
     error, worth = 0.05, 0.02
@@ -163,7 +163,7 @@ def test_fewer_units_than_an_interval_needs_are_missing():
     assert compare(EVEN, {}).missing == {"static": LEAST_UNITS, "default": LEAST_UNITS}
 
 
-@pytest.mark.parametrize("successes", [50, 51, 53, 60])
+@each_row("successes", [50, 51, 53, 60])
 def test_so_many_more_units_decide_it_if_they_go_on_as_so_far(successes):
     def state(n):
         control, other = (VariantSums.of(np.ones(100), np.arange(100) < out) for out in (50, successes))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from tests.table import each_row
 from toolroll.model.errors import InvalidInput
 from toolroll.registry.analytics import off_policy
 from toolroll.registry.analytics.off_policy import Log, interval, judge
@@ -44,7 +45,7 @@ def truth(target, can=SHOWN > 0):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("events", "sessions"), [(2_000, 400), (300, 60), (1_000, 25), (100, 100)])
+@each_row(("events", "sessions"), [(2_000, 400), (300, 60), (1_000, 25), (100, 100)])
 def test_intervals_hold_the_truth_as_often_as_they_say_and_estimates_are_unbiased(events, sessions):
     rng = np.random.default_rng(events)
     runs = 250
@@ -148,12 +149,12 @@ def test_one_session_says_nothing_of_how_others_differ():
     assert (found.ips.low, found.ips.high) == (0, 1)
 
 
-@pytest.mark.parametrize("freedom", [4, 5, 9, 20, 100, 10_000])
+@each_row("freedom", [4, 5, 9, 20, 100, 10_000])
 def test_the_quantile_is_students(freedom):
     assert off_policy._student(0.975, freedom) == pytest.approx(stats.t.ppf(0.975, freedom), rel=0.01)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("changes", "said"),
     [
         ({"propensity": np.full(12, 1.5)}, "propensity must be in"),

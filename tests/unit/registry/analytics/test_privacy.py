@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from tests.table import each_row
 from toolroll.model.errors import Denied, InvalidInput
 from toolroll.registry.analytics import privacy
 from toolroll.registry.analytics.privacy import (
@@ -70,7 +71,7 @@ def test_one_organisation_does_not_outweigh_the_others():
     assert release(loud, TOOLS, epsilon=10.0, most=4).organisations == 31
 
 
-@pytest.mark.parametrize("scale", [Fraction(1, 3), Fraction(5, 2), Fraction(40), Fraction(3_200)])
+@each_row("scale", [Fraction(1, 3), Fraction(5, 2), Fraction(40), Fraction(3_200)])
 def test_the_noise_is_the_discrete_laplace_distribution(scale):
     draw = random.Random(7).randrange  # from a seed in this test only, so that it gives the same each time
     found = np.array([discrete_laplace(scale, draw) for _ in range(8_000)])
@@ -179,14 +180,14 @@ def test_the_noise_comes_from_the_operating_system():
     assert "seed" not in inspect.getsource(privacy).replace("never from a seed", "")
 
 
-@pytest.mark.parametrize("epsilon", [0.3, 0.7, 1 / 3, 1.0, 9.99])
+@each_row("epsilon", [0.3, 0.7, 1 / 3, 1.0, 9.99])
 def test_never_more_is_spent_than_was_said(epsilon):
     scale = noise_scale(epsilon, 10)
     assert Fraction(10 * 16) / scale <= Fraction(epsilon)
     assert float(scale) == pytest.approx(160 / epsilon, rel=1e-4)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "said"),
     [
         ({"epsilon": 0}, "epsilon: is 0"),
@@ -203,7 +204,7 @@ def test_what_is_out_of_range_is_refused(arguments, said):
         release([{}] * 20, TOOLS, **arguments)
 
 
-@pytest.mark.parametrize("count", [math.nan, math.inf, -1.0, "3"])
+@each_row("count", [math.nan, math.inf, -1.0, "3"])
 def test_a_count_that_is_none_is_refused(count):
     with pytest.raises(InvalidInput, match="a count is"):
         release([{"a": ToolCounts(count, 0, 0, 0)}] * 20, TOOLS, epsilon=1.0)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 import unicodedata
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.table import each_row
 from toolroll import Tool
 from toolroll.registry.editing.flags import Flag, Lookalikes, flags_of, skeletons
 
@@ -43,14 +43,14 @@ def codes(tool: Tool, *others: str) -> list[str]:
     return [flag.code for flag in flags_of(tool, Lookalikes(others))]
 
 
-@pytest.mark.parametrize("character", HIDDEN.values(), ids=HIDDEN.keys())
+@each_row("character", HIDDEN.values())
 def test_a_character_that_no_reader_sees_is_flagged_with_its_place(character: str) -> None:
     flags = flags_of(Tool("mail", f"Sends it{character} to all"))
     assert [flag.code for flag in flags] == ["hidden"]
     assert f"U+{ord(character):04X} in description at 8" in flags[0].message
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("tool", "place"),
     [
         (Tool("ma\u200bil"), "name at 2"),
@@ -85,7 +85,7 @@ def test_of_many_places_three_are_named_and_the_rest_counted() -> None:
     assert flag.message.endswith("U+200B in description at 2 and 49997 more")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "Two lines\nand\ta tab\r\nas Windows ends them",
@@ -130,19 +130,17 @@ def test_no_character_of_general_category_control_or_format_passes_but_those_tha
     assert missed == []
 
 
-@pytest.mark.parametrize("name", ["pаypal_send", "send_ｍaіl", "τοken", "раge"])
+@each_row("name", ["pаypal_send", "send_ｍaіl", "τοken", "раge"])
 def test_a_word_of_two_alphabets_in_a_name_is_flagged(name: str) -> None:
     assert "mixed_script" in codes(Tool(name))
 
 
-@pytest.mark.parametrize(
-    "name", ["отправить_mail", "이메일send", "メールsend漢字", "naïve_café", "2024_отчёт", "送信"]
-)
+@each_row("name", ["отправить_mail", "이메일send", "メールsend漢字", "naïve_café", "2024_отчёт", "送信"])
 def test_words_of_several_languages_side_by_side_are_not_mixed(name: str) -> None:
     assert codes(Tool(name)) == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "other"),
     [
         ("list_l", "list_1"),
@@ -167,7 +165,7 @@ def test_a_name_that_looks_like_another_is_flagged(name: str, other: str) -> Non
     assert "confusable" in codes(Tool(other), name)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "other"),
     [
         ("list", "lists"),
@@ -213,7 +211,7 @@ def test_a_schema_that_holds_itself_ends() -> None:
     assert codes(Tool("mail", parameters=schema)) == ["hidden"]
 
 
-@pytest.mark.parametrize("name", ["log1n_user", "IOGIN_USER", "loginuser", "iogin_user", "l0gin_user"])
+@each_row("name", ["log1n_user", "IOGIN_USER", "loginuser", "iogin_user", "l0gin_user"])
 def test_digits_and_letters_that_look_alike_are_told(name: str) -> None:
     assert codes(Tool(name), "login_user") == ["confusable"]
     assert codes(Tool(name), "login_uses") == []

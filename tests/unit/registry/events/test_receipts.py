@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.table import each_row
 from toolroll.learning.exposure import Exposure, ShownTool
 from toolroll.model.errors import Denied, InvalidInput
 from toolroll.model.identity import ToolKey
@@ -84,7 +85,7 @@ def test_what_is_no_receipt_is_refused(text: str) -> None:
         SIGNER.read(text, NOW)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "what",
     [None, 7, b"1.k1.abc", "", "1.k1", "1.k1.", "1.k1.*", "1.k1.ü", "1.k1." + "A" * LONGEST, "2.k1.AAAA"],
 )

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.table import each_row
 from toolroll.learning.deduplication import NEW_EVENT, EventState, ReportedOutcome, deduplicate
 from toolroll.learning.exposure import Exposure, ShownTool
 from toolroll.learning.outcomes import KINDS, NOT_SHOWN, Entry, Report
@@ -155,7 +156,7 @@ def test_hashed_messages_are_alike_where_their_texts_are(text: str) -> None:
     Messages("kept").of(text).encode()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kinds", "closed", "gist"),
     [
         ([], False, None),

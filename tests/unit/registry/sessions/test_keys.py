@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.table import each_row
 from toolroll.model.errors import InvalidInput
 from toolroll.registry.events.rows import word
 from toolroll.registry.sessions.keys import key_of, whole_key_of
@@ -26,7 +27,7 @@ def test_ids_that_differ_have_keys_that_differ(one, other):
     assert (key_of("", one) == key_of("", other)) == (one == other)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("one", "other"),
     [
         ("a\0b", "a\u2400b"),
@@ -46,13 +47,13 @@ def test_an_id_has_the_key_that_the_log_of_selections_has_it_under():
         assert key_of("acme", text) == ("acme", word(text))
 
 
-@pytest.mark.parametrize("session", ["", None, 42, b"x"])
+@each_row("session", ["", None, 42, b"x"])
 def test_what_is_no_id_is_refused(session):
     with pytest.raises(InvalidInput, match="session is"):
         key_of("acme", session)
 
 
-@pytest.mark.parametrize("org", [None, "a\0", "\ud800", "x" * 5_000])
+@each_row("org", [None, "a\0", "\ud800", "x" * 5_000])
 def test_an_organisation_that_cannot_be_kept_is_refused_rather_than_made_like_another(org):
     with pytest.raises(InvalidInput, match="org"):
         key_of(org, "conversation-42")

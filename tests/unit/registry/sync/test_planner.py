@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.table import each_row
 from toolroll import Route, Tool, Toolkit
 from toolroll.model.errors import Conflict, InvalidDefinition
 from toolroll.model.rules import PageMapping, Rule
@@ -208,7 +209,7 @@ def test_a_name_twice_in_one_payload_is_a_conflict() -> None:
         planned(MAIL, MAIL_2).check()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("tool", "message"),
     [
         (Tool("big", examples=("x" * 60_000,) * (LONGEST // 60_000 + 1)), "tool 'big': takes"),
@@ -419,7 +420,7 @@ def test_an_organisation_may_have_a_toolkit_named_like_one_of_the_platform() -> 
     assert not found.problems
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("toolkits", "message"),
     [
         ((Toolkit("a", parent="b"),), "toolkit 'a': parent 'b' is no toolkit"),

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.strategies import PAGES, TOOLKITS, callers, page_mappings
+from tests.table import each_row
 from toolroll import Context
 from toolroll.model.errors import InvalidDefinition
 from toolroll.model.rules import PageMapping
@@ -28,7 +29,7 @@ def rows_on(table: PageTable, **context: str) -> set[int] | None:
     return None if found is None else set(found.rows.rows().tolist())
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pattern", "on", "not_on"),
     [
         ("contacts", ["contacts"], ["contact", "contacts/7", "Contacts", ""]),
@@ -128,12 +129,12 @@ def test_memory_is_bounded_however_many_pages_there_are_and_however_long():
     assert len(table._answers) == before
 
 
-@pytest.mark.parametrize("pattern", ["*", *PAGES, "a*", "*a", "*a*"])
+@each_row("pattern", ["*", *PAGES, "a*", "*a", "*a*"])
 def test_a_pattern_of_one_of_the_four_forms_is_fine(pattern):
     check(PageMapping(pattern, ("email",)))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("changes", "field", "says"),
     [
         ({"pattern": ""}, "pattern", "page mapping '': pattern must not be empty: say '*' for every page"),
@@ -156,7 +157,7 @@ def test_a_wrong_mapping_is_refused_with_what_is_allowed(changes, field, says):
     assert says in str(refused.value)
 
 
-@pytest.mark.parametrize("blank", ["", " ", "\t\n", "\u3000", "\u200b", "\x00", "\u2800"])
+@each_row("blank", ["", " ", "\t\n", "\u3000", "\u200b", "\x00", "\u2800"])
 def test_a_blank_page_is_on_no_page(blank):
     table = PageTable.of(8, [PageMapping("*", ("kit",))], {"kit": np.array([1], np.int32)})
     assert table.kept(Context(page=blank)) is None

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.strategies import TIERS, callers, rules
+from tests.table import each_row
 from toolroll import Context, Tool, Toolkit
 from toolroll._core import Bitset
 from toolroll.catalog.stacked import StackedTools
@@ -426,7 +427,7 @@ def test_an_allow_list_whose_tool_does_not_exist_shows_nothing():
     assert visible(policy, Context()) == set()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "condition",
     [
         {"tier": {"lt": "pro"}},
@@ -518,7 +519,7 @@ def test_an_allow_list_of_annotations_that_no_tool_has_shows_nothing():
     assert visible(policy_of(allow(condition={"annotation": {"x-new": True}})), Context()) == set()
 
 
-@pytest.mark.parametrize("damaged", [1, 0, "true", "false", [], {}, 1.0])
+@each_row("damaged", [1, 0, "true", "false", [], {}, 1.0])
 def test_a_damaged_hint_hides_the_tool_from_every_rule_that_asks_for_it(damaged):
     world = World((Tool("t", annotations={"readOnlyHint": True, "destructiveHint": damaged}),), {})
     for value in (True, False):
@@ -685,7 +686,7 @@ def test_keys_are_equal_exactly_where_the_attributes_are():
     assert len(set(seen.values())) == len(seen) > 10_000
 
 
-@pytest.mark.parametrize("kind", ["org", "user", "page", "role", "tier"])
+@each_row("kind", ["org", "user", "page", "role", "tier"])
 def test_nobody_ever_sees_the_entry_of_another_user_role_page_tier_or_organisation(kind):
     """Two policies of which one forgets before each question: what was asked before makes no difference."""
     draw = random.Random(kind)
@@ -780,7 +781,7 @@ def test_a_toolkit_whose_tier_is_not_configured_is_refused():
         replace(WORLD, tiers=(), toolkits={**WORLD.toolkits, "crm": Toolkit("crm", tier="pro")}).policy()
 
 
-@pytest.mark.parametrize("tiers", ["free", ("free", "free"), ("free", ""), ("free", 1), None])
+@each_row("tiers", ["free", ("free", "free"), ("free", ""), ("free", 1), None])
 def test_tiers_are_different_names(tiers):
     with pytest.raises(InvalidDefinition, match="tiers: "):
         Policy.of(0, (), {}, {}, {}, tiers)
@@ -791,10 +792,8 @@ def test_an_empty_catalog_has_a_policy():
     assert policy.denied(Context()) is None
 
 
-@pytest.mark.parametrize(
-    "blank", ["", " ", "\t", "\u3000", " \n ", "\u200b", "\ufeff\u2060", "\x00", "\u2800", "\u00ad"]
-)
-@pytest.mark.parametrize("attribute", ["org", "user", "page", "tier", "role"])
+@each_row("blank", ["", " ", "\t", "\u3000", " \n ", "\u200b", "\ufeff\u2060", "\x00", "\u2800", "\u00ad"])
+@each_row("attribute", ["org", "user", "page", "tier", "role"])
 def test_a_blank_attribute_is_unknown_as_an_empty_one_is(attribute, blank):
     known = {"org": "acme", "user": "ann", "page": "home", "tier": "pro", "role": "intern"}[attribute]
     said = {"roles": (blank,)} if attribute == "role" else {attribute: blank}

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.strategies import TIERS, rules
+from tests.table import each_row
 from toolroll.model.context import Context
 from toolroll.model.errors import InvalidDefinition
 from toolroll.model.rules import Rule
@@ -27,7 +28,7 @@ def refusal(condition=RULE.condition, tiers=TIERS, **changes) -> InvalidDefiniti
     return refused.value
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("condition", "place", "says"),
     [
         ({}, "condition", 'is {}, must say something: {"all": []} is always true'),
@@ -108,7 +109,7 @@ def test_a_wrong_condition_is_refused_with_its_place_and_what_is_allowed(conditi
     assert says in str(error)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("changes", "field", "says"),
     [
         ({"name": ""}, "name", "is empty"),

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.table import each_row
 from toolroll import Context, Tool, Toolkit, Toolroll
 from toolroll._core import Bitset
 from toolroll.catalog.mark_table import MarkTable
@@ -127,6 +127,6 @@ def test_a_denied_tool_gains_nothing():
     assert "service" not in picked.explain()
 
 
-@pytest.mark.parametrize("name", ["domains", "on_demand", "layers", "learned", "merged"])
+@each_row("name", ["domains", "on_demand", "layers", "learned", "merged"])
 def test_the_profiles_of_the_seeds_read_no_marks(name):
     assert (PROFILES[name].services, PROFILES[name].marks) == (0.0, 0.0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.table import each_row
 from toolroll import Context, Profile, Rule, Tool, Toolkit, Toolroll
 from toolroll.embedders.hashing import HashingEmbedder
 from toolroll.model.rules import PageMapping
@@ -36,8 +37,8 @@ def roll_of(tools=(*CRM, *MAIL), kits=KITS, embedder="static", profile="default"
     return Toolroll.from_tools(tools, toolkits=kits, pages=PAGES, embedder=embedder, profile=profile)
 
 
-@pytest.mark.parametrize("message", [UNKNOWN, "", "   ", "?!", "😀"])
-@pytest.mark.parametrize("profile", ["default", "static", "learned", "merged"])
+@each_row("message", [UNKNOWN, "", "   ", "?!", "😀"])
+@each_row("profile", ["default", "static", "learned", "merged"])
 def test_a_page_gives_its_own_tools(profile, message):
     for tools, kits in (((*CRM, *MAIL), KITS), ((*CRM, *MAIL, CLOCK), BASE)):
         picked = roll_of(tools, kits, profile=profile).select(message, ON_PAGE)
@@ -167,7 +168,7 @@ def test_too_little_confidence_by_words_is_no_match_either():
     assert tell.names and not tell.has_match
 
 
-@pytest.mark.parametrize("profile", list(PROFILES))
+@each_row("profile", list(PROFILES))
 def test_a_search_finds_by_words_and_says_where_nothing_fits(profile):
     session = roll_of(profile=profile, embedder="none").session("one")
     assert session.search("update", k=1)[0].name == "crm_update"

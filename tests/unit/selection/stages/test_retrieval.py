@@ -7,6 +7,7 @@ import asyncio
 import numpy as np
 import pytest
 
+from tests.table import each_row
 from toolroll import Context, Profile, Tool, Toolkit, Toolroll
 from toolroll._core import Bitset
 from toolroll.embedders.hashing import HashingEmbedder
@@ -76,7 +77,7 @@ def test_what_damping_takes_off_is_a_term_of_its_own():
     assert "damped -" in picked.explain("zz")
 
 
-@pytest.mark.parametrize("threshold", [0.05, 0.2, 0.4, 10.0])
+@each_row("threshold", [0.05, 0.2, 0.4, 10.0])
 def test_no_tool_below_the_threshold_is_found(threshold):
     free = roll_of().select(MESSAGE, ANYONE, k=7)
     picked = roll_of(threshold=threshold).select(MESSAGE, ANYONE, k=7)
@@ -168,7 +169,7 @@ def test_a_turn_that_sees_few_tools_is_measured_by_the_right_ones():
     assert elsewhere.confidence < within.confidence
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("message", "history", "name", "terms"),
     [
         ("weather forecast", (), "get_forecast", {"dense", "lexical"}),

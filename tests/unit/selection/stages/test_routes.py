@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.table import each_row
 from toolroll import Context, PageMapping, Profile, Route, Rule, Tool, Toolkit, Toolroll
 from toolroll.model.context import Turn
 from toolroll.model.errors import InvalidInput
@@ -139,7 +140,7 @@ def test_a_keyword_mode_is_part_of_the_catalogs_revision():
     assert len(revisions) == 4
 
 
-@pytest.mark.parametrize(
+@each_row(
     "wrong",
     [
         {"retrieve": "some"}, {"retrieve": None}, {"routes": "narrows"}, {"routes": False},

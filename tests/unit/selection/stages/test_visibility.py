@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.strategies import TIERS, callers, candidate_sets, rules
+from tests.table import each_row
 from toolroll import Context
 from toolroll._core import Bitset
 from toolroll.model.context import Turn
@@ -33,7 +34,7 @@ def test_what_policy_denies_is_forbidden_and_nothing_else_changes(rule, context,
     assert left.tolist() == [row for row in play.tolist() if denied is None or row not in denied]
 
 
-@pytest.mark.parametrize("tier", ["", "free", "pro", "unheard of"])
+@each_row("tier", ["", "free", "pro", "unheard of"])
 def test_a_tier_and_a_rule_are_two_reasons_for_the_same_answer(tier):
     kits = {"kit": Toolkit("kit", tier="pro")}
     below = {"kit": np.array([1, 2], np.int32)}

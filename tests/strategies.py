@@ -8,12 +8,12 @@ from functools import cache
 import numpy as np
 from hypothesis import strategies as st
 
+from tests.oracle.candidates import Candidates
 from toolroll import Context, Profile, Route, Tool, Toolkit
 from toolroll._core import Bitset
 from toolroll.model.conversation import Conversation, LoadedTool
 from toolroll.model.rules import PageMapping, Rule
 from toolroll.model.tools import Definitions
-from toolroll.selection.candidates import Candidates
 
 WORDS = ("rain", "mail", "deal", "light", "song", "날씨", "backup", "note")
 TOOLKITS = ("weather", "email", "sales", "home")

@@ -148,22 +148,24 @@ def _with_cold_caches(n: int) -> Case:
 def _beside_its_kernels(n: int) -> Iterator[Case]:
     """What a selection costs on top of the core's spelling, embedding and retrieval."""
     try:
+        from tests.oracle.candidates import Candidates
+        from tests.oracle.marks import Marks
+        from tests.oracle.pipeline import retrieval_of
+
         from toolroll import Context, Toolroll
         from toolroll.embedders.static import StaticEmbedder
         from toolroll.model.context import Turn
-        from toolroll.selection.candidates import Candidates
-        from toolroll.selection.profiles import PROFILES, compose
-        from toolroll.selection.stages.marks import Marks
-        from toolroll.selection.stages.retrieval import Retrieval
+        from toolroll.selection.compose import compose
+        from toolroll.selection.profiles import PROFILES
     except ImportError:
         return
     ours, _, _ = _ours(n)
     assert ours is not None
     embedder = StaticEmbedder()
     catalog = Toolroll.from_tools(definitions(n), embedder=embedder).catalog
-    pipeline = compose(catalog, PROFILES["default"])
-    (retrieval,) = (stage for stage in pipeline.soft if isinstance(stage, Retrieval))
-    (marks,) = (stage for stage in pipeline.soft if isinstance(stage, Marks))
+    profile = PROFILES["default"]
+    pipeline, retrieval = compose(catalog, profile), retrieval_of(catalog, profile, 0)
+    marks = Marks(catalog.marks, profile.services, profile.marks, retrieval.damping)
     search, fusion, k = retrieval.retriever.search, retrieval.fusion, retrieval.candidates
     everything, correct, embed = Candidates.everything(n).pool, catalog.speller.correct, embedder.embed_query
     asked = [

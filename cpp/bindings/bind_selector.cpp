@@ -2,18 +2,17 @@
 
 #include <algorithm>
 #include <array>
-#include <deque>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
-#include <tuple>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "arrays.hpp"
 #include "gil.hpp"
 #include "packed_calls.hpp"
-#include "parts.hpp"
 #include "toolroll/message_reader.hpp"
 #include "toolroll/selector.hpp"
 
@@ -22,157 +21,138 @@ namespace {
 
 using Rows = std::vector<std::int32_t>;
 
-/// The items of a tuple or list. Its size is read once, so that no other thread changes it.
-class Items {
- public:
-  Items(const char* name, py::handle list)
-      : list_(py::reinterpret_steal<py::object>(PySequence_Fast(list.ptr(), name))) {
-    if (!list_) throw py::error_already_set();
-  }
-  std::size_t size() const {
-    return static_cast<std::size_t>(PySequence_Fast_GET_SIZE(list_.ptr()));
-  }
-  py::handle operator[](std::size_t i) const {
-    return PySequence_Fast_GET_ITEM(list_.ptr(), static_cast<py::ssize_t>(i));
-  }
-
- private:
-  py::object list_;
-};
-
-template <typename Number>
-std::vector<Number> numbers_of(const char* name, py::handle list) {
-  const Items items(name, list);
-  std::vector<Number> numbers(items.size());
-  for (std::size_t i = 0; i < numbers.size(); ++i) {
-    const long long number = PyLong_AsLongLong(items[i].ptr());
-    if (number == -1 && PyErr_Occurred() != nullptr) throw py::error_already_set();
-    if (!std::in_range<Number>(number)) {
-      throw std::invalid_argument(std::string(name) + ": is out of range");
-    }
-    numbers[i] = static_cast<Number>(number);
-  }
-  return numbers;
-}
-
-/// A count that may be open; more than any number of rows is as good as that many.
+/// A count that may be open. One that is larger than any catalog is as good as that many rows.
 std::optional<std::size_t> count_of(const char* name, py::handle number) {
   if (number.is_none()) return std::nullopt;
-  const long long count = PyLong_AsLongLong(number.ptr());
+  int overflow = 0;
+  const long long count = PyLong_AsLongLongAndOverflow(number.ptr(), &overflow);
   if (count == -1 && PyErr_Occurred() != nullptr) throw py::error_already_set();
-  if (count < 0 || count > (1LL << 31)) {
-    throw std::invalid_argument(std::string(name) + ": must be in 0..2147483648");
-  }
-  return static_cast<std::size_t>(count);
+  if (count < 0 && overflow <= 0) throw std::invalid_argument(std::string(name) + ": is below 0");
+  constexpr long long kLargest = 1LL << 31;
+  return static_cast<std::size_t>(overflow > 0 ? kLargest : std::min(count, kLargest));
 }
 
-std::span<const std::int32_t> rows_of(const char* name, py::handle rows) {
-  if (!py::isinstance<py::array>(rows)) throw py::type_error(std::string(name) + ": is no array");
-  return column_of<std::int32_t>(name, py::reinterpret_borrow<py::array>(rows));
-}
+/// The rows of a toolkit that was hit or called before, and what they gain. Rows are copied here
+/// and below, because a search reads them while the interpreter is released.
+struct OwnedToolkitRows {
+  Rows rows;
+  double weight;
+};
 
-/// Triples (label, whether it is a service, rows).
-class Marks {
+/// The rows that deal with each mark of a message, or belong to a service that it names.
+class OwnedMarks {
  public:
-  explicit Marks(const py::tuple& list) {
-    for (const py::handle item : list) {
-      if (!PyTuple_Check(item.ptr()) || PyTuple_GET_SIZE(item.ptr()) != 3) {
-        throw py::type_error("mark: must be (label, is a service, rows)");
-      }
-      columns_.push_back(snapshot(rows_of("mark", PyTuple_GET_ITEM(item.ptr(), 2))));
-      marks_.push_back({columns_.back(), PyTuple_GET_ITEM(item.ptr(), 1) == Py_True});
+  OwnedMarks(std::vector<Rows> rows, const std::vector<bool>& is_service) : rows_(std::move(rows)) {
+    if (is_service.size() != rows_.size()) {
+      throw std::invalid_argument("is_service: must have one entry a mark");
     }
+    for (std::size_t i = 0; i < rows_.size(); ++i) marks_.push_back({rows_[i], is_service[i]});
   }
+  OwnedMarks(const OwnedMarks&) = delete;
+  OwnedMarks& operator=(const OwnedMarks&) = delete;
   std::span<const MarkedRows> get() const { return marks_; }
 
  private:
-  std::deque<Rows> columns_;
+  std::vector<Rows> rows_;
   std::vector<MarkedRows> marks_;
-};
-
-/// Pairs (rows, weight). Copies, because a search reads them while the interpreter is released.
-class Toolkits {
- public:
-  Toolkits(const char* name, const py::tuple& list) {
-    for (const py::handle item : list) {
-      if (!PyTuple_Check(item.ptr()) || PyTuple_GET_SIZE(item.ptr()) != 2) {
-        throw py::type_error(std::string(name) + ": must be (rows, weight)");
-      }
-      columns_.push_back(snapshot(rows_of(name, PyTuple_GET_ITEM(item.ptr(), 0))));
-      toolkits_.push_back({columns_.back(), number_of(name, PyTuple_GET_ITEM(item.ptr(), 1))});
-    }
-  }
-  std::span<const ToolkitRows> get() const { return toolkits_; }
-
- private:
-  std::deque<Rows> columns_;
-  std::vector<ToolkitRows> toolkits_;
 };
 
 /// What was learnt, with the keys of the rows, the scopes of the turn and the time.
 struct Outcomes {
-  explicit Outcomes(const py::object& given) {
-    if (given.is_none()) return;
-    auto [learned_, keys_, scopes_, now_] =
-        py::cast<std::tuple<const Learned*, const ToolKeys*, std::array<std::uint64_t, 4>, double>>(
-            given);
-    learned = learned_;
-    keys = keys_;
-    scopes = {scopes_[0], scopes_[1], scopes_[2]};
-    plain = scopes_[3];
-    now = now_;
-  }
-
-  const Learned* learned = nullptr;
-  const ToolKeys* keys = nullptr;
-  Scopes scopes{};
-  std::uint64_t plain = 0;
-  double now = 0.0;
+  std::shared_ptr<const Learned> learned;
+  std::shared_ptr<const ToolKeys> keys;
+  Scopes scopes;
+  std::uint64_t plain;
+  double now;
 };
 
 /// Tokens, and what each row costs: in one array or two.
 struct Budget {
-  explicit Budget(const py::object& given) {
-    if (given.is_none()) return;
-    const Items items("budget", given);
-    if (items.size() < 2 || items.size() > 3) {
-      throw py::type_error("budget: must be (tokens, costs) or (tokens, costs, costs)");
-    }
-    const long long left = PyLong_AsLongLong(items[0].ptr());
-    if (left == -1 && PyErr_Occurred() != nullptr) throw py::error_already_set();
-    tokens = left;
-    for (std::size_t i = 1; i < items.size(); ++i) costs[i - 1] = rows_of("costs", items[i]);
-  }
-
-  std::optional<std::int64_t> tokens;
-  std::span<const std::int32_t> costs[2];
+  std::int64_t tokens;
+  Column<std::int32_t> costs;
+  std::optional<Column<std::int32_t>> own_costs;
 };
 
-/// The rows of a conversation: (whole, loaded, recent, listed, picked, turn).
-class Conversation {
+/// The rows of a conversation's tools; -1 for a name that is not in the catalog.
+struct OwnedConversationRows {
+  bool is_whole;
+  Rows loaded, recent, listed;
+  std::vector<std::int64_t> picked;
+  std::int64_t turn;
+
+  ConversationRows get() const { return {is_whole, loaded, recent, listed, picked, turn}; }
+};
+
+/// The scores that a function of Python gives to rows; the same ones for None.
+class PythonRerank {
  public:
-  explicit Conversation(const py::object& given) {
-    if (given.is_none()) return;
-    const Items items("conversation", given);
-    if (items.size() != 6) throw py::type_error("conversation: must have six parts");
-    loaded_ = numbers_of<std::int32_t>("loaded", items[1]);
-    recent_ = numbers_of<std::int32_t>("recent", items[2]);
-    listed_ = numbers_of<std::int32_t>("listed", items[3]);
-    picked_ = numbers_of<std::int64_t>("picked", items[4]);
-    const long long turn = PyLong_AsLongLong(items[5].ptr());
-    if (turn == -1 && PyErr_Occurred() != nullptr) throw py::error_already_set();
-    rows_ = ConversationRows{items[0].ptr() == Py_True, loaded_, recent_, listed_, picked_, turn};
+  explicit PythonRerank(py::function function)
+      : function_(new py::function(std::move(function)), [](py::function* one) {
+          const py::gil_scoped_acquire locked;
+          delete one;
+        }) {}
+  std::optional<std::vector<float>> operator()(std::span<const std::int32_t> rows,
+                                               std::span<const float> scores) const {
+    const py::gil_scoped_acquire locked;
+    const py::object given = (*function_)(copied(snapshot(rows)), copied(snapshot(scores)));
+    if (given.is_none()) return std::nullopt;
+    return snapshot(column_of<float>("scores", given.cast<py::array>()));
   }
-  const std::optional<ConversationRows>& get() const { return rows_; }
 
  private:
-  Rows loaded_, recent_, listed_;
-  std::vector<std::int64_t> picked_;
-  std::optional<ConversationRows> rows_;
+  std::shared_ptr<py::function> function_;
 };
 
-const Bitset* page_of(const py::object& page) {
-  return page.is_none() ? nullptr : page.cast<const Bitset*>();
+/// One turn, as `pick` takes it. Frozen; it holds what it refers to.
+struct TurnInput {
+  py::object reading, allowed, page;  // Reading, Bitset, Bitset or None
+  std::uint64_t seed;
+  std::optional<std::size_t> k;
+  double room;
+  std::optional<std::size_t> max_tools;
+  std::vector<OwnedToolkitRows> routed, called;
+  std::shared_ptr<const OwnedMarks> marks;
+  std::shared_ptr<const Outcomes> outcomes;
+  std::shared_ptr<const Budget> budget;
+  Rows included, sent;
+  std::shared_ptr<const OwnedConversationRows> conversation;
+  std::vector<Rerank> rerank;
+};
+
+/// Objects are converted only where they are given: most turns have none of those with a default.
+TurnInput turn_input(py::object reading, py::object allowed, std::uint64_t seed,
+                     const py::object& k, double room, const py::object& max_tools,
+                     py::object page, const py::object& routed, const py::object& marks,
+                     const py::object& called, const py::object& outcomes,
+                     const py::object& budget, const py::object& included,
+                     const py::object& conversation, const py::object& sent,
+                     const py::object& rerank) {
+  TurnInput turn{.reading = std::move(reading),
+                 .allowed = std::move(allowed),
+                 .page = std::move(page),
+                 .seed = seed,
+                 .k = count_of("k", k),
+                 .room = room,
+                 .max_tools = count_of("max_tools", max_tools)};
+  const auto take = [](const py::object& given, auto& field) {
+    if (!given.is_none()) field = given.cast<std::decay_t<decltype(field)>>();
+  };
+  take(routed, turn.routed);
+  take(called, turn.called);
+  take(included, turn.included);
+  take(sent, turn.sent);
+  if (!marks.is_none()) turn.marks = marks.cast<std::shared_ptr<OwnedMarks>>();
+  if (!outcomes.is_none()) turn.outcomes = outcomes.cast<std::shared_ptr<Outcomes>>();
+  if (!budget.is_none()) turn.budget = budget.cast<std::shared_ptr<Budget>>();
+  if (!conversation.is_none()) {
+    turn.conversation = conversation.cast<std::shared_ptr<OwnedConversationRows>>();
+  }
+  if (!rerank.is_none()) {
+    for (const py::function& one : rerank.cast<std::vector<py::function>>()) {
+      turn.rerank.emplace_back(PythonRerank(one));
+    }
+  }
+  return turn;
 }
 
 /// The passages as a search reads them.
@@ -186,47 +166,44 @@ std::vector<Part> parts_of(const std::vector<Passage>& passages) {
   return parts;
 }
 
-Picked pick(const Selector& selector, const Reading& reading, const Bitset& allowed,
-            const py::object& page, const py::tuple& routed, const py::tuple& marks,
-            const py::tuple& called, const py::object& outcomes, std::uint64_t seed,
-            const py::object& k, double room, const py::object& max_tools, const py::object& budget,
-            const py::object& included, const py::object& conversation, const py::object& sent) {
+Picked pick(const Selector& selector, const TurnInput& turn) {
+  const auto& reading = turn.reading.cast<const Reading&>();
   const Passage& query = reading.query;
   const std::vector<Part> clauses = parts_of(reading.clauses);
   const std::vector<Part> earlier = parts_of(reading.earlier);
-  const Toolkits routes("routed", routed);
-  const Marks mark_rows(marks);
-  const Toolkits called_rows("called", called);
-  const Outcomes learnt(outcomes);
-  const Budget tokens(budget);
-  const Rows always = numbers_of<std::int32_t>("included", included);
-  const Conversation talk(conversation);
-  const Rows places = numbers_of<std::int32_t>("sent", sent);
-  const Ask ask{.message = {query.text, query.vector, static_cast<float>(query.trust)},
-                .trust = query.trust,
-                .clauses = clauses,
-                .earlier = earlier,
-                .allowed = allowed,
-                .page = page_of(page),
-                .routed = routes.get(),
-                .marks = mark_rows.get(),
-                .called = called_rows.get(),
-                .learned = learnt.learned,
-                .keys = learnt.keys,
-                .scopes = learnt.scopes,
-                .plain = learnt.plain,
-                .now = learnt.now,
-                .seed = seed,
-                .k = count_of("k", k),
-                .room = room,
-                .max_tools = count_of("max_tools", max_tools),
-                .budget = tokens.tokens,
-                .costs = {tokens.costs[0], tokens.costs[1]},
-                .included = always,
-                .conversation = talk.get(),
-                .sent = places};
-  const double expected_ns = selector.expected_ns(ask);
-  const GilReleasedIf unlocked(expected_ns > kWorthReleasingNs);
+  std::vector<ToolkitRows> routed, called;
+  for (const OwnedToolkitRows& one : turn.routed) routed.push_back({one.rows, one.weight});
+  for (const OwnedToolkitRows& one : turn.called) called.push_back({one.rows, one.weight});
+  Ask ask{.message = {query.text, query.vector, static_cast<float>(query.trust)},
+          .trust = query.trust,
+          .clauses = clauses,
+          .earlier = earlier,
+          .allowed = turn.allowed.cast<const Bitset&>(),
+          .page = turn.page.is_none() ? nullptr : turn.page.cast<const Bitset*>(),
+          .routed = routed,
+          .marks = turn.marks ? turn.marks->get() : std::span<const MarkedRows>(),
+          .called = called,
+          .seed = turn.seed,
+          .k = turn.k,
+          .room = turn.room,
+          .max_tools = turn.max_tools,
+          .included = turn.included,
+          .sent = turn.sent,
+          .rerank = turn.rerank};
+  if (const Outcomes* const outcomes = turn.outcomes.get()) {
+    ask.learned = outcomes->learned.get();
+    ask.keys = outcomes->keys.get();
+    ask.scopes = outcomes->scopes;
+    ask.plain = outcomes->plain;
+    ask.now = outcomes->now;
+  }
+  if (const Budget* const budget = turn.budget.get()) {
+    ask.budget = budget->tokens;
+    ask.costs[0] = view(budget->costs);
+    if (budget->own_costs) ask.costs[1] = view(*budget->own_costs);
+  }
+  if (turn.conversation) ask.conversation = turn.conversation->get();
+  const GilReleasedIf unlocked(selector.expected_ns(ask) > kWorthReleasingNs);
   return selector.pick(ask);
 }
 
@@ -364,14 +341,55 @@ void bind_selector(py::module_& m) {
            }),
            py::arg("core").noconvert(), py::arg("k"));
   py::class_<CapStage>(m, "CapStage")
-      .def(py::init([](Rows core, std::optional<std::size_t> k,
-                       std::optional<std::size_t> max_tools, std::optional<std::size_t> unranked) {
-             return CapStage{std::move(core), k, max_tools, unranked};
-           }),
-           py::arg("core"), py::arg("k"), py::arg("max_tools"), py::arg("unranked"));
+      .def(py::init(
+               [](Rows core, std::optional<std::size_t> k, std::optional<std::size_t> max_tools) {
+                 return CapStage{std::move(core), k, max_tools};
+               }),
+           py::arg("core"), py::arg("k"), py::arg("max_tools"));
   py::class_<ListStage>(m, "ListStage")
       .def(py::init<std::size_t, bool, double, double>(), py::arg("sticky_tools"),
            py::arg("counts_added"), py::arg("newcomers"), py::arg("growth"));
+
+  py::class_<OwnedToolkitRows>(m, "ToolkitRows")
+      .def(py::init([](const Column<std::int32_t>& rows, double weight) {
+             return OwnedToolkitRows{snapshot(view(rows)), weight};
+           }),
+           py::arg("rows").noconvert(), py::arg("weight"));
+  py::class_<OwnedMarks, std::shared_ptr<OwnedMarks>>(m, "MarkedRows")
+      .def(py::init<std::vector<Rows>, std::vector<bool>>(), py::arg("rows"),
+           py::arg("is_service"));
+  py::class_<Outcomes, std::shared_ptr<Outcomes>>(m, "Outcomes")
+      .def(py::init([](std::shared_ptr<Learned> learned, std::shared_ptr<ToolKeys> keys,
+                       const std::array<std::uint64_t, 4>& scopes, double now) {
+             return Outcomes{std::move(learned),
+                             std::move(keys),
+                             {scopes[0], scopes[1], scopes[2]},
+                             scopes[3],
+                             now};
+           }),
+           py::arg("learned"), py::arg("keys"), py::arg("scopes"), py::arg("now"));
+  py::class_<Budget, std::shared_ptr<Budget>>(m, "Budget")
+      .def(py::init([](const py::int_& tokens, Column<std::int32_t> costs,
+                       std::optional<Column<std::int32_t>> own_costs) {
+             int overflow = 0;
+             const long long left = PyLong_AsLongLongAndOverflow(tokens.ptr(), &overflow);
+             return Budget{overflow > 0 ? std::numeric_limits<std::int64_t>::max() : left,
+                           std::move(costs), std::move(own_costs)};
+           }),
+           py::arg("tokens"), py::arg("costs").noconvert(),
+           py::arg("own_costs").noconvert() = py::none());
+  py::class_<OwnedConversationRows, std::shared_ptr<OwnedConversationRows>>(m, "ConversationRows")
+      .def(py::init<bool, Rows, Rows, Rows, std::vector<std::int64_t>, std::int64_t>(),
+           py::kw_only(), py::arg("is_whole"), py::arg("loaded"), py::arg("recent"),
+           py::arg("listed"), py::arg("picked"), py::arg("turn"));
+  py::class_<TurnInput>(m, "TurnInput")
+      .def(py::init(&turn_input), py::arg("reading"), py::arg("allowed"), py::arg("seed"),
+           py::arg("k"), py::arg("room"), py::arg("max_tools"), py::kw_only(),
+           py::arg("page") = py::none(), py::arg("routed") = py::none(),
+           py::arg("marks") = py::none(), py::arg("called") = py::none(),
+           py::arg("outcomes") = py::none(), py::arg("budget") = py::none(),
+           py::arg("included") = py::none(), py::arg("conversation") = py::none(),
+           py::arg("sent") = py::none(), py::arg("rerank") = py::none());
 
   py::class_<Picked>(m, "Picked")
       .def_property_readonly("selected", &selected)
@@ -382,10 +400,10 @@ void bind_selector(py::module_& m) {
       .def_property_readonly("steps", &steps)
       .def_readonly("pools", &Picked::pools)
       .def_readonly("routed", &Picked::routed)
-      .def_readonly("route_best", &Picked::route_best)
       .def_property_readonly("marked", [](const Picked& picked) { return copied(picked.marked); })
       .def_property_readonly("mark_gains", &mark_gains)
-      .def_readonly("mark_best", &Picked::mark_best)
+      .def_readonly("own_steps", &Picked::own_steps)
+      .def_readonly("core", &Picked::core)
       .def_property_readonly("called", [](const Picked& picked) { return copied(picked.called); })
       .def_property_readonly("called_gains",
                              [](const Picked& picked) { return copied(picked.called_gains); })
@@ -422,10 +440,7 @@ void bind_selector(py::module_& m) {
            py::arg("damps_marks"), py::arg("retrieval"), py::arg("by_words"), py::arg("no_match"),
            py::arg("learning"), py::arg("thompson"), py::arg("includes"), py::arg("base"),
            py::arg("pinned"), py::arg("cap"), py::arg("list"), py::arg("has_order"))
-      .def("pick", &pick, py::arg("reading"), py::arg("allowed"), py::arg("page"),
-           py::arg("routed"), py::arg("marks"), py::arg("called"), py::arg("outcomes"),
-           py::arg("seed"), py::arg("k"), py::arg("room"), py::arg("max_tools"), py::arg("budget"),
-           py::arg("included"), py::arg("conversation"), py::arg("sent"))
+      .def("pick", &pick, py::arg("turn"))
       .def_property_readonly("size", &Selector::size);
 }
 

@@ -1,7 +1,9 @@
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <vector>
 
+#include "checks.hpp"
 #include "selector_turn.hpp"
 
 namespace toolroll {
@@ -31,17 +33,15 @@ void Selector::Turn::admit(std::span<const std::int32_t> rows, Reason reason) {
 }
 
 void Selector::Turn::cut() {
-  std::optional<std::size_t> most = limit();
   if (is_pool_) {
     rank_pool();
-    if (const auto& unranked = stages_.cap.unranked) {
-      most = most ? std::min(*most, *unranked) : unranked;
-    }
+    rerank();
   } else {
     put_core_first();
+    rerank();
     cut_to_k();
   }
-  if (most && rows_.size() > *most) {
+  if (const auto most = limit(); most && rows_.size() > *most) {
     resize(*most);
     step(Verb::kNarrow, Reason::kMaxTools);
   }
@@ -74,7 +74,9 @@ void Selector::Turn::rank_pool() {
     scores_.push_back(one.score);
   }
   is_pool_ = false;
-  step(Verb::kNarrow, stages_.cap.unranked ? Reason::kUnranked : Reason::kWhole);
+  core_ = static_cast<std::size_t>(
+      std::ranges::count_if(order, [behind](const Ranked& one) { return one.place < behind; }));
+  step(Verb::kNarrow, Reason::kWhole);
 }
 
 void Selector::Turn::put_core_first() {
@@ -99,12 +101,46 @@ void Selector::Turn::put_core_first() {
   step(Verb::kReorder, Reason::kCoreFirst);
 }
 
+void Selector::Turn::rerank() {
+  if (ask_.rerank.empty() || core_ == rows_.size()) return;
+  const std::size_t n = rows_.size() - core_;
+  unscored_.emplace(n);
+  for (std::size_t i = core_; i < rows_.size(); ++i) {
+    if (scores_[i] == 0.0F) unscored_->add(rows_[i]);
+  }
+  picked_.core = core_;
+  for (std::size_t at = 0; at < ask_.rerank.size(); ++at) {
+    const auto given = ask_.rerank[at](std::span<const std::int32_t>(rows_).subspan(core_),
+                                       std::span<const float>(scores_).subspan(core_));
+    if (!given) continue;
+    check_length("scores", given->size(), n);
+    for (std::size_t i = 0; i < n; ++i) {
+      if (!std::isfinite((*given)[i]))
+        refuse(entry("scores", i), static_cast<double>((*given)[i]), "finite");
+      scores_[core_ + i] = (*given)[i];
+    }
+    Rows order(rows_.size());
+    for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<std::int32_t>(i);
+    std::stable_sort(order.begin() + static_cast<std::ptrdiff_t>(core_), order.end(),
+                     [&](std::int32_t a, std::int32_t b) {
+                       return scores_[static_cast<std::size_t>(a)] >
+                              scores_[static_cast<std::size_t>(b)];
+                     });
+    reorder(order);
+    picked_.own_steps.push_back(static_cast<std::int32_t>(at));
+    step(Verb::kReorder, Reason::kOwnStep, Found::kOwnStep);
+  }
+}
+
 void Selector::Turn::cut_to_k() {
   const std::optional<std::size_t> k = places(stages_.cap.k);
   if (!k || core_ + *k >= rows_.size()) return;
   const std::size_t n = rows_.size();
+  const auto counts = [&](std::size_t i) {
+    return unscored_ ? !unscored_->holds(rows_[i]) : scores_[i] != 0.0F;
+  };
   std::size_t found = 0;
-  for (std::size_t i = core_; i < n; ++i) found += scores_[i] != 0.0F ? 1 : 0;
+  for (std::size_t i = core_; i < n; ++i) found += counts(i) ? 1 : 0;
   if (found == n - core_ || has_fallback_) {
     resize(core_ + *k);
   } else if (found <= *k) {
@@ -112,7 +148,7 @@ void Selector::Turn::cut_to_k() {
   } else {
     std::size_t kept = core_, scored = 0;
     for (std::size_t i = core_; i < n; ++i) {
-      if (scores_[i] != 0.0F && ++scored > *k) continue;
+      if (counts(i) && ++scored > *k) continue;
       rows_[kept] = rows_[i];
       scores_[kept++] = scores_[i];
     }

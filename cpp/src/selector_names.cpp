@@ -52,6 +52,8 @@ const char* name(Reason reason) {
       return "learning.thompson";
     case Reason::kLearnt:
       return "learning.order";
+    case Reason::kOwnStep:
+      return "step";
     case Reason::kIncluded:
       return "always_include";
     case Reason::kBase:
@@ -60,8 +62,6 @@ const char* name(Reason reason) {
       return "pinned";
     case Reason::kWhole:
       return "cap.whole";
-    case Reason::kUnranked:
-      return "cap.unranked";
     case Reason::kCoreFirst:
       return "cap.core_first";
     case Reason::kBeyondK:
@@ -102,6 +102,8 @@ const char* name(Found found) {
       return "reranked";
     case Found::kDrawn:
       return "drawn";
+    case Found::kOwnStep:
+      return "own_step";
     case Found::kBeforeList:
       return "before_list";
   }

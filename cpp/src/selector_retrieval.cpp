@@ -9,10 +9,14 @@
 namespace toolroll {
 namespace {
 
-// A turn that sees so much of the catalog is measured against the best of the whole.
+// A turn that sees so much of the catalog is measured against the best of the whole: on MetaTool it
+// refuses 4.8 % of served messages where it sees 60 % of the tools, and would 6.8 % where it sees
+// 30 %.
 constexpr double kWhole = 0.4;
 
-// Logistic curves of best scores where tools have no examples, and how many messages they weigh.
+// Best scores of served messages where tools have no examples, as logistic curves: with vectors 5 %
+// lie below 0.25, by words alone below 0.06. Catalogs of many tools have higher ones, but a wrong
+// refusal costs more than a missed one. kAtLargeCounts: how many held-out messages a curve weighs.
 constexpr double kVectorsCentre = 0.70, kVectorsScale = 0.153;
 constexpr double kWordsCentre = 0.30, kWordsScale = 0.08;
 constexpr double kAtLargeCounts = 4.0;

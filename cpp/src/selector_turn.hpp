@@ -37,7 +37,13 @@ class Selector::Turn {
   void retrieve();
   /// Where vectors found nothing at all.
   void retrieve_by_words();
-  /// Where nothing matched: see NoMatch in Python, which has the five rules.
+  /// Where nothing matched, puts k rows into play without a score. The first rule that applies:
+  /// 1. None, where the conversation has tools of earlier turns: they stay in the list.
+  /// 2. Rows that were found below the threshold: the best, unless there are core rows.
+  /// 3. Where the page or routes narrowed the catalog: the rows that they left.
+  /// 4. None, where there are core rows: they are in the list.
+  /// 5. All allowed rows.
+  /// In 3 and 5 rows that worked best for the organisation come first, then by row.
   void fall_back();
   void rank();
   /// The nearest rows that do not fail and the best draw of the others, in the order of the draws.
@@ -108,6 +114,8 @@ class Selector::Turn {
   void rank_pool();
   void put_core_first();
   void cut_to_k();
+  /// Asks the caller's own steps for other scores of the rows behind the core.
+  void rerank();
   void cut_to_budget();
 
   // The list of the conversation.
@@ -136,6 +144,7 @@ class Selector::Turn {
   RowMap included_;       // rows that the call includes and are no core → their places
   std::size_t core_ = 0;  // of the rows, those in front that k does not count
   bool has_fallback_ = false;
+  std::optional<RowMap> unscored_;  // once the caller's steps may give scores: rows that had none
   Picked picked_;
 };
 

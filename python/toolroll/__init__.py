@@ -42,6 +42,10 @@ if TYPE_CHECKING:
     from toolroll.selection.policy.policy import Verdict as Verdict
     from toolroll.selection.profiles import Profile as Profile
     from toolroll.selection.selection import Selection as Selection
+    from toolroll.selection.steps import NarrowingStep as NarrowingStep
+    from toolroll.selection.steps import RerankingStep as RerankingStep
+    from toolroll.selection.steps import Step as Step
+    from toolroll.selection.steps import StepTurn as StepTurn
     from toolroll.selection.telemetry import Counters as Counters
     from toolroll.selection.visible import VisibleTools as VisibleTools
     from toolroll.sessions.replies import Answer as Answer
@@ -70,6 +74,7 @@ _NAMES = {
     "toolroll.selection.policy.policy": "Verdict",
     "toolroll.selection.profiles": "Profile",
     "toolroll.selection.selection": "Selection",
+    "toolroll.selection.steps": "NarrowingStep RerankingStep Step StepTurn",
     "toolroll.selection.telemetry": "Counters",
     "toolroll.selection.visible": "VisibleTools",
     "toolroll.sessions.replies": "Answer",

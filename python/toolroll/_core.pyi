@@ -543,7 +543,6 @@ class Weights:
 
 # selector.hpp
 _Part: TypeAlias = tuple[str, NDArray[np.float32] | None, float, float]
-_Favoured: TypeAlias = tuple[NDArray[np.int32], float]
 _Found: TypeAlias = tuple[
     NDArray[np.int32],
     NDArray[np.float32],
@@ -590,12 +589,61 @@ class ThompsonStage:
     def __init__(self, core: NDArray[np.int32], k: int | None) -> None: ...
 
 class CapStage:
-    def __init__(
-        self, core: Sequence[int], k: int | None, max_tools: int | None, unranked: int | None
-    ) -> None: ...
+    def __init__(self, core: Sequence[int], k: int | None, max_tools: int | None) -> None: ...
 
 class ListStage:
     def __init__(self, sticky_tools: int, counts_added: bool, newcomers: float, growth: float) -> None: ...
+
+class ToolkitRows:
+    def __init__(self, rows: NDArray[np.int32], weight: float) -> None: ...
+
+class MarkedRows:
+    def __init__(self, rows: Sequence[Sequence[int]], is_service: Sequence[bool]) -> None: ...
+
+class Outcomes:
+    def __init__(
+        self, learned: Learned, keys: ToolKeys, scopes: tuple[int, int, int, int], now: float
+    ) -> None: ...
+
+class Budget:
+    def __init__(
+        self, tokens: int, costs: NDArray[np.int32], own_costs: NDArray[np.int32] | None = None
+    ) -> None: ...
+
+class ConversationRows:
+    def __init__(
+        self,
+        *,
+        is_whole: bool,
+        loaded: Sequence[int],
+        recent: Sequence[int],
+        listed: Sequence[int],
+        picked: Sequence[int],
+        turn: int,
+    ) -> None: ...
+
+class TurnInput:
+    def __init__(
+        self,
+        reading: Reading,
+        allowed: Bitset,
+        seed: int,
+        k: int | None,
+        room: float,
+        max_tools: int | None,
+        *,
+        page: Bitset | None = None,
+        routed: Sequence[ToolkitRows] | None = None,
+        marks: MarkedRows | None = None,
+        called: Sequence[ToolkitRows] | None = None,
+        outcomes: Outcomes | None = None,
+        budget: Budget | None = None,
+        included: Sequence[int] | None = None,
+        conversation: ConversationRows | None = None,
+        sent: Sequence[int] | None = None,
+        rerank: Sequence[Callable[[NDArray[np.int32], NDArray[np.float32]], NDArray[np.float32] | None]]
+        | None = None,
+    ) -> None: ...
 
 class Picked:
     @property
@@ -611,13 +659,13 @@ class Picked:
     @property
     def routed(self) -> list[int]: ...
     @property
-    def route_best(self) -> float: ...
-    @property
     def marked(self) -> NDArray[np.int32]: ...
     @property
     def mark_gains(self) -> list[NDArray[np.float32]]: ...
     @property
-    def mark_best(self) -> float: ...
+    def own_steps(self) -> list[int]: ...
+    @property
+    def core(self) -> int: ...
     @property
     def called(self) -> NDArray[np.int32]: ...
     @property
@@ -674,24 +722,7 @@ class Selector:
         list: ListStage | None,
         has_order: bool,
     ) -> None: ...
-    def pick(
-        self,
-        reading: Reading,
-        allowed: Bitset,
-        page: Bitset | None,
-        routed: tuple[_Favoured, ...],
-        marks: tuple[tuple[str, bool, NDArray[np.int32]], ...],
-        called: tuple[_Favoured, ...],
-        outcomes: tuple[Learned, ToolKeys, tuple[int, int, int, int], float] | None,
-        seed: int,
-        k: int | None,
-        room: float,
-        max_tools: int | None,
-        budget: tuple[object, ...] | None,
-        included: Sequence[int],
-        conversation: tuple[bool, Sequence[int], Sequence[int], Sequence[int], Sequence[int], int] | None,
-        sent: Sequence[int],
-    ) -> Picked: ...
+    def pick(self, turn: TurnInput) -> Picked: ...
     @property
     def size(self) -> int: ...
 

@@ -49,6 +49,7 @@ from toolroll.selection.observer import Observer, OutcomeReport
 from toolroll.selection.policy.absent_names import AbsentNames
 from toolroll.selection.profiles import Profile
 from toolroll.selection.selection import Selection
+from toolroll.selection.steps import Step
 from toolroll.selection.telemetry import Counters
 from toolroll.selection.unknown_values import unknown_values
 from toolroll.selection.verdict import Verdict, judge
@@ -133,6 +134,8 @@ class Toolroll:
                   or leaves it out, and logs that. None skips tools in MCP's form and refuses all others.
                 - progress: called with (texts embedded, in all).
                 - observers: called with each selection and each report (`docs/observability.md`).
+                - steps: your own, in every selection: objects with a method `narrow`, `rerank` or both
+                  (`docs/selections.md`).
 
         Raises:
             InvalidDefinition: a tool, toolkit or route is malformed, or a name is there twice.
@@ -175,7 +178,7 @@ class Toolroll:
     def from_definitions(cls, definitions: Definitions, **options: Unpack[BuildOptions]) -> Toolroll:
         """From definitions that were read before (`Definitions`).
 
-        The options are `embedder`, `profile`, `experiment`, `observers`, `hnsw` and `progress` of
+        The options are `embedder`, `profile`, `experiment`, `observers`, `steps`, `hnsw` and `progress` of
         `from_tools`.
 
         Raises:
@@ -207,9 +210,9 @@ class Toolroll:
         `save` does), never edit it: a process that has it open keeps the old one until `refresh()`.
         `Selection.tools` has `Tool` values, since the objects of the process that saved it are gone.
 
-        The options are `embedder`, `profile`, `experiment` and `observers` of `from_tools`. The embedder must
-        be the one that the catalog was built with. The file has the measurements for the profile of `save`;
-        for other weights they are made again.
+        The options are `embedder`, `profile`, `experiment`, `observers` and `steps` of `from_tools`. The
+        embedder must be the one that the catalog was built with. The file has the measurements for the
+        profile of `save`; for other weights they are made again.
 
         Args:
             path: the file.
@@ -381,6 +384,7 @@ class Toolroll:
         embedder: EmbedderChoice = "static",
         profile: str | Profile = "default",
         observers: Iterable[Observer] = (),
+        steps: Iterable[Step] = (),
         follow: Follow = Follow(),
         recording: Recording = Recording(),
         sessions: Sessions = Sessions(),
@@ -397,6 +401,7 @@ class Toolroll:
             embedder: see `from_tools`.
             profile: see `from_tools`.
             observers: see `from_tools`.
+            steps: see `from_tools`.
             follow: how this process learns of changes, and builds catalogs.
             recording: how selections and outcomes are kept.
             sessions: how long conversations are kept.
@@ -421,7 +426,7 @@ class Toolroll:
         ):
             if not isinstance(value, kind):
                 raise InvalidInput(f"{name}: is {quoted(value)}, must be toolroll.{kind.__name__}")
-        builder = CheckedOptions(embedder, profile, hnsw=follow.hnsw).builder()
+        builder = CheckedOptions(embedder, profile, steps=steps, hnsw=follow.hnsw).builder()
         if follow.published is not None:
             from toolroll.homes.published import PublishedFor
 
@@ -437,7 +442,7 @@ class Toolroll:
     def demo(cls, **options: Unpack[EngineOptions]) -> Toolroll:
         """The built-in demonstration catalog: a revenue platform, a personal assistant, a home server.
 
-        The options are `embedder`, `profile`, `experiment` and `observers` of `from_tools`.
+        The options are `embedder`, `profile`, `experiment`, `observers` and `steps` of `from_tools`.
         """
         return cls.from_folder(Path(__file__).with_name("demo") / "toolkits", **options)
 

@@ -1,4 +1,4 @@
-"""Laws that hold for every stage, on whatever catalog, context and message."""
+"""Laws that hold for every selection and every hard stage, on whatever catalog, context and message."""
 
 from __future__ import annotations
 
@@ -35,20 +35,7 @@ class Remembering(HashingEmbedder):
 EMBEDDER = Remembering(64)
 DEFAULT = Profile()
 HARD = ("Visibility", "Availability")
-SOFT = (
-    "Page",
-    "Routes",
-    "Marks",
-    "Affinity",
-    "Retrieval",
-    "LexicalRetrieval",
-    "NoMatch",
-    "AlwaysIncluded",
-    "Cap",
-    "ConversationList",
-    "StableOrder",
-)
-STAGES = (*HARD, *SOFT, "Required")
+STAGES = (*HARD, "Required", "ContinuedTurn")
 
 
 def pipeline_of(definitions_, parameters_=DEFAULT) -> Pipeline:
@@ -56,19 +43,9 @@ def pipeline_of(definitions_, parameters_=DEFAULT) -> Pipeline:
     return PipelineBuilder(EMBEDDER, parameters_).pipeline(definitions_, in_force)
 
 
-def with_stage(parameters_: Profile, name: str) -> Profile:
-    """The parameters, if need be changed so that there is such a stage."""
-    if name == "LexicalRetrieval":
-        return parameters_.with_(retrieve="tools", dense=1.0, lexical=0.0)
-    if name == "NoMatch":
-        return parameters_.with_(on_no_tool="tell")
-    if name in ("Retrieval", "Affinity", "Marks"):
-        return parameters_.with_(retrieve="tools")
-    return parameters_
-
-
 def stages_of(pipeline: Pipeline) -> dict[str, object]:
-    return {type(stage).__name__: stage for stage in (*pipeline.hard, *pipeline.required, *pipeline.soft)}
+    stages = (*pipeline.hard, pipeline.required, pipeline.continued)
+    return {type(stage).__name__: stage for stage in stages}
 
 
 @st.composite
@@ -114,7 +91,7 @@ def state(candidates: Candidates) -> tuple[list[int], list[int], list[int], list
 def arrivals(pipeline: Pipeline, turn: Turn, name: str) -> Candidates:
     """The candidates as they reach the stage."""
     candidates = Candidates.everything(len(pipeline.catalog))
-    for stage in (*pipeline.hard, *pipeline.soft):
+    for stage in pipeline.hard:
         if type(stage).__name__ == name:
             return candidates
         candidates = stage(candidates, turn)
@@ -124,33 +101,17 @@ def arrivals(pipeline: Pipeline, turn: Turn, name: str) -> Candidates:
 @pytest.mark.parametrize("name", STAGES)
 @given(definitions(), turns(), parameters())
 def test_a_stage_answers_the_same_twice_and_leaves_its_input_alone(name, definitions_, turn, parameters_):
-    pipeline = pipeline_of(definitions_, with_stage(parameters_, name))
-    stage = stages_of(pipeline)[name]
-    candidates = arrivals(pipeline, turn, name)
+    pipeline = pipeline_of(definitions_, parameters_)
+    stage, candidates = stages_of(pipeline)[name], arrivals(pipeline, turn, name)
     before = state(candidates)
     first, second = stage(candidates, turn), stage(candidates, turn)
     assert state(first) == state(second)
     assert state(candidates) == before
-
-
-@pytest.mark.parametrize("name", SOFT)
-@given(definitions(), turns(), parameters())
-def test_a_soft_stage_never_forbids(name, definitions_, turn, parameters_):
-    pipeline = pipeline_of(definitions_, with_stage(parameters_, name))
-    candidates = arrivals(pipeline, turn, name)
-    after = stages_of(pipeline)[name](candidates, turn)
-    assert after.allowed == candidates.allowed
-    assert set(in_play(after)) <= set(candidates.allowed.rows().tolist())
-
-
-@pytest.mark.parametrize("name", STAGES)
-@given(definitions(), turns(), parameters())
-def test_the_empty_set_is_fine(name, definitions_, turn, parameters_):
-    pipeline = pipeline_of(definitions_, with_stage(parameters_, name))
-    everything = Candidates.everything(len(pipeline.catalog))
-    nothing = everything.forbid(everything.allowed, "all")
-    after = stages_of(pipeline)[name](nothing, turn)
-    assert in_play(after) == []
+    if name not in HARD:
+        assert first.allowed == candidates.allowed
+    assert set(in_play(first)) <= set(candidates.allowed.rows().tolist())
+    nothing = candidates.forbid(candidates.allowed, "all")
+    assert in_play(stage(nothing, turn)) == []
 
 
 @given(definitions(), turns(), parameters())
@@ -199,13 +160,16 @@ def test_what_retrieval_says_of_a_turn_is_in_range_and_kept(definitions_, turn, 
 
 @given(definitions(), turns(), parameters())
 def test_every_tool_that_is_found_has_evidence_and_enough_of_it(definitions_, turn, parameters_):
-    pipeline = pipeline_of(definitions_, with_stage(parameters_, "Retrieval"))
-    arrived = arrivals(pipeline, turn, "Retrieval")
-    after = stages_of(pipeline)["Retrieval"](arrived, turn)
-    scores = after.scores.tolist()
-    assert scores == sorted(scores, reverse=True)
-    assert all(score > 0 for score in scores)
-    assert all(score >= parameters_.threshold for score in scores[parameters_.minimum :])
+    found = pipeline_of(definitions_, parameters_).decide(turn).candidates
+    for step in found.trail():
+        if step.reason == "retrieval.nearest":
+            scores = step.scores.tolist()
+            assert scores == sorted(scores, reverse=True)
+            assert all(score > 0 for score in scores)
+        elif step.reason == "retrieval.threshold":
+            assert all(
+                score >= parameters_.threshold for score in step.scores.tolist()[parameters_.minimum :]
+            )
 
 
 @given(definitions(), turns())
@@ -271,29 +235,6 @@ def test_the_order_of_definitions_does_not_change_the_selection(definitions_, tu
 
 
 @given(definitions(), turns())
-def test_a_failing_soft_stage_hands_its_input_on_and_is_named(definitions_, turn):
-    class Broken:
-        def __call__(self, candidates, turn):
-            raise RuntimeError("out of order")
-
-    pipeline = pipeline_of(definitions_)
-    for at in range(len(pipeline.soft)):
-        soft = (*pipeline.soft[:at], Broken(), *pipeline.soft[at:])
-        broken = Pipeline(
-            pipeline.catalog,
-            pipeline.hard,
-            (Broken(), *pipeline.required),
-            (Broken(), *pipeline.whole),
-            soft,
-            pipeline.passes_through,
-            (Broken(), *pipeline.everything),
-        )
-        selection = broken.decide(turn)
-        assert selection.names == pipeline.decide(turn).names
-        assert selection.degraded == ("broken",)
-
-
-@given(definitions(), turns())
 def test_a_failing_hard_stage_leaves_only_public_tools(definitions_, turn):
     class Broken:
         def __call__(self, candidates, turn):
@@ -303,14 +244,7 @@ def test_a_failing_hard_stage_leaves_only_public_tools(definitions_, turn):
             return None
 
     pipeline = pipeline_of(definitions_)
-    broken = Pipeline(
-        pipeline.catalog,
-        (Broken(), *pipeline.hard),
-        pipeline.required,
-        pipeline.whole,
-        pipeline.soft,
-        pipeline.passes_through,
-    )
+    broken = replace(pipeline, hard=(Broken(), *pipeline.hard))
     for name in broken.decide(turn).names:
         assert pipeline.catalog.tools[pipeline.catalog.names[name]].public
 

@@ -57,7 +57,7 @@ SoftStages stages_of(std::shared_ptr<const Retriever> retriever) {
   stages.includes = true;
   stages.base = {110};
   stages.pinned = {115};
-  stages.cap = {core, 7, std::nullopt, std::nullopt};
+  stages.cap = {core, 7, std::nullopt};
   stages.list = ListStage{8, false, 0.75, 3.0};
   stages.has_order = true;
   return stages;

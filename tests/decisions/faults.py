@@ -17,9 +17,11 @@ from toolroll.model.errors import EmbedderUnavailable
 from toolroll.selection.candidates import Candidates
 from toolroll.selection.pipeline import Pipeline
 
-# The tuples of stages of a pipeline.
+# The parts of a pipeline: a tuple of stages, one stage, and one call into the core.
 HARD = "hard"
-SOFT = ("required", "whole", "everything", "soft", "search", "continued")
+STAGES = ("required", "continued")
+PICKERS = ("whole", "everything", "soft", "search")
+SOFT = (*STAGES, *PICKERS)
 
 
 def _raise(candidates: Candidates) -> None:
@@ -63,6 +65,13 @@ class Faulty:
         return FAULTS[self.kind](candidates)
 
 
+class FaultySelector:
+    """Fails in place of the core."""
+
+    def pick(self, turn: object) -> object:
+        raise RuntimeError("out of order")
+
+
 @dataclass(frozen=True)
 class Fault:
     """Something that fails.
@@ -78,20 +87,23 @@ class Fault:
     pipeline: Pipeline
 
 
-def with_fault(pipeline: Pipeline, stages: str, at: int, kind: str) -> Pipeline:
-    """The pipeline in which this stage fails."""
-    several = list(getattr(pipeline, stages))
-    several[at] = Faulty(several[at], kind)
-    return replace(pipeline, **{stages: tuple(several)})
+def with_fault(pipeline: Pipeline, part: str, kind: str, at: int = 0) -> Pipeline:
+    """The pipeline in which this part fails. at: of the hard stages."""
+    one = getattr(pipeline, part)
+    if part == HARD:
+        return replace(pipeline, hard=(*one[:at], Faulty(one[at], kind), *one[at + 1 :]))
+    if part in STAGES:
+        return replace(pipeline, **{part: Faulty(one, kind)})
+    return replace(pipeline, **{part: replace(one, selector=FaultySelector())})
 
 
 def fault(draw: random.Random, pipeline: Pipeline, *, rules: bool) -> Fault:
-    """Any fault: of a hard stage, of a soft stage, of the embedder or, with `rules`, of a rule."""
+    """Any fault: of a hard stage, of a later part, of the embedder or, with `rules`, of a rule."""
     part = draw.choice(("embedder", *(["rule"] * 3 if rules else []), HARD, HARD, HARD, *SOFT))
     if part in ("embedder", "rule"):
         return Fault(part, False, pipeline)
-    kind, at = draw.choice(list(FAULTS)), draw.randrange(len(getattr(pipeline, part)))
-    return Fault(f"{part}[{at}] {kind}", part == HARD, with_fault(pipeline, part, at, kind))
+    kind, at = draw.choice(list(FAULTS)), draw.randrange(len(pipeline.hard))
+    return Fault(f"{part} {kind}", part == HARD, with_fault(pipeline, part, kind, at))
 
 
 class Flaky(Embedder):

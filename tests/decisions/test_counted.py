@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import get_args
 
 import pytest
 
-from tests.decisions.faults import FAULTS, SOFT, Flaky, with_fault
+from tests.decisions.faults import FAULTS, PICKERS, SOFT, Flaky, with_fault
 from tests.table import each_row
 from toolroll import Context, Rule, Session, Tool, Toolkit, Toolroll
 from toolroll.model.errors import Denied
@@ -83,15 +84,15 @@ def test_a_stage_that_fails_is_counted_once_for_each_selection_search_and_list(p
             pipeline = replace(sound.shared, passes_through=lambda candidates, turn: True)
         else:
             pipeline = replace(sound.shared, passes_through=lambda candidates, turn: False)
-        for at in range(len(getattr(pipeline, stages))):
-            for kind in FAULTS:
-                roll._engine.swap(replace(sound, shared=pipeline))
-                for entry, call in entries(roll, stages).items():
-                    broken = with_fault(pipeline, stages, at, kind)
-                    roll._engine.swap(replace(sound, shared=broken))
-                    found = counted(roll, call)
-                    assert found == {"faulty": 1}, (stages, at, kind, entry, found)
-                    faults += 1
+        name, kinds = ("pick", ["raises"]) if stages in PICKERS else ("faulty", list(FAULTS))
+        for kind, at in product(kinds, range(len(pipeline.hard) if stages == "hard" else 1)):
+            roll._engine.swap(replace(sound, shared=pipeline))
+            for entry, call in entries(roll, stages).items():
+                broken = with_fault(pipeline, stages, kind, at)
+                roll._engine.swap(replace(sound, shared=broken))
+                found = counted(roll, call)
+                assert found == {name: 1}, (stages, at, kind, entry, found)
+                faults += 1
     assert faults > 50
 
 
@@ -131,13 +132,23 @@ def test_a_denied_call_is_counted_once_with_its_reason():
 
 
 def stages_of(pipeline: Pipeline) -> set[str]:
-    return {type(stage).__name__ for stages in ("hard", *SOFT) for stage in getattr(pipeline, stages)}
+    stages = (*pipeline.hard, pipeline.required, pipeline.continued)
+    return {type(stage).__name__ for stage in stages}
 
 
 def test_the_names_that_are_counted_are_a_closed_list_in_the_documentation():
     stages = {name for profile in PROFILES for name in stages_of(roll_of(profile)._engine.snapshot.shared)}
     described = (DOCS / "parameters.md").read_text()
     assert [name for name in sorted(stages) if f"| `{name}` |" not in described] == []
-    others = {"embedder", "policy", "registry", "organisation", "learning", "receipts", *get_args(Denial)}
+    others = {
+        "pick",
+        "embedder",
+        "policy",
+        "registry",
+        "organisation",
+        "learning",
+        "receipts",
+        *get_args(Denial),
+    }
     described = (DOCS / "observability.md").read_text()
     assert [name for name in sorted(others) if f"`{name}`" not in described] == []

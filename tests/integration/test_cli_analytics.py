@@ -13,6 +13,7 @@ from tests.integration.logged import arm, called, event, learn, outcome, write, 
 from toolroll.cli import main
 from toolroll.registry.analytics.experiments import find
 from toolroll.registry.store import tables
+from toolroll.selection.profiles import Profile
 
 NOW = datetime.now(timezone.utc)
 
@@ -192,7 +193,7 @@ def test_an_experiment_that_nobody_could_serve_is_not_begun(typed):
 
 
 def test_an_experiment_says_who_wins(typed, database, monkeypatch):
-    monkeypatch.setattr("toolroll.selection.profiles.PROFILES", {"default": None, "other": None})
+    monkeypatch.setattr("toolroll.selection.profiles.PROFILES", {"default": Profile(), "other": Profile()})
     begun = typed.json(
         "lab", "experiment", "start", "ranking", "--variant", "default=0.5", "--variant", "other=0.5"
     )

@@ -10,14 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.example_packages import install
+from tests.example_packages import ROOT, install
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
-    return install(tmp_path_factory.mktemp("packages"), "embedder", "profile", "provider-format")
+    return install(
+        tmp_path_factory.mktemp("packages"), "embedder", "profile", "provider-format", "rerank-step"
+    )
 
 
 def run(environment: Mapping[str, str], folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -99,3 +101,14 @@ def test_the_names_of_other_packages_are_listed_with_ours(
         done = run(environment, tmp_path, "-m", "toolroll", "select", "rain", option, "nothing-of-this-name")
         assert done.returncode != 0
         assert "nothing-of-this-name" in done.stderr and name in done.stderr
+
+
+def test_a_toolroll_takes_the_steps_of_another_package(
+    environment: Mapping[str, str], tmp_path: Path
+) -> None:
+    """The program of its README."""
+    readme = (ROOT / "examples" / "rerank-step" / "README.md").read_text("utf-8")
+    program = readme.split("```python\n")[1].split("```")[0]
+    done = run(environment, tmp_path, "-c", program)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "('remind', 'invoice_eu')"

@@ -35,6 +35,7 @@ from toolroll.registry.store.database import Database
 from toolroll.selection.pipeline_builder import PipelineBuilder
 from toolroll.selection.profiles import profile
 from toolroll.selection.selection import Selection
+from toolroll.selection.steps import own_steps
 
 pytestmark = pytest.mark.slow
 
@@ -54,7 +55,7 @@ SAID = (
 class World:
     """A registry that is used, changed and learnt from."""
 
-    def __init__(self, url: str, messages: Any = "kept") -> None:
+    def __init__(self, url: str, messages: Any = "kept", steps: Any = ()) -> None:
         self.url, self.database = url, Database.open(url, create=False, migrate=False)
         self.registry, self.governed = Registry(self.database, actor="ann"), Governed(self.database)
         demo = read_folder(DEMO)
@@ -68,7 +69,10 @@ class World:
         )
         self.registry.create(Tool("acme_search", "Searches the shelves of Acme"), org="acme")
         self.roll: Toolroll = Toolroll.open(
-            url, follow=Follow(poll_s=60, listens=False), recording=Recording(messages=messages)
+            url,
+            follow=Follow(poll_s=60, listens=False),
+            recording=Recording(messages=messages),
+            steps=steps,
         )
         self.refresh()
 
@@ -237,6 +241,34 @@ def test_what_an_experiment_dealt_is_decided_under_its_variant(here: World) -> N
         assert again.is_same, str(again)
         found.add(again.event.variant)
     assert found == {*shares}
+
+
+class Backwards:
+    """Turns the order round."""
+
+    name = "backwards"
+
+    def rerank(self, tools: Any, scores: Any, turn: Any) -> Any:
+        return -scores
+
+
+def test_steps_of_the_caller_are_named_by_a_replay_that_lacks_them(new_database_url: Any) -> None:
+    world = World(new_database_url("sqlite"), steps=[Backwards()])
+    try:
+        event_id = world.log(world.select("Will it rain?"))
+        without = world.replay(event_id)
+        assert not without.is_same and without.missing == ("its steps are not installed here: backwards",)
+
+        def with_steps(name: str) -> PipelineBuilder:
+            return replace(builder_of(name), steps=own_steps([Backwards()]))
+
+        assert replay(world.database, event_id, with_steps).is_same
+        world.roll.close()
+        world.roll = Toolroll.open(world.url, recording=Recording(messages="kept"))
+        plain = world.log(world.select("Will it rain?"))
+        assert replay(world.database, plain, with_steps).is_same  # no step ran, and none does now
+    finally:
+        world.close()
 
 
 def test_another_profile_shows_what_it_would_have_selected(here: World) -> None:

@@ -235,7 +235,7 @@ export const t = {
       'route.hit': 'Keywords', 'route.fill': 'Keywords', 'route.default': 'Default toolkits', 'route.ignore': 'Default toolkits', 'retrieval.nearest': 'Retrieval',
       'retrieval.words': 'Words', 'retrieval.threshold': 'Threshold', 'retrieval.no_tool': 'No tool needed', no_match: 'Fallback', pass_through: 'Small catalog',
       everything: 'Everything', base: 'Base toolkits', pinned: 'Pins', always_include: 'Asked for', listing: 'Conversation', shown: 'Shown before',
-      'cap.core_first': 'Core first', 'cap.k': 'Best k', 'cap.max_tools': 'Most tools', 'cap.budget': 'Token budget', 'cap.unranked': 'Unranked',
+      'cap.core_first': 'Core first', 'cap.k': 'Best k', 'cap.max_tools': 'Most tools', 'cap.budget': 'Token budget',
     } as Record<string, string>,
     dropped: 'dropped',
     kept: 'kept',

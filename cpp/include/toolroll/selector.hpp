@@ -1,14 +1,15 @@
 /// The soft half of a turn in one call: what fits the message, what outcomes taught, what may be
 /// sent.
 ///
-/// The stages in Python (selection/stages/) define what each step does, and the tests compare this
-/// with them on random turns: the same rows, scores and steps, to the last bit. The caller has
-/// done what is policy: `Ask::allowed` are the rows that may be selected, and nothing here adds
-/// another one.
+/// This is the definition of the stages. tests/oracle has each of them once more, slowly and in
+/// Python, and the tests compare both on random turns: the same rows, scores and steps, to the last
+/// bit. Policy is the caller's: `Ask::allowed` are the rows that may be selected, and nothing here
+/// adds another one.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -59,7 +60,7 @@ struct RetrievalStage {
   bool is_damped = false;         ///< whether the trail says what damping took
 };
 
-/// What a keyword or pattern in the message does to its toolkits; see Routes in Python.
+/// What a keyword or pattern in the message does to its toolkits; see `routes` of a profile.
 enum class RouteMode : std::uint8_t { kFavour, kNarrow, kFill, kIgnore };
 
 /// The stage Routes.
@@ -96,7 +97,6 @@ struct CapStage {
   std::vector<std::int32_t> core;
   std::optional<std::size_t> k;
   std::optional<std::size_t> max_tools;
-  std::optional<std::size_t> unranked;  ///< the most rows of a set that no stage has ranked
 };
 
 /// The stage ConversationList, as far as it does not follow from the cap.
@@ -151,6 +151,11 @@ struct ConversationRows {
   std::int64_t turn = 0;
 };
 
+/// Scores that the caller gives to rows in place of theirs: one for each row, finite; nullopt
+/// leaves them as they are. Rows come best first.
+using Rerank = std::function<std::optional<std::vector<float>>(std::span<const std::int32_t> rows,
+                                                               std::span<const float> scores)>;
+
 /// One turn. It refers to the caller's memory.
 struct Ask {
   Part message;        // the weight is not read
@@ -176,6 +181,8 @@ struct Ask {
   std::span<const std::int32_t> included;  // rows that the call always includes, each once
   std::optional<ConversationRows> conversation;
   std::span<const std::int32_t> sent;  // rows of names sent before, -1 for an unknown one
+  /// Asked one after the other, before the cut to k, for the rows behind the core.
+  std::span<const Rerank> rerank;
 };
 
 enum class Verb : std::uint8_t { kNarrow, kAdmit, kRescore, kReorder, kArrange };
@@ -196,11 +203,11 @@ enum class Reason : std::uint8_t {
   kDraw,
   kThompson,
   kLearnt,
+  kOwnStep,
   kIncluded,
   kBase,
   kPinned,
   kWhole,
-  kUnranked,
   kCoreFirst,
   kBeyondK,
   kMaxTools,
@@ -224,6 +231,7 @@ enum class Found : std::uint8_t {
   kFallback,
   kReranked,
   kDrawn,
+  kOwnStep,
   kBeforeList,
 };
 
@@ -280,6 +288,8 @@ struct Picked {
   std::optional<FoundTools> by_words;
   std::vector<std::int32_t> fallback;
   std::optional<Reranked> reranked;
+  std::vector<std::int32_t> own_steps;  // of Ask::rerank, those that gave scores: a step each
+  std::size_t core = 0;                 // rows in front that were not reranked
   std::optional<std::vector<std::int32_t>> before_list;  // where the list changed the selection
   /// For each selected row, the turn that last selected it; only of a turn with a list.
   std::optional<std::vector<std::int64_t>> list_turns;
@@ -299,7 +309,7 @@ class Selector {
 
   /// The selection of a turn. A function of its arguments alone; it leaves no state behind, also
   /// where it throws. O(retrieval + candidates). Throws std::invalid_argument if a size does not
-  /// fit, a row or a number is out of its range, or a vector that counts is not finite.
+  /// fit, a row or a number is out of its range, or a vector or score that counts is not finite.
   Picked pick(const Ask& ask) const;
 
   /// The approximate duration of such a call. O(size / 64).

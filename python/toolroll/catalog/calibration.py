@@ -13,8 +13,6 @@ Source: V. Vovk et al., "Algorithmic Learning in a Random World", 2005.
 from __future__ import annotations
 
 import hashlib
-import math
-from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -33,15 +31,10 @@ from toolroll.model.embedder import Embedder
 LEAST_HELD_OUT, MOST_HELD_OUT = 10, 256
 MOST_TOOLS = 5_000  # that a calibration set searches: more take longer and give the same
 
-# Best scores of served messages where tools have no examples, as logistic curves by centre and scale: with
-# vectors 5 % lie below 0.25, by words alone below 0.06. Catalogs of many tools have higher ones, but a wrong
-# refusal costs more than a missed one. And how many held-out messages the curve weighs.
-_WITH_VECTORS, _BY_WORDS, _COUNTS = (0.70, 0.153), (0.30, 0.08), 4.0
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Calibration:
-    """Scores of messages that are known to be served.
+    """Scores of messages that are known to be served; `Calibration` in selector.hpp reads them.
 
     Attributes:
         best: float32[n], ascending: the best score of any tool.
@@ -52,25 +45,6 @@ class Calibration:
     best: Scores
     own: Scores
     has_vectors: bool = False
-
-    def confidence(self, score: float, whole: bool, trust: float | None) -> float:
-        """The share of served messages that score no higher, in [0, 1].
-
-        A score of 0 is no evidence, so its share is 0, however many served messages have none either.
-
-        whole: whether the turn could see (nearly) the whole catalog. trust: how much its vector counts; None
-            where it has none.
-        """
-        if score <= 0:
-            return 0.0
-        centre, scale = _WITH_VECTORS if trust is not None and trust >= 0.5 else _BY_WORDS
-        at_large = 1 / (1 + math.exp(-(score - centre) / scale))
-        if self.has_vectors and trust is None:  # the embedder has failed
-            return at_large
-        known = self.best if whole else self.own
-        # Not np.searchsorted: it releases the interpreter. The memoryview gives exact Python floats.
-        below = bisect_right(known.data, score)
-        return (_COUNTS * at_large + below) / (_COUNTS + len(known))
 
 
 AT_LARGE = Calibration(NO_SCORES, NO_SCORES)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from toolroll._core import Automaton, find_meanings
+from toolroll._core import Automaton, MarkedRows, find_meanings
 from toolroll.catalog.deferred import Deferred
 from toolroll.catalog.marks import ENDINGS, MEANINGS
 from toolroll.catalog.services import SERVICES, Service
@@ -52,7 +52,9 @@ class MarkTable:
     rows: Deferred[Mapping[str | Service, Rows]]
     shared: MarkTable | None = None
     behind: int = 0
-    _answers: dict[tuple[str | int, ...], tuple[MarkHit, ...]] = field(default_factory=dict, repr=False)
+    _answers: dict[tuple[str | int, ...], tuple[tuple[MarkHit, ...], MarkedRows] | None] = field(
+        default_factory=dict, repr=False
+    )
 
     @classmethod
     def of(
@@ -91,7 +93,12 @@ class MarkTable:
         return MarkTable(Deferred(lambda: rows))
 
     def hits(self, text: str, query: str = "") -> tuple[MarkHit, ...]:
-        """The marks of a message and the services that it names, if any tool deals with them.
+        """The marks of a message and the services that it names, if any tool deals with them."""
+        found = self.found(text, query)
+        return _NO_HITS if found is None else found[0]
+
+    def found(self, text: str, query: str = "") -> tuple[tuple[MarkHit, ...], MarkedRows] | None:
+        """The hits, and their rows as the core reads them; None without a hit.
 
         The answers are kept: many messages have the same marks.
 
@@ -101,13 +108,17 @@ class MarkTable:
         if query and query != text:
             found += tuple([name for name in _vocabulary().found(query) if isinstance(name, int)])
         if not found:
-            return _NO_HITS
-        hits = self._answers.get(found)
-        if hits is None:
-            if len(self._answers) >= _REMEMBERED:
-                self._answers.clear()
-            hits = self._answers[found] = self._hits(found)
-        return hits
+            return None
+        try:
+            return self._answers[found]  # None is an answer, too
+        except KeyError:
+            pass
+        hits = self._hits(found)
+        rows = MarkedRows([hit.rows.tolist() for hit in hits], [hit.is_service for hit in hits])
+        if len(self._answers) >= _REMEMBERED:
+            self._answers.clear()
+        answer = self._answers[found] = (hits, rows) if hits else None
+        return answer
 
     def _hits(self, found: Sequence[str | int]) -> tuple[MarkHit, ...]:
         """The answer of `hits` for these marks and names of services."""

@@ -22,6 +22,7 @@ from toolroll.model.tools import Definitions, Route, Toolkit
 from toolroll.selection.observer import Observer
 from toolroll.selection.pipeline_builder import PipelineBuilder
 from toolroll.selection.profiles import Profile, profile
+from toolroll.selection.steps import Step, own_steps
 
 PROGRESS = "(texts embedded, in all)"  # the arguments of `progress`, for messages
 
@@ -33,6 +34,7 @@ class EngineOptions(TypedDict, total=False):
     profile: str | Profile
     experiment: Experiment | None
     observers: Iterable[Observer]
+    steps: Iterable[Step]
 
 
 class BuildOptions(EngineOptions, total=False):
@@ -59,6 +61,7 @@ class CheckedOptions:
     profile: str | Profile = "default"
     experiment: Experiment | None = None
     observers: Iterable[Observer] = ()
+    steps: Iterable[Step] = ()
     hnsw: bool | Literal["auto"] = "auto"
     progress: Progress | None = None
     rules: Iterable[Rule] | None = None
@@ -109,7 +112,13 @@ class CheckedOptions:
         if experiment is not None and not isinstance(experiment, Experiment):
             raise InvalidInput(f"experiment: is {quoted(experiment)}, must be toolroll.Experiment or None")
         variants = {} if experiment is None else {name: profile_of(name) for name in experiment.variants}
-        return PipelineBuilder(named.embedder(self.embedder), profile_of(self.profile), self.hnsw, variants)
+        return PipelineBuilder(
+            named.embedder(self.embedder),
+            profile_of(self.profile),
+            self.hnsw,
+            variants,
+            own_steps(self.steps),
+        )
 
 
 def profile_of(choice: str | Profile) -> Profile:

@@ -122,6 +122,7 @@ class Turn:
         room: retrieval may add so many times k.
         loading: whether the model may be sent `manage_tools`.
         variant: the experiment's variant for this turn; "" for none.
+        steps: names of the caller's own steps.
         engine_id: names the engine that gathered it; outcomes are reported there.
         tool_list: the tools that came with the request, if the catalog is made of these.
         public_only: whether the policy is too old to show any other tools than public ones.
@@ -153,6 +154,7 @@ class Turn:
     room: float = 1.0
     loading: bool = True
     variant: str = ""
+    steps: tuple[str, ...] = ()
     engine_id: str = ""
     tool_list: ToolList | None = None
     public_only: bool = False

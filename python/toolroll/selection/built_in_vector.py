@@ -9,7 +9,7 @@ from toolroll.model.arrays import Vector
 
 
 def built_in_vector(text: str) -> Vector:
-    """The vector; zeros for a text of which the table knows nothing."""
+    """The vector; zeros for a text without any word of the table."""
     return _table().embed_query(text)
 
 

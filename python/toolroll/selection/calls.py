@@ -69,7 +69,7 @@ class Calls(Protocol):
         """Name → meta-tool, of those that the conversation was sent in this turn."""
 
     def refresh(self) -> bool:
-        """Reads again what other processes have added; whether there was anything to read."""
+        """Reads additions of other processes. Returns whether there was anything to read."""
 
     def denied(self, reason: Denial) -> object:
         """Counts a check that refuses."""
@@ -79,7 +79,7 @@ class Calls(Protocol):
 
 
 class NoConversation:
-    """The answers of `Calls` where no conversation is: nothing beside what the selection has shown."""
+    """`Calls` without a conversation: only the tools that the selection has shown may be called."""
 
     __slots__ = ()
     knows_deliveries = False

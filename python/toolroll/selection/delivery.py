@@ -114,7 +114,7 @@ class Delivery:
     def request_json(self) -> bytes:
         """The same fields as they were delivered, as compact JSON in UTF-8: an object.
 
-        For a program that writes the request itself: the members of this object go into that of the request.
+        For a program that writes the request itself: merge the members of this object into the request.
 
         Raises:
             InvalidInput: a tool holds an object that JSON does not have.
@@ -268,7 +268,7 @@ class _Request:
         return self.send(tools, left_out)
 
     def send(self, tools: tuple[Tool, ...], left_out: tuple[str, ...]) -> Delivery:
-        """These tools, all of which may be called."""
+        """These tools; the model may call all of them."""
         self.check_number(len(self.meta) + len(tools))
         sent = sent_tools((*self.meta, *tools), self.target.name, self.form)
         names = sent.names
@@ -276,7 +276,7 @@ class _Request:
         return self.delivery(sent, choice, names.values(), names, left_out)
 
     def restrict(self) -> Delivery:
-        """All visible tools, of which the selected may be called."""
+        """All visible tools; the model may call the selected ones."""
         self.check_number(len(self.meta) + len(self.offer.allowed))
         sent, names, left_out = self.whole()
         if not sent:

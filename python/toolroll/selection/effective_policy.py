@@ -16,7 +16,6 @@ from toolroll.selection.policy import policy
 from toolroll.selection.policy.pages import PageTable
 from toolroll.selection.policy.policy import ListedNames, Policy
 from toolroll.selection.policy.rule_checks import tiers_of
-from toolroll.selection.stages.page import Page
 from toolroll.selection.stages.visibility import Visibility
 
 _SHOWN = 3  # problems in a failure
@@ -180,7 +179,7 @@ class EffectivePolicy:
     def of(
         cls, written: PolicySource, on_error: OnPolicyError, known: EffectivePolicy | None
     ) -> EffectivePolicy:
-        """What makes sense; where something is wrong with an organisation, what `on_error` says.
+        """The rules and mappings that make sense; for an organisation with an error, `on_error` decides.
 
         With "last_known" its rules and mappings count as they are in `known`, and new rules that deny. If
         they are not there, or something else is wrong with it, and with "closed", its contexts see public
@@ -210,8 +209,8 @@ class EffectivePolicy:
 
     def stages(
         self, catalog: Catalog, platform: Policy | None = None, before: Policy | None = None
-    ) -> tuple[Visibility, Page]:
-        """The two stages over a catalog.
+    ) -> tuple[Visibility, PageTable]:
+        """The stage of the rules and the page mappings over a catalog.
 
         platform: the policy of the shared catalog under the same rules, whose platform's hold here too.
         before: an earlier policy over this catalog, see `Policy.of`.
@@ -238,12 +237,12 @@ class EffectivePolicy:
             require_known_tiers=self.require_known_tiers,
         )
         table = PageTable.of(len(catalog), policy_source.pages, catalog.below)
-        return self._visibility(compiled, catalog.not_public), Page(table)
+        return self._visibility(compiled, catalog.not_public), table
 
     def over_list(self, catalog: Catalog, size: int, listed: ListedNames) -> Visibility:
-        """The rules over tools that came with a request, of which none counts as public.
+        """The rules over tools that came with a request. None of these tools counts as public.
 
-        size: rows of the catalog of its functions, and behind them those of what else is in the list.
+        size: rows of the list's functions, and behind them rows of its other items.
         """
         source = self.policy_source
         compiled = Policy.of(

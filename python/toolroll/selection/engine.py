@@ -39,10 +39,11 @@ from toolroll.model.tools import Tool
 from toolroll.runtime.threads import CallPool, Full
 from toolroll.selection.built_in_vector import built_in_vector
 from toolroll.selection.calls import Calls, Denial, NoConversation
+from toolroll.selection.compose import recomposed
 from toolroll.selection.exposure import exposure_of
 from toolroll.selection.listed_visibility import ListedVisibility
 from toolroll.selection.pipeline import Pipeline
-from toolroll.selection.profiles import Profile, recomposed
+from toolroll.selection.profiles import Profile
 from toolroll.selection.random_bytes import random_bytes
 from toolroll.selection.selection import Selection
 from toolroll.selection.snapshot import Snapshot
@@ -255,7 +256,7 @@ class Engine(NoConversation):
             _log.warning("selection is whole again")
 
     def over(self, follow: Callable[[Snapshot], Snapshot]) -> Engine:
-        """The same engine over other tools: what it learns and observes is shared.
+        """The same engine over other tools; both share outcomes and observers.
 
         follow: makes the snapshot of the other tools, under the rules of the one that it gets.
         """
@@ -267,7 +268,7 @@ class Engine(NoConversation):
         return engine
 
     def release(self) -> None:
-        """Of an engine over other tools: lets go of their catalog, which is made again when it is needed."""
+        """Releases the catalog of an engine made by `over`; it is built again when it is needed."""
         assert self._base is not None
         engine, _, follow = self._base
         self._snapshot = engine.snapshot  # which nobody reads before the tools are followed again
@@ -404,7 +405,7 @@ class Engine(NoConversation):
         return selection
 
     def find(self, query: str, context: Context, k: int) -> Selection:
-        """What this caller may have that fits the query best; no event, and core tools count as others do."""
+        """The allowed tools that fit the query best. Writes no event; core tools get no preference."""
         begun = self._begin(Request(query, context, k), is_search=True)
         self.ask(begun.context.org)
         reading, failures = _embed(begun.embedder, begun.reading, None)
@@ -516,6 +517,7 @@ class Engine(NoConversation):
             else begun.pipeline.retention.room(conversation),
             loading=begun.pipeline.retention.loading,
             variant=begun.variant,
+            steps=tuple([step.name for step in begun.pipeline.steps]) if begun.pipeline.steps else (),
             engine_id=self.id,
             tool_list=begun.tool_list,
             public_only=begun.snapshot.expired is not None,
@@ -562,7 +564,7 @@ class Engine(NoConversation):
         if is_other and (failing or time.monotonic() >= self._overloaded_until[0]):
             self._failing[0] = failing
             for failure in passing:
-                is_known = isinstance(failure.error, Overloaded)
+                is_known = isinstance(failure.error, Overloaded) or failure.where == "pick"
                 _log.warning("selection degraded: %s", failure, exc_info=None if is_known else failure.error)
             if not passing:
                 _log.warning("selection is whole again")
@@ -572,7 +574,7 @@ class Engine(NoConversation):
 def _allowed(
     snapshot: Snapshot, pipeline: Pipeline, context: Context, failures: list[Failure] | None = None
 ) -> Bitset:
-    """The rows that this caller may have. failures: gets those of the stages that say so."""
+    """The rows that this caller may have. failures: gets the failures of the hard stages."""
     return pipeline.allowed(_turn_without_vector(snapshot, context), failures)
 
 
@@ -689,7 +691,7 @@ def _has_latin(text: str) -> bool:
 
 
 def _lost(pipeline: Pipeline) -> bool:
-    """Whether the catalog has no vectors for now only: then one that the caller has counts for nothing."""
+    """Whether the catalog temporarily has no vectors, so that a vector from the caller cannot be used."""
     return bool(pipeline.lasting_failures) and not pipeline.catalog.dim
 
 

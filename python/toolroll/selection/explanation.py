@@ -1,6 +1,6 @@
 """Puts into words how a selection came about: why each tool is in or out, and where tools came from.
 
-A step's reason is read here and nowhere else: stages read what earlier stages found, never what it is called.
+Only this module reads the reason of a step: stages read the evidence of earlier stages, never its name.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ KEPT = {
     "retrieval.words": "found by its words alone",
     "no_match": "fallback: nothing matched",
     "failed.open": "nothing could be cut, handed on",
-    "cap.unranked": "nothing could be ranked, handed on",
+    "failed.pick": "the core could not rank: a core tool, or asked for by the call",
     "route.default": "default toolkit",
     "route.ignore": "default toolkit",
     "base": "base toolkit",
@@ -57,6 +57,7 @@ REMOVED = {
     "policy.expired": "closed: it is not public, and the rules were read too long ago",
     "failed.closed": "closed: it is not public, and policy rows are damaged or a hard stage failed",
     "required": "not among the required",
+    "failed.pick": "the core could not rank, which is a bug",
     "route.hit": "its toolkit was not hit",
     "route.default": "not in a default toolkit",
     "route.ignore": "not asked for",
@@ -134,7 +135,7 @@ class Account:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class TrailStep:
     """One step of a selection.
 
     Attributes:
@@ -148,9 +149,9 @@ class Step:
     in_play: int
 
 
-def steps(trail: Trail, *, known: bool) -> tuple[Step, ...]:
+def steps(trail: Trail, *, known: bool) -> tuple[TrailStep, ...]:
     """The steps in their order. known: without those that say how many tools the caller may not see."""
-    return tuple(Step(one.verb, one.reason, len(one)) for one in _told(trail, known))
+    return tuple(TrailStep(one.verb, one.reason, len(one)) for one in _told(trail, known))
 
 
 def _told(trail: Trail, known: bool) -> list[Candidates]:
@@ -194,16 +195,21 @@ def account(trail: Trail, row: int) -> Account:
         elif step.in_play(row):
             score = step.score(row) or score
             found |= _evidence(step, row, tool.toolkit, trail)
-            if step.verb == "narrow" and step.reason in KEPT:  # what is admitted says so of newcomers only
+            if step.verb == "narrow" and step.reason in KEPT:  # an admit gives its reason to newcomers only
                 kept.append(KEPT[step.reason])
         else:
-            removed = [REMOVED.get(step.reason, step.reason)]
+            removed = [_removal(step.reason)]
         if _is_broken(step, row):
             kept.append(_BROKEN)
     kept += _without_stages(row, trail, kept)
     strongest = sorted(found, key=lambda reason: -found[reason])
     reasons = (*strongest, *dict.fromkeys(kept), *removed)
     return Account(tool.name, tool.toolkit, trail.candidates.in_play(row), score, reasons)
+
+
+def _removal(reason: str) -> str:
+    """What a step's reason says about a tool that it took out."""
+    return REMOVED.get(reason, f"left out by {reason}" if reason.startswith("step ") else reason)
 
 
 def known_rows(candidates: Candidates) -> Bitset:
@@ -231,7 +237,7 @@ def activated(trail: Trail) -> dict[str, str]:
 
 
 def by_message(activated: Mapping[str, str]) -> list[str]:
-    """toolkit(reason) for those of the activated toolkits that are not there whatever the message says."""
+    """toolkit(reason) for each activated toolkit that the message switched on."""
     return [
         f"{name_text(toolkit)}({line_text(reason)})"
         for toolkit, reason in activated.items()
@@ -252,7 +258,7 @@ def explain(trail: Trail, name: str | None) -> str:
 
 
 def log_lines(trail: Trail, degraded: Sequence[str]) -> tuple[str, ...]:
-    """Where tools came from, and what was cut, as `key=value`; `Selection.log_lines` has examples."""
+    """The origin of the tools, and the cuts, as `key=value`; `Selection.log_lines` has examples."""
     failed = [f"degraded={'+'.join(degraded)}"] if degraded else []
     if trail.turn.context.required:
         return (f"tool selection: {', '.join([*_required(trail), *failed])}",)
@@ -363,7 +369,7 @@ def _removed(trail: Trail) -> Iterator[str]:
             continue
         gone = _in_play(step.before) - _in_play(step) - chosen  # what came back later was not removed
         if gone:
-            yield f"{len(gone):>7} removed: {REMOVED.get(step.reason, step.reason)}"
+            yield f"{len(gone):>7} removed: {_removal(step.reason)}"
 
 
 def _table(accounts: Iterable[Account]) -> str:
@@ -412,7 +418,7 @@ def _selected(trail: Trail, steps: Sequence[Candidates]) -> list[str]:
 
 
 def _origins(trail: Trail, steps: Sequence[Candidates]) -> dict[int, str]:
-    """Row → what brought it in last; a core tool is core, whatever found it."""
+    """Row → the origin that brought it in last; a core tool is core, whatever found it."""
     origins: dict[int, str] = {}
     for step in steps:
         if step.verb == "admit" or (step.verb == "narrow" and step.reason in _ORIGINS):

@@ -27,7 +27,7 @@ from toolroll.selection.policy.policy import ListedNames
 from toolroll.selection.snapshot import Snapshot
 from toolroll.selection.stages.visibility import Visibility
 
-_MOST_KNOWN = 64  # organisations of which it is kept what their catalogs have of a list
+_MOST_KNOWN = 64  # organisations whose part of a list is kept
 _PLAIN = re.compile(r"[a-z0-9]+(?:_[a-z0-9]+)*\Z")  # a name that is its own folded form
 
 
@@ -47,10 +47,10 @@ class KnownRows(NamedTuple):
 
 
 class ListedRows:
-    """What the rows of a list may be called: first those of its functions, then of what is handed on.
+    """The names that the rows of a list may have: first its functions, then the items that are handed on.
 
     Attributes:
-        size: rows of functions, which are those of the list's catalog.
+        size: rows of functions, which are the rows of the list's catalog.
         labels: every text that may be a name → the rows that have it.
         singles: functions that have one name only.
         unseen: rows that may bring tools whose names do not stand in the list.
@@ -89,7 +89,7 @@ class ListedRows:
         return self.size + len(self.own)
 
     def unjudged(self, rows: Iterable[int]) -> tuple[str, ...]:
-        """The names of those of these rows that may bring tools whose names do not stand in the list."""
+        """The names of the rows that may bring tools whose names do not stand in the list."""
         unseen = set(self.unseen.tolist())
         return tuple([self.own[row - self.size] for row in sorted(rows) if row in unseen])
 
@@ -132,7 +132,7 @@ class ListedRows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ListedVisibility:
-    """Hard. Forbids the functions of a list that the caller may not have, and says what else is withheld.
+    """Hard. Forbids functions of a list that the caller may not have; tells which other items are withheld.
 
     Attributes:
         rows: the list.

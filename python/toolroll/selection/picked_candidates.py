@@ -1,4 +1,4 @@
-"""The final set of `Selector.pick`, which answers what `Candidates` answers and makes its steps on demand."""
+"""The candidates that `Selector.pick` returns: their steps are made from columns when somebody reads them."""
 
 from __future__ import annotations
 
@@ -16,20 +16,21 @@ from toolroll.selection.candidates import (
     Draw,
     Evidence,
     Fallback,
-    Hits,
     RerankingResult,
     RetrievalResult,
+    Term,
 )
-from toolroll.selection.stages.retrieval import terms_of
 
 Words: TypeAlias = tuple[tuple[str, str], ...]
 
 # Rows, scores, their terms, what damping took, confidence, whether it is enough, and the leaders.
 FoundColumns: TypeAlias = tuple[Rows, Scores, tuple[Scores, ...], Scores, float, bool, Rows]
 
-# What the columns do not say: the turn; toolkit → the words that switched it on, of the page and of routes;
-# the marks in the message; whether evidence is damped; how often the last place explores.
-Said: TypeAlias = tuple[Turn, Words, Mapping[str, str], Sequence[MarkHit], bool, float]
+# Beside the columns: the turn; toolkit → the words that switched it on, of the page and of routes; the marks
+# in the message; whether evidence is damped; how often the last place explores; names of the caller's steps.
+Said: TypeAlias = tuple[Turn, Words, Mapping[str, str], Sequence[MarkHit], bool, float, tuple[str, ...]]
+
+_TERMS = ("dense", "examples", "lexical", "clause", "earlier turns")
 
 _set = object.__setattr__
 _OF_STEP = ("verb", "reason", "evidence", "before")
@@ -38,28 +39,31 @@ _OF_STEP = ("verb", "reason", "evidence", "before")
 class PickedCandidates(Candidates):
     """Candidates after all soft stages. Immutable, as all candidates are.
 
-    Steps are made from the columns when somebody first reads one. What a selection asks on its way is
-    answered without them.
+    The steps are made from the columns when somebody first reads one; a selection alone needs none.
     """
 
-    __slots__ = ("_picked", "_said", "_start", "in_order")
+    __slots__ = ("_columns", "in_order")
     in_order: list[int]  # a property of the class above
-    _picked: Picked
-    _said: Said
-    _start: Candidates
+    _columns: tuple[Picked, Candidates, Said]
 
     def __init__(self, picked: Picked, start: Candidates, said: Said) -> None:
-        """picked: the columns. start: the set before. said: what the columns do not say."""
-        _set(self, "allowed", start.allowed)
-        _set(self, "pool", None)
-        _set(self, "_picked", picked)
-        _set(self, "in_order", picked.selected)
-        _set(self, "_start", start)
-        _set(self, "_said", said)
+        """picked: the columns. start: the set before. said: see `Said`."""
+        _set_allowed(self, start.allowed)
+        _set_pool(self, None)
+        _set_order(self, picked.selected)
+        _set_columns(self, (picked, start, said))
+
+    @property
+    def _picked(self) -> Picked:
+        return self._columns[0]
+
+    @property
+    def _said(self) -> Said:
+        return self._columns[2]
 
     @property
     def retrieved(self) -> RetrievalResult | None:
-        """What retrieval found; None where it did not run."""
+        """The tools that retrieval found; None where it did not run."""
         by_words = self._picked.by_words
         return self._retrieved() if by_words is None else self._by_words(by_words)
 
@@ -77,7 +81,7 @@ class PickedCandidates(Candidates):
 
     @property
     def before_list(self) -> Rows:
-        """int32[n]: the rows before the list of the conversation had a say; these rows where it had none."""
+        """int32[n]: the rows before the list of the conversation changed them; these rows without a list."""
         return self._picked.before_list
 
     @property
@@ -101,29 +105,35 @@ class PickedCandidates(Candidates):
         return object.__getattribute__(self, name)
 
     def _last_step(self) -> Candidates:
-        picked, start = self._picked, self._start
-        pools, step = (start.pool, *picked.pools), start
+        picked, start, _ = self._columns
+        pools, step, own_steps = (start.pool, *picked.pools), start, iter(picked.own_steps)
         for verb, reason, found, at, rows, scores in picked.steps:
-            in_play, evidence = None if at < 0 else pools[at], self._evidence(found)
+            in_play = None if at < 0 else pools[at]
+            if found == "own_step":
+                name = self._said[-1][next(own_steps)]
+                reason, ranked = f"step {name}", slice(picked.core, None)
+                evidence: Evidence | None = Evidence(rows[ranked], ((name, 1.0, scores[ranked]),))
+            else:
+                evidence = self._evidence(found)
             step = Candidates(start.allowed, in_play, rows, scores, verb, reason, evidence, step)
         return step
 
     def _evidence(self, found: str) -> Evidence | None:
-        """What a step found, from its columns."""
+        """The evidence of a step, from its columns."""
         picked = self._picked
-        _, page, routes, marks, _, _ = self._said
+        _, page, routes, marks, *_ = self._said
         match found:
             case "page":
                 return Evidence(NO_ROWS, words=page)
             case "routes":
-                return Hits(NO_ROWS, words=tuple(routes.items()), best=picked.route_best)
+                return Evidence(NO_ROWS, words=tuple(routes.items()))
             case "routed":
                 words = tuple(routes.items())
                 return Evidence(NO_ROWS, words=tuple([words[at] for at in picked.routed]))
             case "marks":
                 gains = zip(marks, picked.mark_gains, strict=True)
                 terms = tuple([(mark.label, 1.0, column) for mark, column in gains])
-                return Hits(picked.marked, terms, best=picked.mark_best)
+                return Evidence(picked.marked, terms)
             case "called":
                 return Evidence(picked.called, (("toolkit called before", 1.0, picked.called_gains),))
             case "retrieved":
@@ -144,20 +154,25 @@ class PickedCandidates(Candidates):
         return None
 
     def _retrieved(self) -> RetrievalResult | None:
-        turn, *_, is_damped, _ = self._said
+        turn, is_damped = self._said[0], self._said[4]
         columns = self._picked.retrieved
         return None if columns is None else _result(columns, turn, is_damped)
 
     def _by_words(self, columns: FoundColumns) -> RetrievalResult:
-        turn, *_, is_damped, _ = self._said
+        turn, is_damped = self._said[0], self._said[4]
         return _result(columns, replace(turn, vector=None), is_damped)
 
     def _reranked(self) -> RerankingResult:
         columns = self._picked.reranked
         assert columns is not None
         rows, learnt, scores, mean, spread, show, core, guarded, places = columns
-        draw = Draw(mean, spread, show, core, guarded, places, self._said[-1])
+        draw = Draw(mean, spread, show, core, guarded, places, self._said[5])
         return RerankingResult(rows, (("outcomes", 1.0, learnt),), scores=scores, draw=draw)
+
+
+# As the constructor of a frozen dataclass sets fields, in a third of the time.
+_set_allowed, _set_pool = (vars(Candidates)[name].__set__ for name in ("allowed", "pool"))
+_set_order, _set_columns = (vars(PickedCandidates)[name].__set__ for name in ("in_order", "_columns"))
 
 
 def _result(columns: FoundColumns, turn: Turn, is_damped: bool) -> RetrievalResult:
@@ -170,3 +185,13 @@ def _result(columns: FoundColumns, turn: Turn, is_damped: bool) -> RetrievalResu
         has_match=has_match,
         leaders=leaders,
     )
+
+
+def terms_of(turn: Turn, terms: Sequence[Scores], damped: Scores | None) -> tuple[Term, ...]:
+    """The terms of the scores that the turn could have. damped: the loss by damping; None without damping."""
+    is_dense = turn.vector is not None and turn.trust > 0
+    asked = (is_dense, is_dense, True, turn.clauses, turn.earlier)
+    columns = [
+        (name, 1.0, column) for name, column, is_asked in zip(_TERMS, terms, asked, strict=True) if is_asked
+    ]
+    return tuple(columns) if damped is None else (*columns, ("damped", 1.0, damped))

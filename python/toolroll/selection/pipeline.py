@@ -1,9 +1,8 @@
-"""Runs the stages: a hard one that fails leaves fewer tools, a soft one its input.
+"""Decides a turn: hard stages forbid, then the core ranks, cuts and orders.
 
-A stage fails if it raises, and if its output is no set of candidates, has rows that its input does not allow,
-or allows other rows than a stage of its kind may. A hard stage that fails leaves only public tools that it
-could not have forbidden. A stage that never returns cannot be interrupted: its selection does not return
-either, so it shows nothing.
+A hard stage fails if it raises, if its output is no set of candidates, or if it allows rows that its input
+does not allow. It then leaves only public tools that it could not have forbidden. A stage that never returns
+cannot be interrupted: its selection does not return either, so it shows nothing.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import NamedTuple
@@ -26,22 +25,25 @@ from toolroll.model.conversation import Retention
 from toolroll.model.errors import Failure, ToolrollError
 from toolroll.selection.calls import Calls
 from toolroll.selection.candidates import Candidates
-from toolroll.selection.native_stages import NativeStages
+from toolroll.selection.limits import Limits
+from toolroll.selection.picker import NamedRerank, Picker
+from toolroll.selection.policy.pages import NO_PAGES, PageTable
 from toolroll.selection.selection import Selection
 from toolroll.selection.stages import HardStage, Stage
-from toolroll.selection.stages.page import Page
 from toolroll.selection.stages.visibility import Visibility
+from toolroll.selection.steps import OwnStep, TurnSteps
 
 _log = logging.getLogger("toolroll")
 
 _RETENTION = Retention()
-_MOST_PERMITTED = 1_024  # contexts of which the answer of the hard stages is kept
+_MOST_PERMITTED = 1_024  # contexts whose permitted rows are kept
 _MOST_PERMITTED_ROWS = 1 << 24  # rows of their sets together: some megabytes
+_NO_RERANKS: Sequence[NamedRerank] = ()
 _AS_IT_IS = Reader(None, clauses=False)
 
 
 class _Permitted(NamedTuple):
-    """What the hard stages left, and all that they read of the turn."""
+    """The rows that the hard stages left, and all that these stages read of the turn."""
 
     context: Context
     stored: frozenset[str]
@@ -49,7 +51,7 @@ class _Permitted(NamedTuple):
     candidates: Candidates
 
     def holds_for(self, turn: Turn) -> bool:
-        """Whether the hard stages would leave the same to this turn."""
+        """Whether the hard stages would leave the same rows to this turn."""
         return (
             self.context is turn.context
             and self.stored is turn.stored
@@ -64,54 +66,53 @@ class Pipeline:
     Attributes:
         catalog: what rows mean.
         hard: always run, in order; a failure leaves public tools that the stage could not have forbidden.
-        required: instead of soft, when the caller names the tools.
-        whole: instead of soft, when `passes_through` holds.
-        everything: instead of soft, when the caller asks for everything.
-        soft: the usual stages, in order.
-        search: instead of soft, for a search: core tools count no more than others.
-        continued: after all of these, for a further step of a turn that has shown tools.
+        required: runs if the caller names the tools.
+        soft: picks for a message.
+        whole: picks if `passes_through` holds.
+        everything: picks if the caller asks for everything.
+        search: picks for a search: core tools count no more than others.
+        continued: runs after all of these, for a further step of a turn that has shown tools.
+        limits: of the profile and the providers, for turns that cannot be ranked.
         passes_through: whether all candidates are few enough to be selected.
+        pages: the page mappings in force.
+        steps: of the caller's own, before and after the core.
         withdrawn: rows that must not be selected any more, though they are still indexed.
         lasting_failures: of every selection until the next catalog, such as tools without vectors.
         variants: name → other stages over the same catalog, for the variants of an experiment.
         retention: how long a conversation keeps its tools.
         reader: makes the texts that retrieval looks for from a message.
-        reads_vectors: whether a stage reads the message's vector; where none does, it is not embedded.
-        keywords_suffice: whether it reads none for this message, by what may be selected; None for never.
+        reads_vectors: whether a selection reads the message's vector; otherwise no message is embedded.
+        keywords_suffice: whether this message needs no vector, by the rows in play; None if it always does.
         build_s: seconds that the build took, with the catalog's.
-        is_native: whether the core runs the soft stages, where it has all of them.
     """
 
     catalog: Catalog
     hard: tuple[HardStage, ...]
-    required: tuple[Stage, ...]
-    whole: tuple[Stage, ...]
-    soft: tuple[Stage, ...]
+    required: Stage
+    soft: Picker
+    whole: Picker
+    everything: Picker
+    search: Picker
+    continued: Stage
+    limits: Limits
     passes_through: Callable[[Candidates, Turn], bool]
-    everything: tuple[Stage, ...] = ()
-    search: tuple[Stage, ...] = ()
-    continued: tuple[Stage, ...] = ()
+    pages: PageTable = NO_PAGES
+    steps: tuple[OwnStep, ...] = ()
     reader: Reader = _AS_IT_IS
     reads_vectors: bool = True
-    keywords_suffice: Callable[[Candidates, Turn], bool] | None = None
+    keywords_suffice: Callable[[Bitset, Turn], bool] | None = None
     lasting_failures: tuple[Failure, ...] = ()
     withdrawn: Bitset | None = None
     variants: Mapping[str, Pipeline] = field(default_factory=dict)
     retention: Retention = _RETENTION
     build_s: float = 0.0
-    is_native: bool = True
     _start: Candidates = field(init=False, repr=False)
     # By the identity of the context, which is kept alive here; forgotten all at once when there are too many.
     _permitted: dict[int, _Permitted] = field(default_factory=dict, init=False, repr=False)
-    _native_soft: NativeStages | None = field(init=False, repr=False)
-    _native_search: NativeStages | None = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        for name, stages in (("_native_soft", self.soft), ("_native_search", self.search)):
-            native = NativeStages.of(stages, len(self.catalog)) if self.is_native else None
-            object.__setattr__(self, name, native)
         start = Candidates.everything(len(self.catalog))
-        if self.catalog.inactive is not None:  # before any stage, so that none that fails brings one back
+        if self.catalog.inactive is not None:  # before any stage, so that no failing stage brings one back
             start = start.forbid(self.catalog.inactive, "status.inactive")
         if self.withdrawn is not None:
             start = start.forbid(self.withdrawn, "withdrawn")
@@ -134,12 +135,10 @@ class Pipeline:
         """The same; every selection names these failures."""
         return self._everywhere(lambda pipeline: replace(pipeline, lasting_failures=lasting_failures))
 
-    def governed(self, visibility: HardStage, page: Stage) -> Pipeline:
+    def governed(self, visibility: HardStage, pages: PageTable) -> Pipeline:
         """The same under other rules and page mappings; nothing is indexed again."""
         return self._everywhere(
-            lambda pipeline: replace(
-                pipeline, hard=(visibility, *pipeline.hard[1:]), soft=(page, *pipeline.soft[1:])
-            )
+            lambda pipeline: replace(pipeline, hard=(visibility, *pipeline.hard[1:]), pages=pages)
         )
 
     @property
@@ -168,52 +167,69 @@ class Pipeline:
         failures, timings: of the steps before the decision, such as embedding the message. calls: what the
         selection's `check` asks later.
         """
-        runner = _StageRunner([*self.lasting_failures, *failures], list(timings))
-        candidates, native = self._allowed(turn, runner), None
+        runner = _Runner([*self.lasting_failures, *failures], list(timings))
+        candidates, context = self._allowed(turn, runner), turn.context
         if turn.is_search:
-            stages, native = self.search, self._native_search
+            candidates = self._picked(self.search, candidates, turn, runner, self.steps)
         elif turn.shown is not None and not turn.text:
-            stages = ()
-        elif turn.context.required:
-            stages = self.required
-        elif turn.context.everything:
+            pass  # the model goes on without a message: what it has shown stays
+        elif context.required:
+            candidates, _ = runner.run(self.required, candidates, turn)
+        elif context.everything:
             candidates = candidates.narrow(candidates.allowed, "everything")
-            stages = self.everything
+            candidates = self._picked(self.everything, candidates, turn, runner)
         elif self.passes_through(candidates, turn):
             candidates = candidates.narrow(candidates.allowed, "pass_through")
-            stages = self.whole
+            candidates = self._picked(self.whole, candidates, turn, runner, self.steps)
         else:
-            stages, native = self.soft, self._native_soft
-        if native is not None and (picked := runner.pick(native, candidates, turn)) is not None:
-            candidates, stages = picked, ()
+            candidates = self._picked(self.soft, candidates, turn, runner, self.steps)
         if turn.shown is not None:
-            stages += self.continued
-        for stage in stages:
-            candidates, _ = runner.run(stage, candidates, turn)
+            candidates, _ = runner.run(self.continued, candidates, turn)
         failed, spent = tuple(runner.failures), tuple(runner.timings)
         return Selection.of(candidates, self.catalog, turn, failed, spent, event_id, calls)
 
+    def _picked(
+        self,
+        picker: Picker,
+        candidates: Candidates,
+        turn: Turn,
+        runner: _Runner,
+        steps: tuple[OwnStep, ...] = (),
+    ) -> Candidates:
+        """The tools that the core selects; if it fails, core tools and the tools that the call names."""
+        start, reranks = time.perf_counter_ns(), _NO_RERANKS
+        if steps:
+            own = TurnSteps(steps, self.catalog, turn, runner.failures)
+            candidates, reranks = own.narrowed(candidates), own.reranks
+        try:
+            picked = picker(candidates, turn, self.pages, reranks)
+        except Exception as error:
+            _log.exception("the core failed to select, which is a bug in toolroll: core tools stand in")
+            runner.failures.append(Failure("pick", error))
+            rows = np.array(self.limits.without_ranking(turn), np.int32)
+            picked = candidates.narrow(rows, "failed.pick")
+        runner.timings.append(("pick", time.perf_counter_ns() - start))
+        return picked
+
     def reads_vector(self, turn: Turn) -> bool:
-        """Whether a soft stage reads the vector of this turn, which has none yet."""
+        """Whether the selection of this turn, which has no vector yet, reads one."""
         if not self.reads_vectors or self.keywords_suffice is None:
             return self.reads_vectors
-        runner = _StageRunner([], [])
-        candidates, _ = runner.run(self.soft[0], self._allowed(turn, runner), turn)  # the page
-        return not self.keywords_suffice(candidates, turn)
+        pool, page = self.allowed(turn), self.on_page(turn.context)
+        if page is not None and (kept := pool & page):
+            pool = kept
+        return not self.keywords_suffice(pool, turn)
 
     def allowed(self, turn: Turn, failures: list[Failure] | None = None) -> Bitset:
-        """The rows that the hard stages leave to the caller. failures: gets those of these stages."""
-        return self._allowed(turn, _StageRunner([] if failures is None else failures, [])).allowed
+        """The rows that the hard stages leave to the caller. failures: gets the failures of these stages."""
+        return self._allowed(turn, _Runner([] if failures is None else failures, [])).allowed
 
     def on_page(self, context: Context) -> Bitset | None:
-        """The rows of the toolkits that mappings name for the context's page; None where none matches."""
-        for stage in self.soft:
-            if isinstance(stage, Page) and stage.table.mappings:
-                found = stage.table.kept(context)
-                return None if found is None else found.rows
-        return None
+        """The rows of the toolkits that mappings name for the context's page; None if no mapping matches."""
+        found = self.pages.kept(context)
+        return None if found is None else found.rows
 
-    def _allowed(self, turn: Turn, runner: _StageRunner) -> Candidates:
+    def _allowed(self, turn: Turn, runner: _Runner) -> Candidates:
         """What the hard stages leave. Answers are kept: an application has few contexts, or reuses them."""
         context = turn.context
         known = self._permitted.get(id(context))
@@ -228,7 +244,7 @@ class Pipeline:
             self._permitted[id(context)] = _Permitted(context, turn.stored, turn.public_only, candidates)
         return candidates
 
-    def _forbidden(self, turn: Turn, runner: _StageRunner) -> Candidates:
+    def _forbidden(self, turn: Turn, runner: _Runner) -> Candidates:
         candidates = self._start
         if turn.public_only:
             candidates = candidates.forbid(self.catalog.not_public, "policy.expired")
@@ -253,22 +269,11 @@ class BadOutput(ToolrollError):
 
 
 @dataclass(slots=True)
-class _StageRunner:
+class _Runner:
     """Runs stages, and keeps their failures and times."""
 
     failures: list[Failure]
     timings: list[tuple[str, int]]
-
-    def pick(self, stages: NativeStages, candidates: Candidates, turn: Turn) -> Candidates | None:
-        """What the stages return together; None where they have to run one by one, because one may fail."""
-        start = time.perf_counter_ns()
-        try:
-            picked = stages(candidates, turn)
-        except Exception as error:
-            _log.debug("stages run one by one: %s", error)
-            return None
-        self.timings.append(("pick", time.perf_counter_ns() - start))
-        return picked
 
     def run(
         self, stage: Stage, candidates: Candidates, turn: Turn, *, forbids: bool = False

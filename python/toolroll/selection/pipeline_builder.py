@@ -18,11 +18,13 @@ from toolroll.catalog.toolkits import absent_members
 from toolroll.model.embedder import Embedder
 from toolroll.model.errors import EmbedderUnavailable, Failure, InvalidInput, NotFound
 from toolroll.model.tools import Definitions, Tool
+from toolroll.selection.compose import compose, recomposed
 from toolroll.selection.effective_policy import EffectivePolicy
 from toolroll.selection.pipeline import Pipeline
 from toolroll.selection.policy.policy import Policy
-from toolroll.selection.profiles import Profile, compose, recomposed
+from toolroll.selection.profiles import Profile
 from toolroll.selection.stages.visibility import Visibility
+from toolroll.selection.steps import OwnStep
 
 _log = logging.getLogger("toolroll")
 
@@ -54,6 +56,7 @@ class PipelineBuilder:
         hnsw: whether an HNSW graph is built over the shared tools; see `CatalogOptions`.
         variants: profiles of an experiment, by variant. They share the catalog, so `description_counts` and
             `keyword_mode` are those of `parameters`.
+        steps: of the caller's own, in every pipeline.
         is_deferred: whether catalogs compute tokens and revision only when they are read.
         find_saved: finds the saved catalog of definitions before they are built; None builds all.
     """
@@ -62,6 +65,7 @@ class PipelineBuilder:
     parameters: Profile
     hnsw: bool | Literal["auto"] = False
     variants: Mapping[str, Profile] = field(default_factory=dict)
+    steps: tuple[OwnStep, ...] = ()
     is_deferred: bool = False
     find_saved: SavedFinder | None = None
     _warned: set[str] = field(default_factory=set, repr=False)
@@ -99,9 +103,9 @@ class PipelineBuilder:
     def changed(
         self, pipeline: Pipeline, changes: ToolChanges, rest: Definitions, policy: EffectivePolicy
     ) -> Pipeline | None:
-        """The pipeline of definitions of which a few tools are others than in a pipeline of this builder.
+        """The pipeline of definitions that differ in a few tools from a pipeline of this builder.
 
-        It selects as one that is built whole, but for damping and calibration: they are those of before until
+        It selects as one that is built whole, but for damping and calibration: they stay as they were until
         `measured`. Vectors have no graph. None where a whole build is needed, or as good.
 
         rest: the definitions; tools in them are not read.
@@ -126,9 +130,9 @@ class PipelineBuilder:
         return replace(self._staged(changed, policy), build_s=time.perf_counter() - started)
 
     def trial(self, pipeline: Pipeline, tools: Iterable[Tool], policy: EffectivePolicy) -> Pipeline:
-        """The pipeline with these tools in place of those of the same names, at any size; for trying out.
+        """The pipeline with these tools in place of the tools of the same names, at any size; for trying out.
 
-        Damping and calibration are those of before.
+        Damping and calibration stay as they were.
 
         Raises:
             InvalidInput: the catalog was read from a file, or cannot have changes for another reason.
@@ -149,7 +153,7 @@ class PipelineBuilder:
         changed = self._staged(with_changes(catalog, changes, rest, embedder, self.options), policy)
         if pipeline.lasting_failures:
             changed = changed.lacking(*pipeline.lasting_failures)
-        return changed.withdrawing(pipeline.withdrawn)  # rows are those of before, as the names are
+        return changed.withdrawing(pipeline.withdrawn)  # rows mean what they meant, as names stay
 
     def changes(self, pipeline: Pipeline, definitions: Definitions) -> ToolChanges | None:
         """How these definitions differ from a pipeline's tools; None where a whole build is as good."""
@@ -164,12 +168,12 @@ class PipelineBuilder:
 
     def _over(self, pipeline: Pipeline, catalog: Catalog) -> Pipeline:
         """The pipeline over another catalog of the same tools."""
-        anew = self.varied(
-            compose(catalog, self.parameters, self._at_once).governed(pipeline.hard[0], pipeline.soft[0])
+        composed = self.varied(
+            compose(catalog, self.parameters, self._at_once).governed(pipeline.hard[0], pipeline.pages)
         )
         if pipeline.lasting_failures:
-            anew = anew.lacking(*pipeline.lasting_failures)
-        return replace(anew.withdrawing(pipeline.withdrawn), build_s=pipeline.build_s)
+            composed = composed.lacking(*pipeline.lasting_failures)
+        return replace(composed.withdrawing(pipeline.withdrawn), build_s=pipeline.build_s)
 
     def warn_of_absent(self, catalog: Catalog) -> None:
         """Warns once of each toolkit in `no_hit`, and of each member of a toolkit, that the catalog lacks.
@@ -260,7 +264,9 @@ class PipelineBuilder:
         )
 
     def varied(self, pipeline: Pipeline) -> Pipeline:
-        """The same with the current variants."""
+        """The same with the current steps and variants."""
+        if self.steps:
+            pipeline = replace(pipeline, steps=self.steps)
         if not self.variants and not pipeline.variants:
             return pipeline
         variants = {name: recomposed(pipeline, p, self._at_once) for name, p in self.variants.items()}

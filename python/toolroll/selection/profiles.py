@@ -1,4 +1,4 @@
-"""Profiles, and `compose`, which alone says which stages run and in which order."""
+"""Profiles: the parameters of selection, and the named sets of them."""
 
 from __future__ import annotations
 
@@ -6,42 +6,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, TypeAlias, get_args
 
-import numpy as np
-
-from toolroll._core import Bitset, Fusion, Weights
-from toolroll.catalog.calibration import AT_LARGE
-from toolroll.catalog.catalog import Catalog
-from toolroll.catalog.message_text import Reader
 from toolroll.catalog.tool2vec import DESCRIPTION_COUNTS
-from toolroll.formats.providers import MOST_TOOLS
-from toolroll.model.context import Turn, names
+from toolroll.model.context import names
 from toolroll.model.conversation import Retention, StickyCount
-from toolroll.model.embedder import TEMPERATURE, Scale
+from toolroll.model.embedder import TEMPERATURE
 from toolroll.model.errors import InvalidInput, NotFound, quoted
 from toolroll.model.rules import OnPolicyError
 from toolroll.model.tools import Mode
 from toolroll.runtime.plugins import plugin, plugin_names
-from toolroll.selection.candidates import Candidates
-from toolroll.selection.pipeline import Pipeline
-from toolroll.selection.policy.pages import NO_PAGES
-from toolroll.selection.stages import Stage
-from toolroll.selection.stages.affinity import Affinity
-from toolroll.selection.stages.always_included import AlwaysIncluded
-from toolroll.selection.stages.availability import Availability
-from toolroll.selection.stages.cap import Cap
-from toolroll.selection.stages.continued_turn import ContinuedTurn
-from toolroll.selection.stages.conversation_list import ConversationList
-from toolroll.selection.stages.learning import SPARE, Learning, LearningRule, Thompson
-from toolroll.selection.stages.lexical_retrieval import LexicalRetrieval
-from toolroll.selection.stages.marks import Marks
-from toolroll.selection.stages.no_match import NoMatch
-from toolroll.selection.stages.page import Page
-from toolroll.selection.stages.required import Required
-from toolroll.selection.stages.retrieval import OnNoTool, Retrieval
-from toolroll.selection.stages.routes import KeywordsSuffice, RouteMode, Routes
-from toolroll.selection.stages.stable_order import StableOrder
-from toolroll.selection.stages.visibility import Visibility
+from toolroll.selection.routes import RouteMode
 
+LearningRule: TypeAlias = Literal["outcomes", "thompson"]
+OnNoTool: TypeAlias = Literal["tell", "empty"]
 Retrieve: TypeAlias = Literal["tools", "none"]
 
 _GREATEST = 1_000_000  # of a weight or threshold
@@ -54,7 +30,7 @@ class Domain:
 
     Attributes:
         holds: whether a value is one of them.
-        description: what an error says about them, after "must be".
+        description: the words of an error after "must be".
     """
 
     holds: Callable[[Any], bool]
@@ -133,11 +109,10 @@ class Profile:
             "prefix"; None for what their script asks for.
         spelling: whether misspelt words of a message are corrected first.
         max_tools: how many tools at the most, core tools included; None for the provider's limit.
-        unranked_tools: how many tools at the most where ranking failed.
         on_policy_error: where rules of a registry were changed by hand, "closed" leaves only public tools,
             "last_known" the rules before them (public tools where there are none), "open" all as they are.
-        learning: the rule by which outcomes of earlier selections count: "outcomes", "thompson" (that of
-            seed 4, see docs/learning.md), or None. Where nothing was learnt, nothing changes.
+        learning: the rule by which outcomes of earlier selections count: "outcomes", "thompson" (a Beta draw
+            for each tool in one tier on one page), or None. Where nothing was learnt, nothing changes.
         temperature: units of score that are one nat, that is, worth e times the odds of being called.
         rescored: how many retrieved tools outcomes may put in another order.
         reliability, lift: weights of whether a tool works, and of the messages that it is called for.
@@ -147,7 +122,7 @@ class Profile:
             at most a third of the selection.
         reliability_in_order: extra weight of reliability in the order of the selected tools: models call what
             they read first.
-        explore: how often the last place goes to the tool of which least is known.
+        explore: how often the last place goes to the tool with the fewest outcomes.
         affinity: what tools gain whose toolkit a conversation called in its last turn.
         idle_turns: a loaded tool goes when it was not called for more than so many turns.
         sticky_turns, sticky_tools: tools called in a conversation's last turns stay, so many at the most.
@@ -186,7 +161,6 @@ class Profile:
     keyword_mode: Mode | None = field(default=None, metadata=_one_of(*get_args(Mode), None))
     spelling: bool = field(default=True, metadata=_FLAG)
     max_tools: int | None = field(default=None, metadata=_or_none(_COUNT))
-    unranked_tools: int = field(default=128, metadata=_COUNT)
     on_policy_error: OnPolicyError = field(default="last_known", metadata=_one_of(*get_args(OnPolicyError)))
     learning: LearningRule | None = field(default="outcomes", metadata=_one_of(*get_args(LearningRule), None))
     temperature: float = field(default=TEMPERATURE, metadata=_POSITIVE)
@@ -247,218 +221,10 @@ class Profile:
         return replace(self, **changes)  # type: ignore[arg-type]
 
 
-@dataclass(frozen=True, slots=True)
-class PassThrough:
-    """Whether the candidates are few and cheap enough to be selected whole."""
-
-    catalog: Catalog
-    most_tools: int
-    most_tokens: int
-
-    def __call__(self, candidates: Candidates, turn: Turn) -> bool:
-        """True where the call leaves k open and everything allowed is within both limits."""
-        if turn.k is not None or len(candidates.allowed) > self.most_tools:
-            return False
-        return self.catalog.tokens_of(candidates.allowed.rows()) <= self.most_tokens
-
-
-def fusion_of(p: Profile, scale: Scale) -> Fusion:
-    """The weights of retrieval, for cosines of this scale."""
-    return Fusion(
-        dense=p.dense * scale.gain,
-        dense_floor=scale.floor,
-        lexical=p.lexical,
-        lexical_saturation=p.lexical_saturation,
-        intents=p.intents * scale.gain,
-        intent_floor=max(-1.0, min(1.0, scale.floor + p.intent_floor / scale.gain)),
-        clauses=p.clauses,
-        threshold=0.0,
-    )
-
-
-_NO_RULES, _NO_PAGES = Visibility(None), Page(NO_PAGES)
-
-
-def compose(
-    catalog: Catalog,
-    p: Profile,
-    at_once: bool = True,
-    visibility: Visibility = _NO_RULES,
-    page: Page = _NO_PAGES,
-) -> Pipeline:
-    """The order of the stages, in one place.
-
-    at_once: whether texts are embedded without waiting, so that each clause of a message may be.
-    visibility, page: the rules and page mappings in force; none by default.
-    """
-    core = {
-        row: at for at, row in enumerate(dict.fromkeys((*catalog.pinned.tolist(), *catalog.base.tolist())))
-    }
-    retention = p.retention
-    cap = Cap(
-        core,
-        catalog.names,
-        catalog.costs,
-        p.k,
-        p.max_tools,
-        p.unranked_tools if p.retrieve == "tools" else None,
-        MOST_TOOLS,
-    )
-    listing = ConversationList(catalog.names, cap, retention)
-    order = StableOrder(catalog.names)
-    fusion = fusion_of(p, catalog.scale)
-    retriever = catalog.retriever(fusion, p.damping)
-    retrieval = Retrieval(
-        retriever.retriever,
-        fusion,
-        p.threshold,
-        p.minimum,
-        max(p.candidates, p.k or 0),
-        len(core),
-        retriever.calibration,
-        p.least_confidence,
-        p.on_no_tool,
-        retriever.damping,
-        catalog.keys if p.learning == "outcomes" else None,
-        p.rescored,
-        SPARE if p.learning == "thompson" else 0,
-    )
-    learning = _learning(catalog, p)
-    by_words = _by_words(catalog, p, retrieval)
-    without_match = _without_match(catalog, p, cap)
-    uncut = replace(cap, max_tools=None, unranked=None)
-    return Pipeline(
-        catalog,
-        hard=(visibility, Availability(catalog.switches, catalog.names)),
-        required=(Required(catalog.names),),
-        whole=(
-            replace(cap, unranked=None),
-            replace(listing, retention=replace(retention, growth=0.0)),
-            order,
-        ),
-        soft=(
-            page,
-            *_reading(catalog, p, retrieval, (by_words, without_match), learning, cap),
-            AlwaysIncluded(catalog.base, catalog.pinned, catalog.names),
-            cap,
-            listing,
-            order,
-        ),
-        everything=(uncut, replace(listing, cap=uncut, retention=replace(retention, growth=0.0)), order),
-        search=(retrieval, *by_words, *learning, replace(cap, core={}, max_tools=None)),
-        continued=(ContinuedTurn(catalog.names, cap, retention),),
-        passes_through=PassThrough(catalog, p.pass_through_tools, p.pass_through_tokens),
-        reader=Reader(
-            catalog.speller if p.spelling else None,
-            clauses=p.clauses > 0 and at_once and p.retrieve == "tools",
-            may_show=catalog.may_show,
-        ),
-        retention=retention,
-        reads_vectors=p.retrieve == "tools" or p.toolkit_threshold is not None,
-        keywords_suffice=KeywordsSuffice(catalog.routes)
-        if p.spare_embedding and p.retrieve == "none"
-        else None,
-    )
-
-
-def recomposed(pipeline: Pipeline, p: Profile, at_once: bool = True) -> Pipeline:
-    """The same catalog, rules and page mappings under another profile.
-
-    The catalog stays as it was indexed: `description_counts` and `keyword_mode` are those of its own profile.
-    """
-    return replace(
-        compose(pipeline.catalog, p, at_once),
-        lasting_failures=pipeline.lasting_failures,
-        withdrawn=pipeline.withdrawn,
-    ).governed(pipeline.hard[0], pipeline.soft[0])
-
-
-def _reading(
-    catalog: Catalog,
-    p: Profile,
-    retrieval: Retrieval,
-    otherwise: tuple[tuple[Stage, ...], tuple[Stage, ...]],
-    learning: tuple[Stage, ...],
-    cap: Cap,
-) -> tuple[Stage, ...]:
-    """The stages that read the message, and what was called before it.
-
-    otherwise: the stages for messages that retrieval finds nothing for, and those for which nothing does.
-    """
-    by_words, without_match = otherwise
-    routes = Routes(
-        catalog.routes,
-        p.routes,
-        p.route_weight,
-        p.no_hit,
-        catalog.toolkit_index if p.toolkit_threshold is not None else None,
-        p.toolkit_threshold or 0.0,
-        cap,
-        scores=p.retrieve == "none",
-    )
-    if p.retrieve == "none":
-        return (routes, *without_match)
-    affinity = Affinity(p.affinity, catalog.tools, catalog.names, catalog.below)
-    marks: tuple[Stage, ...] = ()
-    if p.services or p.marks:
-        marks = (Marks(catalog.marks, p.services, p.marks, retrieval.damping),)
-    if p.routes == "fill":
-        return (*marks, affinity, retrieval, *learning, routes, *by_words, *without_match)
-    return (routes, *marks, affinity, retrieval, *by_words, *without_match, *learning)
-
-
-def _by_words(catalog: Catalog, p: Profile, retrieval: Retrieval) -> tuple[Stage, ...]:
-    """The stage that reads words where vectors find nothing, if the profile ranks by vectors alone."""
-    if p.lexical or not p.dense:
-        return ()
-    weights = p.with_(dense=0.0, intents=0.0, lexical=_DEFAULT.lexical, clauses=_DEFAULT.clauses)
-    return (
-        LexicalRetrieval(
-            replace(
-                retrieval,
-                fusion=fusion_of(weights, catalog.scale),
-                threshold=0.0,
-                calibration=AT_LARGE,
-                keys=None,
-            )
-        ),
-    )
-
-
-def _without_match(catalog: Catalog, p: Profile, cap: Cap) -> tuple[Stage, ...]:
-    """The stage for messages that nothing matches, unless the profile then wants no tools."""
-    if p.on_no_tool == "empty":
-        return ()
-    most, least = max(p.candidates, 1), p.rescored if p.learning == "thompson" else 0
-    keys = None if p.learning is None else catalog.keys
-    return (NoMatch(cap, p.retention, keys, most, least),)
-
-
-def _learning(catalog: Catalog, p: Profile) -> tuple[Stage, ...]:
-    """The stage that reads outcomes, if any does."""
-    if p.learning is None:
-        return ()
-    core = Bitset.of(len(catalog), np.concatenate((catalog.base, catalog.pinned)))
-    if p.learning == "thompson":
-        return (Thompson(catalog.keys, core, p.k),)
-    weights = Weights(
-        reliability=p.reliability,
-        lift=p.lift,
-        exploration_scale=p.exploration_scale,
-        sd_max=2.0,
-        most_up=p.most_up,
-        most_down=p.most_down,
-        protected_leaders=p.protected_leaders,
-        reliability_in_order=p.reliability_in_order,
-        explore=p.explore,
-    )
-    return (Learning(catalog.keys, core, weights, p.temperature, p.k),)
-
-
 _DEFAULT = Profile()
 
-# The seeds read every message as it was written and on its own, and never select a catalog whole.
-_SEED = Profile(
+# Reads every message as it was written and on its own, and never selects a catalog whole.
+_PLAIN = Profile(
     spelling=False,
     learning=None,
     services=0.0,
@@ -469,19 +235,19 @@ _SEED = Profile(
     growth=0.0,
     pass_through_tools=0,
 )
-_TOOL2VEC = _SEED.with_(lexical=0.0, intents=0.0, clauses=0.0, description_counts=0.0, damping=False)
+_TOOL2VEC = _PLAIN.with_(lexical=0.0, intents=0.0, clauses=0.0, description_counts=0.0, damping=False)
 
 GROUP = "toolroll.profiles"  # of entry points
 
 PROFILES: Mapping[str, Profile] = {
     "default": _DEFAULT,
     "static": Profile(learning=None),
-    # Seed 1: toolkits that have their settings; of these the ones whose keyword is in the message, or all.
-    "domains": _SEED.with_(retrieve="none", routes="narrow", keyword_mode="substring"),
-    # Seed 2: what the model asked for, beside the base.
-    "on_demand": _SEED.with_(retrieve="none", routes="ignore", no_hit=()),
-    # Seed 3: the base, toolkits whose keyword is in the message, and those whose description is near to it.
-    "layers": _SEED.with_(
+    # Toolkits that have their settings; of these the ones whose keyword is in the message, or all.
+    "domains": _PLAIN.with_(retrieve="none", routes="narrow", keyword_mode="substring"),
+    # The tools that the model loaded, beside the base.
+    "on_demand": _PLAIN.with_(retrieve="none", routes="ignore", no_hit=()),
+    # The base, toolkits whose keyword is in the message, and those whose description is near to it.
+    "layers": _PLAIN.with_(
         retrieve="none",
         routes="narrow",
         no_hit=(),
@@ -489,9 +255,9 @@ PROFILES: Mapping[str, Profile] = {
         toolkit_threshold=0.4,
         spare_embedding=True,
     ),
-    # Seed 4: the nearest by Tool2Vec that do not fail, in the order of a Beta draw for each tier and page.
+    # The nearest by Tool2Vec that do not fail, in the order of a Beta draw for each tier and page.
     "learned": _TOOL2VEC.with_(candidates=7, learning="thompson"),
-    # Seed 5: the nearest tools, and behind them the toolkits that keywords and patterns name.
+    # The nearest tools, and behind them the toolkits that keywords and patterns name.
     "merged": _TOOL2VEC.with_(
         k=15,
         candidates=15,
@@ -507,7 +273,7 @@ PROFILES: Mapping[str, Profile] = {
 
 
 def profile_names() -> list[str]:
-    """Our profiles, then those of installed packages."""
+    """The names of our profiles, then of profiles in installed packages."""
     return [*PROFILES, *plugin_names(GROUP)]
 
 

@@ -48,7 +48,7 @@ class RecentSelections:
         self._recent.append(_Recent(selection.event_id, selection))
 
     def find(self, event_id: str) -> Selection | Exposure | None:
-        """The selection of this event, or what it showed; None if it is not among the last."""
+        """The selection of this event, or its exposure; None if it is not among the last."""
         for recent in reversed(tuple(self._recent)):
             if recent.event_id == event_id:
                 return recent.held

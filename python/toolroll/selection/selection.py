@@ -21,9 +21,7 @@ from toolroll.selection import explanation
 from toolroll.selection.calls import Calls, FixedCalls, check_call
 from toolroll.selection.candidates import Candidates
 from toolroll.selection.delivery import Delivery, Offer, deliver
-from toolroll.selection.explanation import Account, Step, Trail
-
-_SOFT = frozenset(("routes", "retrieval"))  # one of them is in every profile
+from toolroll.selection.explanation import Account, Trail, TrailStep
 
 
 @dataclass(frozen=True)
@@ -157,7 +155,7 @@ class Selection:
     ) -> bytes:
         """`schemas` as compact JSON in UTF-8, for a program that writes the request itself.
 
-        The arguments are those of `schemas`. The tools' JSON is kept, so this takes a tenth of the time.
+        It takes the arguments of `schemas`. The tools' JSON is kept, so this takes a tenth of the time.
 
         Raises:
             InvalidInput: as for `schemas`; a tool holds an object that JSON does not have.
@@ -220,8 +218,8 @@ class Selection:
         which only the selected may be called. "defer": the core and a search, all others out of the prompt.
         "meta-tools": the core, and tools to search and to call.
 
-        core: names of tools that every turn has; None for pinned tools and those of base toolkits, or for the
-            context's required tools where it has some. What the caller may not see is passed over.
+        core: names of tools that every turn has; None for pinned tools and tools of base toolkits, or for the
+            context's required tools if it has some. Tools that the caller may not see are passed over.
         meta_tools: sent in front of all others; None for those that the way needs.
         must_call: the model must call a tool.
         strict, json_schema, returns: as in `schemas`.
@@ -241,7 +239,7 @@ class Selection:
 
     @property
     def shown(self) -> tuple[str, ...]:
-        """Own names of the tools that the model may call at once: those of the last delivery.
+        """Own names of the tools that the model may call at once: the tools of the last delivery.
 
         Without a delivery, the selected ones.
         """
@@ -302,7 +300,7 @@ class Selection:
 
     @property
     def total(self) -> int:
-        """How many tools there are for this caller, those of toolkits without their settings included."""
+        """How many tools there are for this caller, with tools of toolkits that lack their settings."""
         return len(explanation.known_rows(self.candidates))
 
     @property
@@ -385,9 +383,7 @@ class Selection:
         if name is not None:
             return table
         read = (f"read {written!r} as {word!r}" for written, word in self.spelling_corrections)
-        return "\n".join(
-            [table, *read, *map(line_text, map(str, self.failures)), *self._one_by_one(), *self._delivered()]
-        )
+        return "\n".join([table, *read, *map(line_text, map(str, self.failures)), *self._delivered()])
 
     def accounts(self, known: bool = True) -> tuple[Account, ...]:
         """Why each tool is in or out: the selected tools in their order, then the others by name.
@@ -399,7 +395,7 @@ class Selection:
         others = sorted(set(map(int, rows)).difference(chosen))
         return tuple(explanation.account(self._trail, row) for row in [*chosen, *others])
 
-    def steps(self, known: bool = True) -> tuple[Step, ...]:
+    def steps(self, known: bool = True) -> tuple[TrailStep, ...]:
         """The steps of this selection in their order, with the number of tools in play after each.
 
         known: leaves out the steps that say how many tools this caller may not see.
@@ -413,11 +409,6 @@ class Selection:
         """
         rows = [self.catalog.names[name] for name in names]
         return explanation.scores(self._trail, rows, known=known)
-
-    def _one_by_one(self) -> Iterator[str]:
-        """That the soft stages did not run in the core, in words."""
-        if not _SOFT.isdisjoint([stage for stage, _ in self.timings]):
-            yield "the stages ran one by one: one of them is not the core's, or failed"
 
     def _delivered(self) -> Iterator[str]:
         """What the last delivery sent of this, in words."""

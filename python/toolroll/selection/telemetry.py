@@ -47,7 +47,7 @@ class LatencyHistogram:
 
     @property
     def cumulative(self) -> tuple[int, ...]:
-        """How many selections took at most as long as each bound; the last number is that of all."""
+        """How many selections took at most as long as each bound; the last number counts all."""
         return tuple(accumulate(self.counts))
 
 

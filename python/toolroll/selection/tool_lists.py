@@ -57,8 +57,8 @@ class _ReadTool(NamedTuple):
     """One tool of a list, with its texts.
 
     Attributes:
-        copy: what the tool was when it was read; the object itself where it is no plain dictionary.
-        tool, text: of the copy; None for what is handed on as it is.
+        copy: the tool as it was when it was read; the object itself if it is no plain dictionary.
+        tool, text: of the copy; None for an item that is handed on unchanged.
         names: that the tool may be called by.
         size: bytes of its content.
     """
@@ -220,7 +220,7 @@ class ToolLists:
             rules = base.policy.over_list(known.pipeline.catalog, len(known.rows), listed)
             ruled = known.ruled = base.policy, are_believed, rules
         visibility = ListedVisibility(known.rows, ruled[2], base)
-        return known.pipeline.governed(visibility, known.pipeline.soft[0])
+        return known.pipeline.governed(visibility, known.pipeline.pages)
 
     def __len__(self) -> int:
         return len(self._all())
@@ -315,7 +315,7 @@ class ToolLists:
         return known
 
     def _forget_tools(self) -> None:
-        """Lets go of the tools that were read first, until half of what may be kept is left."""
+        """Forgets the tools that were read first, until half of the allowed bytes are left."""
         kept, left = dict[tuple[bytes, bool], _ReadTool](), MOST_TOOL_BYTES // 2
         for key, known in reversed(list(self._tools.items())):
             left -= known.size
@@ -326,7 +326,7 @@ class ToolLists:
         self._tool_bytes = sum(known.size for known in kept.values())
 
     def _keep(self, known: _KnownList) -> None:
-        """Keeps a list, and lets go of those that were not asked for for the longest time."""
+        """Keeps a list, and forgets the lists that were asked for longest ago."""
         known.is_kept, known.used = True, next(self._clock)
         self._buckets[known.bucket] = (known, *self._buckets.get(known.bucket, ())[: _ALIKE - 1])
         kept = sorted(self._all(), key=lambda other: other.used)
@@ -381,7 +381,7 @@ class _RecentVectors(Embedder):
 
 
 def _key_of(text: str) -> str | bytes:
-    """By what a text is known: itself, or a digest of it where it is long."""
+    """The key of a text: itself, or a digest of a long text."""
     if len(text) < _LONG_TEXT:
         return text
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()

@@ -9,7 +9,6 @@ from toolroll.model.context import Context
 from toolroll.selection.listed_visibility import ListedVisibility
 from toolroll.selection.pipeline import Pipeline
 from toolroll.selection.policy.rule_checks import tier_problem
-from toolroll.selection.stages.page import Page
 from toolroll.selection.stages.visibility import Visibility
 from toolroll.selection.visible import VisibleTools
 
@@ -41,10 +40,5 @@ def unknown_values(pipeline: Pipeline, context: Context, visible: VisibleTools) 
             yield f"{argument} {name!r:.80}: this caller has no such tool{hint}"
         if len(absent) > _LISTED:
             yield f"{argument}: this caller has no tools of {len(absent) - _LISTED:,} more names"
-    if context.page and "page" not in reads and not _is_mapped(pipeline, context):
+    if context.page and "page" not in reads and pipeline.on_page(context) is None:
         yield f"page {context.page!r:.80}: no mapping matches it, and no rule reads pages"
-
-
-def _is_mapped(pipeline: Pipeline, context: Context) -> bool:
-    stages = (stage for stage in pipeline.soft if isinstance(stage, Page))
-    return any(stage.table.kept(context) is not None for stage in stages)

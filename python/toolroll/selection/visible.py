@@ -27,7 +27,7 @@ class VisibleTools:
         catalog: the catalog of the caller's organisation.
         rows: a bitset over the catalog.
         tool_list: the list that came with a request, where the catalog is of its tools.
-        page: those of the toolkits that mappings name for the caller's page; None where none matches.
+        page: the rows of the toolkits that mappings name for the caller's page; None if no mapping matches.
     """
 
     catalog: Catalog
@@ -87,7 +87,7 @@ class VisibleTools:
 
     @property
     def unjudged(self) -> tuple[str, ...]:
-        """Names of those of them that may bring tools which nobody can name."""
+        """Names of withheld hosted tools that may bring further tools, whose names are unknown."""
         return () if self.tool_list is None else self.tool_list.unjudged
 
     @property
@@ -99,7 +99,7 @@ class VisibleTools:
 
     @property
     def core(self) -> VisibleTools:
-        """Those that are in every selection: pinned tools and those of base toolkits."""
+        """The tools in every selection: pinned tools and the tools of base toolkits."""
         rows = np.union1d(self.catalog.base, self.catalog.pinned).astype(np.int32)
         return VisibleTools(self.catalog, self.rows & Bitset.of(len(self.catalog), rows))
 

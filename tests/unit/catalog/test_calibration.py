@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.oracle.confidence import confidence
 from tests.table import each_row
 from toolroll import Context, Profile, Tool, Toolroll
 from toolroll._core import Bitset
@@ -21,7 +22,7 @@ from toolroll.catalog.tool_text import example_texts, texts_of
 from toolroll.embedders.hashing import HashingEmbedder
 from toolroll.model.arrays import NO_ROWS, NO_SCORES
 from toolroll.model.tools import Definitions
-from toolroll.selection.profiles import fusion_of
+from toolroll.selection.compose import fusion_of
 
 ANYONE = Context()
 EMBEDDER = HashingEmbedder(256)
@@ -67,7 +68,7 @@ def trusts() -> st.SearchStrategy[float | None]:
 
 @given(calibrations(), st.lists(st.floats(0, 1e6), min_size=2), st.booleans(), trusts())
 def test_confidence_grows_with_the_score_and_is_a_probability(calibration, scores, whole, trust):
-    found = [calibration.confidence(score, whole, trust) for score in sorted(scores)]
+    found = [confidence(calibration, score, whole, trust) for score in sorted(scores)]
     assert found == sorted(found)
     assert found[0] >= 0
     assert found[-1] <= 1
@@ -77,7 +78,7 @@ def test_confidence_grows_with_the_score_and_is_a_probability(calibration, score
 def test_no_evidence_is_no_more_confidence_than_served_messages_without_any(calibration, whole, trust):
     known = calibration.best if whole else calibration.own
     most = (known == 0).mean() if len(known) else 0.0
-    assert calibration.confidence(0.0, whole, trust) <= most
+    assert confidence(calibration, 0.0, whole, trust) <= most
 
 
 def test_confidence_is_the_share_of_served_messages_that_score_no_higher():
@@ -85,23 +86,23 @@ def test_confidence_is_the_share_of_served_messages_that_score_no_higher():
     scores = np.linspace(0, 2, 10_000, dtype=np.float32)
     calibration = Calibration(scores, scores / 2)
     for score in (0.1, 0.5, 1.0, 1.9):
-        assert calibration.confidence(score, True, 1.0) == pytest.approx(score / 2, abs=0.001)
-        assert calibration.confidence(score / 2, False, 1.0) == pytest.approx(score / 2, abs=0.001)
+        assert confidence(calibration, score, True, 1.0) == pytest.approx(score / 2, abs=0.001)
+        assert confidence(calibration, score / 2, False, 1.0) == pytest.approx(score / 2, abs=0.001)
 
 
 def test_where_nothing_was_held_out_catalogs_at_large_stand_in():
-    found = [AT_LARGE.confidence(score, True, 1.0) for score in (0.0, 0.25, 0.70, 1e3)]
+    found = [confidence(AT_LARGE, score, True, 1.0) for score in (0.0, 0.25, 0.70, 1e3)]
     assert found == [0.0, pytest.approx(0.05, abs=0.002), pytest.approx(0.5), pytest.approx(1)]
     roll = Toolroll.from_tools([Tool("a", "alpha"), Tool("b", "beta")])
     assert roll.catalog.calibration_set is None
     picked = roll.select("alpha", k=1)
     score = float(picked.candidates.scores[0])
-    assert picked.confidence == pytest.approx(AT_LARGE.confidence(score, True, 1.0), rel=1e-4)
+    assert picked.confidence == pytest.approx(confidence(AT_LARGE, score, True, 1.0), rel=1e-4)
 
 
 @pytest.mark.parametrize("trust", [None, 0.0, 0.4])
 def test_scores_by_words_alone_are_judged_by_scores_by_words_alone(trust):
-    found = [AT_LARGE.confidence(score, True, trust) for score in (0.0, 0.064, 0.30, 1e3)]
+    found = [confidence(AT_LARGE, score, True, trust) for score in (0.0, 0.064, 0.30, 1e3)]
     assert found == [0.0, pytest.approx(0.05, abs=0.005), pytest.approx(0.5), pytest.approx(1)]
 
 
@@ -109,8 +110,8 @@ def test_a_message_whose_embedder_failed_is_not_judged_by_those_that_have_vector
     """All served ones scored 2 with their vectors; 0.5 by words alone is still a good match."""
     served = np.full(100, 2, np.float32)
     calibration = Calibration(served, served, has_vectors=True)
-    assert calibration.confidence(0.5, True, 1.0) < 0.05
-    assert calibration.confidence(0.5, True, None) == AT_LARGE.confidence(0.5, True, None) > 0.5
+    assert confidence(calibration, 0.5, True, 1.0) < 0.05
+    assert confidence(calibration, 0.5, True, None) == confidence(AT_LARGE, 0.5, True, None) > 0.5
 
 
 def test_of_each_tool_an_eighth_of_its_examples_is_held_out_or_one():

@@ -21,7 +21,8 @@ from toolroll.embedders.hashing import HashingEmbedder
 from toolroll.model.context import Turn
 from toolroll.model.errors import InvalidDefinition
 from toolroll.model.tools import Definitions
-from toolroll.selection.profiles import PROFILES, Profile, compose
+from toolroll.selection.compose import compose
+from toolroll.selection.profiles import PROFILES, Profile
 
 EMBEDDER = HashingEmbedder(64)
 MEANING = CatalogOptions(toolkits_by_meaning=True)

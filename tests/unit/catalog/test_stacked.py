@@ -23,7 +23,8 @@ from toolroll.model.arrays import NO_ROWS, NO_SCORES
 from toolroll.model.context import Turn
 from toolroll.model.errors import InvalidDefinition, InvalidInput
 from toolroll.model.tools import Definitions
-from toolroll.selection.profiles import Profile, compose
+from toolroll.selection.compose import compose
+from toolroll.selection.profiles import Profile
 
 EMBEDDER = HashingEmbedder(64)
 DENSE = fusion_with(dense=1.0, intents=0.5, clauses=0.3)

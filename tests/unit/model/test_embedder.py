@@ -11,7 +11,8 @@ from toolroll import Context, Toolroll
 from toolroll.embedders.hashing import HashingEmbedder
 from toolroll.embedders.static import StaticEmbedder
 from toolroll.model.embedder import MEAN, SPREAD, Embedder, Scale, as_embedder, scale_of
-from toolroll.selection.profiles import Profile, fusion_of
+from toolroll.selection.compose import fusion_of
+from toolroll.selection.profiles import Profile
 from toolroll.selection.selection import Selection
 
 ANYONE = Context()

@@ -244,30 +244,6 @@ class Broken:
         raise RuntimeError("out of order")
 
 
-def test_each_stage_that_fails_hands_its_input_on():
-    """Page mapping, embedding and bandit: the seed names what is left when each of them fails."""
-    own = Toolroll.from_definitions(platform(), profile="learned")
-    context = Context(page="contacts")
-    snapshot = own._home.engine.snapshot
-    soft = snapshot.shared.soft
-    whole = own.select(QUERY, context).names
-    for at, stage in enumerate(soft):
-        broken = replace(snapshot.shared, soft=(*soft[:at], Broken(stage), *soft[at + 1 :]))
-        own._home.engine.swap(replace(snapshot, shared=broken))
-        picked = own.select(QUERY, context)
-        assert picked.names and picked.degraded == ("broken",)
-        name = type(stage).__name__
-        toolkits = {own.catalog.tools[row].toolkit for row in picked.rows.tolist()}
-        if name == "Page":  # all candidates pass through
-            assert len(picked) == 7
-        else:
-            assert toolkits <= {"contacts", "activities", "companies"}
-        if name == "Retrieval":  # all tools of the page are used
-            assert len(picked) == 20
-        if name == "Learning":  # the order of retrieval is kept
-            assert set(whole) <= set(picked.names)
-
-
 def test_policy_that_fails_shows_what_is_public_and_never_all():
     """The seed would show all tools then; this is otherwise on purpose."""
     known = platform()

@@ -1,7 +1,8 @@
-"""The soft stages as one call into the core give what the stages in Python give, to the last bit."""
+"""The core selects as its slow twin in `tests/oracle` does, to the last bit."""
 
 from __future__ import annotations
 
+import logging
 import os
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -12,6 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.contract.test_stages import EMBEDDER, turns
+from tests.oracle.candidates import Hits
+from tests.oracle.pipeline import decide
 from tests.strategies import PAGES, TIERS, definitions, parameters
 from toolroll import Context, Tool, Toolroll
 from toolroll._core import DELTA, Learned
@@ -31,7 +34,6 @@ from toolroll.selection.selection import Selection
 PICKS = int(os.environ.get("TOOLROLL_PICKS", "100"))  # examples of each property
 T0, DAY = 1_700_000_000.0, 86_400.0
 KEY = b"k" * 24
-ONE_BY_ONE = "the stages ran one by one"
 CATEGORIES = ("", "read", "write")
 
 
@@ -64,16 +66,17 @@ def profiles_of_all_kinds(draw: st.DrawFn) -> Profile:
 
 
 @st.composite
-def pipelines(draw: st.DrawFn) -> Pipeline:
-    """Over one catalog, or an organisation's own tools behind a shared one."""
+def pipelines(draw: st.DrawFn) -> tuple[Pipeline, Profile]:
+    """Over one catalog, or an organisation's own tools behind a shared one; and their profile."""
     shared, profile = draw(definitions()), draw(any_profile())
     in_force = EffectivePolicy(PolicySource(shared.rules, shared.pages, shared.tiers))
-    builder = PipelineBuilder(draw(st.sampled_from((EMBEDDER, EMBEDDER, None))), profile)
+    embedder, is_deferred = draw(st.sampled_from((EMBEDDER, EMBEDDER, None))), draw(st.booleans())
+    builder = PipelineBuilder(embedder, profile, is_deferred=is_deferred)
     pipeline = builder.pipeline(shared, in_force)
     if draw(st.booleans()):
-        return pipeline
+        return pipeline, profile
     own = tuple(replace(tool, name=f"own_{tool.name}") for tool in draw(definitions()).tools)
-    return builder.stacked(pipeline, Definitions(own), in_force)
+    return builder.stacked(pipeline, Definitions(own), in_force), profile
 
 
 @st.composite
@@ -114,19 +117,20 @@ class World:
     """A pipeline and turns over it; without its repr, which would be a megabyte."""
 
     pipeline: Pipeline
+    profile: Profile
     turns: list[Turn]
 
 
 @st.composite
 def worlds(draw: st.DrawFn) -> World:
-    """A pipeline, and turns that end up at the soft stages: nothing is required, nothing is asked for whole."""
-    pipeline = draw(pipelines())
+    """A pipeline, and turns that the core decides: nothing is required."""
+    pipeline, profile = draw(pipelines())
     tools = list(pipeline.catalog.tools)
     learned = draw(learned_states(tools))
     names = st.lists(st.sampled_from(["unheard_of", *pipeline.catalog.names]), max_size=3)
     asked = []
     for turn in draw(st.lists(turns(), min_size=1, max_size=4)):
-        context = replace(turn.context, required=(), everything=False)
+        context = replace(turn.context, required=())
         shown = draw(st.sampled_from((None, None, None, ())))
         asked.append(
             replace(
@@ -142,13 +146,15 @@ def worlds(draw: st.DrawFn) -> World:
                 query=draw(st.sampled_from(("", "rain at home"))),
             )
         )
-    return World(pipeline, asked)
+    return World(pipeline, profile, asked)
 
 
 def same(one: Any, other: Any) -> bool:
     """Whether two values are equal, arrays to the last bit."""
     if isinstance(one, np.ndarray):
         return one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes()
+    if isinstance(other, Hits):  # the core keeps no sum of them: it adds to the confidence, which is compared
+        return all(same(getattr(one, name), getattr(other, name)) for name in ("rows", "terms", "words"))
     if isinstance(one, tuple):
         return len(one) == len(other) and all(map(same, one, other))
     if hasattr(one, "__dataclass_fields__"):
@@ -167,13 +173,10 @@ def step(candidates: Candidates) -> tuple[object, ...]:
 def questions(candidates: Candidates) -> tuple[object, ...]:
     """Everything that a set of candidates can be asked."""
     names = (
-        "hits",
         "retrieved",
         "fallback",
         "reranked",
         "before_list",
-        "last_pool",
-        "last_choice",
         "in_order",
     )
     rows = range(candidates.allowed.size)
@@ -203,8 +206,8 @@ def differences(one: Selection, other: Selection) -> list[str]:
             found.append(f"{name}: {getattr(one, name)} and {getattr(other, name)}")
     if one.log_lines() != other.log_lines():
         found.append(f"log lines: {one.log_lines()} and {other.log_lines()}")
-    if explained(one) != explained(other):
-        found.append(f"explanation: {explained(one)} and {explained(other)}")
+    if one.explain() != other.explain():
+        found.append(f"explanation: {one.explain()} and {other.explain()}")
     return found
 
 
@@ -219,18 +222,12 @@ def assert_counts_turns(selection: Selection, retention: Retention) -> None:
         assert conversation.listing(selection.names, turns) == expected
 
 
-def explained(selection: Selection) -> list[str]:
-    """The explanation, but for how the stages ran."""
-    return [line for line in selection.explain().splitlines() if not line.startswith(ONE_BY_ONE)]
-
-
 @settings(max_examples=PICKS, suppress_health_check=list(HealthCheck))
 @given(worlds())
-def test_the_core_and_the_stages_give_the_same_selection_and_trail(world):
-    by_stages = replace(world.pipeline, is_native=False)
+def test_the_core_and_its_oracle_give_the_same_selection_and_trail(world):
     for turn in world.turns:
         selection = world.pipeline.decide(turn)
-        assert differences(selection, by_stages.decide(turn)) == []
+        assert differences(selection, decide(world.pipeline, world.profile, turn)) == []
         assert_counts_turns(selection, world.pipeline.retention)
 
 
@@ -251,34 +248,53 @@ def test_the_core_runs_every_profile(name):
     assert is_native(pipeline_of(PROFILES[name]).decide(turn))
 
 
-def test_a_stage_that_the_core_lacks_makes_all_of_them_run_one_by_one():
-    class Own:
-        def __call__(self, candidates, turn):
-            return candidates
+class Raising:
+    """Stands for a selector of the core that fails."""
 
-    pipeline = pipeline_of()
-    turn = Turn("rain at home", Context(), EMBEDDER.embed_query("rain at home"))
-    for at in range(len(pipeline.soft) + 1):
-        with_own = replace(pipeline, soft=(*pipeline.soft[:at], Own(), *pipeline.soft[at:]))
-        selection = with_own.decide(turn)
-        assert not is_native(selection) and ONE_BY_ONE in selection.explain()
-        assert ONE_BY_ONE not in pipeline.decide(turn).explain()
-        assert differences(pipeline.decide(turn), selection) == []
+    def pick(self, turn: object) -> object:
+        raise RuntimeError("out of order")
 
 
-def test_the_same_stages_in_another_order_run_one_by_one():
-    pipeline = pipeline_of()
-    soft = list(pipeline.soft)
-    soft[-1], soft[-2] = soft[-2], soft[-1]
-    assert not is_native(replace(pipeline, soft=tuple(soft)).decide(Turn("rain", Context())))
+def broken(pipeline: Pipeline) -> Pipeline:
+    """The pipeline whose core fails, whatever it is asked for."""
+    pickers = {
+        name: replace(getattr(pipeline, name), selector=Raising())
+        for name in ("soft", "whole", "everything", "search")
+    }
+    return replace(pipeline, **pickers)
 
 
-@pytest.mark.parametrize("vector", [np.full(64, np.nan, np.float32), np.ones(3, np.float32)])
-def test_a_stage_that_fails_in_the_core_costs_only_itself(vector):
-    pipeline, turn = pipeline_of(), Turn("rain at home", Context(), vector, k=3)
-    selection = pipeline.decide(turn)
-    assert selection.degraded == ("retrieval",) and ONE_BY_ONE in selection.explain()
-    assert differences(selection, replace(pipeline, is_native=False).decide(turn)) == []
+@given(worlds())
+def test_a_core_that_fails_leaves_core_tools_and_the_named_ones_that_are_allowed(world):
+    pipeline = broken(world.pipeline)
+    for turn in world.turns:
+        selection = pipeline.decide(turn)
+        continues = turn.shown is not None and not turn.text and not turn.is_search
+        assert selection.degraded == (() if continues else ("pick",))
+        core = {pipeline.catalog.tools[row].name for row in pipeline.limits.core}
+        shown = (
+            {*(turn.shown or ()), *selection.turn.conversation.held(pipeline.retention)}
+            if (turn.shown is not None and turn.conversation is not None)
+            else {*(turn.shown or ())}
+        )
+        is_whole = turn.conversation is not None and turn.conversation.is_whole
+        allowed = pipeline.catalog.names_of(selection.candidates.allowed.rows().tolist())
+        assert set(selection.names) <= set(allowed)
+        if turn.shown is None or not is_whole:
+            assert set(selection.names) <= core | {*turn.always_include} | shown
+
+
+def test_a_core_that_fails_is_logged_as_a_bug_and_counted(caplog):
+    roll = Toolroll.from_definitions(Definitions((*TOOLS, Tool("core", pinned=True))), embedder="none")
+    snapshot = roll._engine.snapshot
+    roll._engine.swap(replace(snapshot, shared=broken(snapshot.shared)))
+    with caplog.at_level(logging.ERROR, "toolroll"):
+        picked = roll.select("rain at home", k=3, always_include=("tool_3",))
+    assert picked.names == ("core", "tool_3") and picked.degraded == ("pick",)
+    assert "out of order" in picked.explain() and "could not rank" in picked.explain("core")
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+    assert "bug in toolroll" in caplog.text and "RuntimeError: out of order" in caplog.text
+    assert roll.counters().degraded == {"pick": 1}
 
 
 def test_numbers_beyond_those_of_the_core_are_numbers_all_the_same():
@@ -286,7 +302,7 @@ def test_numbers_beyond_those_of_the_core_are_numbers_all_the_same():
     turn = Turn("rain", Context(), k=10**30, max_tools=10**20, budget_tokens=10**25)
     selection = pipeline.decide(turn)
     assert selection.degraded == () and len(selection) == 8
-    assert differences(selection, replace(pipeline, is_native=False).decide(turn)) == []
+    assert differences(selection, decide(pipeline, PROFILES["default"], turn)) == []
 
 
 def test_candidates_of_the_core_cannot_be_changed_and_know_no_other_fields():

@@ -111,6 +111,6 @@ def test_a_pipeline_under_other_rules_keeps_no_answer():
     stage = Counting()
     pipeline = counted(stage)
     pipeline.decide(turn_of())
-    pipeline.governed(stage, pipeline.soft[0]).decide(turn_of())
+    pipeline.governed(stage, pipeline.pages).decide(turn_of())
     pipeline.without(["tool_1"]).decide(turn_of())
     assert stage.calls == 3

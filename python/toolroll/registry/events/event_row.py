@@ -96,6 +96,7 @@ def event_row(
             "conversation": None if turn.conversation is None else turn.conversation.to_record(),
             # earlier messages are stored like the message, or not at all
             "earlier": [[messages.of(text), weight] for text, _, _, weight in turn.earlier] if keeps else [],
+            **({"steps": [word(name) for name in turn.steps]} if turn.steps else {}),
         },
         "candidates": candidates,
         "propensity_error": error,
@@ -148,10 +149,10 @@ def candidates_of(selection: Selection, has_odds: bool = True) -> tuple[Candidat
     is_selected[selection.rows] = True
     chosen = is_selected[ranked.rows]
     odds: Odds
-    if draw is not None:
+    if draw is not None and not selection.turn.steps:
         odds = _odds(selection, ranked.rows, draw, chosen) if has_odds else (None, None)
     elif reranked is not None and not chosen.all():
-        odds = None, None  # of Beta draws: no closed form, and nobody judges by them
+        odds = None, None  # of Beta draws, or scores of the caller's steps: no closed form
     else:
         odds = chosen.astype(np.float64), 0.0
     propensities, error = odds

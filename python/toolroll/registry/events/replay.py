@@ -171,9 +171,17 @@ def _decided(
         here = "none" if embedder is None else embedder.identity
         raise NotReplayable(f"its message was embedded by {space}; the embedder here is {here}")
     pipeline = _pipeline(database, event, builder, own)
-    pipeline = pipeline.variants.get(event.variant, pipeline)
+    pipeline = _with_steps(pipeline.variants.get(event.variant, pipeline), event, missing)
     learned = _learned(database, event, embedder)
     return pipeline.decide(turn_of(event, pipeline, embedder, learned, missing), event.event_id)
+
+
+def _with_steps(pipeline: Pipeline, event: SimpleNamespace, missing: list[str]) -> Pipeline:
+    """The pipeline with the caller's steps that the event names, as far as they are installed here."""
+    installed, named = {step.name: step for step in pipeline.steps}, event.limits.get("steps", ())
+    if absent := [name for name in named if name not in installed]:
+        missing.append(f"its steps are not installed here: {', '.join(absent)}")
+    return replace(pipeline, steps=tuple([installed[name] for name in named if name in installed]))
 
 
 # The catalog and the rules.
@@ -307,6 +315,7 @@ def turn_of(
         is_search=is_search,
         room=1.0 if is_search else pipeline.retention.room(conversation),
         variant=event.variant,
+        steps=tuple(limits.get("steps", ())),
     )
 
 

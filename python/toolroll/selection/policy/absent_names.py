@@ -1,4 +1,4 @@
-"""Warnings about rules and page mappings that name what a catalog does not have.
+"""Warnings about rules and page mappings that name tools or toolkits which a catalog lacks.
 
 They are no errors: a tool may come later. But a misspelt name makes a rule that denies nothing.
 """

@@ -62,7 +62,7 @@ class AnnotatedRows:
         return list(kinds)
 
     def _rows_of(self, asked: Annotated) -> tuple[Bitset, Bitset]:
-        """The rows of which it is true, and those of which it is false."""
+        """The rows for which it is true, and the rows for which it is false."""
         found = self._rows.get(asked)
         if found is not None:
             return found

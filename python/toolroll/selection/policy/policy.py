@@ -1,6 +1,6 @@
 """Rules, compiled to sets of rows: which tools a context must not see, and why.
 
-There are two levels, the platform's rules and those of the context's organisation. A tool is visible where
+There are two levels: the platform's rules, and the rules of the context's organisation. A tool is visible if
 both show it: an organisation can hide tools and never add any. At one level, the matching rule of the highest
 priority that names a tool decides; at equal priority deny does. A tool that no rule names is visible, unless
 an allow rule matches: then the level is an allow list, even if the tool of that rule does not exist.
@@ -422,7 +422,7 @@ class Policy:
         return Bitset.of(self.size, np.array(found, np.int32))
 
     def _rows_of(self, tools: Iterable[str], toolkits: Iterable[str]) -> Bitset:
-        """The rows of all of these; what is not in the catalog has none."""
+        """The rows of all of these names; a name that the catalog lacks has no row."""
         rows = [np.array([self.names[name] for name in tools if name in self.names], np.int32)]
         rows += [self.below[name] for name in toolkits if name in self.below]
         return Bitset.of(self.size, np.concatenate(rows) if len(rows) > 1 else rows[0])

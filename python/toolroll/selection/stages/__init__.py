@@ -1,11 +1,7 @@
-"""The steps of a selection: each takes candidates and a turn, and returns new candidates.
+"""The steps of a selection that stand in Python: the hard stages, which forbid, and two beside ranking.
 
 A stage is a frozen dataclass whose fields are exactly the data that it reads. It sees no catalog, no clock
-and no store, and it decides by the types of evidence that earlier stages left, never by their reasons.
-
-To add a stage: write its file here; give it its place in `profiles.compose`, and its parameters a field with
-metadata in `Profile`; describe each new reason in `explanation.KEPT` or `REMOVED`; add its name to `STAGES`
-in tests/contract/test_stages.py. Where a later stage needs what it found, give it a type of `Evidence`.
+and no store. The soft stages run in the core (`Selector` in selector.hpp).
 """
 
 from __future__ import annotations
@@ -26,8 +22,8 @@ class Stage(Protocol):
 
 
 class HardStage(Stage, Protocol):
-    """A stage that forbids. Of a turn it reads `context` and `stored` alone: its answer is kept for these."""
+    """A stage that forbids. It reads only `context` and `stored` of a turn: its answer is kept for these."""
 
     def could_forbid(self, turn: Turn) -> Bitset | None:
-        """The rows that the stage could forbid; None for none. Asked where the stage itself has failed."""
+        """The rows that the stage could forbid; None if there are none. Asked after the stage has failed."""
         ...

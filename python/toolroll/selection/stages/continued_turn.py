@@ -1,8 +1,7 @@
-"""Keeps what a turn has shown while the model works on it, and adds what it has loaded since."""
+"""Keeps the tools that a turn has shown while the model works on it, and adds tools loaded since."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from toolroll.model.context import Turn
 from toolroll.model.conversation import Retention
 from toolroll.selection.candidates import Candidates
-from toolroll.selection.stages.cap import Cap
+from toolroll.selection.limits import Limits
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -22,17 +21,15 @@ class ContinuedTurn:
     leave room. Nothing is retrieved again.
 
     Attributes:
-        names: tool name → row.
-        cap: the limits.
+        limits: how many tools and tokens.
         retention: how long called tools stay.
     """
 
-    names: Mapping[str, int]
-    cap: Cap
+    limits: Limits
     retention: Retention
 
     def __call__(self, candidates: Candidates, turn: Turn) -> Candidates:
-        shown = self._rows(turn.shown or (), candidates)
+        limits, shown = self.limits, self._rows(turn.shown or (), candidates)
         conversation, added = turn.conversation, list[int]()
         if conversation is not None and not turn.context.required:
             added = self._rows(conversation.held(self.retention), candidates)
@@ -40,29 +37,18 @@ class ContinuedTurn:
                 added += candidates.allowed.rows().tolist()
         there = set(shown)
         new = [row for row in dict.fromkeys(added) if row not in there]
-        limit = self.cap.limit(turn)
-        if limit is not None:
-            new = new[: max(0, limit - len(shown))]
+        if (most := limits.most(turn)) is not None:
+            new = new[: max(0, most - len(shown))]
         if new and turn.budget_tokens is not None:
-            new = self._affordable(new, turn.budget_tokens - self._cost(shown))
+            new = limits.affordable(new, turn.budget_tokens - limits.cost(shown))
         rows = [*shown, *new]
         if candidates.pool is not None:
             return candidates.narrow(np.array(rows, np.int32), "shown")
         return candidates.arrange(rows, "shown")
 
     def _rows(self, names: tuple[str, ...], candidates: Candidates) -> list[int]:
-        rows = np.array([row for name in names if (row := self.names.get(name)) is not None], np.int32)
+        """The allowed rows of these names."""
+        known = self.limits.names
+        rows = np.array([known[name] for name in names if name in known], np.int32)
         allowed: list[int] = rows[candidates.allowed.holds(rows)].tolist()
         return allowed
-
-    def _affordable(self, rows: list[int], left: int) -> list[int]:
-        """The rows that fit into so many tokens, one after the other."""
-        chosen = []
-        for row, cost in zip(rows, self.cap.costs[np.array(rows, np.int32)].tolist(), strict=True):
-            if cost <= left:
-                left -= cost
-                chosen.append(row)
-        return chosen
-
-    def _cost(self, rows: list[int]) -> int:
-        return int(self.cap.costs[np.array(rows, np.int32)].sum()) if rows else 0

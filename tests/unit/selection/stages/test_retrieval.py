@@ -7,14 +7,12 @@ import asyncio
 import numpy as np
 import pytest
 
+from tests.oracle.confidence import confidence
 from tests.table import each_row
-from toolroll import Context, Profile, Tool, Toolkit, Toolroll
-from toolroll._core import Bitset
+from toolroll import Context, Profile, Route, Tool, Toolkit, Toolroll
 from toolroll.embedders.hashing import HashingEmbedder
 from toolroll.embedders.static import StaticEmbedder
-from toolroll.model.arrays import NO_ROWS
-from toolroll.selection.candidates import Candidates, Hits
-from toolroll.selection.stages.retrieval import Retrieval
+from toolroll.selection.compose import fusion_of
 
 ANYONE = Context()
 TOOLS = (
@@ -42,11 +40,6 @@ def terms_of(picked, name: str) -> dict[str, float]:
     evidence = picked.candidates.retrieved
     (at,) = np.flatnonzero(evidence.rows == picked.catalog.names[name])
     return {term: float(column[at]) for term, _, column in evidence.terms}
-
-
-def retrieval_of(pipeline) -> Retrieval:
-    (stage,) = (stage for stage in pipeline.soft if isinstance(stage, Retrieval))
-    return stage
 
 
 def test_every_score_is_the_sum_of_its_terms():
@@ -161,10 +154,10 @@ def test_a_turn_that_sees_few_tools_is_measured_by_the_right_ones():
     whole = roll.select("blue show", k=3)
     within = roll.select("blue show", Context(only=names[:4]), k=3)
     nearly = roll.select("blue show", Context(exclude=names[-1:]), k=3)
-    calibration = retrieval_of(roll._home.engine.snapshot.shared).calibration
+    calibration = roll.catalog.retriever(fusion_of(Profile(), roll.catalog.scale), True).calibration
     best = float(whole.candidates.scores[0])
-    assert whole.confidence == nearly.confidence == calibration.confidence(best, True, 1.0)
-    assert within.confidence == calibration.confidence(best, False, 1.0) >= whole.confidence
+    assert whole.confidence == nearly.confidence == confidence(calibration, best, True, 1.0)
+    assert within.confidence == confidence(calibration, best, False, 1.0) >= whole.confidence
     elsewhere = roll.select("blue show", Context(only=names[5:9]), k=3)
     assert elsewhere.confidence < within.confidence
 
@@ -228,32 +221,21 @@ def test_an_embedder_of_many_languages_is_trusted_in_all():
     assert picked.turn.trust == 1.0
 
 
-def test_rows_that_an_earlier_stage_has_chosen_are_left_as_they_are():
-    pipeline = roll_of()._engine.snapshot.shared
-    chosen = Candidates.everything(len(TOOLS)).narrow(np.array([3, 1], np.int32), "chosen")
-    turn = roll_of().select(MESSAGE, ANYONE, k=2).turn
-    assert retrieval_of(pipeline)(chosen, turn) is chosen
+def test_a_route_adds_to_the_score_and_to_the_confidence():
+    routes = [Route(("music",), ("calendar",))]
+    hit = Toolroll.from_tools(TOOLS, toolkits=KITS, routes=routes, profile=Profile(pass_through_tools=0))
+    row = hit.catalog.names["play_song"]
+    plain, lifted = (roll.select(MESSAGE, ANYONE, k=7) for roll in (roll_of(pass_through_tools=0), hit))
+    before = plain.candidates.score(row)
+    assert lifted.candidates.score(row) == pytest.approx(before + 0.25)
+    assert lifted.confidence > plain.confidence  # a keyword says that some tool applies
 
 
-def test_what_a_route_has_added_counts_beside_the_evidence():
-    pipeline = roll_of()._engine.snapshot.shared
-    turn = roll_of().select(MESSAGE, ANYONE, k=2).turn
-    plain = retrieval_of(pipeline)(Candidates.everything(len(TOOLS)), turn)
-    row = np.array([pipeline.catalog.names["play_song"]], np.int32)
-    hits = Hits(NO_ROWS, best=2.0)
-    known = Candidates.everything(len(TOOLS)).rescore(np.array([2.0], np.float32), "route.hit", row, hits)
-    lifted = retrieval_of(pipeline)(known, turn)
-    assert lifted.rows[0] == row[0]
-    assert lifted.score(row[0]) == pytest.approx(plain.score(row[0]) + 2.0)
-    assert lifted.evidence.confidence > plain.evidence.confidence  # a keyword says that some tool applies
-
-
-def test_only_rows_in_play_are_found():
-    pipeline = roll_of()._engine.snapshot.shared
-    turn = roll_of().select(MESSAGE, ANYONE, k=2).turn
-    play = Bitset.of(len(TOOLS), np.array([1, 4], np.int32))
-    after = retrieval_of(pipeline)(Candidates.everything(len(TOOLS)).narrow(play, "played"), turn)
-    assert set(after.rows.tolist()) <= {1, 4}
+def test_only_allowed_rows_are_found():
+    picked = roll_of().select(MESSAGE, Context(only=("create_event", "play_song")), k=2)
+    assert set(picked.candidates.retrieved.rows.tolist()) <= {
+        picked.catalog.names[name] for name in ("create_event", "play_song")
+    }
 
 
 def test_a_follow_up_is_read_with_the_turns_it_answers():

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from tests.table import each_row
 from toolroll import Context, PageMapping, Profile, Route, Rule, Tool, Toolkit, Toolroll
-from toolroll.model.context import Turn
 from toolroll.model.errors import InvalidInput
 from toolroll.selection.profiles import PROFILES
 
@@ -58,18 +55,6 @@ def test_fill_keeps_to_the_page():
     here = Context(page="home")
     assert set(roll.select("rain and a song", here).names) <= {"play_song", "stop_song"}
     assert "get_forecast" in roll.select("rain and a song")
-
-
-def test_fill_narrows_where_retrieval_fails():
-    class Broken:
-        def __call__(self, candidates, turn):
-            raise RuntimeError("out of order")
-
-    pipeline = roll_of(routes="fill")._engine.snapshot.shared
-    soft = tuple(Broken() if type(stage).__name__ == "Retrieval" else stage for stage in pipeline.soft)
-    picked = replace(pipeline, soft=soft).decide(Turn("rain", MAIL))
-    assert picked.names == ("get_forecast", "get_warnings")
-    assert picked.degraded == ("broken",)
 
 
 def test_narrow_leaves_all_tools_of_what_was_hit_where_none_are_retrieved():

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.oracle.candidates import Candidates
 from tests.strategies import TIERS, callers, candidate_sets, rules
 from tests.table import each_row
 from toolroll import Context
@@ -14,7 +15,6 @@ from toolroll._core import Bitset
 from toolroll.model.context import Turn
 from toolroll.model.rules import Rule
 from toolroll.model.tools import Toolkit
-from toolroll.selection.candidates import Candidates
 from toolroll.selection.policy.policy import Policy
 from toolroll.selection.stages.visibility import Visibility
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from tests.oracle.candidates import Candidates, Fallback
+from tests.oracle.cap import Cap
 from toolroll._core import ToolKeys
 from toolroll.model.arrays import Rows
 from toolroll.model.context import Turn
 from toolroll.model.conversation import Retention
 from toolroll.model.identity import scopes
-from toolroll.selection.candidates import Candidates, Fallback
-from toolroll.selection.stages.cap import Cap
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import operator
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Literal, TypeAlias
 
 import numpy as np
 
+from tests.oracle.candidates import Candidates, RetrievalResult
+from tests.oracle.confidence import confidence as confidence_of
 from toolroll._core import Bitset, Fusion, Retriever, ToolKeys
 from toolroll.catalog.calibration import AT_LARGE, Calibration
 from toolroll.catalog.stacked import StackedColumn
 from toolroll.model.arrays import NO_ROWS, NO_SCORES, Rows, Scores
 from toolroll.model.context import Turn
-from toolroll.selection.candidates import Candidates, RetrievalResult, Term
+from toolroll.selection.picked_candidates import terms_of
+from toolroll.selection.profiles import OnNoTool
 
-OnNoTool: TypeAlias = Literal["tell", "empty"]
-
-_TERMS = ("dense", "examples", "lexical", "clause", "earlier turns")
 # A turn that sees so much of the catalog is measured against the best of the whole: on MetaTool it refuses
 # 4.8 % of served messages where it sees 60 % of the tools, and would 6.8 % where it sees 30 %.
 _WHOLE = 0.4
@@ -115,8 +114,8 @@ class Retrieval:
             turn.at,
         )
         best += hits  # what was called before is no evidence, a keyword is
-        confidence = self.calibration.confidence(
-            best, len(pool) >= _WHOLE * size, None if turn.vector is None else turn.trust
+        confidence = confidence_of(
+            self.calibration, best, len(pool) >= _WHOLE * size, None if turn.vector is None else turn.trust
         )
         damped = None
         if self.damping is not None:
@@ -129,13 +128,3 @@ class Retrieval:
             has_match=len(rows) > 0 and confidence >= self.least_confidence,
             leaders=leaders,
         )
-
-
-def terms_of(turn: Turn, terms: Sequence[Scores], damped: Scores | None) -> tuple[Term, ...]:
-    """The terms of the scores that the turn could have. damped: what damping took, where there is some."""
-    is_dense = turn.vector is not None and turn.trust > 0
-    asked = (is_dense, is_dense, True, turn.clauses, turn.earlier)
-    columns = [
-        (name, 1.0, column) for name, column, is_asked in zip(_TERMS, terms, asked, strict=True) if is_asked
-    ]
-    return tuple(columns) if damped is None else (*columns, ("damped", 1.0, damped))

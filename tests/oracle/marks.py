@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from tests.oracle.candidates import Candidates, Hits
 from toolroll._core import Bitset
 from toolroll.catalog.mark_table import MarkHit, MarkTable
 from toolroll.catalog.stacked import StackedColumn
 from toolroll.model.arrays import Scores
 from toolroll.model.context import Turn
-from toolroll.selection.candidates import Candidates, Hits
 
 _IN_A_PART = 0.5  # of several clauses a mark is in one, and says nothing about the others
 

@@ -6,14 +6,14 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.oracle.candidates import Candidates
+from tests.oracle.page import Page
 from tests.strategies import TOOLKITS, callers, candidate_sets, page_mappings
 from toolroll import Context
 from toolroll._core import Bitset
 from toolroll.model.context import Turn
 from toolroll.model.rules import PageMapping
-from toolroll.selection.candidates import Candidates
 from toolroll.selection.policy.pages import PageTable
-from toolroll.selection.stages.page import Page
 
 BELOW = {name: np.array([at, at + 4], np.int32) for at, name in enumerate(TOOLKITS)}
 EMAIL = Page(PageTable.of(8, [PageMapping("contacts*", ("email",))], BELOW))

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tests.oracle.candidates import Candidates
 from toolroll.model.arrays import Rows
 from toolroll.model.context import Turn
-from toolroll.selection.candidates import Candidates
 
 
 @dataclass(frozen=True, slots=True, eq=False)

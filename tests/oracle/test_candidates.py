@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.oracle.candidates import Candidates, Fallback
 from tests.strategies import candidate_sets
 from toolroll._core import Bitset
-from toolroll.selection.candidates import Candidates, Fallback
 
 SIZE = 8
 row_lists = st.lists(st.integers(0, SIZE - 1), unique=True)

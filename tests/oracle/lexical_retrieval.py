@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from tests.oracle.candidates import Candidates
+from tests.oracle.retrieval import Retrieval
 from toolroll.model.context import Turn
-from toolroll.selection.candidates import Candidates
-from toolroll.selection.stages.retrieval import Retrieval
 
 
 @dataclass(frozen=True, slots=True, eq=False)

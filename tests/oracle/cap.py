@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tests.oracle.candidates import Candidates
 from toolroll.catalog.stacked import Costs
 from toolroll.model.context import Turn
-from toolroll.selection.candidates import Candidates
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,8 +28,7 @@ class Cap:
         costs: int32[n], tokens of each tool's schema.
         k: how many retrieved tools, unless the turn says.
         max_tools: how many tools at the most, unless the turn says; None for no limit.
-        unranked: how many tools at the most where ranking failed; None where no stage ranks.
-        provider_limits: provider → how many tools its API takes; None for any number, also for "".
+        provider_limits: provider → how many tools its API takes.
     """
 
     core: Mapping[int, int]
@@ -37,17 +36,14 @@ class Cap:
     costs: Costs
     k: int | None
     max_tools: int | None
-    unranked: int | None
     provider_limits: Mapping[str, int | None]
 
     def __call__(self, candidates: Candidates, turn: Turn) -> Candidates:
-        unranked = None
         if candidates.pool is not None:
             candidates = self._in_tiers(candidates, self.core_of(turn))
-            unranked = self.unranked
         else:
             candidates = self.found(candidates, turn)
-        limit = self.limit(turn, unranked)
+        limit = self.limit(turn)
         if limit is not None and len(candidates.rows) > limit:
             candidates = candidates.narrow(slice(0, limit), "cap.max_tools")
         if turn.budget_tokens is not None:
@@ -68,9 +64,9 @@ class Cap:
         """Columns cut to the k best, and to tools that k does not count."""
         return self._at_most_k(candidates, self.core_of(turn), turn.places(self.k))
 
-    def limit(self, turn: Turn, unranked: int | None = None) -> int | None:
+    def limit(self, turn: Turn) -> int | None:
         """How many tools at the most; None for any number."""
-        limits = (turn.max_tools, self.max_tools, self.provider_limits[turn.context.provider], unranked)
+        limits = (turn.max_tools, self.max_tools, self.provider_limits[turn.context.provider])
         return min((limit for limit in limits if limit is not None), default=None)
 
     def _in_tiers(self, candidates: Candidates, core: Mapping[int, int]) -> Candidates:
@@ -82,7 +78,7 @@ class Cap:
         place = np.full(candidates.pool.size, len(core))
         place[list(core)] = list(core.values())
         order = np.lexsort((rows, -scores[rows], place[rows]))
-        return candidates.narrow(rows[order], "cap.whole" if self.unranked is None else "cap.unranked")
+        return candidates.narrow(rows[order], "cap.whole")
 
     def _at_most_k(self, candidates: Candidates, core_places: Mapping[int, int], k: int | None) -> Candidates:
         """Core in its places, then the k best that were retrieved. Tools without a score keep their place."""

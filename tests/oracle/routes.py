@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
 
 import numpy as np
 
-from toolroll._core import Bitset, parts_of
+from tests.oracle.candidates import Candidates, Evidence, Hits
+from tests.oracle.cap import Cap
+from toolroll._core import Bitset
 from toolroll.catalog.routes import RouteTable
 from toolroll.catalog.toolkits_by_meaning import ToolkitIndex
 from toolroll.model.arrays import NO_ROWS, Rows, Scores
 from toolroll.model.context import Turn
-from toolroll.selection.candidates import Candidates, Evidence, Hits
-from toolroll.selection.stages.cap import Cap
-
-RouteMode: TypeAlias = Literal["favour", "narrow", "fill", "ignore"]
+from toolroll.selection.routes import RouteHits, RouteMode
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,14 +66,8 @@ class Routes:
         return self._narrow(candidates, hits, cosines)
 
     def hits(self, turn: Turn) -> tuple[dict[str, str], dict[str, float]]:
-        """Toolkit → what hit it; and the cosines of toolkits that no keyword or pattern hit."""
-        hits = self.table.hits(turn.text, turn.query)
-        cosines: dict[str, float] = {}
-        if self.toolkits is not None and turn.vector is not None and turn.trust > 0:
-            near = self.toolkits.near(turn.vector, self.threshold)
-            cosines = {name: cosine for name, cosine in near.items() if name not in hits}
-            hits |= {name: f"dense {cosine:.2f}" for name, cosine in cosines.items()}
-        return hits, cosines
+        """See `RouteHits`."""
+        return RouteHits(self.table, self.toolkits, self.threshold).hits(turn)
 
     def _favour(self, candidates: Candidates, hits: dict[str, str]) -> Candidates:
         if not hits:
@@ -117,29 +109,6 @@ class Routes:
             at = np.searchsorted(rows, self.table.rows_of((name,)))
             strengths[at] = np.maximum(strengths[at], np.float32(strength))
         return strengths
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class KeywordsSuffice:
-    """Whether a keyword or pattern names a toolkit in each part of the message.
-
-    Then the message needs no vector, where vectors only find toolkits that keywords miss. A part without a
-    hit may ask for something that no keyword names ("if it rains, plan a workout and add it to my calendar").
-    A toolkit that has no tool in play was not hit.
-
-    Attributes:
-        table: the compiled routes.
-    """
-
-    table: RouteTable
-
-    def __call__(self, candidates: Candidates, turn: Turn) -> bool:
-        """True where each part has a hit; False for a message without parts."""
-        message, pool = parts_of(turn.text), candidates.last_pool
-        return bool(message) and all(self._has_hit(part, pool) for part in message)
-
-    def _has_hit(self, part: str, pool: Bitset) -> bool:
-        return any(pool.holds(self.table.rows_of((name,))).any() for name in self.table.hits(part))
 
 
 def _evidence(hits: dict[str, str]) -> Evidence:

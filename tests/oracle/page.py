@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tests.oracle.candidates import Candidates, Evidence
 from toolroll.model.arrays import NO_ROWS
 from toolroll.model.context import Turn
-from toolroll.selection.candidates import Candidates, Evidence
 from toolroll.selection.policy.pages import PageTable
 
 

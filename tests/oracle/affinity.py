@@ -7,14 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tests.oracle.candidates import Candidates, Evidence
 from toolroll.model.arrays import Rows
 from toolroll.model.context import Turn
 from toolroll.model.conversation import Conversation
 from toolroll.model.tools import Tool
-from toolroll.selection.candidates import Candidates, Evidence
-
-_DECAY = 0.5  # a turn
-_MOST_ROWS = 256  # of a toolkit: one call says little about so many tools
+from toolroll.selection.picker import CalledToolkits
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,11 +51,4 @@ class Affinity:
         """The rows of each toolkit that was called, and what they gain; the latest turn first."""
         if conversation is None or not conversation.called or not self.weight:
             return []
-        weights: dict[str, float] = {}
-        for number, names in conversation.called:
-            weight = self.weight * _DECAY ** max(conversation.turn - number - 1, 0)
-            for name in names:
-                if (row := self.names.get(name)) is not None:
-                    weights.setdefault(self.tools[row].toolkit, weight)
-        found = [(self.below.get(toolkit), weight) for toolkit, weight in weights.items()]
-        return [(rows, weight) for rows, weight in found if rows is not None and len(rows) <= _MOST_ROWS]
+        return CalledToolkits(self.weight, self.tools, self.names, self.below).called(conversation)

@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.oracle.affinity import Affinity
+from tests.oracle.candidates import Candidates
 from toolroll import Context, Tool
 from toolroll._core import Bitset
 from toolroll.model.context import Turn
 from toolroll.model.conversation import Conversation
-from toolroll.selection.candidates import Candidates
-from toolroll.selection.stages.affinity import Affinity
 
 TOOLS = tuple(Tool(f"tool_{at}", toolkit=f"kit_{at % 3}") for at in range(9))
 NAMES = {tool.name: at for at, tool in enumerate(TOOLS)}

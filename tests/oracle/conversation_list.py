@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tests.oracle.candidates import BeforeList, Candidates
+from tests.oracle.cap import Cap
 from toolroll._core import Bitset
 from toolroll.model.context import Turn
 from toolroll.model.conversation import Conversation, Retention
-from toolroll.selection.candidates import BeforeList, Candidates
-from toolroll.selection.stages.cap import Cap
 
 _BATCH = 1 / 3  # of a full list goes at once: the cache behind the first gap is lost anyway
 

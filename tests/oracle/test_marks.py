@@ -6,6 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.oracle.candidates import Candidates
+from tests.oracle.marks import Marks
 from tests.table import each_row
 from toolroll import Context, Tool, Toolkit, Toolroll
 from toolroll._core import Bitset
@@ -13,9 +15,7 @@ from toolroll.catalog.mark_table import MarkTable
 from toolroll.catalog.tool_text import texts_of
 from toolroll.model.arrays import Part
 from toolroll.model.context import Turn
-from toolroll.selection.candidates import Candidates
 from toolroll.selection.profiles import PROFILES
-from toolroll.selection.stages.marks import Marks
 
 TOOLS = (
     Tool("read_sheet", "Reads cells", toolkit="excel"),

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
 
 import numpy as np
 
+from tests.oracle.candidates import Candidates, Draw, RerankingResult
 from toolroll._core import Bitset, ToolKeys, Weights, thompson_sample
 from toolroll.model.arrays import NO_ROWS
 from toolroll.model.context import Turn
 from toolroll.model.identity import scopes
-from toolroll.selection.candidates import Candidates, Draw, RerankingResult
+from toolroll.selection.compose import SPARE as SPARE
 
-LearningRule: TypeAlias = Literal["outcomes", "thompson"]
-
-SPARE = 3  # candidates of `Thompson` beyond those that are shown
 # Posterior mean below which a tool loses its place: seven failures and no success. One reporter, with three
 # outcomes a day, needs three days for them.
 _FAILING = 0.125

@@ -1,0 +1,55 @@
+"""The limits of a selection, and the tools that every selection has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from toolroll.catalog.stacked import Costs
+from toolroll.model.context import Turn
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Limits:
+    """How many tools and tokens a selection may have.
+
+    Attributes:
+        names: tool name → row.
+        costs: int32[n], tokens of each tool's schema.
+        core: rows of pinned tools and of base toolkits, in the order in which they stand in front.
+        max_tools: how many tools at the most, unless the turn says; None for no limit.
+        provider_limits: provider → how many tools its API takes; None for any number, also for "".
+    """
+
+    names: Mapping[str, int]
+    costs: Costs
+    core: tuple[int, ...]
+    max_tools: int | None
+    provider_limits: Mapping[str, int | None]
+
+    def most(self, turn: Turn) -> int | None:
+        """How many tools at the most; None for any number."""
+        limits = (turn.max_tools, self.max_tools, self.provider_limits[turn.context.provider])
+        return min((limit for limit in limits if limit is not None), default=None)
+
+    def affordable(self, rows: list[int], tokens: int) -> list[int]:
+        """The rows that fit into so many tokens, one after the other."""
+        kept = []
+        for row, cost in zip(rows, self.costs[np.array(rows, np.int32)].tolist(), strict=True):
+            if cost <= tokens:
+                tokens -= cost
+                kept.append(row)
+        return kept
+
+    def cost(self, rows: list[int]) -> int:
+        """The tokens of these rows together."""
+        return int(self.costs[np.array(rows, np.int32)].sum()) if rows else 0
+
+    def without_ranking(self, turn: Turn) -> list[int]:
+        """The rows of a turn that cannot be ranked: core tools, and the tools that the call names."""
+        named = (self.names.get(name) for name in turn.always_include)
+        rows = list(dict.fromkeys((*self.core, *(row for row in named if row is not None))))
+        rows = rows[: self.most(turn)]
+        return rows if turn.budget_tokens is None else self.affordable(rows, turn.budget_tokens)

@@ -462,8 +462,8 @@ def _memory(path: str) -> dict[str, int]:
 
 @pytest.fixture
 def disk() -> Iterator[Path]:
-    """A folder on a disk: in memory, every page of a file counts as changed."""
-    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+    """A folder on a disk: in memory, where tmp_path may be, each page of a file counts as changed."""
+    with tempfile.TemporaryDirectory() as folder:
         yield Path(folder)
 
 

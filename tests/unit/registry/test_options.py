@@ -72,13 +72,14 @@ def test_a_value_of_another_type_is_refused_before_anything_is_opened(option: st
         Toolroll.open("sqlite:///nowhere.db", **options)
 
 
-def test_open_takes_a_url_and_seven_values() -> None:
+def test_open_takes_a_url_and_eight_values() -> None:
     assert list(inspect.signature(Toolroll.open).parameters) == [
         "url",
         "create",
         "embedder",
         "profile",
         "observers",
+        "steps",
         "follow",
         "recording",
         "sessions",

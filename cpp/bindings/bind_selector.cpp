@@ -121,12 +121,11 @@ struct TurnInput {
 
 /// Objects are converted only where they are given: most turns have none of those with a default.
 TurnInput turn_input(py::object reading, py::object allowed, std::uint64_t seed,
-                     const py::object& k, double room, const py::object& max_tools,
-                     py::object page, const py::object& routed, const py::object& marks,
-                     const py::object& called, const py::object& outcomes,
-                     const py::object& budget, const py::object& included,
-                     const py::object& conversation, const py::object& sent,
-                     const py::object& rerank) {
+                     const py::object& k, double room, const py::object& max_tools, py::object page,
+                     const py::object& routed, const py::object& marks, const py::object& called,
+                     const py::object& outcomes, const py::object& budget,
+                     const py::object& included, const py::object& conversation,
+                     const py::object& sent, const py::object& rerank) {
   TurnInput turn{.reading = std::move(reading),
                  .allowed = std::move(allowed),
                  .page = std::move(page),

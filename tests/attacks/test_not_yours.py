@@ -26,7 +26,7 @@ from tests.integration.conftest import (  # noqa: F401  # fixtures
 from tests.integration.served import Served, served
 from toolroll.model.rules import PageMapping, Rule
 from toolroll.model.tools import Definitions, Tool, Toolkit
-from toolroll.registry.editing.reach import Reach
+from toolroll.registry.editing.governed_rows import Reach
 from toolroll.registry.registry import Registry
 from toolroll.server.tool_registry.router import PREFIX
 

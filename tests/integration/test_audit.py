@@ -10,7 +10,7 @@ from tests.table import each_row
 from toolroll import Toolkit
 from toolroll.model.errors import InvalidInput
 from toolroll.model.rules import PageMapping, Rule
-from toolroll.registry.editing.audit import Change
+from toolroll.registry.editing.audit import AuditLine
 from toolroll.registry.store.database import Database
 
 from .governance import Governed
@@ -116,6 +116,6 @@ def test_a_line_holds_nothing_that_a_terminal_obeys(governed: Governed) -> None:
 
 def test_a_line_of_long_details_is_short(governed: Governed) -> None:
     governed.toolkits.put(Toolkit("crm", "x" * 60_000))
-    change: Change = governed.audit.list()[0]
+    change: AuditLine = governed.audit.list()[0]
     assert len(str(change)) < 500
     assert len(change.details["after"]["description"]) == 60_000

@@ -60,7 +60,9 @@ from toolroll.gateway.places import log_file, state_folder
 from toolroll.gateway.protocol import Json, httpx_client
 from toolroll.gateway.reasons import reason_of
 from toolroll.gateway.serving import open_gateway, spare_collections
+from toolroll.gateway.tool_calls import ToolCalls
 from toolroll.gateway.upstream import Upstream
+from toolroll.model.errors import Overloaded
 
 pytestmark = pytest.mark.slow
 
@@ -434,6 +436,29 @@ def test_a_changed_list_is_read_again_and_the_client_is_told(tmp_path):
             await client.noted("notifications/tools/list_changed")
             assert await client.names() == ["a_become", "a_new", "read_result"]
             assert (await client.call("a_old"))[0].startswith("No tool is named 'a_old'")
+
+    run(go)
+
+
+def test_a_client_is_told_of_every_change_though_its_list_could_not_be_made_once(tmp_path, monkeypatch):
+    list_tools, failures = ToolCalls.list_tools, iter([Overloaded("no thread is free", retry_after_s=1)])
+
+    async def go():
+        servers = {"a": scripted(tools=[tool("become"), tool("old")])}
+        async with gateway_over(tmp_path, servers, mode="all", review="auto") as (_, client):
+            await client.names()
+
+            async def list_or_fail(*arguments):
+                if error := next(failures, None):
+                    raise error
+                return await list_tools(*arguments)
+
+            monkeypatch.setattr(ToolCalls, "list_tools", list_or_fail)
+            for name in ("new", "newest"):
+                client.notes.clear()
+                await client.call("a_become", {"tools": [tool("become"), tool(name)]})
+                await client.noted("notifications/tools/list_changed")
+            assert "a_newest" in await client.names()
 
     run(go)
 

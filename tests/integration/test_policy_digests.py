@@ -253,7 +253,7 @@ def test_a_database_that_takes_a_wrong_value_no_longer_opens(new_database_url):
             *("created_at = 5", "created_at = '2026-02-31 00:00:00'", "kind = 'sign'", "version = 0"),
         ):
             registry.rules.add(Rule(values, "deny", "user", {"user": "x"}, tool="note"))
-            with pytest.raises((InvalidInput, Conflict), match="none that its column may hold|NOT NULL"):
+            with pytest.raises((InvalidInput, Conflict), match="its column does not allow|NOT NULL"):
                 by_hand(registry.database, f"UPDATE visibility_rules SET {values}")
         with closing(registry.database.own_connection()) as connection:
             connection.execute("PRAGMA ignore_check_constraints = ON")

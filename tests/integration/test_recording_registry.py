@@ -452,7 +452,7 @@ def test_what_a_killed_process_acknowledged_counts_once_another_opens_the_regist
 def test_the_database_refuses_a_key_of_receipts_that_is_none(database):
     receipts.signer_of(database)
     with (
-        pytest.raises(InvalidInput, match="none that its column may hold"),
+        pytest.raises(InvalidInput, match="its column does not allow"),
         database.recording() as connection,
     ):
         connection.execute(sa.update(tables.receipt_keys).values(secret=b"short"))

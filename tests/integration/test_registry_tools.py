@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from toolroll.model.errors import Conflict, InvalidDefinition, InvalidInput, NotFound
 from toolroll.model.tools import Tool
 from toolroll.registry.editing.content import content_hash
-from toolroll.registry.editing.records import Record
+from toolroll.registry.editing.records import ToolRecord
 from toolroll.registry.editing.tool_edits import ToolEdits
 from toolroll.registry.registry import Registry
 from toolroll.registry.store import tables
@@ -48,7 +48,7 @@ def registry(database_url: str) -> Iterator[Registry]:
         yield opened
 
 
-def held(registry: Registry, name: str, tool: Tool, review: str = "changed") -> Record:
+def held(registry: Registry, name: str, tool: Tool, review: str = "changed") -> ToolRecord:
     """As a sync does it, where new content has to wait."""
     before = registry.tool(name)
     with registry.database.writing("plugin") as write:

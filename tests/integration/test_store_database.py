@@ -317,7 +317,7 @@ def tool_row(write: Write) -> dict[str, Any]:
         "ObjectJson": {},
         "Integer": 1,
         "BigInteger": 1,
-        "Flag": False,
+        "Bool": False,
     }
     row = {
         column.name: values.get(type(column.type).__name__, "x")

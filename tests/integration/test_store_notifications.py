@@ -22,7 +22,7 @@ from toolroll.registry.events.rows import ReceivedReport
 from toolroll.registry.keeper.maintenance import OutcomeFilter, forget
 from toolroll.registry.store import notifications
 from toolroll.registry.store.database import Database
-from toolroll.registry.store.notifications import POLL_EVERY_S, Heard, Signals
+from toolroll.registry.store.notifications import POLL_EVERY_S, Signal, Signals
 
 WRITER = """
 import sys
@@ -63,7 +63,7 @@ def signals(database: Database) -> Iterator[Signals]:
     heard.close()
 
 
-def wait(signals: Signals, timeout_s: float) -> Heard:
+def wait(signals: Signals, timeout_s: float) -> Signal:
     """What is heard next; nothing after so long."""
     deadline = time.monotonic() + timeout_s
     while not (heard := signals.hear()) and time.monotonic() < deadline:
@@ -243,13 +243,13 @@ def test_outcomes_wake_nobody_unless_some_are_taken_back(new_database_url: Calla
     url = new_database_url("postgresql")
     database = Database.open(url, create=False, migrate=False)
     heard = Signals(database)
-    assert wait(heard, 60) is Heard.ANYTHING
+    assert wait(heard, 60) is Signal.ANYTHING
     report = ReceivedReport(exposure("e1", "alpha"), Report("e1", ()), NOW)
     assert ingest(database, [], [report]).outcomes == 1
     assert not wait(heard, 0.5)
     write(database)
-    assert wait(heard, 60) is Heard.REGISTRY
+    assert wait(heard, 60) is Signal.REGISTRY
     assert forget(database, "acme", OutcomeFilter(event="e1"), actor="ann") == 1
-    assert wait(heard, 60) is Heard.OUTCOMES
+    assert wait(heard, 60) is Signal.OUTCOMES
     heard.close()
     database.close()

@@ -232,7 +232,7 @@ def test_a_dry_run_says_what_would_be_done_conflicts_too_and_writes_nothing(data
     before = contents(database)
     report = send(database, MAIL_2, Tool("new"), plugin="q", dry_run=True)
     assert report.plan.names("create") == ("new",)
-    assert [problem.kind for problem in report.plan.problems] == ["conflict", "conflict"]
+    assert [type(problem) for problem in report.plan.problems] == [Conflict, Conflict]
     report = send(database, MAIL_2, dry_run=True)
     assert report.to_dict()["changed"][0]["fields"] == ["description", "parameters", "semantic_version"]
     assert "dry run: nothing was written" in str(report)

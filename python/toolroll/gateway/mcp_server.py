@@ -11,6 +11,7 @@ from mcp import MCPError
 
 from toolroll import Context, __version__
 from toolroll.gateway.caller import Caller, FindCaller
+from toolroll.gateway.clients import KnownClient
 from toolroll.gateway.gateway import Gateway
 from toolroll.gateway.hooks import CallHook
 from toolroll.gateway.offers import Offers, Subscriptions
@@ -125,15 +126,22 @@ class McpServer:
         """Tells clients whose lists have changed."""
         await self.side.publish(kind)
         for key, client in self._gateway.clients:
-            if (listener := client.listener) is None:
+            listener = client.listener
+            if listener is None or (kind == "tools" and not await self._has_other_tools(client, listener)):
                 continue
             try:
-                if kind == "tools":
-                    now = self._lists.of(await self._tools.list_tools(listener)).digest
-                    if now == client.list_digest:
-                        continue
-                    client.list_digest = now
                 await listener.incoming.notify_later(f"notifications/{kind}/list_changed")
             except Exception as error:  # the client has left
                 _log.debug("client %r cannot be told of a change: %s", key, error)
                 client.listener = None
+
+    async def _has_other_tools(self, client: KnownClient, listener: Caller) -> bool:
+        """Whether a client's list differs from its last one; True also if no list can be made now."""
+        try:
+            now = self._lists.of(await self._tools.list_tools(listener)).digest
+        except Exception as error:  # a host that is too busy for a moment: the client asks again by itself
+            _log.debug("a list for a client cannot be made: %s", error)
+            return True
+        is_other = now != client.list_digest
+        client.list_digest = now
+        return is_other

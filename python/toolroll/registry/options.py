@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from toolroll.model.argument_checks import check_callable, check_flag, check_hnsw, check_number
 from toolroll.model.errors import InvalidInput, quoted
@@ -25,26 +25,24 @@ _MOST_ORGANISATIONS = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Follow:
-    """How a process follows a registry, and what it builds of it.
+    """How a process follows a registry and builds its catalogs.
 
     Attributes:
         poll_s: seconds between two reads of the registry, in case its notifications do not arrive.
         settings_s: seconds after which stored settings are read again.
-        organisations: how many organisations' own catalogs are kept in memory; beyond, the one unused longest
-            is dropped.
+        organisations: the most catalogs of organisations in memory; a further one replaces the one that was
+            unused longest.
         listens: whether to use the database's notifications.
-        listen_url: the same PostgreSQL without the pooler that the registry's URL names: notifications do not
-            pass one (`docs/scale.md`).
-        max_policy_age_s: how old the policy may become, in seconds, while the registry cannot be read. Above
-            that age only public tools are shown, until it is read again; None for no limit
-            (`docs/registry.md`).
+        listen_url: the PostgreSQL behind the pooler that the registry's URL names: notifications do not pass
+            a pooler (`docs/scale.md`).
+        max_policy_age_s: the greatest age of the policy in seconds while the registry cannot be read. Beyond
+            it only public tools are shown, until the next read; None for no limit (`docs/registry.md`).
         hnsw: whether a large catalog gets an HNSW graph; see `Toolroll.from_tools`.
-        published: where the shared catalog is looked for before it is built (`docs/scale.md`). One is taken
-            only if it has exactly the registry's tools.
+        published: the place of built catalogs (`docs/scale.md`). A catalog is used only if it has exactly the
+            registry's tools.
         progress: called with (texts embedded, in all) while the first catalog is built.
 
-    Raises:
-        InvalidInput: a value is of the wrong type or out of range.
+    Raises InvalidInput if a value is of the wrong type or out of range.
     """
 
     poll_s: float = 0.5
@@ -78,22 +76,21 @@ class Follow:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """What a registry keeps of selections and of what came of them.
+    """How a registry keeps selections and their outcomes.
 
     Attributes:
         messages: how events keep the messages of selections: their text ("kept"), a keyed digest ("hashed")
             or nothing ("dropped"); "none" writes no events at all.
-        durable: a recorded outcome survives the end of the process ("process") or a power cut too ("disk").
+        durable: a recorded outcome survives the end of the process ("process") or also a power cut ("disk").
         events_s: seconds after which the event of a selection is deleted, at least a day; None for never. Its
-            outcomes stay, and so does what they taught.
-        outbox: the file where records wait for the database; None for one beside the file of SQLite, or in
+            outcomes and their statistics stay.
+        outbox: the file where records wait for the database; None for a file beside the SQLite file, or in
             the user's state folder.
-        keeper: what counts events and outcomes while no other process over this registry does: a "thread"; a
+        keeper: counts events and outcomes while no other process over this registry does: a "thread"; a
             "process" that this one starts, which does not compete with selections for the interpreter and
-            takes some 100 MB; or "none", where something else keeps the registry (`docs/scale.md`).
+            takes some 100 MB; or "none", if another program keeps the registry (`docs/scale.md`).
 
-    Raises:
-        InvalidInput: a value is of the wrong type or out of range.
+    Raises InvalidInput if a value is of the wrong type or out of range.
     """
 
     messages: LoggedMessages = "kept"
@@ -103,19 +100,16 @@ class Recording:
     keeper: KeptBy = "thread"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.messages, str) or self.messages not in ("kept", "hashed", "dropped", "none"):
-            raise InvalidInput(
-                f"messages: is {quoted(self.messages)}, must be 'kept', 'hashed', 'dropped' or 'none'"
-            )
-        if not isinstance(self.durable, str) or self.durable not in ("process", "disk"):
-            raise InvalidInput(f"durable: is {quoted(self.durable)}, must be 'process' or 'disk'")
+        for name, allowed in (("messages", LoggedMessages), ("durable", Durable), ("keeper", KeptBy)):
+            value, words = getattr(self, name), get_args(allowed)
+            if not isinstance(value, str) or value not in words:
+                *first, last = map(repr, words)
+                raise InvalidInput(f"{name}: is {quoted(value)}, must be {', '.join(first)} or {last}")
         if self.events_s is not None and not _is_number(self.events_s, LIFETIME_S, 100 * _YEAR_S):
             raise InvalidInput(
                 f"events_s: is {quoted(self.events_s)}, must be seconds from {LIFETIME_S:.0f}, how long a "
                 "receipt is valid, to a hundred years, or None for never"
             )
-        if not isinstance(self.keeper, str) or self.keeper not in ("thread", "process", "none"):
-            raise InvalidInput(f"keeper: is {quoted(self.keeper)}, must be 'thread', 'process' or 'none'")
         if self.outbox is not None:
             if not isinstance(self.outbox, (str, PathLike)) or not str(self.outbox):
                 raise InvalidInput(f"outbox: is {quoted(self.outbox)}, must be a file")
@@ -129,8 +123,7 @@ class Sessions:
     Attributes:
         expire_s: seconds after which an unused conversation is deleted; None for never.
 
-    Raises:
-        InvalidInput: a value is of the wrong type or out of range.
+    Raises InvalidInput if a value is of the wrong type or out of range.
     """
 
     expire_s: float | None = 14 * 86_400.0
@@ -144,5 +137,5 @@ class Sessions:
 
 
 def _is_number(value: object, least: float, most: float) -> bool:
-    """Whether it is a number from least to most; True is none."""
+    """Whether the value is a number, not a bool, from least to most."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and least <= value <= most

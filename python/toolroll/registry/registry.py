@@ -1,9 +1,9 @@
 """The registry: adds, changes, approves and deletes tools, and keeps every version.
 
 Each change is one transaction that writes the tool, its version and a line in the audit log, or nothing. An
-editor names the version that they read; if the tool has changed since, they get a Conflict that says by whom.
+editor passes the version that they read; if somebody has changed the tool since, they get a Conflict.
 
-Manual edits are approved automatically, except on tools that await approval: fixing a tag must not approve a
+Edits of people need no approval, except on tools that await approval: fixing a tag must not approve a
 description that nobody has read.
 """
 
@@ -30,23 +30,35 @@ from toolroll.registry.editing.content import (
 )
 from toolroll.registry.editing.duplicates import Duplicates
 from toolroll.registry.editing.field_owners import KEPT, edited
+from toolroll.registry.editing.governed_rows import Reach
 from toolroll.registry.editing.page_mappings import Pages
 from toolroll.registry.editing.pins import Pins
-from toolroll.registry.editing.queries import check_limit, check_version, find_tool, read_version
-from toolroll.registry.editing.reach import Reach
-from toolroll.registry.editing.records import Record, Review, ToolPage
+from toolroll.registry.editing.queries import (
+    check_choice,
+    check_limit,
+    check_version,
+    find_tool,
+    read_version,
+)
+from toolroll.registry.editing.records import Review, ToolPage, ToolRecord
 from toolroll.registry.editing.review import WHILE_WAITING, WhileWaiting, may_serve
 from toolroll.registry.editing.rules import Rules, rules_naming
 from toolroll.registry.editing.settings import Settings
 from toolroll.registry.editing.tiers import read_tiers, set_tiers
-from toolroll.registry.editing.tool_edits import ToolEdits, check_name, major_version_flag, merged_flags
+from toolroll.registry.editing.tool_edits import (
+    ToolEdits,
+    check_name,
+    major_version_flag,
+    merged_flags,
+    tool_edits,
+)
 from toolroll.registry.editing.toolkits import Toolkits, is_toolkit, lineage, no_toolkit
-from toolroll.registry.editing.versions import FieldDifference, Version
+from toolroll.registry.editing.versions import FieldDifference, ToolVersion
 from toolroll.registry.store import tables
-from toolroll.registry.store.database import Database, Write, words
+from toolroll.registry.store.database import Database, Write, checked_text
 from toolroll.registry.store.read_replica import ReadReplica
 from toolroll.registry.sync.payload import Payload
-from toolroll.registry.sync.plan import MODES, Mode
+from toolroll.registry.sync.plan import MODES, ReviewMode
 from toolroll.registry.sync.sync import Progress, Sync, SyncReport
 
 _LONGEST_PLUGIN = 200  # characters
@@ -54,17 +66,14 @@ _versions = tables.tool_versions.c
 
 
 class Registry:
-    """The tools of a database, and what governs them. Safe to use from any thread.
+    """The tools of a database, and the toolkits, rules and settings that govern them. Safe in any thread.
 
     Attributes:
-        database: the registry's storage.
         actor: the author of changes in the audit log.
-        toolkits, rules, pages, pins, settings: editors of what governs the tools.
         duplicates: proposals of tools that seem to do the same.
-        keys: of the service's callers.
-        audit: the log of all changes.
-        read_replica: the copy of the database that reports are read from; None if there is none.
-        reach: what the author may know of the platform's tools; None for everything.
+        keys: the keys of the service's callers.
+        read_replica: the copy of the database that serves reports, or None.
+        reach: the platform's tools and toolkits that the author may know; None for all.
     """
 
     def __init__(
@@ -75,7 +84,7 @@ class Registry:
         reach: Reach | None = None,
     ) -> None:
         self.database, self.read_replica, self.reach = database, read_replica, reach
-        self.actor = words(actor, "actor")
+        self.actor = actor
         self.toolkits = Toolkits(database, actor, reach)
         self.rules = Rules(database, actor, reach)
         self.pages = Pages(database, actor, reach)
@@ -97,14 +106,15 @@ class Registry:
     ) -> Registry:
         """Opens the registry at sqlite:///FILE or postgresql://USER@HOST/DATABASE.
 
-        create: creates an empty registry if there is none. migrate: upgrades the schema of a registry from an
-        older toolroll. actor: the author of changes. read_replica: the URL of a PostgreSQL that holds a copy,
-        for `reports`; it may be away now.
+        actor: the author of changes.
+        create: creates an empty registry if there is none.
+        migrate: upgrades the schema of a registry from an older toolroll.
+        read_replica: the URL of a PostgreSQL with a copy, for `reports`. It need not answer now.
 
         Raises:
             InvalidInput, NotFound, StoreUnavailable: as in `Database.open`.
         """
-        words(actor, "actor")
+        checked_text(actor, "actor")
         database = Database.open(url, create=create, migrate=migrate)
         try:
             replica = None if read_replica is None else ReadReplica(read_replica, database)
@@ -114,12 +124,12 @@ class Registry:
         return cls(database, actor, replica)
 
     def with_actor(self, actor: str, reach: Reach | None = None) -> Registry:
-        """The same registry with another author of changes. reach: what they may know of the platform."""
+        """The registry with another author of changes, and their reach."""
         return Registry(self.database, actor, self.read_replica, reach)
 
     @property
     def reports(self) -> Database:
-        """What analytics, lists of events and exports read: the read replica, else the database."""
+        """The database for analytics, lists of events and exports: the read replica, if there is one."""
         return self.read_replica or self.database
 
     def close(self) -> None:
@@ -140,8 +150,8 @@ class Registry:
         """The subscription tiers, lowest first."""
         return read_tiers(self.database)
 
-    def tool(self, name: str, *, org: str = "", deleted: bool = False) -> Record:
-        """The tool with this name or tool_id; with `deleted`, also the last deleted one.
+    def tool(self, name: str, *, org: str = "", deleted: bool = False) -> ToolRecord:
+        """The tool with this name or tool_id; with `deleted`, else the last deleted tool.
 
         Raises NotFound, which suggests similar names.
         """
@@ -165,9 +175,11 @@ class Registry:
         """A page of an organisation's tools that meet all conditions, ordered by name.
 
         org: None for all organisations.
-        text: a part of the name or the description; A to Z equal a to z. flagged: only tools with flags, or
-        without. deleted: deleted tools instead of present ones. after: `next` of the page before. limit: at
-        most 1,000.
+        flagged: only tools with flags, or only tools without.
+        text: a part of the name or the description; A to Z equal a to z.
+        deleted: deleted tools instead of present ones.
+        after: `next` of the page before.
+        limit: at most 1,000.
         """
         where = queries.conditions(
             org=org,
@@ -180,13 +192,8 @@ class Registry:
             return queries.read_page(connection, where, after, limit)
 
     def history(
-        self,
-        name: str,
-        *,
-        org: str = "",
-        before: int | None = None,
-        limit: int = 100,
-    ) -> tuple[Version, ...]:
+        self, name: str, *, org: str = "", before: int | None = None, limit: int = 100
+    ) -> tuple[ToolVersion, ...]:
         """The versions of a tool, deleted or not, newest first; with `before`, only lower versions."""
         with self.database.reading() as connection:
             record = find_tool(connection, name, org, deleted=True, reach=self.reach)
@@ -200,12 +207,12 @@ class Registry:
     def differences(
         self, name: str, from_version: int, to_version: int, *, org: str = ""
     ) -> tuple[FieldDifference, ...]:
-        """The same for programs: each field that differs, with both values."""
+        """The changes between two versions of a tool: each field that differs, with both values."""
         return versions.field_differences(*self._two_versions(name, from_version, to_version, org))
 
     def _two_versions(
         self, name: str, from_version: int, to_version: int, org: str
-    ) -> tuple[Version, Version]:
+    ) -> tuple[ToolVersion, ToolVersion]:
         with self.database.reading() as connection:
             record = find_tool(connection, name, org, deleted=True, reach=self.reach)
             before, after = (
@@ -219,12 +226,12 @@ class Registry:
         """Sets the subscription tiers, lowest first; see `tiers.set_tiers`."""
         return set_tiers(self.database, self.actor, tiers, reason)
 
-    def create(self, tool: Tool, *, org: str = "", reason: str = "") -> Record:
+    def create(self, tool: Tool, *, org: str = "", reason: str = "") -> ToolRecord:
         """Adds a tool. Raises Conflict if the organisation or the platform has a tool with this name."""
         if not isinstance(tool, Tool):
             raise InvalidInput(f"tool is {type(tool).__name__}, must be a Tool")
-        with self._editing(org) as (write, edits):
-            check_name(write.connection, tool.name, org, reach=self.reach)
+        with tool_edits(self.database, self.actor, org) as edits:
+            check_name(edits.write.connection, tool.name, org, reach=self.reach)
             return edits.create(tool, org=org, reason=reason)
 
     def update(
@@ -237,15 +244,15 @@ class Registry:
         force: bool = False,
         org: str = "",
         reason: str = "",
-    ) -> Record:
+    ) -> ToolRecord:
         """Changes fields of a tool. Writes nothing if no field differs.
 
-        What its plugin sends later does not change these fields any more.
+        Later definitions of its plugin do not change these fields any more.
 
-        changes: field → value, as `Record.to_dict` names them: the tool's own version is "semantic_version".
+        changes: field → value, by the names of `ToolRecord.to_dict`.
+        version: the record's version that the caller read.
         give_back: fields that get the plugin's value, and follow it from now on.
-        version: the record's version that the caller read. force: allows a change after which rules no longer
-        apply to the tool.
+        force: allows a change after which rules no longer apply to the tool.
 
         Raises:
             NotFound: there is no such tool.
@@ -253,15 +260,15 @@ class Registry:
             InvalidInput: a field is unknown, a value is wrong, or there is no such toolkit.
         """
         values = attributes_of(changes)
-        _check_status(values)
-        with self._editing(org) as (write, edits):
-            record = self._editable(write, name, org, version)
+        if not isinstance(status := values.get("status", ""), str):
+            raise InvalidInput(f"status is {status!r:.80}, must be one of {', '.join(sorted(STATUSES))}")
+        with self._editing(name, org, version) as (write, edits, record):
             back = _given_back(record, give_back)
             returned = tool_of({**content_of(record.tool), **attributes_of(back)}, record.tool.tool_id)
             tool = tool_of({**content_of(returned), **values}, record.tool.tool_id)
             state: dict[str, Any] = {}
             if back:
-                kept = {field: said for field, said in record.source_values.items() if field not in back}
+                kept = {field: sent for field, sent in record.source_values.items() if field not in back}
                 flags = [flag for flag in record.flags if flag["code"] != KEPT]
                 state = {
                     "source_values": edited(returned, tool, kept),
@@ -271,7 +278,7 @@ class Registry:
 
     def propose(
         self, name: str, changes: Mapping[str, Any], *, version: int, org: str = "", reason: str = ""
-    ) -> Record:
+    ) -> ToolRecord:
         """Changes fields of a tool; the result waits for approval. Writes nothing if no field differs.
 
         The approved content serves meanwhile if only texts differ (`review.may_serve`); otherwise the tool is
@@ -284,8 +291,7 @@ class Registry:
         values = attributes_of(changes)
         if governed := sorted(values.keys() & set(GOVERNED)):
             raise InvalidInput(f"{governed[0]}: takes effect without approval; change it by update")
-        with self._editing(org) as (write, edits):
-            record = self._editable(write, name, org, version)
+        with self._editing(name, org, version) as (write, edits, record):
             tool = tool_of({**content_of(record.tool), **values}, record.tool.tool_id)
             digest = content_hash(tool)
             if digest == record.rejected_hash:
@@ -301,29 +307,29 @@ class Registry:
                 }
             return self._replace(write, edits, "tool.propose", record, tool, reason, False, **state)
 
-    def delete(self, name: str, *, version: int | None = None, org: str = "", reason: str = "") -> Record:
+    def delete(self, name: str, *, version: int | None = None, org: str = "", reason: str = "") -> ToolRecord:
         """Deletes a tool. Its versions stay, and `restore` brings it back."""
-        with self._editing(org) as (write, edits):
-            record = check_version(self._find(write, name, org), version)
+        with self._editing(name, org, version) as (write, edits, record):
             return edits.change("tool.delete", record, reason=reason, deleted_at=write.at)
 
-    def restore(self, name: str, *, org: str = "", reason: str = "") -> Record:
+    def restore(self, name: str, *, org: str = "", reason: str = "") -> ToolRecord:
         """Restores the last deleted tool with this name or tool_id, in its former review state.
 
         Raises Conflict if it is not deleted, or another tool has taken its name.
         """
-        with self._editing(org) as (write, edits):
+        with tool_edits(self.database, self.actor, org) as edits:
+            connection = edits.write.connection
             try:
-                record = find_tool(write.connection, name, org, deleted=True, alive=False, reach=self.reach)
+                record = find_tool(connection, name, org, deleted=True, alive=False, reach=self.reach)
             except NotFound as absent:
                 try:
-                    there = self._find(write, name, org)
+                    there = find_tool(connection, name, org, reach=self.reach)
                 except NotFound:
                     raise absent from None
                 raise Conflict(
                     f"tool {there.name!r}: is not deleted; it is at version {there.version}"
                 ) from None
-            check_name(write.connection, record.name, org, reach=self.reach)
+            check_name(connection, record.name, org, reach=self.reach)
             return edits.change("tool.restore", record, reason=reason, deleted_at=None)
 
     def rollback(
@@ -335,8 +341,8 @@ class Registry:
         force: bool = False,
         org: str = "",
         reason: str = "",
-    ) -> Record:
-        """Makes a new, approved version from version `to`; drops content that awaits approval.
+    ) -> ToolRecord:
+        """Makes a new, approved version from version `to`; content that awaits approval is lost.
 
         force: as in `update`.
 
@@ -346,8 +352,7 @@ class Registry:
             Conflict: the tool has another version, the old name is taken, or rules would lose the tool.
             InvalidInput: the old toolkit no longer exists.
         """
-        with self._editing(org) as (write, edits):
-            record = self._editable(write, name, org, version)
+        with self._editing(name, org, version) as (write, edits, record):
             target = read_version(write.connection, record, to)
             if content_hash(target.tool) != target.content_hash:
                 raise Conflict(
@@ -374,26 +379,26 @@ class Registry:
 
     # Review
 
-    def approve(self, name: str, *, version: int | None = None, org: str = "", reason: str = "") -> Record:
+    def approve(
+        self, name: str, *, version: int | None = None, org: str = "", reason: str = ""
+    ) -> ToolRecord:
         """Approves a tool's present content and removes its flags.
 
         Raises Conflict if nothing awaits approval and the tool has no flags.
         """
-        with self._editing(org) as (write, edits):
-            record = check_version(self._find(write, name, org), version)
+        with self._editing(name, org, version) as (_, edits, record):
             if record.review == "approved" and not record.flags:
                 raise Conflict(f"tool {name!r}: nothing waits for approval, and it has no flags to remove")
             return edits.change(
                 "tool.approve", record, reason=reason, review="approved", flags=(), rejected_hash=None
             )
 
-    def reject(self, name: str, *, version: int | None = None, org: str = "", reason: str = "") -> Record:
+    def reject(self, name: str, *, version: int | None = None, org: str = "", reason: str = "") -> ToolRecord:
         """Rejects content that awaits approval: restores the last approved version, or deletes a new tool.
 
         Raises Conflict if nothing awaits approval.
         """
-        with self._editing(org) as (write, edits):
-            record = self._editable(write, name, org, version)
+        with self._editing(name, org, version) as (write, edits, record):
             rejected = record.content_hash
             if record.review == "approved":
                 raise Conflict(f"tool {name!r}: nothing waits for approval; roll it back, or delete it")
@@ -405,9 +410,10 @@ class Registry:
             governed = {name: getattr(record.tool, name) for name in GOVERNED}
             tool = replace(approved.tool, **governed)
             check_name(write.connection, tool.name, org, but=record.tool.tool_id, reach=self.reach)
-            if rejected == approved.content_hash:  # only what its plugin says of it was new
+            if rejected == approved.content_hash:  # only the plugin's values of people's fields were new
                 rejected = record.rejected_hash or ""
-            said = {**_columns_of(record.tool), **record.source_values}
+            content = content_of(record.tool)
+            sent = {column: content[name] for name, column in COLUMNS.items()} | dict(record.source_values)
             return edits.change(
                 "tool.reject",
                 record,
@@ -416,7 +422,7 @@ class Registry:
                 review="approved",
                 flags=approved.flags,
                 rejected_hash=rejected or None,
-                source_values={name: said[name] for name in approved.source_values},
+                source_values={name: sent[name] for name in approved.source_values},
             )
 
     # Many at once
@@ -429,7 +435,7 @@ class Registry:
         toolkit: str = "",
         plugin_version: str = "",
         org: str = "",
-        review: Mode | None = None,
+        review: ReviewMode | None = None,
         while_waiting: WhileWaiting | None = None,
         trusted: bool = False,
         dry_run: bool = False,
@@ -442,15 +448,14 @@ class Registry:
             definitions: everything that the plugin has: Definitions, or a list of tools in any form that
                 `read_tools` reads, such as the list of an MCP server.
             plugin: its name. A definition that belongs to another plugin or to people is a conflict.
-            toolkit: with a list of tools: the toolkit of those that name none.
+            toolkit: with a list of tools: the toolkit of tools that name no toolkit.
             plugin_version: the plugin's own version, for people.
             org: the owner of the catalog; "" is the platform.
             review: "auto" (new and changed tools are selected at once), "changed" (changed tools wait for
                 approval), "all" (new ones too). None keeps the plugin's mode, at first "auto".
-            while_waiting: what serves of an approved tool whose change waits: "hidden" (nothing) or
-                "approved" (the approved content, if only texts differ; see `review.may_serve`). None keeps
-                the plugin's choice, at first "hidden".
-            trusted: see `planner.plan`.
+            while_waiting: while a change waits, the tool is "hidden", or serves its "approved" content if
+                only texts differ (see `review.may_serve`). None keeps the plugin's choice, at first "hidden".
+            trusted: see `sync.planner.Planner`.
             dry_run: only plans; conflicts are in the plan, not raised.
             reason: for the history.
             progress: called with the number of written tools and their total.
@@ -460,21 +465,14 @@ class Registry:
             InvalidDefinition, Conflict: all problems together; nothing was written.
             StoreUnavailable: the database failed; nothing was written.
         """
-        words(plugin, "plugin", _LONGEST_PLUGIN)
+        checked_text(plugin, "plugin", _LONGEST_PLUGIN)
         if not plugin:
             raise InvalidInput("plugin is '', must be its name; import definitions that have no plugin")
-        if review is not None and review not in MODES:
-            raise InvalidInput(
-                f"review is {review!r}, must be one of {', '.join(MODES)}, or None for no change"
-            )
-        if while_waiting is not None and while_waiting not in WHILE_WAITING:
-            raise InvalidInput(
-                f"while_waiting is {while_waiting!r}, must be one of {', '.join(WHILE_WAITING)}, or None for "
-                "no change"
-            )
+        check_choice(review, MODES, "review")
+        check_choice(while_waiting, WHILE_WAITING, "while_waiting")
         if toolkit and isinstance(definitions, Definitions):
             raise InvalidInput(f"toolkit is {toolkit!r:.80}, must be '': the Definitions name their toolkits")
-        read = _definitions(definitions, words(toolkit, "toolkit"))
+        read = _definitions(definitions, checked_text(toolkit, "toolkit"))
         payload = Payload.of(read, plugin=plugin, org=org, version=plugin_version)
         sync = Sync(self.database, payload, review, while_waiting, trusted, reach=self.reach)
         return sync.run(self.actor, dry_run=dry_run, reason=reason, progress=progress)
@@ -491,40 +489,36 @@ class Registry:
     ) -> SyncReport:
         """Adds the operator's own definitions, and updates those with the same names; deletes nothing.
 
-        They belong to no plugin and need no approval. New definitions bring their governance. Of existing
-        ones, decisions of people stay: the governance (`content.GOVERNED`), and the texts until the
-        definitions change. What people deleted stays deleted, unless `restore` is set. Raises as `sync` does.
+        They belong to no plugin and need no approval. New definitions bring their governance. Decisions of
+        people on existing tools stay: the governance (`content.GOVERNED`), and texts until the definitions
+        change. Tools that people deleted stay deleted, unless `restore` is set. Raises as `sync` does.
 
-        definitions: as in `sync`; `read_folder` reads those of a folder.
+        definitions: as in `sync`; `read_folder` reads the definitions of a folder.
         """
         payload = Payload.of(_definitions(definitions), org=org)
         sync = Sync(self.database, payload, trusted=True, restore=restore)
         return sync.run(self.actor, dry_run=dry_run, reason=reason, progress=progress)
 
     @contextmanager
-    def _editing(self, org: str) -> Iterator[tuple[Write, ToolEdits]]:
-        with self.database.writing(self.actor, org) as write:
-            edits = ToolEdits(write)
-            yield write, edits
-            edits.flush()
-
-    def _find(self, write: Write, name: str, org: str) -> Record:
-        return find_tool(write.connection, name, org, reach=self.reach)
-
-    def _editable(self, write: Write, name: str, org: str, version: int | None) -> Record:
-        return check_version(self._find(write, name, org), version)
+    def _editing(
+        self, name: str, org: str, version: int | None
+    ) -> Iterator[tuple[Write, ToolEdits, ToolRecord]]:
+        """A transaction that changes one tool. Raises NotFound and Conflict; see `check_version`."""
+        with tool_edits(self.database, self.actor, org) as edits:
+            record = find_tool(edits.write.connection, name, org, reach=self.reach)
+            yield edits.write, edits, check_version(record, version)
 
     def _replace(
         self,
         write: Write,
         edits: ToolEdits,
         action: str,
-        record: Record,
+        record: ToolRecord,
         tool: Tool,
         reason: str,
         force: bool,
         **state: Any,
-    ) -> Record:
+    ) -> ToolRecord:
         if state.get("review", record.review) != "approved" and record.served_version is not None:
             approved = read_version(write.connection, record, record.served_version).tool
             if not may_serve(approved, tool):
@@ -547,13 +541,8 @@ class Registry:
         return edits.change(action, record, tool, reason=reason, **state)
 
 
-def _columns_of(tool: Tool) -> dict[str, Any]:
-    content = content_of(tool)
-    return {column: content[name] for name, column in COLUMNS.items()}
-
-
-def _given_back(record: Record, fields: Iterable[str]) -> dict[str, Any]:
-    """The plugin's values of these fields. Raises InvalidInput for one that is not people's."""
+def _given_back(record: ToolRecord, fields: Iterable[str]) -> dict[str, Any]:
+    """The plugin's values of these fields. Raises InvalidInput for a field that people have not set."""
     if isinstance(fields, str):
         raise InvalidInput(f"give_back is {fields!r:.80}, must be a list of fields")
     found = {}
@@ -562,7 +551,7 @@ def _given_back(record: Record, fields: Iterable[str]) -> dict[str, Any]:
             mine = ", ".join(record.source_values) or "none"
             raise InvalidInput(
                 f"give_back: tool {record.name!r}: {name!r:.80} is no field that people changed after a "
-                f"plugin or an import had sent it; those are: {mine}"
+                f"plugin or an import had sent it; such fields are: {mine}"
             )
         found[name] = record.source_values[name]
     return found
@@ -580,7 +569,7 @@ def _definitions(value: Definitions | Iterable[Any], toolkit: str = "") -> Defin
     return read_tools_for_registry(value, toolkit)
 
 
-def _check_move(write: Write, record: Record, tool: Tool, force: bool, reach: Reach | None) -> None:
+def _check_move(write: Write, record: ToolRecord, tool: Tool, force: bool, reach: Reach | None) -> None:
     """Refuses to move a tool to a toolkit that does not exist, or out of reach of rules and tiers."""
     connection, org, before = write.connection, record.org, record.tool
     what = f"tool {record.name!r}"
@@ -612,10 +601,3 @@ def _check_move(write: Write, record: Record, tool: Tool, force: bool, reach: Re
 def _rules(names: Sequence[str]) -> str:
     shown = ", ".join(map(repr, names[:10])) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
     return f"rule{'' if len(names) == 1 else 's'} {shown}"
-
-
-def _check_status(changes: Mapping[str, Any]) -> None:
-    if not isinstance(changes.get("status", ""), str):
-        raise InvalidInput(
-            f"status is {changes['status']!r:.80}, must be one of {', '.join(sorted(STATUSES))}"
-        )

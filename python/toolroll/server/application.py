@@ -13,8 +13,7 @@ from toolroll import __version__
 from toolroll.embedders import named
 from toolroll.front.bodies import BodiesInFlight
 from toolroll.model.errors import InvalidInput
-from toolroll.registry.access.accounts import Accounts
-from toolroll.registry.access.ended_sessions import EndedSessions
+from toolroll.registry.access.accounts import Accounts, EndedSessions
 from toolroll.server.admission import OrgAdmission
 from toolroll.server.conversations import session_router
 from toolroll.server.description import describe, operation_id

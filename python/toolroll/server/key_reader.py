@@ -13,8 +13,7 @@ from collections.abc import Callable
 from starlette.concurrency import run_in_threadpool
 
 from toolroll.model.errors import ToolrollError
-from toolroll.registry.access.accounts import AccountBook, Accounts
-from toolroll.registry.access.ended_sessions import EndedSessions
+from toolroll.registry.access.accounts import AccountBook, Accounts, EndedSessions
 from toolroll.registry.access.service_keys import KeyRing, ServiceKeys
 from toolroll.runtime.threads import CallPool
 

@@ -3,7 +3,7 @@
 The cookie says who signed in and when, signed: the id of a key, the name of an account and its version, or
 what the identity provider said of a person. It has no key and no password. It is valid for `LIFETIME_S` at
 most, and no longer than the key or the account. It is not stored, so each worker can check it; that somebody
-has signed out is (`toolroll.registry.access.ended_sessions`).
+has signed out is (`toolroll.registry.access.accounts`).
 
 A second cookie says which accounts have signed in with a browser before: its attempts to sign in have turns
 of their own. It lets nobody in.

@@ -15,7 +15,7 @@ from tests.table import each_row
 from tests.unit.server.asgi import request
 from toolroll import Registry
 from toolroll.front.bodies import BodiesInFlight
-from toolroll.registry.access.ended_sessions import EndedSessions
+from toolroll.registry.access.accounts import EndedSessions
 from toolroll.server import page_sessions
 from toolroll.server.callers import caller_of
 from toolroll.server.gate import Gate

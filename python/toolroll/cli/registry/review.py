@@ -15,7 +15,7 @@ from toolroll.cli.registry.tools import print_record, version_option
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from toolroll.registry.editing.records import Record
+    from toolroll.registry.editing.records import ToolRecord
     from toolroll.registry.registry import Registry
 
 
@@ -40,7 +40,7 @@ def review(options: OrgOptions) -> None:
     )
 
 
-def print_waiting(record: Record, diff: str) -> None:
+def print_waiting(record: ToolRecord, diff: str) -> None:
     """Prints a tool that waits. diff: what approval would change; "" for a new tool."""
     plugin = f" from plugin {record.plugin}" if record.plugin else ""
     serves = "" if record.served_version is None else f", version {record.served_version} serves meanwhile"
@@ -51,7 +51,7 @@ def print_waiting(record: Record, diff: str) -> None:
         print(f"    {printable(line)}")
 
 
-def _with_differences(registry: Registry, record: Record) -> dict[str, Any]:
+def _with_differences(registry: Registry, record: ToolRecord) -> dict[str, Any]:
     """The record, with what approval would change; [] for a new tool."""
     approved = record.approved_version
     if approved is None:
@@ -60,7 +60,7 @@ def _with_differences(registry: Registry, record: Record) -> dict[str, Any]:
     return {**record.to_dict(), "differences": [each.to_dict() for each in found]}
 
 
-def difference(registry: Registry, record: Record) -> str:
+def difference(registry: Registry, record: ToolRecord) -> str:
     """What approval would change, as text; "" for a new tool."""
     approved = record.approved_version
     if approved is None:
@@ -68,7 +68,7 @@ def difference(registry: Registry, record: Record) -> str:
     return registry.diff(record.name, approved, record.version, org=record.org)
 
 
-def waiting_tools(registry: Registry, org: str, plugin: str | None = None) -> Iterator[Record]:
+def waiting_tools(registry: Registry, org: str, plugin: str | None = None) -> Iterator[ToolRecord]:
     """The tools of an organisation that wait. plugin: whose; None for all."""
     for state in ("pending", "changed"):
         after = ""

@@ -32,7 +32,7 @@ from toolroll.cli.output import (
 from toolroll.cli.parameter_types import POSITIVE, field, once_each
 
 if TYPE_CHECKING:
-    from toolroll.registry.editing.records import Record
+    from toolroll.registry.editing.records import ToolRecord
 
 _LONGEST = 60  # characters of a description in a list
 
@@ -80,7 +80,7 @@ def list_tools(options: OrgOptions, flagged: bool, **filters: Any) -> None:
         note(f"there are more: --after {shlex.quote(page.next)}")
 
 
-def _state(record: Record) -> str:
+def _state(record: ToolRecord) -> str:
     """Why a tool is in no catalog, or "active"; of one whose change waits, which version serves meanwhile."""
     if record.deleted_at is not None:
         return "deleted"
@@ -263,7 +263,7 @@ def rollback(options: WriteOptions, name: str, to: int, force: bool, version: in
     print_record(record, f"has the content of version {to} again{_review_of(before, record)}", options)
 
 
-def _review_of(before: Record, after: Record) -> str:
+def _review_of(before: ToolRecord, after: ToolRecord) -> str:
     """What a change did to content that waited for approval."""
     if before.review == "approved":
         return ""
@@ -294,7 +294,7 @@ def restore(options: WriteOptions, name: str) -> None:
     print_record(record, "restored", options)
 
 
-def print_record(record: Record, done: str, options: RegistryOptions) -> None:
+def print_record(record: ToolRecord, done: str, options: RegistryOptions) -> None:
     """Prints what was done to one tool."""
     print_result(options.json, record.to_dict(), f"{record.name}: {done}, version {record.version}")
     for warning in () if options.json else record.flags:

@@ -57,7 +57,7 @@ def _of(*types: type) -> Callable[[Any], Any]:
     return read
 
 
-# What `Record.to_dict` has beside the tool's own fields: accepted, and without effect.
+# What `ToolRecord.to_dict` has beside the tool's own fields: accepted, and without effect.
 READ_ONLY: dict[str, Field] = {
     **dict.fromkeys(("tool_id", "org", "plugin", "content_hash", "review"), ("", _of(str))),
     **dict.fromkeys(("updated_by", "created_at", "updated_at", "damage"), ("", _of(str))),

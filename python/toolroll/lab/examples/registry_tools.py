@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from toolroll.model.tools import Definitions
-from toolroll.registry.editing.records import Record
+from toolroll.registry.editing.records import ToolRecord
 from toolroll.registry.follow.replica import Replica, catch_up
 from toolroll.registry.registry import Registry
 
@@ -63,7 +63,7 @@ class RegistryTools:
         return tuple(examples)
 
 
-def _records(registry: Registry, org: str) -> Iterator[Record]:
+def _records(registry: Registry, org: str) -> Iterator[ToolRecord]:
     after = ""
     while True:
         page = registry.tools(org=org, status="active", after=after, limit=_PAGE)

@@ -1,1 +1,1 @@
-"""Who may use a registry: service keys, accounts, and page sessions that have ended."""
+"""Service keys, accounts, and ended sessions of the page."""

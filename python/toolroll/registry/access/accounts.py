@@ -1,8 +1,7 @@
-"""Accounts of people who sign in at the service's page with a password.
+"""Accounts of people who sign in at the service's page with a password, and ended sessions of the page.
 
-They are for installations without an identity provider. The registry stores an Argon2id hash (RFC 9106) of
-the password together with what the account allows. Nobody signs in to a row whose organisation or roles were
-changed past the registry.
+The registry stores an Argon2id hash (RFC 9106) of the password and of the account's rights: if another
+program changes them in the database, nobody can sign in.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import hashlib
 import unicodedata
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import sqlalchemy as sa
@@ -23,7 +22,7 @@ from toolroll.model.identity import canonical_json
 from toolroll.registry.access.service_keys import ROLES, VOUCH, roles_among
 from toolroll.registry.editing import governed_rows
 from toolroll.registry.store import tables
-from toolroll.registry.store.database import is_storable, words
+from toolroll.registry.store.database import Database, checked_text, is_storable
 from toolroll.registry.store.json_values import JsonRecord
 from toolroll.registry.store.row_reader import Row, read_rows
 
@@ -32,21 +31,22 @@ ACCOUNT_ROLES = tuple(role for role in ROLES if role not in ("sync", VOUCH))
 SHORTEST_PASSWORD, LONGEST_PASSWORD = 12, 1_000  # Source: NIST SP 800-63B: length, and no rules of characters
 
 _TABLE = tables.accounts
+_LOG, _SIGN_OUT = tables.changes.c, "page session"  # the subject of lines about ended sessions, for an index
+_CLOCKS = timedelta(hours=1)  # the greatest difference of clocks of services
 _HASHER = PasswordHasher()  # 64 MiB, 3 passes: the second profile of RFC 9106
-# A wrong name must take as long as a wrong password, so a hash is compared in any case.
+# A wrong name must take as long as a wrong password, so a hash is always compared.
 _OF_NOBODY = _HASHER.hash("nobody")
 
 
 @dataclass(frozen=True, slots=True)
 class Account(JsonRecord):
-    """What an account allows. The password is not part of it.
+    """An account without its password.
 
     Attributes:
-        name: of the person, for sign-in and the audit log.
+        name: for sign-in and the audit log.
         org: the organisation that the person acts for; "" for the platform, None for any organisation.
         roles: names in `ACCOUNT_ROLES`.
-        created_at, created_by: its origin.
-        changed_at: when the password was set.
+        changed_at: the time of the last change of the password.
     """
 
     name: str
@@ -95,13 +95,7 @@ class Accounts(governed_rows.Author):
     """The accounts of a registry. Running services follow a change within seconds."""
 
     def add(
-        self,
-        name: str,
-        password: str,
-        *,
-        roles: Collection[str],
-        org: str | None = "",
-        reason: str = "",
+        self, name: str, password: str, *, roles: Collection[str], org: str | None = "", reason: str = ""
     ) -> Account:
         """Adds an account. org: None for any organisation.
 
@@ -112,15 +106,13 @@ class Accounts(governed_rows.Author):
         governed_rows.check_name(name, "account name")
         _check_password(password)
         allowed = roles_among(ACCOUNT_ROLES, roles)
-        with self._database.writing(self.actor, words(org or "", "org")) as write:
+        with self._database.writing(self.actor, org or "") as write:
             if _found(write.connection, name):
                 raise Conflict(f"account {name!r:.80}: exists already")
             account = Account(name, org, allowed, write.at, write.actor, write.at)
-            row = {each: getattr(account, each) for each in _FIELDS}
-            hashed = _HASHER.hash(_hashed_text(password, account))
-            write.connection.execute(
-                sa.insert(_TABLE), {**row, "roles": list(account.roles), "password": hashed}
-            )
+            row = {each: getattr(account, each) for each in _FIELDS} | {"roles": list(allowed)}
+            row["password"] = _HASHER.hash(_hashed_text(password, account))
+            write.connection.execute(sa.insert(_TABLE), row)
             write.log("account.add", name, {"after": _allowed(account)}, reason)
         return account
 
@@ -145,8 +137,8 @@ class Accounts(governed_rows.Author):
         return account
 
     def list(self, org: str | None = None) -> tuple[Account, ...]:
-        """The accounts of an organisation ("": the platform), or all with those for any; by name."""
-        where = [] if org is None else [_TABLE.c.org == words(org, "org")]
+        """The accounts of an organisation ("": the platform), by name; None for all accounts."""
+        where = [] if org is None else [_TABLE.c.org == checked_text(org, "org")]
         with self._database.reading() as connection:
             return tuple(account for account, _ in _read(connection, *where))
 
@@ -164,7 +156,7 @@ class Accounts(governed_rows.Author):
 
 
 def _found(connection: sa.Connection, name: str) -> tuple[tuple[Account, str], ...]:
-    return _read(connection, _TABLE.c.name == words(name, "account name"))
+    return _read(connection, _TABLE.c.name == checked_text(name, "account name"))
 
 
 def _read(connection: sa.Connection, *where: sa.ColumnElement[bool]) -> tuple[tuple[Account, str], ...]:
@@ -174,8 +166,7 @@ def _read(connection: sa.Connection, *where: sa.ColumnElement[bool]) -> tuple[tu
 
 
 def _account_in(row: Row) -> Account:
-    values = {name: row[name] for name in _FIELDS}
-    return Account(**{**values, "roles": tuple(values["roles"])})
+    return Account(**{name: row[name] for name in _FIELDS} | {"roles": tuple(row["roles"])})
 
 
 def _allowed(account: Account) -> dict[str, Any]:
@@ -189,7 +180,7 @@ def _hashed_text(password: str, account: Account | None) -> str:
 
 
 def _check_password(password: str) -> None:
-    """Raises InvalidInput, whose text does not have the password."""
+    """Raises InvalidInput, whose text does not contain the password."""
     if not is_storable(password):
         raise InvalidInput("the password has NUL or half of a surrogate pair")
     if not SHORTEST_PASSWORD <= len(password) <= LONGEST_PASSWORD:
@@ -197,3 +188,38 @@ def _check_password(password: str) -> None:
             f"the password has {len(password):,} characters, "
             f"must have {SHORTEST_PASSWORD} to {LONGEST_PASSWORD:,}"
         )
+
+
+class EndedSessions:
+    """The sessions that people have ended by signing out, until they would have expired. For one thread.
+
+    Sessions are signed and not stored (decision 55). The end of a session is stored, as a line of the audit
+    log that names who signed out. Services read the new lines together with keys and accounts.
+
+    Attributes:
+        found: session → the time of its end.
+    """
+
+    def __init__(self, database: Database, lifetime: timedelta) -> None:
+        """Reads nothing yet. lifetime: of a session."""
+        self._database, self._lifetime = database, lifetime
+        self._seq = 0  # of the last line that was read
+        self.found: dict[str, datetime] = {}
+
+    def end(self, session: str, actor: str) -> None:
+        """Ends a session for all services over the registry. Raises StoreUnavailable."""
+        with self._database.writing(actor) as write:
+            write.log("session.end", _SIGN_OUT, {"session": session})
+
+    def read(self) -> frozenset[str]:
+        """The ended sessions. Reads the new lines of the audit log. Raises StoreUnavailable."""
+        oldest = datetime.now(timezone.utc) - self._lifetime - _CLOCKS
+        of_sessions = (_LOG.org == "", _LOG.subject == _SIGN_OUT)
+        new = _LOG.seq > self._seq if self._seq else _LOG.at > oldest
+        columns = (_LOG.seq, _LOG.at, _LOG.details)
+        with self._database.reading() as connection:
+            for row in read_rows(connection, columns, *of_sessions, new, order_by=(_LOG.seq,)):
+                self._seq = max(self._seq, row["seq"])
+                self.found[str(row["details"].get("session"))] = row["at"]
+        self.found = {session: at for session, at in self.found.items() if at > oldest}
+        return frozenset(self.found)

@@ -1,8 +1,7 @@
-"""Keys of the service's callers: for which organisation, and for what.
+"""Keys of the service's callers, each for an organisation and for roles.
 
-The secret of a key is 256 random bits. The registry stores a SHA-256 of the secret and of what the key
-allows. A slow hash would add nothing to that many random bits. A row whose organisation or roles were changed
-past the registry is the row of no key.
+The secret of a key is 256 random bits, so a slow hash would add nothing. The registry stores a SHA-256 of the
+secret and of the key's rights: if another program changes them in the database, the key is no longer valid.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from toolroll.model.errors import Conflict, InvalidInput, NotFound
 from toolroll.model.identity import canonical_json
 from toolroll.registry.editing import governed_rows
 from toolroll.registry.store import tables
-from toolroll.registry.store.database import Write, words
+from toolroll.registry.store.database import Write, checked_text
 from toolroll.registry.store.json_values import JsonRecord
 from toolroll.registry.store.row_reader import Row, read_rows
 
@@ -40,11 +39,11 @@ LONGEST_LIFE = timedelta(days=3_650)
 _SECRET_BYTES = 32
 _LONGEST_ID = 64  # characters of an id that is worth a look
 _TABLE = tables.service_keys
-_BOUND = ("key_id", "org", "roles", "plugin")  # what the digest covers besides the secret
+_BOUND = ("key_id", "org", "roles", "plugin")  # the digest covers them and the secret
 
 
 def roles_among(known: Collection[str], roles: Collection[str]) -> tuple[str, ...]:
-    """These roles, in the order of the known ones. Raises InvalidInput for none and for an unknown one."""
+    """The roles in their usual order. Raises InvalidInput for an empty list and for an unknown role."""
     if isinstance(roles, str) or not roles or not set(roles) <= set(known):
         raise InvalidInput(f"roles is {roles!r:.200}, must be some of {', '.join(known)}")
     return tuple(role for role in known if role in roles)
@@ -52,7 +51,7 @@ def roles_among(known: Collection[str], roles: Collection[str]) -> tuple[str, ..
 
 @dataclass(frozen=True, slots=True)
 class ServiceKey(JsonRecord):
-    """What a key allows. The secret is not part of it.
+    """A key without its secret.
 
     Attributes:
         key_id: its public part.
@@ -60,7 +59,6 @@ class ServiceKey(JsonRecord):
         org: the organisation whose callers use it; "" for the platform, None for any organisation.
         roles: names in `ROLES`.
         plugin: the plugin that the role "sync" registers.
-        created_at, created_by: its origin.
         expires_at: the end of its validity; None for no end.
     """
 
@@ -86,6 +84,11 @@ class KeyRing:
     """The keys at one time. Looking a key up asks no database."""
 
     _keys: Mapping[str, tuple[ServiceKey, bytes]]
+
+    @classmethod
+    def read(cls, connection: sa.Connection, *where: sa.ColumnElement[bool]) -> KeyRing:
+        """The keys in these rows."""
+        return cls({key.key_id: (key, digest) for key, digest in _read(connection, *where)})
 
     def __len__(self) -> int:
         return len(self._keys)
@@ -123,34 +126,26 @@ class ServiceKeys(governed_rows.Author):
     ) -> tuple[ServiceKey, str]:
         """Adds a key. Returns it and its text, which nobody can read again.
 
-        org: None for any organisation. plugin: of the role "sync". lifetime: None for no end.
+        org: None for any organisation. plugin: for the role "sync". lifetime: None for no end.
 
-        Raises:
-            InvalidInput: the name is blank, a role is unknown, or the plugin and the role "sync" do not go
-                together.
+        Raises InvalidInput if the name is blank, a role is unknown, or only one of the plugin and the role
+        "sync" is given.
         """
         governed_rows.check_name(name, "key name")
-        values: dict[str, Any] = {
-            "key_id": secrets.token_hex(4),
-            "name": name,
-            "org": org if org is None else words(org, "org"),
-            "roles": _checked_roles(roles, words(plugin, "plugin")),
-            "plugin": plugin,
-        }
+        roles = roles_among(ROLES, roles)
+        if bool(checked_text(plugin, "plugin")) is not ("sync" in roles):
+            raise InvalidInput("plugin: a key with the role 'sync' needs one, and no other key has one")
+        values: dict[str, Any] = {"name": name, "org": org, "roles": roles, "plugin": plugin}
         _check_time(lifetime, "lifetime")
         with self._database.writing(self.actor, org or "") as write:
-            values["expires_at"] = None if lifetime is None else write.at + lifetime
-            return _insert(write, values, "key.add", reason)
+            return _insert(write, values, lifetime, "key.add", reason)
 
     def rotate(
         self, key_id: str, *, overlap: timedelta = timedelta(days=1), reason: str = ""
     ) -> tuple[ServiceKey, str]:
-        """Adds a key that allows the same. The old key stays valid for the overlap, and no longer.
+        """Adds a key with the same rights and lifetime. The old key stays valid for the overlap only.
 
-        The new key lives as long as the old one was meant to, counted from now.
-
-        Raises:
-            NotFound: there is no such key. Conflict: it has expired.
+        Raises NotFound, and Conflict if it has expired.
         """
         _check_time(overlap, "overlap")
         with self._database.writing(self.actor) as write:
@@ -161,10 +156,8 @@ class ServiceKeys(governed_rows.Author):
             ends = write.at + overlap
             _expire(write, old, ends if old.expires_at is None else min(ends, old.expires_at))
             values = {name: getattr(old, name) for name in ("name", "org", "roles", "plugin")}
-            life = None if old.expires_at is None else old.expires_at - old.created_at
-            values["expires_at"] = None if life is None else write.at + life
-            values["key_id"] = secrets.token_hex(4)
-            return _insert(write, values, "key.rotate", reason, replaces=key_id)
+            lifetime = None if old.expires_at is None else old.expires_at - old.created_at
+            return _insert(write, values, lifetime, "key.rotate", reason, replaces=key_id)
 
     def revoke(self, key_id: str, *, reason: str = "") -> ServiceKey:
         """Ends a key's validity now. Raises NotFound, and Conflict if it has expired."""
@@ -177,25 +170,24 @@ class ServiceKeys(governed_rows.Author):
             return _expire(write, old, write.at)
 
     def list(self, org: str | None = None) -> tuple[ServiceKey, ...]:
-        """The keys of an organisation ("": the platform), or all with those for any; expired ones too."""
-        where = [] if org is None else [_TABLE.c.org == words(org, "org")]
+        """The keys of an organisation ("": the platform); None for all keys. Also expired ones."""
+        where = [] if org is None else [_TABLE.c.org == checked_text(org, "org")]
         with self._database.reading() as connection:
             return tuple(key for key, _ in _read(connection, *where))
 
     def find(self, text: str, at: datetime) -> ServiceKey | None:
-        """The key with this text, if it is valid at this time: read now, so a revoked key is none at once."""
+        """The key with this text, if it is valid at this time. Reads the database."""
         prefix, _, rest = text.partition("_")
         key_id = rest.partition("_")[0]
         if prefix != PREFIX or not text.isascii() or not key_id.isalnum() or len(key_id) > _LONGEST_ID:
             return None
         with self._database.reading() as connection:
-            found = _read(connection, _TABLE.c.key_id == key_id)
-        return KeyRing({key.key_id: (key, digest) for key, digest in found}).find(text, at)
+            return KeyRing.read(connection, _TABLE.c.key_id == key_id).find(text, at)
 
     def ring(self) -> KeyRing:
         """All keys, for looking them up."""
         with self._database.reading() as connection:
-            return KeyRing({key.key_id: (key, digest) for key, digest in _read(connection)})
+            return KeyRing.read(connection)
 
 
 def _read(connection: sa.Connection, *where: sa.ColumnElement[bool]) -> tuple[tuple[ServiceKey, bytes], ...]:
@@ -206,23 +198,29 @@ def _read(connection: sa.Connection, *where: sa.ColumnElement[bool]) -> tuple[tu
 
 
 def _key_in(row: Row) -> ServiceKey:
-    values = {name: row[name] for name in _FIELDS}
-    return ServiceKey(**{**values, "roles": tuple(values["roles"])})
+    return ServiceKey(**{name: row[name] for name in _FIELDS} | {"roles": tuple(row["roles"])})
 
 
 def _key(connection: sa.Connection, key_id: str) -> ServiceKey:
-    found = _read(connection, _TABLE.c.key_id == words(key_id, "key_id"))
+    found = _read(connection, _TABLE.c.key_id == checked_text(key_id, "key_id"))
     if not found:
         raise NotFound(f"service key {key_id!r:.80}: does not exist; `list` shows the ids of all keys")
     return found[0][0]
 
 
 def _insert(
-    write: Write, values: dict[str, Any], action: str, reason: str, **details: str
+    write: Write,
+    values: Mapping[str, Any],
+    lifetime: timedelta | None,
+    action: str,
+    reason: str,
+    **details: str,
 ) -> tuple[ServiceKey, str]:
     secret = secrets.token_urlsafe(_SECRET_BYTES)
-    row = {**values, "roles": list(values["roles"]), "created_at": write.at, "created_by": write.actor}
-    digest = _digest(secret, {name: values[name] for name in _BOUND})
+    row = {**values, "key_id": secrets.token_hex(4), "roles": list(values["roles"])}
+    row |= {"created_at": write.at, "created_by": write.actor}
+    row["expires_at"] = None if lifetime is None else write.at + lifetime
+    digest = _digest(secret, {name: row[name] for name in _BOUND})
     write.connection.execute(sa.insert(_TABLE), {**row, "digest": digest})
     key = _key_in(row)
     allowed = {name: key.to_dict()[name] for name in ("name", "org", "roles", "plugin", "expires_at")}
@@ -241,13 +239,6 @@ def _digest(secret: str, bound: Mapping[str, Any]) -> bytes:
     return hashlib.sha256(
         canonical_json([secret, {**bound, "roles": list(bound["roles"])}]).encode()
     ).digest()
-
-
-def _checked_roles(roles: Collection[str], plugin: str) -> tuple[str, ...]:
-    checked = roles_among(ROLES, roles)
-    if bool(plugin) is not ("sync" in checked):
-        raise InvalidInput("plugin: a key with the role 'sync' needs one, and no other key has one")
-    return checked
 
 
 def _check_time(time: timedelta | None, what: str) -> None:

@@ -11,10 +11,9 @@ from toolroll.model.errors import InvalidInput, NotFound
 from toolroll.registry.analytics.window import Window, events
 from toolroll.registry.events.details import EntryReader, read_event
 from toolroll.registry.store import tables
-from toolroll.registry.store.database import Database, words
-from toolroll.registry.store.json_rows import pairs
+from toolroll.registry.store.database import Database, checked_text
 from toolroll.registry.store.json_values import as_json
-from toolroll.registry.store.row_reader import Row, read_rows
+from toolroll.registry.store.row_reader import Row, pairs, read_rows
 
 MOST = 1_000  # events in one answer
 _LISTED = (
@@ -61,7 +60,7 @@ def find_event(database: Database, event_id: str, org: str | None = None) -> dic
     Raises:
         NotFound: there is no such event.
     """
-    words(event_id, "event", 200)
+    checked_text(event_id, "event", 200)
     table = tables.outcomes
     with database.reading() as connection:
         found = read_event(connection, event_id, org)

@@ -15,7 +15,7 @@ from toolroll.registry.analytics.comparison import VariantSums
 from toolroll.registry.analytics.window import Window
 from toolroll.registry.analytics.window_sums import WindowSums, total
 from toolroll.registry.store import tables
-from toolroll.registry.store.database import Database, words
+from toolroll.registry.store.database import Database, checked_text
 from toolroll.registry.store.json_values import as_json
 from toolroll.registry.store.row_reader import Row, read_rows
 
@@ -83,8 +83,8 @@ def start(
     Raises:
         Conflict: the name was used before, or another experiment runs on some of the same turns.
     """
-    words(experiment.name, "experiment", 100)
-    words(experiment.salt, "salt", 100)
+    checked_text(experiment.name, "experiment", 100)
+    checked_text(experiment.salt, "salt", 100)
     with database.writing(actor, org) as write:
         for row in read_rows(write.connection, list(_TABLE.c)):
             if row["name"] == experiment.name:
@@ -123,7 +123,7 @@ def stop(database: Database, name: str, *, actor: str, reason: str = "") -> Stor
 def find(database: Database, name: str) -> StoredExperiment:
     """The experiment of this name. Raises NotFound."""
     with database.reading() as connection:
-        return _find(connection, words(name, "experiment"))
+        return _find(connection, checked_text(name, "experiment"))
 
 
 def _find(connection: sa.Connection, name: str) -> StoredExperiment:

@@ -14,7 +14,7 @@ from toolroll.registry.analytics.window import Window
 from toolroll.registry.analytics.window_sums import WindowSums, total
 from toolroll.registry.events.hour_selects import day_of, hour_of
 from toolroll.registry.store import tables
-from toolroll.registry.store.database import Database, words
+from toolroll.registry.store.database import Database, checked_text
 from toolroll.registry.store.json_values import JsonRecord
 from toolroll.registry.store.row_reader import read_rows
 
@@ -75,7 +75,7 @@ def plugins(
     not known. now: None for the present.
     """
     now = datetime.now(timezone.utc) if now is None else now
-    where = [] if org is None else [_PLUGINS.c.org == words(org, "org")]
+    where = [] if org is None else [_PLUGINS.c.org == checked_text(org, "org")]
     order = (_PLUGINS.c.org, _PLUGINS.c.name)
     with database.reading() as connection:
         found = list(read_rows(connection, list(_PLUGINS.c), *where, order_by=order))

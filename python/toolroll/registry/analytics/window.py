@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from toolroll.model.errors import InvalidInput
 from toolroll.registry.store import tables
-from toolroll.registry.store.database import words
+from toolroll.registry.store.database import checked_text
 from toolroll.registry.store.json_values import JsonRecord
 
 T = TypeVar("T")
@@ -33,7 +33,7 @@ class Window(JsonRecord):
 
     def __post_init__(self) -> None:
         if self.org is not None:
-            words(self.org, "org")
+            checked_text(self.org, "org")
         for name in ("since", "until"):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, datetime) or value.tzinfo is None):

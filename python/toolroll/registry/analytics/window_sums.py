@@ -25,7 +25,7 @@ from toolroll.registry.events.hour_selects import (
 )
 from toolroll.registry.events.hours import A_DAY, AN_HOUR, is_changed
 from toolroll.registry.store import tables
-from toolroll.registry.store.json_rows import items
+from toolroll.registry.store.row_reader import items
 
 _ROUNDING = 1e-9  # sums of weights are rounded
 _RANGES = 100  # hours, or days, that are read by a condition each; of more, by one for all

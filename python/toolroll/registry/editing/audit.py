@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from toolroll.model.errors import InvalidInput
 from toolroll.registry.editing.governed_rows import printable
 from toolroll.registry.store import tables
-from toolroll.registry.store.database import Database, words
+from toolroll.registry.store.database import Database, checked_text
 from toolroll.registry.store.json_values import JsonRecord
 from toolroll.registry.store.row_reader import read_rows
 
@@ -24,18 +24,15 @@ _TABLE = tables.changes
 
 
 @dataclass(frozen=True, slots=True)
-class Change(JsonRecord):
+class AuditLine(JsonRecord):
     """One line of the audit log.
 
     Attributes:
-        seq: its number; later lines have higher ones.
+        seq: its number; later lines have higher numbers.
         revision: the registry's revision after the transaction.
         org: the owner of the changed thing; "" for the platform.
-        at: in UTC.
-        actor: the author of the change.
         action: such as "rule.create".
         subject: a tool, a toolkit, a rule, a page pattern or a setting.
-        reason: the author's reason, as free text.
         details: the changed fields before and after.
     """
 
@@ -82,26 +79,26 @@ class Audit:
         after: int | None = None,
         before: int | None = None,
         limit: int = 100,
-    ) -> tuple[Change, ...]:
+    ) -> tuple[AuditLine, ...]:
         """Changes, newest first; with `after`, only later ones, oldest first.
 
         Args:
             org: the owner ("": the platform); None for all.
             subject: compared exactly.
-            action: such as "rule.create"; "rule" stands for all actions on rules.
+            action: such as "rule.create"; "rule" means all actions on rules.
             after: the last number that the caller knows; 0 starts at the beginning.
             before: returns only lower numbers, for paging back.
-            limit: the length of the list, up to 1,000.
+            limit: up to 1,000.
         """
         if type(limit) is not int or not 1 <= limit <= MOST:
             raise InvalidInput(f"limit is {limit!r:.30}, must be a whole number from 1 to {MOST:,}")
         where = list[sa.ColumnElement[bool]]()
         if org is not None:
-            where.append(_TABLE.c.org == words(org, "org"))
+            where.append(_TABLE.c.org == checked_text(org, "org"))
         if subject is not None:
-            where.append(_TABLE.c.subject == words(subject, "subject"))
+            where.append(_TABLE.c.subject == checked_text(subject, "subject"))
         if action is not None:
-            words(action, "action")
+            checked_text(action, "action")
             column = _TABLE.c.action  # LIKE would ignore case on SQLite
             below = sa.and_(column > f"{action}.", column < f"{action}/")  # "/" is next to "."
             where.append(sa.or_(column == action, below))
@@ -112,7 +109,7 @@ class Audit:
         order = _TABLE.c.seq.desc() if after is None else _TABLE.c.seq
         with self._database.reading() as connection:
             rows = read_rows(connection, list(_TABLE.c), *where, order_by=(order,), limit=limit)
-            return tuple(Change(**row) for row in rows)
+            return tuple(AuditLine(**row) for row in rows)
 
 
 def _number(value: int, what: str) -> int:

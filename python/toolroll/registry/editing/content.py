@@ -1,7 +1,7 @@
-"""What the registry stores of a tool or toolkit: one dictionary, one canonical text, one hash.
+"""The stored content of a tool or toolkit: one dictionary, one canonical text, one hash.
 
-The hash of a tool covers everything that its author wrote and a model, a ranker or a caller reads. Both
-databases must hold the same values, so this module refuses what one of them could not store.
+The hash of a tool covers everything from its author that a model, a ranker or a caller reads. Both databases
+must hold the same values, so `storable` refuses values that one of them could not store.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ FIELDS = (
 # Governance: the fields that only trusted people decide. Not hashed.
 GOVERNED = ("status", "public", "pinned", "pin_weight", "interchangeable")
 
-# The registry's name of each field. What it counts itself is the `version` of a row; the author's own version
-# of a tool is its semantic version.
+# Field → column. A row's `version` counts its changes; the author's own version of a tool is its semantic
+# version.
 COLUMNS = {name: "semantic_version" if name == "version" else name for name in (*FIELDS, *GOVERNED)}
 _ATTRIBUTES = {column: name for name, column in COLUMNS.items()}
 
@@ -63,8 +63,7 @@ def content_of(tool: Tool) -> dict[str, Any]:
 def tool_of(content: Mapping[str, Any], tool_id: str = "") -> Tool:
     """The tool with this content; missing keys have their defaults.
 
-    Raises:
-        InvalidDefinition: a key is unknown, or a value has the wrong type.
+    Raises InvalidDefinition if a key is unknown, or a value has the wrong type.
     """
     unknown = sorted(content.keys() - _EMPTY.keys())
     if unknown:
@@ -75,12 +74,11 @@ def tool_of(content: Mapping[str, Any], tool_id: str = "") -> Tool:
 
 
 def attributes_of(changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Changes by the names that a sync reads (`registry_fields`) → the same by the attributes of Tool.
+    """Renames the keys of changes: from names that a sync reads (`registry_fields`) to attributes of Tool.
 
-    What the registry fills itself is left out, so that its answer can be sent back.
+    Leaves out fields that the registry fills, so that a caller can send its answer back.
 
-    Raises:
-        InvalidInput: a field is unknown; suggests a similar one. Or two names of one field have a value.
+    Raises InvalidInput if a field is unknown, or two names of one field have a value.
     """
     if not isinstance(changes, Mapping):
         raise InvalidInput(f"changes is {type(changes).__name__}, must map fields to values")
@@ -109,11 +107,7 @@ def attributes_of(changes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def content_hash(tool: Tool) -> str:
-    """SHA-256, as hex, of the canonical JSON of the tool's content.
-
-    Raises:
-        InvalidDefinition: a database could not store it: see `storable`.
-    """
+    """SHA-256, as hex, of the canonical JSON of the tool's content. Raises as `storable` does."""
     content = {name: value for name in FIELDS if (value := getattr(tool, name)) != _EMPTY[name]}
     try:
         data = storable(content, tool.name)
@@ -125,9 +119,8 @@ def content_hash(tool: Tool) -> str:
 def storable(value: Any, name: str = "") -> bytes:
     """The canonical JSON of a value that both databases can store.
 
-    Raises:
-        InvalidDefinition: the value or its name is too long, holds NUL or half of a surrogate pair, or is not
-            JSON.
+    Raises InvalidDefinition if the value or its name is too long, holds NUL or half of a surrogate pair, or
+    is not JSON.
     """
     data = canonical_json(value).encode()
     if len(data) > LONGEST:
@@ -164,10 +157,7 @@ def is_same(one: Any, other: Any) -> bool:
 def toolkit_content(
     toolkit: Toolkit, keywords: Iterable[tuple[str, str]] = (), patterns: Iterable[str] = ()
 ) -> dict[str, Any]:
-    """The columns of a toolkit with the keywords and patterns that switch it on.
-
-    keywords: each with its mode, or "" for that of `default_mode`.
-    """
+    """The columns of a toolkit. keywords: each with its mode, or with "" for `default_mode`."""
     return {
         "description": toolkit.description,
         "parent": toolkit.parent,

@@ -10,11 +10,11 @@ from toolroll.model.errors import Conflict, InvalidInput
 from toolroll.registry.editing.governed_rows import Author
 from toolroll.registry.editing.near_duplicates import LEAST, Duplicate, near_duplicates
 from toolroll.registry.editing.queries import find_tool
-from toolroll.registry.editing.records import Record, read_records
-from toolroll.registry.editing.tool_edits import ToolEdits
+from toolroll.registry.editing.records import ToolRecord, read_records
+from toolroll.registry.editing.tool_edits import tool_edits
 from toolroll.registry.editing.vectors import StoredEmbedder
 from toolroll.registry.store import tables
-from toolroll.registry.store.database import words
+from toolroll.registry.store.database import checked_text
 
 
 class Duplicates(Author):
@@ -23,18 +23,16 @@ class Duplicates(Author):
     def list(self, embedder: Embedder, *, org: str = "", least: float = LEAST) -> tuple[Duplicate, ...]:
         """Pairs of active tools of different plugins that seem to do the same, the best first.
 
-        Tools without a plugin are told apart by their toolkits. Nothing is changed: a person reads the pairs,
-        and `accept` declares one. Vectors of a slow embedder are kept in the database.
+        For tools without a plugin, the toolkit takes its place. Writes nothing but vectors of a slow
+        embedder: a person reads the pairs, and `accept` declares one.
 
-        embedder: compares the texts. org: its own tools are compared, too. least: the lowest score; see
-        `toolroll.registry.editing.near_duplicates`.
+        org: its own tools are compared, too. least: the lowest score; see `near_duplicates`.
 
-        Raises:
-            EmbedderUnavailable: the embedder fails.
+        Raises EmbedderUnavailable if the embedder fails.
         """
         table = tables.tools.c
         where = (
-            table.org.in_({"", words(org, "org")}),
+            table.org.in_({"", checked_text(org, "org")}),
             table.deleted_at.is_(None),
             table.review == "approved",
             table.status == "active",
@@ -49,10 +47,10 @@ class Duplicates(Author):
 
     def accept(
         self, names: Sequence[str], *, group: str = "", org: str = "", reason: str = ""
-    ) -> tuple[Record, ...]:
-        """Declares that tools do the same, by `Tool.interchangeable`: the most reliable one is shown.
+    ) -> tuple[ToolRecord, ...]:
+        """Declares by `Tool.interchangeable` that tools do the same: the most reliable one is shown.
 
-        group: its name; "" for the group that one of the tools has, else the first name.
+        group: its name; "" for the group of one of the tools, else the first name.
 
         Raises:
             NotFound: there is no such tool.
@@ -61,13 +59,13 @@ class Duplicates(Author):
         """
         if isinstance(names, str) or len(set(names)) < 2:
             raise InvalidInput(f"names: is {names!r:.80}, must be the names of two tools or more")
-        with self._database.writing(self.actor, org) as write:
-            records = [find_tool(write.connection, name, org) for name in dict.fromkeys(names)]
+        with tool_edits(self._database, self.actor, org) as edits:
+            connection = edits.write.connection
+            records = [find_tool(connection, name, org) for name in dict.fromkeys(names)]
             known = sorted({record.tool.interchangeable for record in records} - {""})
             if len(known) > 1 and not group:
                 raise Conflict(f"tools: are in the groups {', '.join(known)[:200]}; name one for all")
             group = group or next(iter(known), min(record.name for record in records))
-            edits = ToolEdits(write)
             done = tuple(
                 record
                 if record.tool.interchangeable == group
@@ -77,6 +75,5 @@ class Duplicates(Author):
                 for record in records
             )
             if done == tuple(records):
-                write.abandon()
-            edits.flush()
+                edits.write.abandon()
             return done

@@ -1,10 +1,10 @@
-"""Whose each field of a tool is: its plugin's, or people's.
+"""The owner of each field of a tool: its plugin, or people.
 
-A field is the plugin's until people change it. From then on it keeps what people set, whatever the plugin
-sends, until they give it back. A record's `source_values` names the fields of people, each with what the
-plugin last sent for it: so people see both values, and giving a field back needs no new sync.
+The plugin owns a field until people change it. From then on the field keeps their value, whatever the plugin
+sends, until they give it back. A record's `source_values` names the fields of people, each with the plugin's
+last value: so people see both values, and giving a field back needs no new sync.
 
-An import is a plugin in this respect. Governance (`content.GOVERNED`) is always people's.
+For owners, an import is a plugin. Governance (`content.GOVERNED`) always belongs to people.
 """
 
 from __future__ import annotations
@@ -16,27 +16,23 @@ from typing import Any, NamedTuple
 from toolroll.model.tools import Tool
 from toolroll.registry.editing.content import COLUMNS, FIELDS, content_of, is_same
 
-KEPT = "kept"  # the code of the flag: the plugin sends something new for a field that people set
-SENT = FIELDS[1:]  # the fields that a plugin sends; a name is no field, it says which tool is meant
+KEPT = "kept"  # the code of the flag: the plugin sends a new value for a field that people set
+SENT = FIELDS[1:]  # the fields that a plugin sends; the name identifies the tool
 
-SourceValues = Mapping[str, Any]  # column of a field that people own → what the plugin last sent for it
+SourceValues = Mapping[str, Any]  # column of a field that people own → the plugin's last value
 
 
-class Merged(NamedTuple):
-    """What a tool becomes when its plugin sends it.
-
-    Attributes:
-        kept: the columns in which the plugin sends something new and people's value stays.
-    """
+class MergeResult(NamedTuple):
+    """A tool after its plugin has sent it. kept: columns that keep people's value despite a new one."""
 
     tool: Tool
     source_values: dict[str, Any]
     kept: tuple[str, ...]
 
 
-def merged(sent: Tool, present: Tool, source_values: SourceValues) -> Merged:
-    """The plugin's fields as it sends them, people's as they are. A field that it does not send stays."""
-    said, held, values = content_of(sent), content_of(present), dict(source_values)
+def merged(sent: Tool, present: Tool, source_values: SourceValues) -> MergeResult:
+    """Takes the plugin's fields from `sent`, and people's from `present`. A field that is not sent stays."""
+    new, old, values = content_of(sent), content_of(present), dict(source_values)
     changes: dict[str, Any] = {}
     kept = []
     for name in SENT:
@@ -44,26 +40,26 @@ def merged(sent: Tool, present: Tool, source_values: SourceValues) -> Merged:
         if sent.keys is not None and name not in sent.keys:
             continue
         if column not in values:
-            if not is_same(said[name], held[name]):
+            if not is_same(new[name], old[name]):
                 changes[name] = getattr(sent, name)
-        elif not is_same(said[name], values[column]):
-            values[column] = said[name]
-            if not is_same(said[name], held[name]):
+        elif not is_same(new[name], values[column]):
+            values[column] = new[name]
+            if not is_same(new[name], old[name]):
                 kept.append(column)
-    return Merged(replace(present, **changes) if changes else present, values, tuple(kept))
+    return MergeResult(replace(present, **changes) if changes else present, values, tuple(kept))
 
 
 def edited(before: Tool, after: Tool, source_values: SourceValues) -> dict[str, Any]:
-    """`source_values` after people changed the tool: what they changed is theirs.
+    """`source_values` after people changed the tool: they own the changed fields.
 
-    A field to which they gave the plugin's value is the plugin's again.
+    The plugin owns a field again to which they gave its value.
     """
     old, new, values = content_of(before), content_of(after), dict(source_values)
     for name in SENT:
         column = COLUMNS[name]
         if is_same(old[name], new[name]):
             continue
-        said = values.pop(column, old[name])
-        if not is_same(said, new[name]):
-            values[column] = said
+        sent = values.pop(column, old[name])
+        if not is_same(sent, new[name]):
+            values[column] = sent
     return values

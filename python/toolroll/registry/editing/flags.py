@@ -1,7 +1,7 @@
 """Flags texts that may deceive: invisible characters, mixed alphabets, names that look like another's.
 
-A flag never rejects a tool. It tells reviewers what to look at before they approve it. Invisible characters
-that emoji, Persian and the scripts of India need are not flagged.
+A flag never rejects a tool. It shows reviewers a place to look at before they approve it. Invisible
+characters that emoji, Persian and the scripts of India need get no flag.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import Any
+from operator import attrgetter, itemgetter
+from typing import Any, NamedTuple
 
 from toolroll.model.tools import Tool
 
@@ -67,15 +68,12 @@ class Lookalikes:
 
 def flags_of(tool: Tool, others: Lookalikes | None = None) -> tuple[Flag, ...]:
     """Flags of the tool's texts and name, at most one of each code; takes a few µs for plain ASCII."""
-    flags: list[Flag] = []
-    if not _is_plain(tool):
-        flags += _text_flags(_texts(tool))
-    flags += _name_flags(tool.name, others)
-    return tuple(flags)
+    of_texts = () if _is_plain(tool) else _text_flags(_texts(tool))
+    return (*of_texts, *_name_flags(tool.name, others))
 
 
 def hidden_characters(name: str, value: Any) -> str:
-    """What no reader of a JSON value of this name sees: code points with their places; "" for nothing."""
+    """The invisible code points of a JSON value of this name, with their places; "" if it has none."""
     found = _text_flags(_texts_in(name, value))
     return next((flag.message for flag in found if flag.code == HIDDEN), "")
 
@@ -84,13 +82,14 @@ def flags_of_toolkit(
     name: str, content: Mapping[str, Any], others: Lookalikes | None = None
 ) -> tuple[Flag, ...]:
     """Flags of a toolkit's name, description, keywords and patterns."""
-    words = [keyword["keyword"] for keyword in content["keywords"]]
-    texts = [("name", name), ("description", content["description"])]
-    texts += ((f"keywords[{at}]", text) for at, text in enumerate(words))
-    texts += ((f"patterns[{at}]", text) for at, text in enumerate(content["patterns"]))
-    flags = list(_text_flags(texts))
-    flags += _name_flags(name, others)
-    return tuple(flags)
+    texts = {
+        "name": name,
+        "description": content["description"],
+        "keywords": [keyword["keyword"] for keyword in content["keywords"]],
+        "patterns": content["patterns"],
+    }
+    found = (each for place, text in texts.items() for each in _texts_in(place, text))
+    return (*_text_flags(found), *_name_flags(name, others))
 
 
 def skeletons(name: str) -> tuple[str, ...]:
@@ -111,35 +110,26 @@ def skeletons(name: str) -> tuple[str, ...]:
     return (folded_first,) if folded_first == folded_last else (folded_first, folded_last)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Tables:
+class _Tables(NamedTuple):
     """Character properties that Python's unicodedata does not have, as tools/make_name_tables.py writes them.
 
     Attributes:
         ignorable: invisible characters as ranges, first and last.
         scripts: letters as ranges: first, last, script; "" if several scripts share them.
         prototypes: code point of a character → the prototype that it looks like.
-        ignorable_starts, script_starts: the first of each range, for a binary search.
     """
 
     ignorable: list[tuple[int, int]]
     scripts: list[tuple[int, int, str]]
     prototypes: dict[int, str]
-    ignorable_starts: list[int]
-    script_starts: list[int]
 
 
 @cache
 def _tables() -> _Tables:
-    text = resources.files("toolroll.registry.editing").joinpath("unicode_tables.json").read_text("utf-8")
-    data = json.loads(text)
-    return _Tables(
-        data["ignorable"],
-        data["scripts"],
-        {ord(like): prototype for prototype, likes in data["confusable"].items() for like in likes},
-        [first for first, _ in data["ignorable"]],
-        [first for first, _, _ in data["scripts"]],
-    )
+    file = resources.files("toolroll.registry.editing").joinpath("unicode_tables.json")
+    data = json.loads(file.read_text("utf-8"))
+    prototypes = {ord(like): prototype for prototype, likes in data["confusable"].items() for like in likes}
+    return _Tables(data["ignorable"], data["scripts"], prototypes)
 
 
 _DIGITS = str.maketrans("0i1", "oll")
@@ -167,6 +157,11 @@ def _name_flags(name: str, others: Lookalikes | None) -> Iterator[Flag]:
 
 
 _texts_json = json.JSONEncoder(ensure_ascii=False).encode
+_TEXT_FIELDS = (
+    *("name", "display_name", "description", "summary", "when_to_use", "limitations", "tags", "examples"),
+    *("parameters", "returns", "annotations", "icons", "meta", "execution"),
+)
+_all_texts_of = attrgetter(*_TEXT_FIELDS)
 
 
 def _is_plain(tool: Tool) -> bool:
@@ -176,24 +171,7 @@ def _is_plain(tool: Tool) -> bool:
     escape holds nothing to flag.
     """
     try:
-        text = _texts_json(
-            (
-                tool.name,
-                tool.display_name,
-                tool.description,
-                tool.summary,
-                tool.when_to_use,
-                tool.limitations,
-                tool.tags,
-                tool.examples,
-                tool.parameters,
-                tool.returns,
-                tool.annotations,
-                tool.icons,
-                tool.meta,
-                tool.execution,
-            )
-        )
+        text = _texts_json(_all_texts_of(tool))
     except (TypeError, ValueError, RecursionError):
         return False
     if not (text.isascii() and text.isprintable() and tool.name.isprintable()):
@@ -217,17 +195,13 @@ def _text_flags(texts: Iterable[tuple[str, str]]) -> Iterator[Flag]:
 
 
 def _texts(tool: Tool) -> Iterator[tuple[str, str]]:
-    """Each text of the tool with its place, the keys in its schemas included."""
-    for name in ("name", "display_name", "description", "summary", "when_to_use", "limitations"):
-        yield name, getattr(tool, name)
-    for name, texts in (("tags", tool.tags), ("examples", tool.examples)):
-        yield from ((f"{name}[{at}]", text) for at, text in enumerate(texts))
-    for name in ("parameters", "returns", "annotations", "icons", "meta", "execution"):
+    """Each text of the tool with its place, also the keys in its schemas."""
+    for name in _TEXT_FIELDS:
         yield from _texts_in(name, getattr(tool, name))
 
 
 def _texts_in(name: str, value: Any) -> Iterator[tuple[str, str]]:
-    """Each text of a JSON value of this name with its place, keys included."""
+    """Each text of a JSON value of this name with its place, also keys."""
     # Not recursive: another check refuses schemas that are too deep or contain themselves.
     waiting: list[tuple[str, Any]] = [(name, value)]
     seen: set[int] = set()
@@ -265,13 +239,13 @@ def _is_layout(text: str, at: int) -> bool:
 
 
 def _is_invisible(c: int) -> bool:
-    tables = _tables()
-    at = bisect_right(tables.ignorable_starts, c) - 1
-    return at >= 0 and c <= tables.ignorable[at][1]
+    ranges = _tables().ignorable
+    at = bisect_right(ranges, c, key=itemgetter(0)) - 1
+    return at >= 0 and c <= ranges[at][1]
 
 
 def _is_needed(text: str, at: int) -> bool:
-    """Whether ordinary text needs the invisible character here: one, between characters that it affects."""
+    """Whether ordinary text needs the invisible character here, between characters that it affects."""
     before, here, after = text[at - 1 : at], text[at], text[at + 1 : at + 2]
     if not before:
         return False
@@ -317,10 +291,9 @@ def _mixed(name: str) -> str | None:
 def _scripts(word: str) -> list[str]:
     """The scripts of a word's letters, in order of appearance."""
     found: dict[str, None] = {}
-    tables = _tables()
+    ranges = _tables().scripts
     for character in word:
-        at = max(bisect_right(tables.script_starts, ord(character)) - 1, 0)
-        first, last, script = tables.scripts[at]
+        first, last, script = ranges[max(bisect_right(ranges, ord(character), key=itemgetter(0)) - 1, 0)]
         if script and first <= ord(character) <= last and unicodedata.category(character).startswith("L"):
             found[script] = None
     return list(found)
@@ -337,7 +310,7 @@ def _quoted(text: str) -> str:
 
 
 def _escaped(text: object) -> str:
-    """The text with invisible characters escaped, which the message would hide as well."""
+    """The text with invisible characters escaped, because a message would hide them, too."""
     return "".join(
         c if c.isprintable() and not _is_invisible(ord(c)) else f"\\u{{{ord(c):x}}}" for c in str(text)
     )

@@ -1,14 +1,18 @@
-"""Rows that people edit: toolkits, visibility rules, page mappings.
+"""Rows that people edit: toolkits, visibility rules, page mappings, pins.
 
 Each change raises the row's version, so an editor who has read an older version gets a Conflict. Deleting a
 row sets a date, so replicas notice it. Each change adds a line with the values before and after to the audit
 log, in the same transaction.
+
+Each value is checked once, where it enters: actor and organisation by `Database.writing`, the reason by
+`Write.log`, names by `check_name`, the columns of a row by `check_content`.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from datetime import datetime
 from difflib import get_close_matches
@@ -19,8 +23,7 @@ import sqlalchemy as sa
 from toolroll.model.errors import Conflict, InvalidDefinition, InvalidInput, NotFound
 from toolroll.model.identity import canonical_json
 from toolroll.registry.editing.content import LONGEST_NAME, storable
-from toolroll.registry.editing.reach import Reach
-from toolroll.registry.store.database import Database, Write, words
+from toolroll.registry.store.database import Database, Write, checked_text
 from toolroll.registry.store.json_values import as_json
 from toolroll.registry.store.row_reader import read_rows
 
@@ -31,13 +34,38 @@ _PRIORITIES = 2**31  # range of an integer column, in both directions
 Row = dict[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """The platform's tools and toolkits that the author of a request may know.
+
+    For a caller of an organisation, a tool that nobody there may see does not exist: it changes no answer, is
+    in no suggestion, and its name is free (decision 91).
+
+    Attributes:
+        tools: name → tool_id.
+        toolkits: toolkits that contain one of the tools, directly or in a toolkit below them.
+    """
+
+    tools: Mapping[str, str]
+    toolkits: Container[str]
+
+
+def knows_tool(reach: Reach | None, name: str) -> bool:
+    """Whether the author may know a tool of the platform. reach: None for all."""
+    return reach is None or name in reach.tools
+
+
+def knows_toolkit(reach: Reach | None, name: str | None) -> bool:
+    """Whether the author may know a toolkit of the platform. reach: None for all."""
+    return reach is None or name in reach.toolkits
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GovernedRow:
-    """The columns that all rows share that people edit.
+    """The columns that all editable rows share.
 
     Attributes:
         version: 1 for a new row; each change adds 1.
-        created_at, updated_at: in UTC.
         updated_by: the author of the last change.
         deleted_at: None while the row is not deleted.
         revision: the registry's revision at the last change.
@@ -51,7 +79,7 @@ class GovernedRow:
     revision: int
 
     def shared_fields(self) -> Row:
-        """These fields, for JSON."""
+        """The fields of `GovernedRow`, for JSON."""
         return {name: as_json(getattr(self, name)) for name in SHARED_FIELDS}
 
 
@@ -59,7 +87,7 @@ SHARED_FIELDS = tuple(field.name for field in fields(GovernedRow))
 
 
 def shared_fields(row: Mapping[str, Any]) -> Row:
-    """The arguments of a `GovernedRow` in a row of a table."""
+    """The columns of a row that are arguments of `GovernedRow`."""
     return {name: row[name] for name in SHARED_FIELDS}
 
 
@@ -82,10 +110,14 @@ class Editor(Author, Generic[RecordT]):
     """Reads and edits one table on behalf of one person.
 
     Attributes:
-        reach: what the author may know of the platform's; None for everything.
+        reach: the platform's tools and toolkits that the author may know; None for all.
     """
 
     _table: sa.Table
+    _noun: str  # for messages
+    _kind: str  # the first word of actions in the audit log
+    _key = ""  # the column that identifies a row in the audit log, if its subject does not
+    _fields: tuple[str, ...]  # the columns that people edit
 
     def __init__(self, database: Database, actor: str = "", reach: Reach | None = None) -> None:
         super().__init__(database, actor)
@@ -95,8 +127,55 @@ class Editor(Author, Generic[RecordT]):
     def _record(row: Mapping[str, Any]) -> RecordT:
         raise NotImplementedError
 
+    def _insert(self, write: Write, subject: str, content: Row, reason: str, **more: Any) -> Row:
+        """Adds and logs a row. more: columns that people do not edit."""
+        row = insert(write, self._table, {**more, **content})
+        self._log(write, "create", row, subject, reason, after=content)
+        return row
+
+    def _update(
+        self, write: Write, row: Row, values: Row, subject: str, reason: str, verb: str = "update"
+    ) -> Row:
+        """Changes and logs the values that differ; abandons the transaction if none differs."""
+        if not (values := differences(row, values)):
+            write.abandon()
+            return row
+        before = {name: row[name] for name in values}
+        self._log(write, verb, row, subject, reason, before=before, after=values)
+        return change(write, self._table, row, values)
+
+    def _delete(self, write: Write, row: Row, subject: str, reason: str) -> Row:
+        """Deletes and logs a row."""
+        before = {name: row[name] for name in self._fields}
+        self._log(write, "delete", row, subject, reason, before=before)
+        return change(write, self._table, row, {"deleted_at": write.at})
+
+    def _log(self, write: Write, verb: str, row: Row, subject: str, reason: str, **values: Row) -> None:
+        key = {self._key: row[self._key]} if self._key else {}
+        write.log(f"{self._kind}.{verb}", subject, {**key, **values}, reason)
+
+    def _row(self, connection: sa.Connection, key: str, org: str | None) -> Row:
+        """The row with this name. Raises NotFound, which suggests a similar name."""
+        table, org = self._table, org or ""
+        rows = rows_of(
+            connection, table, table.c.org == org, table.c.name == checked_text(key, f"{self._noun} name")
+        )
+        if not rows:
+            hint = suggestion(key, names_in(connection, table, org))
+            raise NotFound(f"{self._noun} {key!r:.80}: is not {place_of(org)}{hint}")
+        return rows[0]
+
+    @contextmanager
+    def _editing(self, key: str, org: str | None, version: int | None) -> Iterator[tuple[Write, Row]]:
+        """A transaction that changes one row, and the row. Raises NotFound and Conflict."""
+        with self._database.writing(self.actor, org or "") as write:
+            row = self._row(write.connection, key, org)
+            write.org = row["org"]  # the audit log names the owner, whoever makes the change
+            check_version(row, version, f"{self._noun} {key!r:.80}")
+            yield write, row
+
     def _list(self, org: str | None, deleted: bool, *order: sa.ColumnElement[Any]) -> tuple[RecordT, ...]:
-        where = [] if org is None else [self._table.c.org == words(org, "org")]
+        where = [] if org is None else [self._table.c.org == checked_text(org, "org")]
         if not deleted:
             where.append(self._table.c.deleted_at.is_(None))
         with self._database.reading() as connection:
@@ -110,24 +189,12 @@ def rows_of(connection: sa.Connection, table: sa.Table, *where: sa.ColumnElement
     return list(read_rows(connection, list(table.c), table.c.deleted_at.is_(None), *where))
 
 
-def row_named(connection: sa.Connection, table: sa.Table, org: str, name: str, noun: str) -> Row:
-    """The row with this name. Raises NotFound, which suggests a similar name."""
-    rows = rows_of(connection, table, table.c.org == org, table.c.name == words(name, f"{noun} name"))
-    if not rows:
-        hint = suggestion(name, names_in(connection, table, org))
-        raise NotFound(f"{noun} {name!r:.80}: is not {place_of(org)}{hint}")
-    return rows[0]
-
-
 def names_in(
-    connection: sa.Connection,
-    table: sa.Table,
-    *orgs: str,
-    knows: Callable[[str], bool] = lambda _: True,
+    connection: sa.Connection, table: sa.Table, *orgs: str, knows: Callable[[str], bool] = lambda _: True
 ) -> list[str]:
-    """The names of rows, without deleted ones; at most as many as `suggestion` should read.
+    """Names of rows for `suggestion`, without deleted rows.
 
-    knows: whether a name of the platform's may be told.
+    knows: whether the caller may know a name of the platform.
     """
     where = (table.c.deleted_at.is_(None), table.c.org.in_(orgs))
     rows = read_rows(connection, (table.c.org, table.c.name), *where, limit=NEAR_AMONG)
@@ -141,12 +208,12 @@ def suggestion(name: str, names: Iterable[str]) -> str:
 
 
 def place_of(org: str) -> str:
-    """An organisation, or the platform, in a sentence."""
+    """Names an organisation or the platform in a sentence."""
     return f"in organisation {org!r:.80}" if org else "on the platform"
 
 
 def not_in_reach(org: str) -> str:
-    """That neither the organisation nor the platform has something, in a sentence."""
+    """Says in a sentence that neither the organisation nor the platform has something."""
     return f"neither on the platform nor in organisation {org!r:.80}" if org else "not on the platform"
 
 
@@ -167,7 +234,7 @@ def insert(write: Write, table: sa.Table, values: Mapping[str, Any]) -> Row:
 
 
 def change(write: Write, table: sa.Table, row: Row, values: Mapping[str, Any]) -> Row:
-    """Writes the row's next version, with these values. row: as it was read here."""
+    """Writes the row's next version, with these values. row: read in the same transaction."""
     identity = next(iter(table.primary_key))
     values = {**values, "version": row["version"] + 1, **_stamp(write)}
     write.connection.execute(sa.update(table).where(identity == row[identity.name]), values)
@@ -176,39 +243,12 @@ def change(write: Write, table: sa.Table, row: Row, values: Mapping[str, Any]) -
     return after
 
 
-def update(
-    write: Write,
-    table: sa.Table,
-    row: Row,
-    values: Mapping[str, Any],
-    line: tuple[str, str, str],
-    **details: Any,
-) -> Row:
-    """Changes and logs the values that differ; abandons the transaction if none does.
-
-    line: action, subject and reason for the audit log. details: what the line holds beside before and after.
-    """
-    values = differences(row, values)
-    if not values:
-        write.abandon()
-        return row
-    action, subject, reason = line
-    before = {name: row[name] for name in values}
-    write.log(action, subject, {**details, "before": before, "after": values}, reason)
-    return change(write, table, row, values)
-
-
-def delete(write: Write, table: sa.Table, row: Row) -> Row:
-    """Writes the row's next version, deleted."""
-    return change(write, table, row, {"deleted_at": write.at})
-
-
 def _stamp(write: Write) -> Row:
     return {"updated_at": write.at, "updated_by": write.actor, "revision": write.revision}
 
 
 def check_version(row: Mapping[str, Any], version: int | None, what: str) -> None:
-    """Raises Conflict if the row no longer has the version that the caller read; None is any version."""
+    """Raises Conflict if the row has another version than the caller read. version: None for any."""
     if version is None or version == row["version"]:
         return
     raise Conflict(
@@ -218,7 +258,7 @@ def check_version(row: Mapping[str, Any], version: int | None, what: str) -> Non
 
 
 def differences(row: Mapping[str, Any], values: Mapping[str, Any]) -> Row:
-    """The values that differ from the row's. JSON is compared by its canonical text."""
+    """The values that differ from the row. JSON is compared by its canonical text."""
     return {name: value for name, value in values.items() if not _is_same(row[name], value)}
 
 
@@ -233,27 +273,23 @@ def checked_changes(changes: Mapping[str, Any], allowed: Iterable[str], what: st
     return dict(changes)
 
 
-def check_storable(value: Any, what: str) -> None:
-    """Raises InvalidDefinition for a value that one of the databases could not store; see `storable`."""
+def check_content(content: Mapping[str, Any], what: str) -> None:
+    """Raises InvalidDefinition for columns that one of the databases could not store; see `storable`."""
+    if not is_priority(content.get("priority", 0)):
+        raise InvalidDefinition(
+            f"{what}: priority must be between {-_PRIORITIES:,} and {_PRIORITIES - 1:,}", field="priority"
+        )
     try:
-        storable(value)
+        storable(content)
     except InvalidDefinition as error:
         raise InvalidDefinition(f"{what}: {error.problem}") from error
 
 
 def check_name(name: str, what: str, longest: int = LONGEST_NAME) -> str:
     """The name. Raises InvalidInput if it is empty, too long, or text that no database stores."""
-    if not words(name, what, longest):
+    if not checked_text(name, what, longest):
         raise InvalidInput(f"{what} is empty, must be text")
     return name
-
-
-def check_priority(priority: int, what: str) -> None:
-    """Raises InvalidDefinition for a priority that does not fit into its column."""
-    if not is_priority(priority):
-        raise InvalidDefinition(
-            f"{what}: priority must be between {-_PRIORITIES:,} and {_PRIORITIES - 1:,}", field="priority"
-        )
 
 
 def is_priority(priority: int) -> bool:

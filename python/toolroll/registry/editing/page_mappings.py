@@ -11,11 +11,10 @@ import sqlalchemy as sa
 from toolroll.model.errors import Conflict, InvalidDefinition, NotFound
 from toolroll.model.rules import PageMapping
 from toolroll.registry.editing import governed_rows
-from toolroll.registry.editing.governed_rows import Editor, GovernedRow, Row
-from toolroll.registry.editing.reach import Reach, knows_toolkit
+from toolroll.registry.editing.governed_rows import Editor, GovernedRow, Reach, Row, knows_toolkit
 from toolroll.registry.editing.toolkits import is_toolkit, no_toolkit
 from toolroll.registry.store import tables
-from toolroll.registry.store.database import Write, words
+from toolroll.registry.store.database import Write, checked_text
 from toolroll.registry.store.json_values import as_json
 from toolroll.selection.policy.pages import check, matches
 
@@ -25,12 +24,7 @@ _FIELDS = ("pattern", "toolkits", "priority")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageRecord(GovernedRow):
-    """A page mapping in the registry.
-
-    Attributes:
-        mapping: the mapping that catalogs read.
-        plugin: the plugin that declared it; "" for people.
-    """
+    """A page mapping in the registry. plugin: the plugin that declared it; "" for people."""
 
     mapping: PageMapping
     plugin: str
@@ -44,13 +38,13 @@ class PageRecord(GovernedRow):
         """For JSON."""
         mapping = self.mapping
         owner = {"page_id": mapping.page_id, "org": mapping.org, "plugin": self.plugin}
-        return {**owner, **_content(mapping), **self.shared_fields()}
+        return {**owner, **_content_of(mapping), **self.shared_fields()}
 
 
 class Pages(Editor[PageRecord]):
     """The page mappings of a registry. A mapping belongs to its own `org`."""
 
-    _table = _TABLE
+    _table, _noun, _kind, _key, _fields = _TABLE, "page mapping", "page", "page_id", _FIELDS
 
     def add(self, mapping: PageMapping, *, reason: str = "") -> PageRecord:
         """Adds a mapping.
@@ -60,14 +54,10 @@ class Pages(Editor[PageRecord]):
             Conflict: the pattern is already mapped to the same toolkits.
         """
         content = _checked(mapping)
-        words(mapping.org, "org")
         with self._database.writing(self.actor, mapping.org) as write:
             _check_toolkits(write, mapping, self.reach)
             _check_is_new(write, content)
-            row = governed_rows.insert(write, _TABLE, {"plugin": "", **content})
-            details = {"page_id": row["page_id"], "after": content}
-            write.log("page.create", mapping.pattern, details, reason)
-            return self._record(row)
+            return self._record(self._insert(write, mapping.pattern, content, reason, plugin=""))
 
     def update(
         self,
@@ -80,8 +70,8 @@ class Pages(Editor[PageRecord]):
     ) -> PageRecord:
         """Changes pattern, toolkits or priority. Writes nothing if no field differs.
 
-        org: the organisation that must own it; None for any. version: the version that the caller read; None
-        for any.
+        org: the organisation that must own it; None for any.
+        version: the version that the caller read; None for any.
 
         Raises:
             NotFound: there is no such mapping.
@@ -89,8 +79,7 @@ class Pages(Editor[PageRecord]):
             InvalidInput: a field is unknown; InvalidDefinition: as in `add`.
         """
         changes = governed_rows.checked_changes(changes, _FIELDS, f"page mapping {page_id!r:.80}")
-        with self._database.writing(self.actor, org or "") as write:
-            row = _row_to_edit(write, page_id, org, version)
+        with self._editing(page_id, org, version) as (write, row):
             mapping = replace(mapping_in(row), **changes)
             content = _checked(mapping)
             changed = governed_rows.differences(row, content).keys()
@@ -98,24 +87,25 @@ class Pages(Editor[PageRecord]):
                 _check_toolkits(write, mapping, self.reach)
             if changed & {"pattern", "toolkits"}:
                 _check_is_new(write, content, page_id)
-            line = ("page.update", row["pattern"], reason)
-            changed_row = governed_rows.update(write, _TABLE, row, content, line, page_id=page_id)
-            return self._record(changed_row)
+            return self._record(self._update(write, row, content, row["pattern"], reason))
 
     def delete(
         self, page_id: str, *, org: str | None = None, version: int | None = None, reason: str = ""
     ) -> PageRecord:
         """Deletes a mapping; `org` must own it, None for any. Raises NotFound and Conflict."""
-        with self._database.writing(self.actor, org or "") as write:
-            row = _row_to_edit(write, page_id, org, version)
-            details = {"page_id": page_id, "before": _content(self._record(row).mapping)}
-            write.log("page.delete", row["pattern"], details, reason)
-            return self._record(governed_rows.delete(write, _TABLE, row))
+        with self._editing(page_id, org, version) as (write, row):
+            return self._record(self._delete(write, row, row["pattern"], reason))
 
     def get(self, page_id: str) -> PageRecord:
         """The mapping with this id. Raises NotFound."""
         with self._database.reading() as connection:
-            return self._record(_row(connection, page_id, None))
+            return self._record(self._row(connection, page_id, None))
+
+    def _row(self, connection: sa.Connection, key: str, org: str | None) -> Row:
+        rows = governed_rows.rows_of(connection, _TABLE, _TABLE.c.page_id == checked_text(key, "page_id"))
+        if not rows or org not in (None, rows[0]["org"]):
+            raise NotFound(f"page mapping {key!r:.80}: does not exist; `list` shows the ids of all mappings")
+        return rows[0]
 
     def list(self, org: str | None = None, deleted: bool = False) -> tuple[PageRecord, ...]:
         """The mappings of an organisation ("": the platform), or all, highest priority first."""
@@ -124,7 +114,7 @@ class Pages(Editor[PageRecord]):
 
     def for_page(self, page: str, org: str = "") -> tuple[PageMapping, ...]:
         """The platform's and the organisation's mappings that match a page, highest priority first."""
-        orgs = {"", words(org, "org")}
+        orgs = {"", checked_text(org, "org")}
         with self._database.reading() as connection:
             rows = governed_rows.rows_of(connection, _TABLE, _TABLE.c.org.in_(orgs))
         found = [
@@ -142,7 +132,7 @@ class Pages(Editor[PageRecord]):
 
 
 def _known(mapping: PageMapping, reach: Reach | None) -> PageMapping | None:
-    """The mapping as far as its reader may know of the platform's toolkits; None if nothing is left."""
+    """The mapping without toolkits that its reader may not know; None if no toolkit is left."""
     if mapping.org or reach is None:
         return mapping
     toolkits = tuple(name for name in mapping.toolkits if knows_toolkit(reach, name))
@@ -152,11 +142,9 @@ def _known(mapping: PageMapping, reach: Reach | None) -> PageMapping | None:
 def _checked(mapping: PageMapping) -> Row:
     """The content of a mapping. Raises InvalidDefinition."""
     check(mapping)
-    what = f"page mapping {mapping.pattern!r:.80}"
     governed_rows.check_name(mapping.pattern, "page pattern", governed_rows.LONGEST_PATTERN)
-    governed_rows.check_priority(mapping.priority, what)
-    content = _content(mapping)
-    governed_rows.check_storable(content, what)
+    content = _content_of(mapping)
+    governed_rows.check_content(content, f"page mapping {mapping.pattern!r:.80}")
     return content
 
 
@@ -177,21 +165,7 @@ def _check_is_new(write: Write, content: Row, page_id: str = "") -> None:
             )
 
 
-def _row_to_edit(write: Write, page_id: str, org: str | None, version: int | None) -> Row:
-    row = _row(write.connection, page_id, org)
-    governed_rows.check_version(row, version, f"page mapping {page_id} ({row['pattern']!r:.80})")
-    write.org = row["org"]  # the audit log names the owner, whoever makes the change
-    return row
-
-
-def _row(connection: sa.Connection, page_id: str, org: str | None) -> Row:
-    rows = governed_rows.rows_of(connection, _TABLE, _TABLE.c.page_id == words(page_id, "page_id"))
-    if not rows or org not in (None, rows[0]["org"]):
-        raise NotFound(f"page mapping {page_id!r:.80}: does not exist; `list` shows the ids of all mappings")
-    return rows[0]
-
-
-def _content(mapping: PageMapping) -> Row:
+def _content_of(mapping: PageMapping) -> Row:
     return {field: as_json(getattr(mapping, field)) for field in _FIELDS}
 
 

@@ -1,6 +1,6 @@
-"""Pins in the registry: which tools of the platform an organisation always selects, or no longer does.
+"""Pins in the registry: tools of the platform that an organisation always selects, or not any more.
 
-A pin names its tool by tool_id: it survives a new name, and a tool that takes the name later gets nothing.
+A pin names its tool by tool_id: it survives a new name, and does not pass to a tool that takes the old name.
 """
 
 from __future__ import annotations
@@ -15,12 +15,11 @@ import sqlalchemy as sa
 from toolroll.catalog.pins import Pin
 from toolroll.model.errors import InvalidInput, NotFound
 from toolroll.registry.editing import governed_rows
-from toolroll.registry.editing.governed_rows import Editor, GovernedRow, Row
+from toolroll.registry.editing.governed_rows import Editor, GovernedRow, Reach, Row
 from toolroll.registry.editing.queries import find_tool
-from toolroll.registry.editing.reach import Reach
-from toolroll.registry.editing.records import Record
+from toolroll.registry.editing.records import ToolRecord
 from toolroll.registry.store import tables
-from toolroll.registry.store.database import words
+from toolroll.registry.store.database import checked_text
 from toolroll.registry.store.row_reader import read_rows
 
 _TABLE = tables.pins
@@ -28,13 +27,7 @@ _TABLE = tables.pins
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PinRecord(GovernedRow):
-    """A pin in the registry.
-
-    Attributes:
-        org: the organisation whose pin it is.
-        tool: the tool's present name.
-        pin: what catalogs read.
-    """
+    """A pin of an organisation in the registry. tool: the tool's present name."""
 
     org: str
     tool: str
@@ -44,33 +37,28 @@ class PinRecord(GovernedRow):
         """For JSON."""
         pin = self.pin
         content = {"pinned": pin.pinned, "pin_weight": pin.weight}
-        return {
-            "org": self.org,
-            "tool": self.tool,
-            "tool_id": pin.tool_id,
-            **content,
-            **self.shared_fields(),
-        }
+        return {"org": self.org, "tool": self.tool, "tool_id": pin.tool_id, **content, **self.shared_fields()}
 
 
 class Pins(Editor[PinRecord]):
     """The pins of a registry. The platform's own are fields of its tools: `pinned` and `pin_weight`."""
 
-    _table = _TABLE
+    _table, _noun, _kind, _key, _fields = _TABLE, "pin", "pin", "pin_id", ("pinned", "pin_weight")
 
     def set(
         self, name: str, *, org: str, pinned: bool = True, weight: int = 0, reason: str = ""
     ) -> PinRecord:
-        """Makes the organisation always select a tool of the platform, or, without `pinned`, not always.
+        """Pins a tool of the platform for an organisation. Writes nothing if no field differs.
 
-        weight: pinned tools with a higher weight come first. Writes nothing if no field differs.
+        pinned: whether the organisation always selects the tool. weight: pinned tools with a higher weight
+            come first.
 
         Raises:
-            InvalidInput: org is "", or a value is wrong; or the tool is the organisation's own, whose field
-                `pinned` says the same.
+            InvalidInput: org is "", or a value is wrong; or the tool is the organisation's own, which has a
+                field `pinned`.
             NotFound: the platform has no such tool.
         """
-        if not words(org, "org"):
+        if not checked_text(org, "org"):
             raise InvalidInput(
                 "org is '', must be an organisation; for all of them, update the tool's `pinned`"
             )
@@ -84,28 +72,18 @@ class Pins(Editor[PinRecord]):
             tool_id = record.tool.tool_id
             row = _row(write.connection, org, tool_id)
             if row is None:
-                row = governed_rows.insert(write, _TABLE, {"tool_id": tool_id, **content})
-                write.log("pin.create", record.name, {"pin_id": row["pin_id"], "after": content}, reason)
+                row = self._insert(write, record.name, content, reason, tool_id=tool_id)
             else:
-                line = ("pin.update", record.name, reason)
-                row = governed_rows.update(write, _TABLE, row, content, line, pin_id=row["pin_id"])
+                row = self._update(write, row, content, record.name, reason)
             return _record(row, record.name)
 
     def delete(self, name: str, *, org: str, reason: str = "") -> PinRecord:
-        """Deletes the organisation's pin: the platform's `pinned` counts again.
-
-        name: of the tool, or its tool_id.
-
-        Raises:
-            NotFound: there is no such pin.
-        """
+        """Deletes an organisation's pin of a tool, by name or tool_id. Raises NotFound."""
         with self._database.writing(self.actor, org) as write:
-            row, tool = self._named(write.connection, words(name, "tool name"), org)
+            row, tool = self._named(write.connection, checked_text(name, "tool name"), org)
             if row is None:
                 raise NotFound(f"tool {tool!r:.80}: has no pin {governed_rows.place_of(org)}")
-            content = {"pinned": row["pinned"], "pin_weight": row["pin_weight"]}
-            write.log("pin.delete", tool, {"pin_id": row["pin_id"], "before": content}, reason)
-            return _record(governed_rows.delete(write, _TABLE, row), tool)
+            return _record(self._delete(write, row, tool, reason), tool)
 
     def _named(self, connection: sa.Connection, name: str, org: str) -> tuple[Row | None, str]:
         """The organisation's pin of a tool, and the tool's name. Raises NotFound: there is no such tool."""
@@ -120,7 +98,7 @@ class Pins(Editor[PinRecord]):
     def list(self, org: str | None = None, deleted: bool = False) -> tuple[PinRecord, ...]:
         """The pins of an organisation, or all, by organisation, the heaviest first."""
         tools = tables.tools.c
-        where = [] if org is None else [_TABLE.c.org == words(org, "org")]
+        where = [] if org is None else [_TABLE.c.org == checked_text(org, "org")]
         if not deleted:
             where.append(_TABLE.c.deleted_at.is_(None))
         with self._database.reading() as connection:
@@ -128,7 +106,7 @@ class Pins(Editor[PinRecord]):
             ids = sa.select(_TABLE.c.tool_id).where(*where)
             found = read_rows(connection, (tools.tool_id, tools.name), tools.tool_id.in_(ids))
             names = {row["tool_id"]: row["name"] for row in found}
-        if self.reach is not None:  # a tool that is out of reach now, perhaps under another name
+        if self.reach is not None:  # hides the names of tools that are out of reach now
             names = {
                 tool_id: name if self.reach.tools.get(name) == tool_id else tool_id
                 for tool_id, name in names.items()
@@ -146,27 +124,27 @@ def pin_in(row: Mapping[str, Any]) -> Pin:
     return Pin(row["tool_id"], row["pinned"], row["pin_weight"])
 
 
-def _platforms_tool(connection: sa.Connection, name: str, org: str, reach: Reach | None) -> Record:
+def _platforms_tool(connection: sa.Connection, name: str, org: str, reach: Reach | None) -> ToolRecord:
     try:
         return _known(connection, name, org, reach)
-    except NotFound as absent:
-        try:
+    except NotFound:
+        with suppress(NotFound):
             own = find_tool(connection, name, org, reach=reach)
-        except NotFound:
-            raise absent from None
-        raise InvalidInput(
-            f"tool {own.name!r:.80}: belongs to organisation {org!r:.80}; update its fields `pinned` and "
-            "`pin_weight`"
-        ) from None
+            raise InvalidInput(
+                f"tool {own.name!r:.80}: belongs to organisation {org!r:.80}; update its fields `pinned` and "
+                "`pin_weight`"
+            ) from None
+        raise
 
 
 def _known(
     connection: sa.Connection, name: str, org: str, reach: Reach | None, *, deleted: bool = False
-) -> Record:
-    """The platform's tool with this name or tool_id. Raises NotFound, also for one that is out of reach."""
+) -> ToolRecord:
+    """The platform's tool with this name or tool_id. Raises NotFound, also for a tool out of reach."""
     if reach is None:
         return find_tool(connection, name, "", deleted=deleted)
-    if name in reach.tools or name in reach.tools.values():  # no query for others: it would take longer
+    # No query for other names: its time would tell that the tool exists.
+    if name in reach.tools or name in reach.tools.values():
         with suppress(NotFound):
             record = find_tool(connection, name, "", deleted=deleted)
             if reach.tools.get(record.name) == record.tool.tool_id:

@@ -1,7 +1,7 @@
-"""Finds policy rows that are not as the registry wrote them, and accepts them as they are.
+"""Finds policy rows that another program has changed, and accepts them on request.
 
-Digests tell that something is wrong (see store/policy_digests.py); the audit log and the versions of tools
-tell what.
+Digests find an organisation (see store/policy_digests.py); the audit log and the versions of tools find the
+rows.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from toolroll.registry.store.policy_digests import COVERED
 from toolroll.registry.store.row_reader import Row, read_rows
 
 _LISTED = 20  # differences of an organisation in the audit log
-_SUBJECTS: Mapping[
-    str, tuple[sa.Table, str, str]
-] = {  # kind of a line in the log → table, key, what it is called
+_OF_TOOL = ("name", "toolkit", "status", "public", "annotations")
+# First word of an action in the audit log → table, key, noun.
+_SUBJECTS: Mapping[str, tuple[sa.Table, str, str]] = {
     "rule": (tables.visibility_rules, "name", "rule"),
     "toolkit": (tables.toolkits, "name", "toolkit"),
     "page": (tables.page_mappings, "page_id", "page mapping"),
@@ -36,12 +36,12 @@ _SUBJECTS: Mapping[
 
 @dataclass(frozen=True, slots=True)
 class Mismatch(JsonRecord):
-    """What of an organisation does not fit its digests.
+    """An organisation whose policy rows do not fit their digests.
 
     Attributes:
-        org: its name; "" for the platform.
+        org: "" for the platform.
         parts: such as "visibility rules".
-        differences: from what the history says, as far as it tells.
+        differences: the changes that the history shows, one sentence each.
     """
 
     org: str
@@ -56,9 +56,9 @@ def check(database: Database) -> tuple[Mismatch, ...]:
 
 
 def accept(database: Database, actor: str, reason: str = "") -> tuple[Mismatch, ...]:
-    """Makes the digests those of the rows as they are, after somebody changed them by hand on purpose.
+    """Computes the digests of the present rows, after somebody changed rows by hand on purpose.
 
-    Each organisation gets a line in the audit log. Returns what `check` found.
+    Writes a line in the audit log for each organisation. Returns the result of `check` before.
     """
     with database.writing(actor) as write:
         found = tuple(_mismatches(write.connection))
@@ -88,7 +88,7 @@ def _mismatches(connection: sa.Connection) -> Iterator[Mismatch]:
 
 
 def _differences(connection: sa.Connection, org: str) -> Iterator[str]:
-    """What the rows of an organisation are, and what its history says."""
+    """The differences between the rows of an organisation and its history."""
     for kind, written in _written(connection, org).items():
         table, key, what = _SUBJECTS[kind]
         columns = [table.c[name] for name in COVERED[table]]
@@ -105,7 +105,7 @@ def _differences(connection: sa.Connection, org: str) -> Iterator[str]:
 
 
 def _written(connection: sa.Connection, org: str) -> dict[str, dict[str, dict[str, Any]]]:
-    """Kind → key → the columns that the audit log says were written, without what was deleted."""
+    """First word of an action → key → the columns that the audit log has; without deleted rows."""
     found: dict[str, dict[str, dict[str, Any]]] = {kind: {} for kind in _SUBJECTS}
     log = tables.changes.c
     for line in read_rows(
@@ -136,15 +136,10 @@ def _compared(there: Mapping[str, Row], written: Mapping[str, Row], what: str) -
 
 
 def _tools(connection: sa.Connection, org: str) -> Iterator[str]:
-    """The same for tools, whose columns the last version says."""
+    """The differences between the tools of an organisation and their last versions."""
     log, names = tables.changes.c, dict[str, str]()
-    lines = read_rows(
-        connection,
-        [log.action, log.subject, log.details],
-        *(log.org == org, log.action > "tool.", log.action < "tool/"),
-        order_by=(log.seq,),
-    )
-    for line in lines:
+    of_tools = (log.org == org, log.action > "tool.", log.action < "tool/")
+    for line in read_rows(connection, [log.subject, log.details], *of_tools, order_by=(log.seq,)):
         tool_id = line["details"].get("tool_id", "")
         names.pop(tool_id, None)
         if "deleted" not in line["details"].get("changed", ()):
@@ -160,14 +155,8 @@ def _tools(connection: sa.Connection, org: str) -> Iterator[str]:
         if last is None or tool_id not in names:
             yield f"tool {quoted(record.name)} was not written by the registry"
             continue
-        differing_of = [
-            *(
-                (name, record.tool, last.tool)
-                for name in ("name", "toolkit", "status", "public", "annotations")
-            ),
-            *((name, record, last) for name in ("review", "served_version", "content_hash")),
-        ]
-        for name, now, then in differing_of:
+        for name in (*_OF_TOOL, "review", "served_version", "content_hash"):
+            now, then = (record.tool, last.tool) if name in _OF_TOOL else (record, last)
             one, other = getattr(now, name), getattr(then, name)
             if one != other:
                 what = f"tool {quoted(record.name)}: {name}"

@@ -17,7 +17,7 @@ from toolroll.registry.store.policy_digests import COVERED, TIERS, Digests, part
 from toolroll.registry.store.row_reader import Row, read_rows
 from toolroll.selection.effective_policy import PolicySource
 
-# What the parts of digests are called in a sentence.
+# The names of the parts of digests in a sentence.
 NAMES: Mapping[str, str] = {
     "visibility_rules": "visibility rules",
     "page_mappings": "page mappings",
@@ -28,15 +28,15 @@ NAMES: Mapping[str, str] = {
     policy_digests.PUBLIC: "public tools",
     TIERS: "tiers",
 }
-_WRITTEN = (tables.visibility_rules.name, tables.page_mappings.name, TIERS)  # what a `PolicySource` has
+_WRITTEN = (tables.visibility_rules.name, tables.page_mappings.name, TIERS)  # the parts of a `PolicySource`
 
 
 def read_policy(
     connection: sa.Connection, orgs: Collection[str] | None, stored: Mapping[str, Digests]
 ) -> tuple[PolicySource, dict[str, frozenset[str]]]:
-    """The policy and the settings of these organisations, "" for the platform; None for all.
+    """The policy of these organisations, and organisation → its own settings. "" is the platform.
 
-    The settings are by organisation, without the platform's. stored: the digests, of these at least.
+    orgs: None for all. stored: the digests of these organisations at least.
     """
     sums: defaultdict[str, list[Digests]] = defaultdict(list)
 
@@ -67,10 +67,7 @@ def read_policy(
 
 
 def updated_policy(known: PolicySource, orgs: Collection[str], part: PolicySource) -> PolicySource:
-    """The policy where only these organisations have changed; `known` if it is as it was.
-
-    part: the policy of these organisations.
-    """
+    """The policy after a change of these organisations, whose policy is `part`; `known` if it is equal."""
     others = known.of(known.orgs - set(orgs))
     now = PolicySource(
         tuple(sorted((*others.rules, *part.rules), key=lambda rule: (rule.org, rule.rule_id))),
@@ -83,7 +80,7 @@ def updated_policy(known: PolicySource, orgs: Collection[str], part: PolicySourc
 
 
 def closed_also(policy: PolicySource, problems: Mapping[str, str]) -> PolicySource:
-    """The policy with more organisations that are closed, each with the reason."""
+    """The policy with more closed organisations. problems: organisation → the reason."""
     if not problems:
         return policy
     closed = {org: (*policy.closed.get(org, ()), problem) for org, problem in problems.items()}
@@ -91,12 +88,12 @@ def closed_also(policy: PolicySource, problems: Mapping[str, str]) -> PolicySour
 
 
 def differing(found: Digests, stored: Digests, parts: Collection[str]) -> tuple[str, ...]:
-    """Those of these parts whose digests differ."""
+    """The parts whose digests differ."""
     return tuple(part for part in parts if found.get(part, 0) != stored.get(part, 0))
 
 
 def problem_of(org: str, parts: Collection[str]) -> str:
-    """A sentence: these parts of an organisation are not as the registry wrote them."""
+    """Says in a sentence that another program changed these parts of an organisation."""
     whose = f"of organisation {org!r:.80}" if org else "of the platform"
     what = " and ".join(NAMES[part] for part in parts)
     return f"{what} {whose} are not as the registry wrote them; see: toolroll registry check"

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import sqlalchemy as sa
 
 from toolroll.model.errors import Conflict, InvalidInput, NotFound
 from toolroll.model.tools import STATUSES
-from toolroll.registry.editing.reach import Reach, knows_tool
-from toolroll.registry.editing.records import REVIEWS, Record, ToolPage, read_records
-from toolroll.registry.editing.versions import Version, find_version
+from toolroll.registry.editing.governed_rows import Reach, knows_tool
+from toolroll.registry.editing.records import REVIEWS, ToolPage, ToolRecord, read_records
+from toolroll.registry.editing.versions import ToolVersion, find_version
 from toolroll.registry.store import tables
-from toolroll.registry.store.database import words
+from toolroll.registry.store.database import checked_text
 
 LARGEST_PAGE = 1_000
 LONGEST_SEARCH = 200  # characters
@@ -31,15 +31,15 @@ def find_tool(
     deleted: bool = False,
     alive: bool = True,
     reach: Reach | None = None,
-) -> Record:
+) -> ToolRecord:
     """The tool with this tool_id or name: the present one, else (with `deleted`) the last deleted one.
 
-    reach: what the caller may know of the platform's tools.
+    reach: the platform's tools that the caller may know; None for all.
 
     Raises NotFound, which says that it is deleted, or suggests similar names.
     """
-    words(name, "name")
-    words(org, "org")
+    checked_text(name, "name")
+    checked_text(org, "org")
     # The tool_id comes first: nobody can choose one, but a name may be chosen to look like a tool_id.
     columns = (_tools.tool_id, _tools.name) if _TOOL_ID.fullmatch(name) else (_tools.name,)
     for column in columns:
@@ -65,20 +65,17 @@ def find_tool(
 
 def _tool_where(
     connection: sa.Connection, where: sa.ColumnElement[bool], org: str, alive: bool, deleted: bool
-) -> Record | None:
-    same = (where, _tools.org == org)
-    found = None
-    if alive:
-        found = next(read_records(connection, *same, _tools.deleted_at.is_(None)), None)
-    if found is None and deleted:
-        last_first = (_tools.revision.desc(),)
-        gone = read_records(connection, *same, _tools.deleted_at.is_not(None), order_by=last_first, limit=1)
-        found = next(gone, None)
-    return found
+) -> ToolRecord | None:
+    is_deleted = _tools.deleted_at.is_not(None)
+    same = [where, _tools.org == org]
+    if not (alive and deleted):
+        same.append(is_deleted if deleted else sa.not_(is_deleted))
+    order = (is_deleted, _tools.revision.desc())  # the present one, else the last deleted one
+    return next(read_records(connection, *same, order_by=order, limit=1), None)
 
 
 def _near(connection: sa.Connection, name: str, org: str) -> list[str]:
-    """Similar names of about the same length, among the first few thousand."""
+    """Similar names of about the same length, among the first 2,000."""
     about = sa.func.length(_tools.name).between(len(name) - 2, len(name) + 2)
     where = (_tools.org == org, _tools.deleted_at.is_(None), about)
     query = sa.select(_tools.name).where(*where).order_by(_tools.name).limit(2_000)
@@ -86,7 +83,7 @@ def _near(connection: sa.Connection, name: str, org: str) -> list[str]:
     return difflib.get_close_matches(name, names, n=2, cutoff=0.75)
 
 
-def read_version(connection: sa.Connection, record: Record, number: int) -> Version:
+def read_version(connection: sa.Connection, record: ToolRecord, number: int) -> ToolVersion:
     """One version of a tool. Raises NotFound."""
     if type(number) is not int:
         raise InvalidInput(f"version is {number!r:.80}, must be a whole number")
@@ -97,8 +94,8 @@ def read_version(connection: sa.Connection, record: Record, number: int) -> Vers
     return version
 
 
-def check_version(record: Record, version: int | None) -> Record:
-    """The record. Raises Conflict if it has another version; None is any version."""
+def check_version(record: ToolRecord, version: int | None) -> ToolRecord:
+    """The record. Raises Conflict if it has another version than this one; None for any."""
     if version is not None and version != record.version:
         raise Conflict(
             f"tool {record.name!r}: is at version {record.version}, not {version}: "
@@ -111,24 +108,23 @@ def check_version(record: Record, version: int | None) -> Record:
 def conditions(
     *, org: str | None, deleted: bool, flagged: bool | None, text: str | None, equal: Mapping[str, str | None]
 ) -> list[sa.ColumnElement[bool]]:
-    """What is true of tools that meet all conditions; `equal` maps columns to values."""
-    _check_choice(equal["status"], STATUSES, "status")
-    _check_choice(equal["review"], REVIEWS, "review")
+    """The conditions of `Registry.tools` in SQL. equal: column → the value that it must have, or None."""
+    check_choice(equal["status"], STATUSES, "status")
+    check_choice(equal["review"], REVIEWS, "review")
     where: list[sa.ColumnElement[bool]] = [
         _tools.deleted_at.is_not(None) if deleted else _tools.deleted_at.is_(None)
     ]
     if org is not None:
-        where.append(_tools.org == words(org, "org"))
+        where.append(_tools.org == checked_text(org, "org"))
     for name, value in equal.items():
         if value is not None:
-            where.append(_tools[name] == words(value, name))
+            where.append(_tools[name] == checked_text(value, name))
     if flagged is not None:
         is_empty = sa.cast(_tools.flags, sa.Text) == "[]"
         where.append(sa.not_(is_empty) if flagged else is_empty)
     if text:
-        part = words(text, "text", LONGEST_SEARCH).translate(
-            _LOWER
-        )  # both databases' lower() folds only ASCII
+        # The databases' lower() folds only ASCII.
+        part = checked_text(text, "text", LONGEST_SEARCH).translate(_LOWER)
         where.append(
             sa.func.lower(_tools.name).contains(part, autoescape=True)
             | sa.func.lower(_tools.description).contains(part, autoescape=True)
@@ -139,17 +135,14 @@ def conditions(
 def read_page(
     connection: sa.Connection, where: Sequence[sa.ColumnElement[bool]], after: str, limit: int
 ) -> ToolPage:
-    """The page of tools behind `after`, by name; the index finds every page equally fast.
-
-    The first page has the number of all of them.
-    """
+    """The page of tools after `after`, by name. The index finds every page equally fast."""
     check_limit(limit)
     if after:
-        tool_id, colon, name = words(after, "after").partition(":")
+        tool_id, colon, name = checked_text(after, "after").partition(":")
         if not colon:
             raise InvalidInput(f"after is {after!r:.80}, must be the `next` of a page")
         later = sa.tuple_(_tools.name, _tools.tool_id) > sa.tuple_(name, tool_id)
-        where = (*where, _tools.name >= name, later)  # only the first of these uses the index
+        where = (*where, _tools.name >= name, later)  # the index serves only the first condition
     in_order = (_tools.name, _tools.tool_id)
     records = tuple(read_records(connection, *where, order_by=in_order, limit=limit + 1))
     is_last = len(records) <= limit
@@ -176,6 +169,7 @@ def check_limit(limit: int) -> int:
 _LOWER = {ord(upper): upper.lower() for upper in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
 
 
-def _check_choice(value: str | None, allowed: frozenset[str], what: str) -> None:
-    if value is not None and value not in allowed:
-        raise InvalidInput(f"{what} is {value!r:.80}, must be one of {', '.join(sorted(allowed))}")
+def check_choice(value: str | None, allowed: Iterable[str], what: str) -> None:
+    """Raises InvalidInput for a value that is neither None nor among the allowed ones."""
+    if value is not None and value not in tuple(allowed):
+        raise InvalidInput(f"{what} is {value!r:.80}, must be one of {', '.join(sorted(allowed))}, or None")

@@ -24,19 +24,18 @@ _SEQUENCES = ("tags", "examples", "icons")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Record(GovernedRow):
+class ToolRecord(GovernedRow):
     """One tool of the registry. Its `version` is not the tool's own semantic version.
 
     Attributes:
-        tool: its definition, with its tool_id.
         org: its owner; "" for the platform.
         plugin: the plugin that sent it; "" if people wrote it.
         content_hash: SHA-256 of its content.
-        source_hash: the hash of what its plugin or an import sent last; None if people wrote it.
-        source_values: the fields that people have set since, each with what the plugin sent last for it.
-        review: "approved", "pending" or "changed"; only approved content is selected.
+        source_hash: the hash of the last definition of its plugin or an import; None if people wrote it.
+        source_values: the fields that people own, each with the plugin's last value.
+        review: only approved content is selected.
         approved_version: the last approved version, or None.
-        served_version: the approved version that serves while the present content waits; None for none.
+        served_version: the approved version that serves while the present content waits, or None.
         rejected_hash: the hash of the last rejected content.
         flags: things to review: {"code", "message"} each.
     """
@@ -72,20 +71,17 @@ class ToolPage:
 
     Attributes:
         next: the `after` of the next page; "" on the last page.
-        total: how many tools there are on all pages; None on later ones, which do not count them again.
+        total: the number of tools on all pages; None on later pages, which do not count them again.
     """
 
-    records: tuple[Record, ...]
+    records: tuple[ToolRecord, ...]
     next: str = ""
     total: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        return {
-            "tools": [record.to_dict() for record in self.records],
-            "next": self.next,
-            "total": self.total,
-        }
+        tools = [record.to_dict() for record in self.records]
+        return {"tools": tools, "next": self.next, "total": self.total}
 
 
 def tool_in(columns: Mapping[Any, Any]) -> Tool:
@@ -97,7 +93,7 @@ def tool_in(columns: Mapping[Any, Any]) -> Tool:
 
 
 def served_tool(approved: Tool, present: Tool) -> Tool:
-    """What serves while the present content of a tool waits: the approved one, as people govern it now."""
+    """The tool that serves while the present content waits: approved content, present governance."""
     return replace(approved, **{name: getattr(present, name) for name in GOVERNED})
 
 
@@ -106,15 +102,15 @@ def read_records(
     *where: sa.ColumnElement[bool],
     order_by: Sequence[sa.ColumnElement[Any]] = (),
     limit: int | None = None,
-) -> Iterator[Record]:
+) -> Iterator[ToolRecord]:
     """The records in rows of `tools`."""
     table = tables.tools
     for row in read_rows(connection, list(table.c), *where, order_by=order_by, limit=limit):
         state = {name: row[name] for name in _STATE}
-        yield Record(tool=tool_in(row), flags=tuple(row["flags"] or ()), **state)
+        yield ToolRecord(tool=tool_in(row), flags=tuple(row["flags"] or ()), **state)
 
 
-def row_of(record: Record) -> dict[str, Any]:
+def row_of(record: ToolRecord) -> dict[str, Any]:
     """The row of `tools` for a record."""
     content = content_of(record.tool)
     return {

@@ -1,8 +1,8 @@
-"""What a change means that waits for review: which content may serve meanwhile, and what it warns of.
+"""Decides which content of a tool may serve while a change waits for review.
 
 By default a tool that waits is in no catalog. A plugin may choose that the approved content goes on serving.
-A model then reads the old text and calls the new tool, so this is done only if nothing has changed but texts,
-and if the new annotations do not warn of more than the approved ones.
+A model then reads the old text and calls the new tool, so only texts may have changed, and the new
+annotations must not warn of more than the approved ones.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def may_serve(approved: Tool, waiting: Tool) -> bool:
 
 
 def warns_of_more(before: Tool, after: Tool) -> bool:
-    """Whether the annotations of the second tool warn of something of which those of the first do not."""
+    """Whether the annotations of the second tool warn of more than the annotations of the first."""
     old, new = before.hints, after.hints
     for name in _changed_hints(before, after):
         if name not in HINTS:
@@ -53,24 +53,24 @@ def warns_of_more(before: Tool, after: Tool) -> bool:
 
 
 def hint_flags(before: Tool, after: Tool) -> Iterator[Flag]:
-    """The flag for annotations that tell something else now: rules may show or hide the tool by them."""
+    """The flag for changed annotations: rules may show or hide the tool by them."""
     if changed := _changed_hints(before, after):
-        told = (
-            f"{ascii(name)[1:-1]:.{_LONGEST}} was {_said(before, name)}, is {_said(after, name)}"
+        listed = (
+            f"{ascii(name)[1:-1]:.{_LONGEST}} was {_hint(before, name)}, is {_hint(after, name)}"
             for name in changed[:_LISTED]
         )
         more = f" and {len(changed) - _LISTED} more" if len(changed) > _LISTED else ""
-        yield Flag(HINTS_FLAG, f"{'; '.join(told)}{more}")
+        yield Flag(HINTS_FLAG, f"{'; '.join(listed)}{more}")
 
 
 def _changed_hints(before: Tool, after: Tool) -> list[str]:
-    """The names of hints that differ, those of MCP first; a title is a text."""
+    """The names of hints that differ, MCP's hints first. A title is no hint."""
     old, new = before.hints, after.hints
     names = [*HINTS, *sorted((old.keys() | new.keys()) - HINTS.keys() - {"title"})]
     return [name for name in names if old.get(name) != new.get(name)]
 
 
-def _said(tool: Tool, name: str) -> str:
+def _hint(tool: Tool, name: str) -> str:
     value = tool.hints.get(name)
     if value is None:
         return "unknown"

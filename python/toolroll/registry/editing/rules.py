@@ -1,7 +1,7 @@
 """Visibility rules in the registry: who may see which tools.
 
-The registry refuses a rule that could silently mean something else than its author thinks, because it names
-an unknown attribute, tier, tool or toolkit. `toolroll.selection.policy` defines the meaning of a rule.
+The registry refuses a rule that names an unknown attribute, tier, tool or toolkit: it would mean something
+else than its author thinks. `toolroll.selection.policy` defines the meaning of a rule.
 """
 
 from __future__ import annotations
@@ -16,29 +16,23 @@ import sqlalchemy as sa
 from toolroll.model.errors import Conflict
 from toolroll.model.rules import EVERYTHING, KINDS, Kind, Rule
 from toolroll.registry.editing import governed_rows
-from toolroll.registry.editing.governed_rows import Editor, GovernedRow, Row
-from toolroll.registry.editing.reach import Reach, knows_tool
+from toolroll.registry.editing.governed_rows import Editor, GovernedRow, Reach, Row, knows_tool
 from toolroll.registry.editing.tiers import tiers_in
 from toolroll.registry.editing.toolkits import is_toolkit, no_toolkit
 from toolroll.registry.store import tables
-from toolroll.registry.store.database import Write, words
+from toolroll.registry.store.database import Write, checked_text
 from toolroll.registry.store.json_values import as_json
 from toolroll.registry.store.row_reader import read_rows
 from toolroll.selection.policy.rule_checks import check, wrong
 
 _TABLE = tables.visibility_rules
-UNNAMED = "of the platform"  # in place of a rule's name that the author of a request may not know
+UNNAMED = "of the platform"  # replaces the name of a rule that the author of a request may not know
 _FIELDS = ("effect", "kind", "condition", "tool", "toolkit", "priority")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleRecord(GovernedRow):
-    """A rule in the registry.
-
-    Attributes:
-        rule: the rule that policies apply.
-        active: whether it is in force.
-    """
+    """A rule in the registry. active: whether it is in force."""
 
     rule: Rule
     active: bool
@@ -52,7 +46,7 @@ class RuleRecord(GovernedRow):
         """For JSON."""
         rule = self.rule
         owner = {"rule_id": rule.rule_id, "org": rule.org, "name": rule.name}
-        return {**owner, **_content(rule), "active": self.active, **self.shared_fields()}
+        return {**owner, **_content_of(rule), "active": self.active, **self.shared_fields()}
 
     def __str__(self) -> str:
         rule = self.rule
@@ -66,7 +60,7 @@ class RuleRecord(GovernedRow):
 class Rules(Editor[RuleRecord]):
     """The visibility rules of a registry. A rule belongs to its own `org`."""
 
-    _table = _TABLE
+    _table, _noun, _kind, _fields = _TABLE, "rule", "rule", (*_FIELDS, "active")
 
     def add(self, rule: Rule, *, active: bool = True, reason: str = "") -> RuleRecord:
         """Adds a rule.
@@ -75,20 +69,15 @@ class Rules(Editor[RuleRecord]):
             InvalidDefinition: a field is wrong, or the tool or toolkit does not exist.
             Conflict: the organisation already has a rule with this name.
         """
-        words(rule.org, "org")
         with self._database.writing(self.actor, rule.org) as write:
             self._check_name_is_free(write, rule.name)
-            content = {
-                **_checked(write.connection, rule, self.reach, with_target=True),
-                "active": bool(active),
-            }
-            row = governed_rows.insert(write, _TABLE, {"name": rule.name, **content})
-            write.log("rule.create", rule.name, {"after": content}, reason)
-            return self._record(row)
+            content = _checked(write.connection, rule, self.reach, with_target=True)
+            content["active"] = bool(active)
+            return self._record(self._insert(write, rule.name, content, reason, name=rule.name))
 
     def check(self, rule: Rule) -> None:
-        """Raises what `add` would raise for this content, and writes nothing. A taken name is no problem."""
-        words(rule.org, "org")
+        """Raises the errors that `add` would raise, except for a taken name, and writes nothing."""
+        checked_text(rule.org, "org")
         governed_rows.check_name(rule.name, "rule name")
         with self._database.reading() as connection:
             _checked(connection, rule, self.reach, with_target=True)
@@ -104,7 +93,9 @@ class Rules(Editor[RuleRecord]):
     ) -> RuleRecord:
         """Changes fields of a rule: name, effect, kind, condition, tool, toolkit, priority.
 
-        Writes nothing if no field differs. version: the version that the caller read; None for any.
+        Writes nothing if no field differs.
+
+        version: the version that the caller read; None for any.
 
         Raises:
             NotFound: there is no such rule.
@@ -112,13 +103,14 @@ class Rules(Editor[RuleRecord]):
             InvalidInput: a field is unknown; InvalidDefinition: as in `add`.
         """
         changes = governed_rows.checked_changes(changes, ("name", *_FIELDS), f"rule {name!r:.80}")
-        with self._database.writing(self.actor, org) as write:
-            row = self._row(write, org, name, version)
-            values = _with_changes(write, row, changes, self.reach)
-            if values["name"] != row["name"]:
-                self._check_name_is_free(write, values["name"])
-            line = ("rule.update", name, reason)
-            return self._record(governed_rows.update(write, _TABLE, row, values, line))
+        with self._editing(name, org, version) as (write, row):
+            rule = Rule(org=org, **{field: row[field] for field in ("name", *_FIELDS)} | changes)
+            is_moved = (rule.tool, rule.toolkit) != (row["tool"], row["toolkit"])
+            content = _checked(write.connection, rule, self.reach, with_target=is_moved)
+            values = {"name": rule.name, **content}
+            if rule.name != row["name"]:
+                self._check_name_is_free(write, rule.name)
+            return self._record(self._update(write, row, values, name, reason))
 
     def enable(self, name: str, *, org: str = "", version: int | None = None, reason: str = "") -> RuleRecord:
         """Puts a rule in force. Raises NotFound, Conflict, and InvalidDefinition as in `add`."""
@@ -132,16 +124,14 @@ class Rules(Editor[RuleRecord]):
 
     def delete(self, name: str, *, org: str = "", version: int | None = None, reason: str = "") -> RuleRecord:
         """Deletes a rule; its name is free again. Raises NotFound and Conflict."""
-        with self._database.writing(self.actor, org) as write:
-            row = self._row(write, org, name, version)
-            write.log("rule.delete", name, {"before": {**_content_in(row), "active": row["active"]}}, reason)
-            return self._record(governed_rows.delete(write, _TABLE, row))
+        with self._editing(name, org, version) as (write, row):
+            return self._record(self._delete(write, row, name, reason))
 
     def get(self, name: str, org: str = "") -> RuleRecord:
         """The rule with this name. Raises NotFound."""
-        words(org, "org")
+        checked_text(org, "org")
         with self._database.reading() as connection:
-            return self._record(governed_rows.row_named(connection, _TABLE, org, name, "rule"))
+            return self._record(self._row(connection, name, org))
 
     def list(self, org: str | None = None, deleted: bool = False) -> tuple[RuleRecord, ...]:
         """The rules of an organisation ("": the platform), or all, in the order in which they decide."""
@@ -153,18 +143,11 @@ class Rules(Editor[RuleRecord]):
         return RuleRecord(rule=rule_in(row), active=row["active"], **governed_rows.shared_fields(row))
 
     def _set_active(self, name: str, active: bool, org: str, version: int | None, reason: str) -> RuleRecord:
-        with self._database.writing(self.actor, org) as write:
-            row = self._row(write, org, name, version)
+        with self._editing(name, org, version) as (write, row):
             if active and not row["active"]:
                 _checked(write.connection, rule_in(row), self.reach, with_target=True)
-            line = ("rule.enable" if active else "rule.disable", name, reason)
-            return self._record(governed_rows.update(write, _TABLE, row, {"active": active}, line))
-
-    @staticmethod
-    def _row(write: Write, org: str, name: str, version: int | None) -> Row:
-        row = governed_rows.row_named(write.connection, _TABLE, org, name, "rule")
-        governed_rows.check_version(row, version, f"rule {name!r}")
-        return row
+            verb = "enable" if active else "disable"
+            return self._record(self._update(write, row, {"active": active}, name, reason, verb))
 
     @staticmethod
     def _check_name_is_free(write: Write, name: str) -> None:
@@ -188,12 +171,11 @@ def rules_naming(
     """Names of the rules in force that name this tool or one of these toolkits of an organisation, sorted.
 
     Rules of the platform count for every organisation; for the platform, the rules of all organisations
-    count. Within a reach, those of the platform have no name, and count for the toolkits in it.
+    count. Within a reach, rules of the platform have no name, and count for the toolkits in it.
     """
     r = _TABLE.c
     target = sa.or_(
-        sa.and_(r.tool == tool, r.tool != ""),
-        sa.and_(r.toolkit.in_(list(toolkits)), r.toolkit != EVERYTHING),
+        sa.and_(r.tool == tool, r.tool != ""), sa.and_(r.toolkit.in_(list(toolkits)), r.toolkit != EVERYTHING)
     )
     where = [r.deleted_at.is_(None), r.active, target]
     if org:
@@ -203,7 +185,7 @@ def rules_naming(
 
 
 def known_rule(row: Mapping[str, Any], reach: Reach | None) -> str:
-    """What the author of a request may know of a rule that names something: "" for nothing."""
+    """The name of a rule, `UNNAMED`, or "" if the author of a request may not know the rule."""
     if row["org"] or reach is None:
         return str(row["name"])
     return UNNAMED if row["toolkit"] in reach.toolkits else ""
@@ -216,19 +198,11 @@ def kind_of(condition: Mapping[str, Any]) -> Kind:
     return "composite"
 
 
-def _with_changes(write: Write, row: Row, changes: Mapping[str, Any], reach: Reach | None) -> Row:
-    """The values of a rule after changes. Raises InvalidDefinition."""
-    rule = Rule(org=write.org, **{"name": row["name"], **_content_in(row), **changes})
-    is_moved = (rule.tool, rule.toolkit) != (row["tool"], row["toolkit"])
-    return {"name": rule.name, **_checked(write.connection, rule, reach, with_target=is_moved)}
-
-
 def _checked(connection: sa.Connection, rule: Rule, reach: Reach | None, with_target: bool) -> Row:
     """The content of a rule. Raises InvalidDefinition if the rule makes no sense in this registry."""
     check(rule, tiers_in(connection))
-    governed_rows.check_priority(rule.priority, f"rule {rule.name!r:.80}")
-    content = _content(rule)
-    governed_rows.check_storable(content, f"rule {rule.name!r:.80}")
+    content = _content_of(rule)
+    governed_rows.check_content(content, f"rule {rule.name!r:.80}")
     if with_target:
         _check_target(connection, rule, reach)
     return content
@@ -251,14 +225,10 @@ def _check_target(connection: sa.Connection, rule: Rule, reach: Reach | None) ->
         raise wrong(rule, "tool", f"names nothing: tool {rule.tool!r:.80} is {nowhere}{hint}")
 
 
-def _content(rule: Rule) -> Row:
+def _content_of(rule: Rule) -> Row:
     return {field: as_json(getattr(rule, field)) for field in _FIELDS}
-
-
-def _content_in(row: Mapping[str, Any]) -> Row:
-    return {field: row[field] for field in _FIELDS}
 
 
 def rule_in(row: Mapping[str, Any]) -> Rule:
     """The rule in a row of `visibility_rules`."""
-    return Rule(name=row["name"], org=row["org"], rule_id=row["rule_id"], **_content_in(row))
+    return Rule(**{field: row[field] for field in ("name", "org", "rule_id", *_FIELDS)})

@@ -1,4 +1,4 @@
-"""Which settings have a value; the value itself is never stored.
+"""Stores which settings have a value, never the value itself.
 
 A toolkit with `settings_keys` is on if one of these settings has a value. The caller keeps the values: `set`
 looks at a value and drops it.
@@ -16,7 +16,7 @@ from toolroll.model.context import has_value
 from toolroll.model.errors import NotFound
 from toolroll.registry.editing import governed_rows
 from toolroll.registry.store import tables
-from toolroll.registry.store.database import Write, words
+from toolroll.registry.store.database import Write, checked_text
 from toolroll.registry.store.json_values import JsonRecord
 
 _TABLE = tables.settings
@@ -24,14 +24,12 @@ _TABLE = tables.settings
 
 @dataclass(frozen=True, slots=True)
 class Setting(JsonRecord):
-    """Whether a setting of an organisation has a value.
+    """A setting of an organisation.
 
     Attributes:
         org: its owner; "" for the platform, whose settings count for every organisation.
         key: its name, as in the `settings_keys` of toolkits.
         is_set: whether it has a value.
-        updated_at: the time of the last change, in UTC.
-        updated_by: the author of the last change.
     """
 
     org: str
@@ -47,10 +45,9 @@ class Settings(governed_rows.Author):
     def set(self, key: str, value: object, *, org: str = "", reason: str = "") -> Setting:
         """Stores whether `value` counts as a value (`toolroll.model.context.has_value`), and drops it.
 
-        Replacing a value by another one updates `updated_at`.
+        A new value in place of another one updates `updated_at`.
 
-        Raises:
-            InvalidInput: the key is empty, longer than 128 characters, or text that no database stores.
+        Raises InvalidInput if the key is empty, longer than 128 characters, or text that no database stores.
         """
         is_set = has_value(value)
         del value  # keeps it out of tracebacks and of logs of this frame's variables
@@ -61,10 +58,9 @@ class Settings(governed_rows.Author):
     def unset(self, key: str, *, org: str = "", reason: str = "") -> Setting:
         """Stores that the setting has no value. Writes nothing if it had none.
 
-        Raises:
-            NotFound: the setting was never set; suggests a similar key.
+        Raises NotFound if the setting was never set; suggests a similar key.
         """
-        words(key, "setting")
+        checked_text(key, "setting")
         with self._database.writing(self.actor, org) as write:
             found = write.connection.execute(sa.select(_TABLE).where(_TABLE.c.org == org)).all()
             for row in found:
@@ -80,13 +76,15 @@ class Settings(governed_rows.Author):
         """The settings of an organisation ("": the platform), or all, by organisation and key."""
         query = sa.select(_TABLE).order_by(_TABLE.c.org, _TABLE.c.key)
         if org is not None:
-            query = query.where(_TABLE.c.org == words(org, "org"))
+            query = query.where(_TABLE.c.org == checked_text(org, "org"))
         with self._database.reading() as connection:
             return tuple(map(_setting, connection.execute(query)))
 
     def present(self, org: str = "") -> frozenset[str]:
-        """Keys that have a value for this organisation, its own or the platform's. One query."""
-        query = sa.select(_TABLE.c.key).where(_TABLE.c.org.in_({"", words(org, "org")}), _TABLE.c.is_set)
+        """The keys with a value for this organisation: its own, and the platform's."""
+        query = sa.select(_TABLE.c.key).where(
+            _TABLE.c.org.in_({"", checked_text(org, "org")}), _TABLE.c.is_set
+        )
         with self._database.reading() as connection:
             return frozenset(connection.execute(query).scalars())
 
@@ -94,12 +92,7 @@ class Settings(governed_rows.Author):
 def _store(write: Write, key: str, is_set: bool, reason: str) -> Setting:
     where = (_TABLE.c.org == write.org, _TABLE.c.key == key)
     before = write.connection.execute(sa.select(_TABLE.c.is_set).where(*where)).scalar()
-    values = {
-        "is_set": is_set,
-        "updated_at": write.at,
-        "updated_by": write.actor,
-        "revision": write.revision,
-    }
+    values = {"is_set": is_set, "updated_at": write.at, "updated_by": write.actor, "revision": write.revision}
     key_of = {"org": write.org, "key": key}
     former = None if before is None else {**key_of, "is_set": before}
     write.digests.replace(_TABLE, former, {**key_of, "is_set": is_set})

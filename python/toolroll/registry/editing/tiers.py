@@ -23,7 +23,7 @@ def read_tiers(database: Database) -> tuple[str, ...]:
 
 
 def tiers_in(connection: sa.Connection) -> tuple[str, ...]:
-    """The same, within a transaction."""
+    """The configured tiers, within a transaction."""
     return tuple(connection.execute(sa.select(tables.registry_state.c.tiers)).scalar_one())
 
 
@@ -61,7 +61,7 @@ def write_tiers(write: Write, old: Sequence[str], new: Sequence[str], reason: st
 
 
 def _broken_by(connection: sa.Connection, tiers: tuple[str, ...]) -> Iterator[str]:
-    """Rules, inactive ones too, and toolkits that name none of these tiers."""
+    """Rules, also inactive ones, and toolkits that compare with another tier than these."""
     rules, toolkits = tables.visibility_rules, tables.toolkits
     fields = ("name", "effect", "condition", "tool", "toolkit")
     for row in sorted(rows_of(connection, rules), key=_by_owner):

@@ -1,14 +1,15 @@
 """Changes to tools within one transaction: each writes the tool's row, a version and a line in the audit log.
 
-Only a sync's `source_hash` is written elsewhere, so every change of a tool is recorded. Rows are collected
-and written together, because a sync may change a hundred thousand tools.
+Only a sync's `source_hash` is written elsewhere, so every change of a tool has its version. Rows are
+collected and written together, because a sync may change a hundred thousand tools.
 """
 
 from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -18,11 +19,11 @@ from toolroll.model.errors import Conflict, InvalidDefinition
 from toolroll.model.tools import Tool
 from toolroll.registry.editing.content import LONGEST_NAME, changed_fields, content_hash
 from toolroll.registry.editing.field_owners import edited
-from toolroll.registry.editing.reach import Reach, knows_tool
-from toolroll.registry.editing.records import Record, Review, row_of
+from toolroll.registry.editing.governed_rows import Reach, knows_tool
+from toolroll.registry.editing.records import Review, ToolRecord, row_of
 from toolroll.registry.editing.versions import version_row
 from toolroll.registry.store import bulk_insert, tables
-from toolroll.registry.store.database import Write, words
+from toolroll.registry.store.database import Database, Write
 from toolroll.runtime.gil import batches
 
 BATCH = 1_000  # rows in a statement; bounds the memory of drivers
@@ -33,13 +34,22 @@ _TEXTS = ("display_name", "execution_type", "toolkit", "summary", "when_to_use",
 _OBJECTS = ("parameters", "returns", "annotations", "meta", "execution", "execution_config")
 
 
+@contextmanager
+def tool_edits(database: Database, actor: str, org: str) -> Iterator[ToolEdits]:
+    """A transaction that changes tools."""
+    with database.writing(actor, org) as write:
+        edits = ToolEdits(write)
+        yield edits
+        edits.flush()
+
+
 class ToolEdits:
     """Collects changes to tools; call `flush` before the transaction ends."""
 
     def __init__(self, write: Write) -> None:
-        self._write = write
-        self._created: list[Record] = []
-        self._changed: list[Record] = []
+        self.write = write
+        self._created: list[ToolRecord] = []
+        self._changed: list[ToolRecord] = []
         self._versions: list[dict[str, Any]] = []
 
     def create(
@@ -52,12 +62,12 @@ class ToolEdits:
         flags: Iterable[Mapping[str, str]] = (),
         source_hash: str | None = None,
         reason: str = "",
-    ) -> Record:
+    ) -> ToolRecord:
         """Adds a tool. The caller has checked that the name is free.
 
-        source_hash: of what a plugin or an import sent.
+        source_hash: the hash of the definition that a plugin or an import sent.
         """
-        record = Record(
+        record = ToolRecord(
             tool=replace(tool, tool_id=uuid.uuid4().hex, original=None, keys=None),
             org=org,
             plugin=plugin,
@@ -70,31 +80,27 @@ class ToolEdits:
             served_version=None,
             rejected_hash=None,
             flags=tuple(flags),
-            created_at=self._write.at,
-            updated_at=self._write.at,
-            updated_by=self._write.actor,
+            created_at=self.write.at,
+            updated_at=self.write.at,
+            updated_by=self.write.actor,
             deleted_at=None,
-            revision=self._write.revision,
+            revision=self.write.revision,
         )
         self._created.append(record)
-        self._write.digests.replace(tables.tools, None, row_of(record))
+        self.write.digests.replace(tables.tools, None, row_of(record))
         self._record_change("tool.create", record, (), reason)
         return record
 
     def change(
-        self,
-        action: str,
-        before: Record,
-        tool: Tool | None = None,
-        *,
-        reason: str = "",
-        **state: Any,
-    ) -> Record:
+        self, action: str, before: ToolRecord, tool: Tool | None = None, *, reason: str = "", **state: Any
+    ) -> ToolRecord:
         """Adds the next version of a tool: another definition, other fields of its record, or both.
 
-        state: fields of Record, such as review=, flags=, deleted_at=, source_hash=. Without `flags`, a new
-        major version adds a flag. Without `source_values`, people make this change: what differs is theirs.
         An approved result becomes the approved version, and serves itself.
+
+        state: fields of ToolRecord, such as review=, flags=, deleted_at=, source_hash=. Without `flags`, a
+            new major version adds a flag. Without `source_values`, people make this change and own its
+            fields.
         """
         if tool is None or tool is before.tool:
             tool, digest = before.tool, before.content_hash
@@ -115,9 +121,9 @@ class ToolEdits:
                 "tool": tool,
                 "content_hash": digest,
                 "version": before.version + 1,
-                "updated_at": self._write.at,
-                "updated_by": self._write.actor,
-                "revision": self._write.revision,
+                "updated_at": self.write.at,
+                "updated_by": self.write.actor,
+                "revision": self.write.revision,
             },
         )
         changed = changed_fields(before.tool, tool)
@@ -130,13 +136,13 @@ class ToolEdits:
         if (after.deleted_at is None) != (before.deleted_at is None):
             changed += ("restored" if after.deleted_at is None else "deleted",)
         self._changed.append(after)
-        self._write.digests.replace(tables.tools, row_of(before), row_of(after))
+        self.write.digests.replace(tables.tools, row_of(before), row_of(after))
         self._record_change(action, after, changed, reason)
         return after
 
     def flush(self) -> None:
         """Writes the collected changes."""
-        run = self._write.connection.execute
+        run = self.write.connection.execute
         key = tables.tools.c.tool_id
         # Changes first: they may free a name that a created tool takes.
         for records in batches(self._changed, BATCH):
@@ -146,20 +152,20 @@ class ToolEdits:
             del columns[key.name]
             run(sa.update(tables.tools).where(key == sa.bindparam("to_tool_id")).values(columns), rows)
         for records in batches(self._created, BATCH):
-            bulk_insert.insert(self._write.connection, tables.tools, list(map(row_of, records)))
+            bulk_insert.insert(self.write.connection, tables.tools, list(map(row_of, records)))
         for versions in batches(self._versions, BATCH):
-            bulk_insert.insert(self._write.connection, tables.tool_versions, versions)
+            bulk_insert.insert(self.write.connection, tables.tool_versions, versions)
         self._created, self._changed, self._versions = [], [], []
 
-    def _record_change(self, action: str, record: Record, changed: tuple[str, ...], reason: str) -> None:
-        self._versions.append(version_row(record, changed, words(reason, "reason")))
+    def _record_change(self, action: str, record: ToolRecord, changed: tuple[str, ...], reason: str) -> None:
+        self._versions.append(version_row(record, changed, reason))
         details = {
             "tool_id": record.tool.tool_id,
             "version": record.version,
             "changed": list(changed),
             "content_hash": record.content_hash,
         }
-        self._write.log(action, record.name, details, reason)
+        self.write.log(action, record.name, details, reason)
 
 
 def checked_hash(tool: Tool) -> str:
@@ -182,7 +188,7 @@ def checked_hash(tool: Tool) -> str:
 def merged_flags(
     flags: Iterable[Mapping[str, str]], added: Iterable[Mapping[str, str]]
 ) -> tuple[Mapping[str, str], ...]:
-    """The flags with the added ones, which replace those with the same code."""
+    """The flags with the added ones, which replace flags with the same code."""
     added = tuple(added)
     codes = {flag["code"] for flag in added}
     return (*(flag for flag in flags if flag["code"] not in codes), *added)
@@ -191,7 +197,7 @@ def merged_flags(
 def check_name(
     connection: sa.Connection, name: str, org: str, *, but: str = "", reach: Reach | None = None
 ) -> None:
-    """Raises Conflict if another tool of the organisation, or of the platform in reach, has the name."""
+    """Raises Conflict if another tool of the organisation or of the platform (in reach) has the name."""
     tools, orgs = tables.tools.c, {org, ""} if knows_tool(reach, name) else {org}
     taken = sa.select(tools.org, tools.plugin, tools.updated_by).where(
         tools.name == name, tools.org.in_(orgs), tools.deleted_at.is_(None), tools.tool_id != but
@@ -203,7 +209,7 @@ def check_name(
 
 
 def major_version_flag(before: Tool, after: Tool) -> tuple[dict[str, str], ...]:
-    """The flag for another major version, as a tuple of one; () for the same major version."""
+    """The flag for a new major version; () if the major version stays."""
     if before.version.partition(".")[0] == after.version.partition(".")[0]:
         return ()
     message = f"{before.version} became {after.version}: callers may have to change"

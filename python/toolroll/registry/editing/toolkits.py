@@ -1,8 +1,7 @@
 """Toolkits in the registry: a tree of categories, with the keywords and patterns that switch them on.
 
 The registry refuses a toolkit that no catalog could contain: its parent does not exist or is below it, its
-tier is not configured, or RE2 cannot read its pattern. It also refuses to delete a toolkit that still
-contains tools or toolkits.
+tier is not configured, or RE2 cannot read its pattern. It also refuses to delete a toolkit that is not empty.
 """
 
 from __future__ import annotations
@@ -27,11 +26,10 @@ from toolroll.registry.editing.content import (
     toolkit_content,
     toolkit_in,
 )
-from toolroll.registry.editing.governed_rows import Editor, GovernedRow, Row
-from toolroll.registry.editing.reach import Reach, knows_toolkit
+from toolroll.registry.editing.governed_rows import Editor, GovernedRow, Reach, Row, knows_toolkit
 from toolroll.registry.editing.tiers import tiers_in
 from toolroll.registry.store import tables
-from toolroll.registry.store.database import Database, Write, words
+from toolroll.registry.store.database import Database, Write, checked_text
 from toolroll.registry.store.row_reader import read_rows
 from toolroll.selection.policy.rule_checks import tier_problem
 
@@ -45,12 +43,10 @@ class ToolkitRecord(GovernedRow):
     """A toolkit in the registry.
 
     Attributes:
-        toolkit: the toolkit that catalogs read.
-        keywords: each with its mode, or "" for that of `default_mode`.
+        keywords: each with its mode, or with "" for `default_mode`.
         patterns: RE2 expressions.
         org: the owner; "" for the platform.
         plugin: the plugin that declared it; "" for people.
-        toolkit_id: its identifier in storage.
     """
 
     toolkit: Toolkit
@@ -80,7 +76,7 @@ class ToolkitRecord(GovernedRow):
 class Toolkits(Editor[ToolkitRecord]):
     """The toolkits of a registry."""
 
-    _table = _TABLE
+    _table, _noun, _kind, _fields = _TABLE, "toolkit", "toolkit", TOOLKIT_FIELDS
 
     def put(
         self,
@@ -95,9 +91,9 @@ class Toolkits(Editor[ToolkitRecord]):
     ) -> ToolkitRecord:
         """Creates the toolkit, or updates the one with this name. Writes nothing if no field differs.
 
-        keywords, patterns: what switches it on; None keeps the present ones. plugin: the plugin that declares
-        it; "" for people, who may also edit a plugin's toolkit. version: the version that the caller read; 0
-        if the toolkit must be new; None for any.
+        keywords, patterns: switch the toolkit on; None keeps the present ones.
+        plugin: the plugin that declares it; "" for people, who may also edit a plugin's toolkit.
+        version: the version that the caller read; 0 if the toolkit must be new; None for any.
 
         Raises:
             InvalidDefinition: a field is wrong, the parent does not exist or is below the toolkit, the tier
@@ -106,9 +102,9 @@ class Toolkits(Editor[ToolkitRecord]):
         """
         name = governed_rows.check_name(toolkit.name, "toolkit name")
         what = f"toolkit {name!r}"
-        words(plugin, "plugin")
+        checked_text(plugin, "plugin")
         new_keywords = None if keywords is None else _keywords(keywords, what)
-        new_patterns = None if patterns is None else _texts(patterns, "patterns", what)
+        new_patterns = None if patterns is None else _patterns(patterns, what)
         with self._database.writing(self.actor, org) as write:
             same = (_TABLE.c.org == org, _TABLE.c.name == name)
             row = next(iter(governed_rows.rows_of(write.connection, _TABLE, *same)), None)
@@ -124,26 +120,22 @@ class Toolkits(Editor[ToolkitRecord]):
             content = toolkit_content(toolkit, new_keywords or (), new_patterns or ())
             _check(write, name, content)
             if row is None:
-                row = governed_rows.insert(write, _TABLE, {"name": name, "plugin": plugin, **content})
-                write.log("toolkit.create", name, {"after": content}, reason)
-            else:
-                line = ("toolkit.update", name, reason)
-                row = governed_rows.update(write, _TABLE, row, content, line)
-            return self._record(row)
+                return self._record(self._insert(write, name, content, reason, name=name, plugin=plugin))
+            return self._record(self._update(write, row, content, name, reason))
 
     def get(self, name: str, org: str = "") -> ToolkitRecord:
         """The toolkit with this name. Raises NotFound."""
-        words(org, "org")
+        checked_text(org, "org")
         with self._database.reading() as connection:
-            return self._record(governed_rows.row_named(connection, _TABLE, org, name, "toolkit"))
+            return self._record(self._row(connection, name, org))
 
     def list(self, org: str | None = "", deleted: bool = False) -> tuple[ToolkitRecord, ...]:
-        """The organisation's own toolkits by name, or all; with `deleted`, deleted ones too."""
+        """The organisation's own toolkits by name, or all toolkits; with `deleted`, also deleted toolkits."""
         return self._list(org, deleted, _TABLE.c.org, _TABLE.c.name, _TABLE.c.created_at)
 
     def tree(self, org: str = "") -> str:
         """The toolkits of the organisation and the platform, each below its parent, as text."""
-        words(org, "org")
+        checked_text(org, "org")
         with self._database.reading() as connection:
             return _tree(connection, org)
 
@@ -156,12 +148,9 @@ class Toolkits(Editor[ToolkitRecord]):
             NotFound: there is no such toolkit.
             Conflict: it contains tools or toolkits, or has another version.
         """
-        with self._database.writing(self.actor, org) as write:
-            row = governed_rows.row_named(write.connection, _TABLE, org, name, "toolkit")
-            governed_rows.check_version(row, version, f"toolkit {name!r}")
+        with self._editing(name, org, version) as (write, row):
             _check_empty(write, name)
-            write.log("toolkit.delete", name, {"before": _content_in(row)}, reason)
-            return self._record(governed_rows.delete(write, _TABLE, row))
+            return self._record(self._delete(write, row, name, reason))
 
     def restore(self, name: str, *, org: str = "", reason: str = "") -> ToolkitRecord:
         """Restores the last deleted toolkit with this name.
@@ -171,7 +160,7 @@ class Toolkits(Editor[ToolkitRecord]):
             Conflict: a toolkit with this name exists.
             InvalidDefinition: its parent or its tier no longer exists.
         """
-        words(name, "toolkit name")
+        checked_text(name, "toolkit name")
         with self._database.writing(self.actor, org) as write:
             last_first = (_TABLE.c.deleted_at.is_(None).desc(), _TABLE.c.revision.desc())
             same = (_TABLE.c.org == org, _TABLE.c.name == name)
@@ -181,8 +170,9 @@ class Toolkits(Editor[ToolkitRecord]):
                 raise NotFound(f"toolkit {name!r:.80}: was never {governed_rows.place_of(org)}")
             if row["deleted_at"] is None:
                 raise Conflict(f"toolkit {name!r:.80}: is at version {row['version']}; nothing to restore")
-            _check(write, name, _content_in(row))
-            write.log("toolkit.restore", name, {"after": _content_in(row)}, reason)
+            content = {field: row[field] for field in TOOLKIT_FIELDS}
+            _check(write, name, content)
+            self._log(write, "restore", row, name, reason, after=content)
             return self._record(governed_rows.change(write, _TABLE, row, {"deleted_at": None}))
 
     @staticmethod
@@ -206,9 +196,9 @@ def check_toolkit(database: Database, name: str, org: str) -> None:
 
 
 def is_toolkit(connection: sa.Connection, name: str, org: str, reach: Reach | None = None) -> bool:
-    """Whether the organisation or the platform has this toolkit, declared or only named by a tool.
+    """Whether the organisation or the platform declares this toolkit, or a tool of theirs names it.
 
-    reach: what the caller may know of the platform's toolkits.
+    reach: the platform's toolkits that the caller may know; None for all.
     """
     tools, orgs = tables.tools, {"", org} if knows_toolkit(reach, name) else {org}
     return any(
@@ -229,7 +219,7 @@ def no_toolkit(connection: sa.Connection, name: str, org: str, reach: Reach | No
 def lineage(
     connection: sa.Connection, name: str, org: str, reach: Reach | None = None
 ) -> dict[str, str | None]:
-    """A toolkit and its ancestors, each with its tier; the platform's toolkit hides the organisation's."""
+    """A toolkit and its ancestors, each with its tier; of two with one name, the platform's counts."""
     rows = governed_rows.rows_of(connection, _TABLE, _TABLE.c.org.in_({"", org}))
     by_name = {
         row["name"]: row
@@ -246,23 +236,20 @@ def lineage(
 
 
 def circle(name: str, parents: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
-    """A path from a toolkit up to itself, with its name first and last; () if there is none.
+    """A path from a toolkit up to itself, with its name first and last; () without such a path.
 
     parents: toolkit → its parents: one in a tree, two if the platform and an organisation differ.
     """
-    came_from: dict[str, str] = {}
-    waiting = [name]
-    while waiting:
-        at = waiting.pop()
-        for parent in parents.get(at, ()):
+    seen: set[str] = set()
+    paths: list[tuple[str, ...]] = [(name,)]
+    while paths:
+        path = paths.pop()
+        for parent in parents.get(path[-1], ()):
             if parent == name:
-                path = [name, at]
-                while path[-1] != name:
-                    path.append(came_from[path[-1]])
-                return tuple(reversed(path))
-            if parent not in came_from:
-                came_from[parent] = at
-                waiting.append(parent)
+                return (*path, name)
+            if parent not in seen:
+                seen.add(parent)
+                paths.append((*path, parent))
     return ()
 
 
@@ -276,7 +263,7 @@ def _check(write: Write, name: str, content: Row) -> None:
         raise _wrong(what, "base", f"is {content['base']!r:.80}, must be True or False")
     if any(not key.strip() for key in content["settings_keys"]):
         raise _wrong(what, "settings_keys", "holds a blank name")
-    governed_rows.check_storable(content, what)
+    governed_rows.check_content(content, what)
     if route := route_to(name, keywords_in(content), content["patterns"]):
         RouteTable.of(0, [route], {name: NO_ROWS})  # fails as a catalog would
     tiers = tiers_in(write.connection)
@@ -291,10 +278,8 @@ def _check_parent(write: Write, name: str, parent: str) -> None:
     found = governed_rows.rows_of(write.connection, _TABLE, _TABLE.c.org.in_({"", write.org}))
     names = {row["name"] for row in found}
     if parent not in names | {name}:
-        hint = governed_rows.suggestion(parent, names)
-        raise _wrong(
-            what, "parent", f"is {parent!r:.80}, which is {governed_rows.not_in_reach(write.org)}{hint}"
-        )
+        where, hint = governed_rows.not_in_reach(write.org), governed_rows.suggestion(parent, names)
+        raise _wrong(what, "parent", f"is {parent!r:.80}, which is {where}{hint}")
     # If the organisation and the platform have toolkits with the same name, both parents count: the toolkits
     # must still form a tree after either is deleted.
     parents: dict[str, set[str]] = {name: {parent}}
@@ -307,11 +292,8 @@ def _check_parent(write: Write, name: str, parent: str) -> None:
 
 def _check_empty(write: Write, name: str) -> None:
     """Raises Conflict if the toolkit contains tools or toolkits, of any organisation."""
-    orgs_with_own = set(
-        write.connection.execute(
-            sa.select(_TABLE.c.org).where(_TABLE.c.name == name, _TABLE.c.deleted_at.is_(None))
-        ).scalars()
-    )
+    owners = sa.select(_TABLE.c.org).where(_TABLE.c.name == name, _TABLE.c.deleted_at.is_(None))
+    orgs_with_own = set(write.connection.execute(owners).scalars())
     if write.org and "" in orgs_with_own:
         return  # the platform's toolkit with the same name takes over
 
@@ -330,43 +312,34 @@ def _check_empty(write: Write, name: str) -> None:
         ]
         raise Conflict(
             f"toolkit {name!r}: has {' and '.join(inside)} in it"
-            f"{'' if write.org else ', those of organisations included'}; move or delete them first"
+            f"{'' if write.org else ', also of organisations'}; move or delete them first"
         )
 
 
+def _list(values: Iterable[Any], field: str, what: str) -> tuple[Any, ...]:
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise _wrong(what, field, f"is {values!r:.80}, must be a list")
+    return tuple(values)
+
+
 def _keywords(keywords: Iterable[Keyword], what: str) -> tuple[tuple[str, str], ...]:
-    if isinstance(keywords, (str, bytes)) or not isinstance(keywords, Iterable):
-        raise _wrong(what, "keywords", f"is {keywords!r:.80}, must be a list")
     found = {}
-    for keyword in keywords:
-        word, mode = (keyword, "") if isinstance(keyword, str) else _pair(keyword, what)
-        if not word.strip():
+    for keyword in _list(keywords, "keywords", what):
+        pair = (keyword, "") if isinstance(keyword, str) else keyword
+        is_pair = isinstance(pair, (tuple, list)) and len(pair) == 2
+        if not is_pair or not all(isinstance(text, str) for text in pair):
+            raise _wrong(what, "keywords", f"holds {keyword!r:.80}, must hold keywords or (keyword, mode)")
+        if not pair[0].strip():
             raise _wrong(what, "keywords", "holds a blank one, must have a visible character")
-        found[word] = mode
+        found[pair[0]] = pair[1]
     return tuple(found.items())
 
 
-def _pair(keyword: object, what: str) -> tuple[str, str]:
-    if (
-        isinstance(keyword, (tuple, list))
-        and len(keyword) == 2
-        and all(isinstance(text, str) for text in keyword)
-    ):
-        return keyword[0], keyword[1]
-    raise _wrong(what, "keywords", f"holds {keyword!r:.80}, must hold keywords or (keyword, mode)")
-
-
-def _texts(texts: Iterable[str], field: str, what: str) -> tuple[str, ...]:
-    if isinstance(texts, (str, bytes)) or not isinstance(texts, Iterable):
-        raise _wrong(what, field, f"is {texts!r:.80}, must be a list")
-    texts = tuple(texts)
+def _patterns(patterns: Iterable[str], what: str) -> tuple[str, ...]:
+    texts = _list(patterns, "patterns", what)
     if not all(isinstance(text, str) and text for text in texts):
-        raise _wrong(what, field, f"is {texts!r:.80}, must be a list of non-empty strings")
+        raise _wrong(what, "patterns", f"is {texts!r:.80}, must be a list of non-empty strings")
     return texts
-
-
-def _content_in(row: Mapping[str, Any]) -> Row:
-    return {field: row[field] for field in TOOLKIT_FIELDS}
 
 
 def _wrong(what: str, field: str, problem: str) -> InvalidDefinition:
@@ -374,21 +347,16 @@ def _wrong(what: str, field: str, problem: str) -> InvalidDefinition:
 
 
 def _tree(connection: sa.Connection, org: str) -> str:
-    """The toolkits of an organisation and the platform, one on a line, each below its parent."""
+    """One toolkit a line, each below its parent."""
     rows = governed_rows.rows_of(connection, _TABLE, _TABLE.c.org.in_({"", org}))
-    counts = _tools_in(connection, org)
+    tools = tables.tools.c
+    in_toolkits = sa.select(tools.toolkit).where(tools.deleted_at.is_(None), tools.org.in_({"", org}))
+    counts = Counter(connection.execute(in_toolkits).scalars())
     shown: dict[str, Row] = {row["name"]: row for row in rows if row["org"]}
     own = frozenset(shown)
     shown |= {row["name"]: row for row in rows if not row["org"]}  # as in catalogs
     shown |= {name: {"name": name} for name in counts if name and name not in shown}
     return "\n".join(_lines(shown, counts, own))
-
-
-def _tools_in(connection: sa.Connection, org: str) -> Counter[str]:
-    """Toolkit → the number of the organisation's and the platform's tools in it."""
-    tools = tables.tools.c
-    where = (tools.deleted_at.is_(None), tools.org.in_({"", org}))
-    return Counter(connection.execute(sa.select(tools.toolkit).where(*where)).scalars())
 
 
 def _lines(rows: Mapping[str, Row], counts: Mapping[str, int], own: frozenset[str]) -> Iterator[str]:

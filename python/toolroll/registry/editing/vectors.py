@@ -1,8 +1,8 @@
-"""Vectors of tools' texts in the database: one replica embeds a text, and all share its vector.
+"""Vectors of tools' texts in the database: one process embeds a text, and all share its vector.
 
 A row's key is the embedder's identity and the SHA-256 of the text, so a vector is never stale: a changed text
 has another key. Missing texts are embedded in batches, and each batch is stored before the next begins, so an
-interrupted run loses at most one batch. If the database fails, replicas only lose the sharing.
+interrupted run loses at most one batch. If the database fails, each process embeds for itself.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 
 import numpy as np
@@ -38,9 +38,8 @@ class StoredEmbedder(Embedder):
     """Embeds tools through the database, and messages without it: no message waits for a database.
 
     Attributes:
-        identity, dim, is_instant, is_english, scale: as in the inner embedder.
-        lost: the number of texts without a vector so far, because neither the database nor the inner embedder
-            had one. Their vectors are zeros, which carry no evidence: retrieval finds their tools by words.
+        lost: the number of texts so far for which neither the database nor the inner embedder had a vector.
+            Their vectors are zeros, which carry no evidence: retrieval finds their tools by words.
     """
 
     def __init__(self, inner: Embedder, database: Database) -> None:
@@ -99,12 +98,11 @@ class StoredEmbedder(Embedder):
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingState:
-    """How many texts of a registry's tools have a vector from one embedder.
+    """Counts the vectors that a registry has from one embedder.
 
     Attributes:
-        identity: the embedder's identity.
         texts: the number of different texts of tools, without deleted tools.
-        current: how many of these texts have a vector.
+        current: the number of these texts with a vector.
         orphans: the number of vectors whose text no tool has any more.
     """
 
@@ -120,22 +118,16 @@ class EmbeddingState:
 
     def to_dict(self) -> dict[str, object]:
         """For JSON."""
-        return {
-            "identity": self.identity,
-            "texts": self.texts,
-            "current": self.current,
-            "stale": self.stale,
-            "orphans": self.orphans,
-        }
+        return {**asdict(self), "stale": self.stale}
 
 
 def texts_of(tools: Iterable[Tool]) -> dict[str, str]:
-    """Hash → text, for all texts of the tools that are embedded."""
+    """Hash → text, for all embedded texts of the tools."""
     return {text_hash(text): text for tool in tools for text in embedded_texts(tool)}
 
 
 def stored_texts(database: Database) -> dict[str, str]:
-    """`texts_of` all tools that are not deleted: of all organisations, awaiting approval or not."""
+    """`texts_of` all tools that are not deleted, of all organisations."""
     with database.reading() as connection:
         records = read_records(connection, tables.tools.c.deleted_at.is_(None))
         return texts_of(record.tool for record in records)
@@ -156,25 +148,19 @@ def embed_missing(
     progress: Callable[[int, int], None] | None = None,
     embed: Callable[[Sequence[Sequence[str]]], Iterable[tuple[int, Vectors]]] | None = None,
 ) -> int:
-    """Embeds the texts without a vector, and stores each batch as it is done. Returns their number.
+    """Embeds the texts without a vector, and stores each batch at once. Returns the number of texts.
 
-    embed: gives each batch's number and vectors, such as from other processes; None embeds here.
+    embed: returns each batch's number and vectors, such as from other processes; None embeds here.
 
-    Raises:
-        EmbedderUnavailable: the embedder fails; stored batches stay.
-        StoreUnavailable: the database fails; stored batches stay.
+    Raises EmbedderUnavailable or StoreUnavailable; stored batches stay.
     """
     there = _hashes(database, embedder.identity)
     missing = [key for key in texts if key not in there]
     keys = [list(some) for some in batches(missing, BATCH)]
-    wanted = [[texts[key] for key in some] for some in keys]
-    made = (
-        ((at, vectors_of(embedder, some)) for at, some in enumerate(wanted))
-        if embed is None
-        else embed(wanted)
-    )
+    by_batch = [[texts[key] for key in some] for some in keys]
+    here = ((at, vectors_of(embedder, some)) for at, some in enumerate(by_batch))
     done = 0
-    for at, vectors in made:
+    for at, vectors in here if embed is None else embed(by_batch):
         keep_vectors(database, embedder.identity, dict(zip(keys[at], vectors, strict=True)))
         done += len(keys[at])
         if progress is not None:
@@ -187,31 +173,27 @@ def prune_vectors(database: Database, identity: str, texts: dict[str, str]) -> i
     table, pruned = tables.embeddings, 0
     orphans = sorted(_hashes(database, identity) - texts.keys() - _SAMPLE_HASHES)
     for some in batches(orphans, _HASHES):
+        where = (table.c.identity == identity, table.c.content_hash.in_(some))
         with database.recording() as connection:
-            connection.execute(
-                sa.delete(table).where(table.c.identity == identity, table.c.content_hash.in_(some))
-            )
+            connection.execute(sa.delete(table).where(*where))
         pruned += len(some)
     return pruned
 
 
 def stored_vectors(database: Database, identity: str, dim: int, keys: Sequence[str]) -> dict[str, Vectors]:
-    """Hash → vector, of the stored ones; a vector with another width counts as missing."""
+    """Hash → stored vector. A damaged vector, or one with another width, counts as missing."""
     table, found = tables.embeddings, {}
     with database.reading() as connection:
+        query = sa.select(table.c.content_hash, table.c.vector).where(table.c.identity == identity)
         for some in batches(sorted(set(keys)), _HASHES):
-            for row in connection.execute(
-                sa.select(table.c.content_hash, table.c.vector).where(
-                    table.c.identity == identity, table.c.content_hash.in_(some)
-                )
-            ):
+            for row in connection.execute(query.where(table.c.content_hash.in_(some))):
                 if row.vector.shape == (dim,) and _is_unit(row.vector):
                     found[row.content_hash] = row.vector
     return found
 
 
 def keep_vectors(database: Database, identity: str, vectors: dict[str, Vectors]) -> None:
-    """Stores vectors; one that another replica has stored meanwhile stays."""
+    """Stores vectors. A vector that another process has stored meanwhile stays."""
     now = datetime.now(timezone.utc)
     rows = [
         {"identity": identity, "content_hash": key, "vector": vector, "created_at": now}
@@ -234,11 +216,11 @@ def _hashes(database: Database, identity: str) -> set[str]:
         return {row.content_hash for row in rows}
 
 
-# Vectors that belong to no tool but stay: an embedder's scale is measured on them.
+# Vectors of samples, which belong to no tool: an embedder's scale is measured on them.
 _SAMPLE_HASHES = frozenset(map(text_hash, SAMPLES))
 
 
 def _is_unit(vector: Vectors) -> bool:
-    """Whether the vector has unit length or is zero; a damaged one is embedded again."""
+    """Whether the vector has unit length or is zero."""
     square = float(np.vdot(vector, vector))
     return square == 0.0 or 0.99 < square < 1.01

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from toolroll.model.tools import Tool
 from toolroll.registry.editing.content import COLUMNS, content_of, differences, tool_of
-from toolroll.registry.editing.records import Record, Review
+from toolroll.registry.editing.records import Review, ToolRecord
 from toolroll.registry.store import tables
 from toolroll.registry.store.json_values import JsonRecord
 from toolroll.registry.store.row_reader import Row, read_rows
@@ -22,18 +22,16 @@ SHORT = 80  # characters of a value that `difference` shows on one line, as befo
 
 
 @dataclass(frozen=True, slots=True)
-class Version(JsonRecord):
-    """One version of a tool. The change that makes a version writes it; nothing changes it later.
+class ToolVersion(JsonRecord):
+    """One version of a tool. Nothing changes it later.
 
     Attributes:
-        tool: the definition at this version.
-        changed: the fields that differ from the version before, "review" and "served_version" among them, and
-            "deleted" or "restored"; "source_values" alone if only the plugin's values of people's fields do;
-            empty for the first version.
+        changed: the fields that differ from the version before, also "review", "served_version", "deleted"
+            and "restored"; "source_values" if only the plugin's values of people's fields differ; empty for
+            the first version.
         reason, actor, at: of the change.
-        review, is_deleted: the state at this version.
-        served_version: the approved version that served while this one waited; None for none.
-        source_values: the fields that people owned, each with what its plugin had sent last.
+        served_version: the approved version that served while this one waited, or None.
+        source_values: the fields that people owned, each with the last value of the plugin.
         flags: things to review.
     """
 
@@ -60,7 +58,7 @@ class Version(JsonRecord):
         return ids | fields | {"tool": {column: content[name] for name, column in COLUMNS.items()}}
 
 
-def version_row(record: Record, changed: tuple[str, ...], reason: str) -> dict[str, Any]:
+def version_row(record: ToolRecord, changed: tuple[str, ...], reason: str) -> dict[str, Any]:
     """The row of `tool_versions` for a record's present version."""
     return {
         "tool_id": record.tool.tool_id,
@@ -83,10 +81,10 @@ def version_row(record: Record, changed: tuple[str, ...], reason: str) -> dict[s
     }
 
 
-def version_of(row: Row) -> Version:
+def version_of(row: Row) -> ToolVersion:
     """The version in a row of `tool_versions`."""
     snapshot = row["snapshot"]
-    return Version(
+    return ToolVersion(
         tool=tool_of(snapshot["tool"], row["tool_id"]),
         changed=tuple(row["changed"]),
         review=snapshot["review"],
@@ -101,47 +99,36 @@ def version_of(row: Row) -> Version:
 _AS_STORED = ("version", "reason", "actor", "at", "content_hash", "revision")
 
 
-def find_version(connection: sa.Connection, tool_id: str, number: int) -> Version | None:
-    """One version of a tool; None if there is none of that number."""
+def find_version(connection: sa.Connection, tool_id: str, number: int) -> ToolVersion | None:
+    """The version of a tool with this number, or None."""
     found = find_versions(connection, tool_id, tables.tool_versions.c.version == number)
     return found[0] if found else None
 
 
 def find_versions(
     connection: sa.Connection, tool_id: str, *where: sa.ColumnElement[bool], limit: int | None = None
-) -> tuple[Version, ...]:
+) -> tuple[ToolVersion, ...]:
     """The versions of a tool that meet the conditions, the last one first."""
     v = tables.tool_versions.c
     order = (v.version.desc(),)
-    return tuple(
-        map(
-            version_of,
-            read_rows(connection, list(v), v.tool_id == tool_id, *where, order_by=order, limit=limit),
-        )
-    )
+    rows = read_rows(connection, list(v), v.tool_id == tool_id, *where, order_by=order, limit=limit)
+    return tuple(map(version_of, rows))
 
 
 @dataclass(frozen=True, slots=True)
 class FieldDifference(JsonRecord):
-    """One field in which two versions of a tool differ.
-
-    Attributes:
-        field: as `Record.to_dict` names it; "deleted" for whether the tool was.
-    """
+    """One field in which two versions of a tool differ, as `ToolRecord.to_dict` names it; or "deleted"."""
 
     field: str
     before: Any
     after: Any
 
 
-def field_differences(before: Version, after: Version) -> tuple[FieldDifference, ...]:
+def field_differences(before: ToolVersion, after: ToolVersion) -> tuple[FieldDifference, ...]:
     """The fields in which two versions differ, in the order of a tool's fields."""
     found = [FieldDifference(*difference) for difference in differences(before.tool, after.tool)]
-    for name, attribute in (
-        ("review", "review"),
-        ("served_version", "served_version"),
-        ("deleted", "is_deleted"),
-    ):
+    attributes = {"review": "review", "served_version": "served_version", "deleted": "is_deleted"}
+    for name, attribute in attributes.items():
         old, new = getattr(before, attribute), getattr(after, attribute)
         if old != new:
             found.append(FieldDifference(name, old, new))
@@ -151,15 +138,13 @@ def field_differences(before: Version, after: Version) -> tuple[FieldDifference,
     return tuple(found)
 
 
-def _news(before: Version, after: Version) -> dict[str, Any]:
-    """What the plugin sends now for fields that people owned before and own now."""
-    values = before.source_values
-    return {
-        name: said for name, said in after.source_values.items() if name in values and values[name] != said
-    }
+def _news(before: ToolVersion, after: ToolVersion) -> dict[str, Any]:
+    """The new values of the plugin for fields that people owned before and own now."""
+    old, new = before.source_values, after.source_values
+    return {name: value for name, value in new.items() if name in old and old[name] != value}
 
 
-def difference(before: Version, after: Version) -> str:
+def difference(before: ToolVersion, after: ToolVersion) -> str:
     """The changes from one version to another, field by field, as text for people."""
     lines = [f"{after.tool.name}: version {before.version} → {after.version}"]
     for name, old, new in differences(before.tool, after.tool):
@@ -169,8 +154,8 @@ def difference(before: Version, after: Version) -> str:
     if before.served_version != after.served_version:
         served = (_one_line(version.served_version) for version in (before, after))
         lines.append(f"serves meanwhile: {' → '.join(served)}")
-    for name, said in _news(before, after).items():
-        lines.append(f"{name}: people's; its plugin says {_one_line(said):.{SHORT}}")
+    for name, value in _news(before, after).items():
+        lines.append(f"{name}: people's; its plugin says {_one_line(value):.{SHORT}}")
     if before.is_deleted != after.is_deleted:
         lines.append("deleted" if after.is_deleted else "restored")
     if len(lines) == 1:
@@ -178,7 +163,7 @@ def difference(before: Version, after: Version) -> str:
     return "\n".join(lines)
 
 
-def _field(name: str, old: Any, new: Any, before: Version, after: Version) -> Iterator[str]:
+def _field(name: str, old: Any, new: Any, before: ToolVersion, after: ToolVersion) -> Iterator[str]:
     short_old, short_new = _one_line(old), _one_line(new)
     if max(len(short_old), len(short_new)) <= SHORT and "\n" not in f"{old}{new}":
         yield f"{name}: {short_old} → {short_new}"

@@ -14,7 +14,7 @@ from toolroll.learning.exposure import pack_tools, unpack_tools
 from toolroll.registry.events.candidate_columns import CandidateColumns, FloatColumn
 from toolroll.registry.events.rows import ReceivedReport, instant, seconds
 from toolroll.registry.store import tables
-from toolroll.registry.store.database import words
+from toolroll.registry.store.database import checked_text
 
 Event: TypeAlias = dict[str, Any]  # as `event_row` makes it
 
@@ -57,9 +57,9 @@ def from_bytes(data: bytes) -> ReceivedReport | Event:
     """
     if data[:1] != _EVENT:
         received = ReceivedReport.from_bytes(data)
-        words(received.exposure.org, "org")
+        checked_text(received.exposure.org, "org")
         for tool in (*received.exposure.shown, *received.report.found):
-            words(tool.name, "a tool", _LONGEST)
+            checked_text(tool.name, "a tool", _LONGEST)
         return received
     row: Event = json.loads(data[1:])
     _check(row)
@@ -77,9 +77,9 @@ def from_bytes(data: bytes) -> ReceivedReport | Event:
 
 def _check(row: Event) -> None:
     """Raises TypeError or ValueError if a value is none that its column may hold."""
-    words(row["org"], "org")
+    checked_text(row["org"], "org")
     for name in row["selected"]:
-        words(name, "a tool", _LONGEST)
+        checked_text(name, "a tool", _LONGEST)
     for name, kind, may_lack in _PLAIN:
         value = row.get(name)
         if value is None:
@@ -87,7 +87,7 @@ def _check(row: Event) -> None:
                 raise ValueError(f"has no {name}")
         elif kind is str:
             if name not in ("org", "message", "space"):
-                words(value, name, _LONGEST)
+                checked_text(value, name, _LONGEST)
             elif type(value) is not str:
                 raise TypeError(f"{name} is {value!r:.80}, must be text")
         elif type(value) is not int and (kind is int or type(value) is not float):

@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from toolroll.learning.outcomes import CALLED, FAILED, SUCCEEDED, WANTED
 from toolroll.registry.events.selection_figures import ANSWERED, OUTCOMES
 from toolroll.registry.store import tables
-from toolroll.registry.store.json_rows import items, pairs
+from toolroll.registry.store.row_reader import items, pairs
 
 HOUR, DAY = 1, 24  # `hours` of a sum
 UNIT = 1_000  # sums are of thousandths

@@ -30,7 +30,7 @@ from toolroll.registry.events.rows import Messages, exposure_in, seconds
 from toolroll.registry.follow.history import as_of, earlier
 from toolroll.registry.follow.replica import Replica
 from toolroll.registry.store import tables
-from toolroll.registry.store.database import Database, words
+from toolroll.registry.store.database import Database, checked_text
 from toolroll.selection.effective_policy import EffectivePolicy
 from toolroll.selection.pipeline import Pipeline
 from toolroll.selection.pipeline_builder import PipelineBuilder
@@ -135,7 +135,7 @@ def replay(
 
 def _event(database: Database, event_id: str, org: str | None) -> SimpleNamespace:
     with database.reading() as connection:
-        event = read_event(connection, words(event_id, "event"), org)
+        event = read_event(connection, checked_text(event_id, "event"), org)
     if event is None or (org is not None and event.org != org):
         raise NotFound(
             f"event {event_id!r:.80}: is not in the store; it was never there, or it has been pruned"

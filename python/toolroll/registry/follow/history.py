@@ -1,8 +1,8 @@
 """A registry's past: its tools, toolkits, rules, page mappings and pins as of an earlier revision.
 
-This needs no storage of its own. A revision had, of each tool, the last version up to it. Toolkits, rules,
+The past needs no storage of its own. A revision has the last version of each tool up to it. Toolkits, rules,
 mappings and pins have one row each, and the audit log holds the values before each change, so later changes
-are undone, newest first. Settings have no history here; an event stores the settings that counted.
+are undone, newest first. Settings have no history; an event stores the settings that counted.
 """
 
 from __future__ import annotations
@@ -26,20 +26,18 @@ from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
 from toolroll.selection.effective_policy import PolicySource
 
-# The word before the dot of an action → the table that it changes, and the column that its subject names.
+# First word of an action in the audit log → the table that it changes, and the column with its subject.
 _TABLES = {
     "toolkit": (tables.toolkits, "name"),
     "rule": (tables.visibility_rules, "name"),
     "page": (tables.page_mappings, "pattern"),
     "pin": (tables.pins, "tool_id"),
 }
-_CATALOG_ACTIONS = ("tool", "toolkit", "pin", "sync", "import")  # change catalogs, not only visibility
+_CATALOG_ACTIONS = ("tool", "toolkit", "pin", "sync", "import")  # others change visibility alone
 
 
 def as_of(database: Database, revision: int, orgs: Iterable[str]) -> Replica:
-    """The registry at a revision, for these organisations and the platform.
-
-    One consistent read. The replica's settings are empty.
+    """The registry at a revision, for these organisations and the platform, without settings.
 
     Raises:
         NotFound: the registry has no such revision yet, or its history has gaps.
@@ -57,24 +55,16 @@ def as_of(database: Database, revision: int, orgs: Iterable[str]) -> Replica:
         pins: dict[str, dict[str, Pin]] = {}
         for row in past.alive("pin"):
             pins.setdefault(row["org"], {})[row["pin_id"]] = pin_in(row)
-        return Replica(
-            revision=revision,
-            tools=_tools(connection, orgs, revision),
-            toolkits=toolkits,
-            pins=pins,
-            policy_source=PolicySource(
-                tuple(rule_in(row) for row in past.alive("rule") if row["active"]),
-                tuple(mapping_in(row) for row in past.alive("page")),
-                past.tiers,
-            ),
-        )
+        rules = tuple(rule_in(row) for row in past.alive("rule") if row["active"])
+        policy = PolicySource(rules, tuple(map(mapping_in, past.alive("page"))), past.tiers)
+        tools = _tools(connection, orgs, revision)
+        return Replica(revision, tools=tools, toolkits=toolkits, pins=pins, policy_source=policy)
 
 
 def earlier(database: Database, revision: int, orgs: Iterable[str], limit: int) -> list[int]:
-    """Earlier revisions at which these organisations' catalogs may have differed, newest first.
+    """Earlier revisions with perhaps other catalogs of these organisations, newest first.
 
-    Raises:
-        StoreUnavailable: the database does not answer.
+    Raises StoreUnavailable if the database does not answer.
     """
     table = tables.changes
     is_of_catalog = [table.c.action.like(f"{kind}.%") | (table.c.action == kind) for kind in _CATALOG_ACTIONS]
@@ -87,8 +77,7 @@ def earlier(database: Database, revision: int, orgs: Iterable[str], limit: int) 
     )
     with database.reading() as connection:
         changed = connection.execute(query).scalars().all()
-    # Before the change that made revision 7, the catalog was that of revision 6.
-    return [number - 1 for number in changed]
+    return [number - 1 for number in changed]  # the catalog before revision 7 is the catalog of revision 6
 
 
 def _tools(connection: sa.Connection, orgs: Collection[str], revision: int) -> dict[str, Mapping[str, Tool]]:
@@ -122,11 +111,7 @@ def _tools(connection: sa.Connection, orgs: Collection[str], revision: int) -> d
 
 
 class _PastRows:
-    """Rows that people edit, with all changes after a revision undone.
-
-    Attributes:
-        tiers: the tiers at that revision.
-    """
+    """Rows that people edit, with all changes after a revision undone. tiers: at that revision."""
 
     def __init__(
         self, connection: sa.Connection, orgs: Collection[str], revision: int, tiers: tuple[str, ...]
@@ -153,7 +138,7 @@ class _PastRows:
                     raise _gap(f"{kind} {name!r:.80} has changed since, and the audit log does not say how")
 
     def alive(self, kind: str) -> Iterator[Row]:
-        """The rows that were not deleted at that revision."""
+        """The rows that existed at that revision."""
         return (row for row in self._rows[kind] if row["deleted_at"] is None)
 
     def _undo(self, kind: str, verb: str, line: sa.Row[Any], orgs: Collection[str]) -> None:
@@ -173,7 +158,7 @@ class _PastRows:
             row["deleted_at"] = line.at  # the true date does not matter
 
     def _rows_of(self, kind: str, verb: str, line: sa.Row[Any]) -> list[Row]:
-        """Rows that a line may be about, the likeliest first."""
+        """Rows that a line of the audit log may be about, the likeliest first."""
         rows, details = self._rows[kind], line.details
         if kind in ("page", "pin"):
             key = f"{kind}_id"

@@ -1,7 +1,7 @@
 """Brings an engine up to date with a replica of the registry: rules first, then catalogs, which need indexes.
 
-Each round compares the engine with the replica, never with an event. So a build that failed, was overtaken or
-was cancelled is still due in the next round.
+Each round compares the engine with the replica, never with an event. So a build that failed or came too late
+is still due in the next round.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from heapq import nsmallest
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from toolroll.catalog.catalog import Catalog
 from toolroll.learning.experiments import Experiment
@@ -33,10 +33,9 @@ _log = logging.getLogger("toolroll")
 
 _MEASURED = "\0measured"  # no organisation has this name
 _RETRY_S = 5.0  # between two attempts to build a catalog that failed
-# Where an organisation's tools change all the time, its builds take this share of a core: the others select
-# in the same process. Tools that are deleted or denied do not wait for a build.
+# If an organisation's tools change all the time, its builds take this share of a core: other organisations
+# select in the same process. Deleted and denied tools do not wait for a build.
 _BUILD_SHARE, _LONGEST_PAUSE_S = 0.02, 1.0
-
 
 ToolkitRows: TypeAlias = "Mapping[str, tuple[Toolkit, tuple[Route, ...]]]"
 EngineOver: TypeAlias = Callable[[Snapshot, "Embedder | None", Callable[[str], object]], Engine]
@@ -44,12 +43,11 @@ EngineOver: TypeAlias = Callable[[Snapshot, "Embedder | None", Callable[[str], o
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _BuildInputs:
-    """What a pipeline was built from. It is up to date while the registry still has the same.
+    """The rows from which a pipeline was built. The pipeline is current while the replica has the same rows.
 
     Attributes:
-        tools, toolkits, pins: of the replica that it was built from.
-        shared: the catalog below it; None for the shared one itself.
-        is_whole: whether all its texts have vectors.
+        shared: the catalog below an organisation's own; None for the shared catalog.
+        is_whole: whether all texts have vectors.
     """
 
     tools: Mapping[str, Tool] | None
@@ -60,37 +58,27 @@ class _BuildInputs:
 
     def is_of(self, replica: Replica, org: str, shared: Catalog | None) -> bool:
         """Whether a build would use the same inputs now."""
-        own = (replica.tools.get(org), replica.toolkits.get(org), replica.pins.get(org), shared)
-        built_from = (self.tools, self.toolkits, self.pins, self.shared)
-        return self.is_whole and all(one is other for one, other in zip(built_from, own, strict=True))
+        now = (replica.tools.get(org), replica.toolkits.get(org), replica.pins.get(org), shared)
+        before = (self.tools, self.toolkits, self.pins, self.shared)
+        return self.is_whole and all(one is other for one, other in zip(before, now, strict=True))
 
 
-class _Requirements(NamedTuple):
-    """What a toolkit requires of a caller, and the toolkit above it."""
+def _requirements(owned: Iterable[ToolkitRows | None]) -> Callable[[str], Any]:
+    """A function from a toolkit's name to its requirements on a caller, with those of its ancestors.
 
-    tier: str | None = None
-    settings_keys: tuple[str, ...] = ()
-    parent: str | None = None
+    Of two toolkits with one name, the last counts.
+    """
+    known = {toolkit.name: toolkit for rows in owned for toolkit, _ in (rows or {}).values()}
 
+    def requirements(name: str) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        at: str | None = name
+        while at is not None and at not in found:
+            toolkit = known.get(at, Toolkit(at))
+            found[at], at = (toolkit.tier, toolkit.settings_keys), toolkit.parent
+        return found
 
-_NONE = _Requirements()
-
-
-def _requirements(owned: Iterable[ToolkitRows | None]) -> dict[str, _Requirements]:
-    """Toolkit → its requirements. The last owner's count."""
-    return {
-        toolkit.name: _Requirements(toolkit.tier, toolkit.settings_keys, toolkit.parent)
-        for rows in owned
-        for toolkit, _ in (rows or {}).values()
-    }
-
-
-def _with_ancestors(name: str | None, toolkits: Mapping[str, _Requirements]) -> Iterator[str]:
-    seen: set[str] = set()
-    while name is not None and name not in seen:
-        yield name
-        seen.add(name)
-        name = toolkits.get(name, _NONE).parent
+    return requirements
 
 
 class Reconciler:
@@ -107,23 +95,22 @@ class Reconciler:
     ) -> None:
         """Builds the shared catalog.
 
-        organisations: how many organisations' pipelines are kept. want: called with an organisation that
-            selects and has no pipeline; see `Engine`. engine_over: makes the engine, of its first snapshot.
+        organisations: the most pipelines of organisations to keep. want: called with an organisation that
+            selects and has no pipeline; see `Engine`. engine_over: makes the engine from its first snapshot.
 
-        Raises:
-            InvalidDefinition: the replica's tools make no catalog.
+        Raises InvalidDefinition if the replica's tools make no catalog.
         """
         self._builder, self._replica, self._organisations = builder, replica, organisations
         self._swapping = threading.Lock()  # held to change the snapshot
         self._inputs: dict[str, _BuildInputs] = {}  # by organisation; "" for the shared one
         self._withdrawn: dict[str, frozenset[str]] = {}  # organisation → names removed since the build
-        self._retry_at: dict[str, float] = {}  # organisation → when it may be built for again
+        self._retry_at: dict[str, float] = {}  # organisation → the earliest time of its next build
         self._errors: dict[str, Failure] = {}  # organisation → why its build failed
         self._others: Mapping[str, Failure] = {}
         self._policy_source = replica.policy_source
         self.policy_at = replica.read_at  # of the policy in force; monotonic seconds
-        self._is_measured = True  # the shared catalog's damping and calibration
-        self._experiments: Mapping[str, Experiment] = {}  # that the pipelines have variants for
+        self.is_measured = True  # whether damping and calibration of the shared catalog are its own
+        self._experiments: Mapping[str, Experiment] = {}  # the pipelines have their variants
         self._set_variants(replica)
         self._policy = EffectivePolicy.of(self._policy_source, builder.parameters.on_policy_error, None)
         snapshot = Snapshot(
@@ -153,12 +140,11 @@ class Reconciler:
         self._swapping = threading.Lock()
 
     def reconcile(self, replica: Replica, progress: Progress | None, others: Mapping[str, Failure]) -> None:
-        """Brings the engine up to date: first what needs no index, then the shared catalog.
+        """Brings the engine up to date: policy, settings and deleted tools first, then the shared catalog.
 
-        others: organisation → a failure of another part, which its selections name.
+        others: organisation → a failure of another part, for its selections.
 
-        Raises:
-            InvalidDefinition: the tools make no shared catalog; the last good one stays in use.
+        Raises InvalidDefinition if the tools make no shared catalog; the last good one stays in use.
         """
         followed = replica.followed or frozenset()
         kept = {*replica.orgs, *replica.damaged, *replica.held, *replica.policy_source.wrong()}
@@ -199,17 +185,14 @@ class Reconciler:
         return time.monotonic() >= self._retry_at.get(org, 0.0)
 
     def due(self) -> tuple[str | None, float]:
-        """The organisation with an old catalog whose turn it is, and in how many seconds; None for none.
-
-        That is the one whose last build is the longest ago, by the share of time that a build may take.
-        """
+        """The next organisation with an old catalog, or None, and the seconds until its build is due."""
         snapshot = self.engine.snapshot
         old = [org for org in snapshot.own if org in snapshot.awaited]
         org = min(old, key=lambda name: (self._retry_at.get(name, 0.0), name), default=None)
         return org, 0.0 if org is None else max(0.0, self._retry_at.get(org, 0.0) - time.monotonic())
 
     def build(self, org: str) -> bool:
-        """Builds the organisation's catalog, of rows that the replica has read; False if they make none."""
+        """Builds the organisation's catalog from the replica; False if its tools make no catalog."""
         shared, lost, begun = self.engine.snapshot.shared, self._lost_texts, time.monotonic()
         try:
             pipeline = self._builder.stacked(
@@ -218,7 +201,7 @@ class Reconciler:
                 self._policy.concerning(org),
                 self._replica.pins_of(org),
             )
-        except Exception as error:  # whatever it is, it must not stop the others
+        except Exception as error:  # no error may stop other organisations
             is_known = isinstance(error, ToolrollError)
             _log.warning(
                 "organisation %r: its own tools make no catalog: %s",
@@ -228,7 +211,7 @@ class Reconciler:
             )
             self._errors[org] = Failure("organisation", error)
             self._retry_at[org] = time.monotonic() + _RETRY_S
-            if org not in self.engine.snapshot.own:  # nothing is kept of it but the error
+            if org not in self.engine.snapshot.own:  # only the error is kept
                 self._replica = self._replica.without((org,))
             self.change(org_failures=self._org_failures())
             return False
@@ -246,32 +229,30 @@ class Reconciler:
         return True
 
     def _least_used(self, own: Mapping[str, Pipeline], newest: str) -> frozenset[str]:
-        """The organisations above the number that are kept, whose last selections are the oldest."""
+        """The organisations beyond the limit whose last selections are the oldest."""
         surplus, used = len(own) - self._organisations, self.engine.used
         if surplus <= 0:
             return frozenset()
         return frozenset(nsmallest(surplus, own.keys() - {newest}, key=lambda name: used.get(name, 0)))
 
     def _forget(self, orgs: frozenset[str]) -> None:
-        """Frees what was read and built for these organisations."""
+        """Frees the rows and pipelines of these organisations."""
         self._replica = self._replica.without(orgs)
         for org in orgs:
             for known in (self._inputs, self._withdrawn, self._retry_at, self._errors, self.engine.used):
                 known.pop(org, None)
 
     def trial(self, tools: tuple[Tool, ...], orgs: Iterable[str]) -> Snapshot:
-        """The snapshot with these tools in place of those of the same names. Changes nothing; any thread.
+        """The snapshot in which these tools replace tools of the same names. Safe in any thread.
 
-        An own tool of one of these organisations comes before one of the platform.
+        An own tool of one of these organisations comes before a tool of the platform.
         """
         snapshot, replica, builder, policy = self.engine.snapshot, self._replica, self._builder, self._policy
         own = {org: replica.definitions(org) for org in orgs if org in snapshot.own and replica.has_read(org)}
         owned = {tool.name for definitions in own.values() for tool in definitions.tools}
-        changed, of_all = (
-            {tool.name: tool for tool in tools},
-            [tool for tool in tools if tool.name not in owned],
-        )
-        shared = builder.trial(snapshot.shared, of_all, policy) if of_all else snapshot.shared
+        changed = {tool.name: tool for tool in tools}
+        of_platform = [tool for tool in tools if tool.name not in owned]
+        shared = builder.trial(snapshot.shared, of_platform, policy) if of_platform else snapshot.shared
         pipelines = {
             org: builder.stacked(
                 shared,
@@ -288,23 +269,19 @@ class Reconciler:
         return self._errors[org].error
 
     def _org_failures(self) -> dict[str, tuple[Failure, ...]]:
-        """Organisation → the failures of its selections until somebody repairs them."""
+        """`Snapshot.org_failures`: of policy, damaged rows, failed builds and other parts."""
         org_failures = dict(self._policy.failures)
         for org, rows in self._replica.damaged.items():
             shown = "; ".join(sorted(rows.values())[:3])
-            cannot = (
-                "1 row cannot be read and is"
-                if len(rows) == 1
-                else f"{len(rows)} rows cannot be read and are"
-            )
-            problem = InvalidDefinition(f"{cannot} not in the catalog: {shown}")
+            count = "1 row is damaged and" if len(rows) == 1 else f"{len(rows)} rows are damaged and"
+            problem = InvalidDefinition(f"{count} not in the catalog: {shown}")
             org_failures[org] = (*org_failures.get(org, ()), Failure("registry", problem))
         for org, failure in (*self._errors.items(), *self._others.items()):
             org_failures[org] = (*org_failures.get(org, ()), failure)
         return org_failures
 
     def _update_awaited(self) -> None:
-        """Drops pipelines of organisations without tools of their own, and updates who waits for a build."""
+        """Drops pipelines of organisations without own tools, and updates `Snapshot.awaited`."""
         snapshot, replica = self.engine.snapshot, self._replica
         orgs = replica.orgs
         own = {org: pipeline for org, pipeline in snapshot.own.items() if org in orgs}
@@ -336,13 +313,13 @@ class Reconciler:
         return known if known == coming else coming
 
     def _set_variants(self, replica: Replica) -> None:
-        """Has pipelines built with the variants in the replica's experiments."""
+        """Makes the builder build pipelines with the variants of the replica's experiments."""
         names = {name for experiment in replica.experiments.values() for name in experiment.variants}
         variants = {name: profile(name) for name in profile_names() if name in names}
         self._builder, self._experiments = replace(self._builder, variants=variants), replica.experiments
 
     def _remove_withdrawn(self) -> None:
-        """Removes deleted tools, and those that wait for review, from the pipelines."""
+        """Removes deleted tools, and tools that wait for review, from the pipelines."""
         snapshot = self.engine.snapshot
         gone = {org: self._withdrawn_names(org) for org in ("", *snapshot.own)}
         if all(self._withdrawn.get(org, frozenset()) == names for org, names in gone.items()):
@@ -355,10 +332,10 @@ class Reconciler:
         )
 
     def _withdrawn_names(self, org: str) -> frozenset[str]:
-        """Names of tools that are in the organisation's index, but no longer active or otherwise governed.
+        """Names of tools in the organisation's index that are no longer active, or are governed differently.
 
-        Rules and tiers read toolkits and annotations, and those of the index are old until it is built again:
-        a tool whose toolkit or hints have changed waits for that.
+        Rules and tiers read toolkits and annotations of the index. So a tool whose toolkit or hints have
+        changed waits for the next build.
         """
         before, now = self._inputs[org].tools or {}, self._replica.tools.get(org, {})
         regoverned = self._regoverned_toolkits(org)
@@ -366,7 +343,7 @@ class Reconciler:
             return frozenset()
         if not regoverned and isinstance(now, TrackedRows):
             changed = now.changed_since(before)
-            if changed is not None:  # few: all others are as they were
+            if changed is not None:  # all other tools are unchanged
                 before = {key: before[key] for key in changed if key in before}
                 now = {key: now[key] for key in changed if key in now}
         active = {tool.name: tool for tool in now.values() if tool.status == "active"}
@@ -381,17 +358,14 @@ class Reconciler:
         )
 
     def _regoverned_toolkits(self, org: str) -> frozenset[str]:
-        """The toolkits whose tier, settings or parents are not those of the organisation's index."""
+        """The toolkits whose tier, settings or parents differ from the organisation's index."""
         built = [self._inputs[owner].toolkits for owner in dict.fromkeys((org, "")) if owner in self._inputs]
         read = [self._replica.toolkits.get(owner) for owner in dict.fromkeys((org, ""))]
         if all(one is other for one, other in zip(built, read, strict=True)):
             return frozenset()
         before, now = _requirements(built), _requirements(read)
-        names = before.keys() | now.keys()
-        changed = {name for name in names if before.get(name, _NONE) != now.get(name, _NONE)}
-        return frozenset(
-            name for name in names if changed & {*_with_ancestors(name, before), *_with_ancestors(name, now)}
-        )
+        names = {toolkit.name for rows in (*built, *read) for toolkit, _ in (rows or {}).values()}
+        return frozenset(name for name in names if before(name) != now(name))
 
     def _apply_policy(self) -> None:
         """Applies the replica's rules and page mappings to all pipelines."""
@@ -406,32 +380,27 @@ class Reconciler:
         self._policy_source, self._policy = written, now
         self.change(shared=shared, own=own, policy=now, org_failures=self._org_failures())
 
-    @property
-    def is_measured(self) -> bool:
-        """Whether damping and calibration of the shared catalog are its own."""
-        return self._is_measured
-
     def measure(self) -> None:
-        """Measures damping and calibration of the shared catalog anew, if some of its tools have changed.
+        """Measures damping and calibration of the shared catalog again, if some of its tools have changed.
 
-        That takes hundreds of searches, so tools can be selected before.
+        It takes hundreds of searches, so the catalog serves before.
         """
-        if self._is_measured or not self.may_build(_MEASURED):
+        if self.is_measured or not self.may_build(_MEASURED):
             return
         shared = self.engine.snapshot.shared
         try:
             measured = self._builder.measured(shared)
         except ToolrollError as error:
-            _log.warning("catalog: its damping and calibration are those of an earlier one: %s", error)
+            _log.warning("catalog: keeps damping and calibration of an earlier catalog: %s", error)
             self._retry_at[_MEASURED] = time.monotonic() + _RETRY_S
             return
-        self._is_measured = True
+        self.is_measured = True
         if measured is not shared:
             self.change(shared=measured)
             self._update_awaited()
 
     def _changed_shared(self) -> Pipeline | None:
-        """The shared pipeline with the tools that have changed since it was built; None for a whole build."""
+        """The shared pipeline with the changes since its build; None if it must be built whole."""
         inputs, replica = self._inputs.get(""), self._replica
         if inputs is None or not inputs.is_whole:
             return None
@@ -441,7 +410,7 @@ class Reconciler:
         shared, rest = self.engine.snapshot.shared, replica.toolkits_and_routes("")
         try:
             return self._builder.changed(shared, changes, rest, self._policy)
-        except EmbedderUnavailable:  # for the new texts; the others have vectors in the store
+        except EmbedderUnavailable:  # for the new texts; the store has vectors of all others
             return None
 
     def _build_shared(self, progress: Progress | None) -> Pipeline:
@@ -449,7 +418,7 @@ class Reconciler:
         lost = self._lost_texts
         try:
             pipeline = self._changed_shared()
-            self._is_measured = pipeline is None
+            self.is_measured = pipeline is None
             if pipeline is None:
                 pipeline = builder.pipeline(self._replica.definitions(""), self._policy, progress)
             is_whole = self._lost_texts == lost
@@ -480,6 +449,6 @@ class Reconciler:
 
     @property
     def _lost_texts(self) -> int:
-        """How many texts could not be embedded so far."""
+        """The number of texts that could not be embedded so far."""
         embedder = self._builder.embedder
         return embedder.lost if isinstance(embedder, StoredEmbedder) else 0

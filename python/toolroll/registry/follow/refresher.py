@@ -1,9 +1,9 @@
 """Keeps an engine on the newest catalog of a registry, in the background.
 
-One thread hears of changes, reads and builds, so there is never a second build. New catalogs replace old ones
-as a whole (see reconciler.py). An organisation's own tools are read and built for when it first selects, in
-the order of asking; the tools of those that never select are not read. If anything fails, the last good
-catalog stays in use and selections say how old it is.
+One thread hears of changes, reads and builds, so two builds never run at once. A new catalog replaces the old
+one as a whole (see reconciler.py). The process reads and builds an organisation's own tools when it first
+selects, in the order of the requests; it does not read tools of organisations that never select. If anything
+fails, the last good catalog stays in use and selections say how old it is.
 """
 
 from __future__ import annotations
@@ -11,10 +11,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from itertools import islice
 from typing import TypeVar
 
 from toolroll.model.errors import Failure, StoreUnavailable, ToolrollError
@@ -23,7 +21,7 @@ from toolroll.registry.follow.reconciler import EngineOver, Reconciler
 from toolroll.registry.follow.replica import Replica, catch_up, read_settings, stamp_of
 from toolroll.registry.options import Follow
 from toolroll.registry.store.database import Database
-from toolroll.registry.store.notifications import POLL_EVERY_S, Heard, Signals
+from toolroll.registry.store.notifications import POLL_EVERY_S, Signal, Signals
 from toolroll.runtime.threads import Worker, give_up_after
 from toolroll.selection.pipeline_builder import PipelineBuilder, Progress
 from toolroll.selection.snapshot import Snapshot
@@ -32,51 +30,46 @@ _log = logging.getLogger("toolroll")
 T = TypeVar("T")
 
 _QUICK_S = 10.0  # for reading the revision or the settings
-_WHOLE_S = 600.0  # for reading what changed
-# While the registry changes all the time, reading takes this share of a core. Changes of the pause are read
-# together.
+_WHOLE_S = 600.0  # for reading changed rows
+# While the registry changes all the time, reading takes this share of a core. One read covers all changes
+# since the last one.
 _READ_SHARE, _LONGEST_PAUSE_S = 0.1, 0.25
 _TOGETHER = 4  # organisations that are read together: the first one waits for all of them
-_MOST_WANTED = 10_000
+_MOST_ASKING = 10_000
 
 
 class Refresher:
     """Reads a registry and brings an engine up to date with it. Used by `Toolroll.open`."""
 
     def __init__(
-        self,
-        database: Database,
-        builder: PipelineBuilder,
-        options: Follow,
-        engine_over: EngineOver,
+        self, database: Database, builder: PipelineBuilder, options: Follow, engine_over: EngineOver
     ) -> None:
         """Reads the registry and builds the shared catalog. engine_over: makes the engine to keep current.
 
-        Raises:
-            StoreUnavailable: the registry cannot be read.
-            InvalidDefinition: its tools make no catalog.
+        Raises StoreUnavailable if the registry cannot be read, and InvalidDefinition if its tools make no
+        catalog.
         """
         self._database, self._options = database, options
         self._signals = Signals(database, listens=options.listens)
         self._reading = threading.Lock()  # held during a database call
-        self._wanted: deque[str] = deque()  # that select and have no catalog of their own, each once
-        self._is_wanted: set[str] = set()
-        self._look_at = 0.0  # monotonic; when to look for changes even if none was heard
-        self._read_after = 0.0  # monotonic; before, nothing is read but for organisations that ask
-        self._work_at = 0.0  # monotonic; before, there is nothing to do but to hear, and for them
+        # Organisations that select and have no catalog of their own, in the order of their requests.
+        self._asking: dict[str, None] = {}
+        # Monotonic times: of the next look for changes, even if no signal came; before which only asking
+        # organisations are read; before which the thread only hears, and works for them.
+        self._look_at = self._read_after = self._work_at = 0.0
         self._is_following = False
         self._settings_at = time.monotonic()
-        self._is_told = False  # that the registry has changed
+        self._is_changed = False  # whether a signal has told that the registry changed
         first = catch_up(database, Replica(followed=frozenset()))
         self.on_outcomes: Callable[[], None] = _ignore  # called when outcomes may have changed; must not wait
         self.on_read: Callable[[], None] = _ignore  # called after each read of the registry; may wait for it
         self._reconciler = Reconciler(
-            builder, first, options.organisations, self._want, options.progress, engine_over
+            builder, first, options.organisations, self._ask, options.progress, engine_over
         )
         self.engine = self._reconciler.engine
-        # Organisation → what else its selections name as failed. Asked after each read; must not wait.
+        # Returns organisation → a failure of another part for its selections. Must not wait.
         self.other_failures: Callable[[], Mapping[str, Failure]] = dict
-        # A fork waits for a database call, but not for a build: the builder's lock is replaced in the child.
+        # A fork waits for a database call, but not for a build: the child replaces the builder's lock.
         self._worker = Worker(
             self._follow,
             "toolroll-follow",
@@ -96,22 +89,23 @@ class Refresher:
         self._set_failure(StoreUnavailable("this Toolroll is closed and no longer follows its registry"))
 
     def close(self, timeout_s: float) -> None:
-        """Stops following and waits that long for the thread: a build that takes longer ends by itself."""
+        """Stops following and waits up to `timeout_s` for the thread. A longer build ends by itself."""
         deadline = time.monotonic() + timeout_s
         self.request_stop()
         self._worker.stop(timeout_s)
         self._signals.close(deadline - time.monotonic())
 
     def end_with(self, last: Callable[[], object]) -> None:
-        """Ends the thread that builds, which then calls `last`. Garbage collection may call this."""
+        """Ends the thread, which then calls `last`. Garbage collection may call `end_with`."""
         self._worker.end_with(last)
 
     def refresh(self, progress: Progress | None = None) -> None:
-        """Reads and builds what changed, and waits for it. Organisations' catalogs follow in the background.
+        """Reads the changes and builds the shared catalog. Organisations' catalogs follow in the background.
 
-        Raises:
-            StoreUnavailable: the registry cannot be read; the last good catalog stays in use.
-            InvalidDefinition: its tools make no catalog; likewise.
+        The last good catalog stays in use after an error.
+
+        Raises StoreUnavailable if the registry cannot be read, and InvalidDefinition if its tools make no
+        catalog.
         """
         if self._worker.is_stopped:
             raise StoreUnavailable("this Toolroll is closed; open the registry again")
@@ -133,32 +127,28 @@ class Refresher:
         with self._worker.lock:
             self._reconciler.measure()
         awaited = self.engine.snapshot.awaited
-        wanted = sorted(awaited if orgs is None else orgs & awaited)
+        due = sorted(awaited if orgs is None else orgs & awaited)
         if orgs is None:
-            wanted = wanted[: self._options.organisations]
+            due = due[: self._options.organisations]
         failed: list[Exception] = []
-        for start in range(0, len(wanted), _TOGETHER):
-            some = wanted[start : start + _TOGETHER]
+        for start in range(0, len(due), _TOGETHER):
+            some = due[start : start + _TOGETHER]
             with self._worker.lock:
                 self._catch_up(None, some)
                 for org in some:
                     if org in self.replica.orgs and not self._reconciler.build(org):
                         failed.append(self._reconciler.error(org))
             if progress is not None:
-                progress(start + len(some), len(wanted))
+                progress(start + len(some), len(due))
         for error in failed:
             raise error
 
     def trial(self, tools: tuple[Tool, ...], orgs: Iterable[str]) -> Snapshot:
-        """The snapshot with these tools in place of those of the same names; see `Home.trial`."""
+        """The snapshot in which these tools replace tools of the same names; see `Home.trial`."""
         return self._reconciler.trial(tools, orgs)
 
     def read_settings(self) -> None:
-        """Reads the stored settings now.
-
-        Raises:
-            StoreUnavailable: the registry cannot be read.
-        """
+        """Reads the stored settings now. Raises StoreUnavailable."""
         with self._worker.lock:
             self._check_again()
 
@@ -169,9 +159,9 @@ class Refresher:
 
     @property
     def waiting(self) -> int:
-        """How many organisations select and wait for a catalog of their own, or for a newer one."""
+        """The number of organisations that wait for a catalog of their own, or for a newer one."""
         snapshot = self.engine.snapshot
-        return len(snapshot.awaited.intersection((*snapshot.own, *self._wanted.copy())))
+        return len(snapshot.awaited.intersection((*snapshot.own, *tuple(self._asking))))
 
     @property
     def age_s(self) -> float:
@@ -180,7 +170,7 @@ class Refresher:
 
     @property
     def listening_failure(self) -> Failure | None:
-        """That `listen_url` does not work, so that changes arrive with polls; None if it does."""
+        """The failure to listen at `listen_url`, so that changes arrive with polls; None if it works."""
         if self._signals.failing is None or self._options.listen_url is None:
             return None
         return Failure("notifications", StoreUnavailable(self._signals.failing))
@@ -188,7 +178,7 @@ class Refresher:
     # Selections call these: they must not wait.
 
     def expired(self) -> Failure | None:
-        """That the rules, pages and settings in force were read too long ago; None if not."""
+        """The failure that rules, pages and settings were read too long ago; None if they were not."""
         limit = self._options.max_policy_age_s
         age_s = time.monotonic() - self._reconciler.policy_at
         if limit is None or age_s <= limit:
@@ -200,27 +190,26 @@ class Refresher:
         return Failure("policy", error)
 
     def is_preparing(self, org: str) -> bool:
-        """Whether the organisation has no catalog yet, and one is being built; asks for it."""
+        """Whether the organisation's first catalog is coming; asks for it."""
         snapshot = self.engine.snapshot
         if org not in snapshot.awaited or org in snapshot.own or snapshot.lasting_failures:
             return False
-        self._want(org)
-        return org in self._is_wanted  # not if its build has failed a moment ago
+        self._ask(org)
+        return org in self._asking  # not if its build has failed a moment ago
 
-    def _want(self, org: str) -> None:
-        if org in self._is_wanted or len(self._wanted) >= _MOST_WANTED:
+    def _ask(self, org: str) -> None:
+        if org in self._asking or len(self._asking) >= _MOST_ASKING:
             return
         if self._reconciler.may_build(org):
-            self._is_wanted.add(org)
-            self._wanted.append(org)
+            self._asking[org] = None
             self._worker.wake()
 
     # The thread.
 
     def _follow(self) -> float:
-        """Hears, then builds the shared catalog, then one organisation's, not all: changes must not wait."""
+        """Hears, reads and builds one organisation's catalog at most, because changes must not wait."""
         self._hear()
-        if not self._wanted and time.monotonic() < self._work_at:
+        if not self._asking and time.monotonic() < self._work_at:
             return self._pause_s()
         self._work_at = 0.0
         try:
@@ -232,16 +221,16 @@ class Refresher:
                 self.on_read()
             if time.monotonic() - self._settings_at >= self._options.settings_s:
                 self._check_again()
-            self._reconciler.measure()  # before organisations' catalogs, which are over the measured one
+            self._reconciler.measure()  # before organisations' catalogs, which build on the measured catalog
             due, wait_s = self._reconciler.due()
-            # One that asks, and one with an old catalog: neither kind waits for all of the other.
+            # An asking organisation, and one with an old catalog: neither kind waits for all of the other.
             for one in dict.fromkeys((org, due if wait_s <= 0 else None)):
                 if one is not None and self.replica.has_read(one) and one in self.engine.snapshot.awaited:
                     self._reconciler.build(one)
         except Exception as error:
             self._set_failure(error)
             raise
-        if self._wanted:
+        if self._asking:
             return 0.0
         due, wait_s = self._reconciler.due()
         now = time.monotonic()
@@ -251,11 +240,11 @@ class Refresher:
         return self._pause_s()
 
     def _hear(self) -> None:
-        heard = self._signals.hear()
-        if Heard.REGISTRY in heard:
-            self._is_told = self._database.dialect == "postgresql"  # SQLite's signal is of any commit
+        signal = self._signals.hear()
+        if Signal.REGISTRY in signal:
+            self._is_changed = self._database.dialect == "postgresql"  # SQLite signals any commit
             self._look_at, self._work_at = 0.0, min(self._work_at, self._read_after)
-        if Heard.OUTCOMES in heard:
+        if Signal.OUTCOMES in signal:
             self.on_outcomes()
 
     def _pause_s(self) -> float:
@@ -266,15 +255,12 @@ class Refresher:
     # Reading.
 
     def _catch_up(self, progress: Progress | None, asked: Iterable[str] = ()) -> None:
-        """Reads what changed, and the rows of the organisations that asked."""
-        seen, read_at = self.replica, time.monotonic()  # before the read: what it returns may be as old
+        """Reads the changed rows, and the rows of the organisations that asked."""
+        seen, read_at = self.replica, time.monotonic()  # before the read: its rows may be as old
         replica, asked = seen, tuple(asked)
-        is_told, self._is_told = self._is_told, False  # then there is something to read
-        if (
-            asked
-            or is_told
-            or self._in_time(lambda: stamp_of(self._database), _QUICK_S) != (seen.revision, seen.at)
-        ):
+        is_changed, self._is_changed = self._is_changed or bool(asked), False
+        stamp = (seen.revision, seen.at)
+        if is_changed or self._in_time(lambda: stamp_of(self._database), _QUICK_S) != stamp:
             replica = self._in_time(lambda: catch_up(self._database, seen, asked), _WHOLE_S)
         replica = replace(replica, read_at=read_at)
         if replica.settings is not seen.settings:
@@ -305,7 +291,7 @@ class Refresher:
             return call()
 
     def _set_failure(self, error: Exception) -> None:
-        """Has every selection say that the catalog may be old, and why."""
+        """Names in every selection why the catalog may be old."""
         failure = Failure(
             "registry", StoreUnavailable(f"{error}; the catalog was up to date {self.age_s:.0f} s ago")
         )
@@ -315,32 +301,31 @@ class Refresher:
         self._reconciler.change(lasting_failures=(failure,))
 
     def _next(self) -> str | None:
-        """The organisation that selects and has waited longest for a catalog of its own; None for none."""
+        """The organisation that has waited longest for a catalog of its own, or None."""
         snapshot = self.engine.snapshot
-        while self._wanted:
-            org = self._wanted.popleft()
-            self._is_wanted.discard(org)
+        for org in tuple(self._asking):
+            del self._asking[org]
             if org in snapshot.awaited and self._reconciler.may_build(org):
                 return org
         return None
 
     def _unread(self, org: str) -> list[str]:
-        """The organisation and the next ones that wait, where their rows have not been read."""
+        """The organisation and the next ones that ask, without those that are read; [] if it is read."""
         if self.replica.has_read(org):
             return []
-        following = tuple(islice(self._wanted.copy(), _TOGETHER - 1))
-        return [org, *(other for other in following if not self.replica.has_read(other))]
+        next_ones = tuple(self._asking)[: _TOGETHER - 1]
+        return [org, *(other for other in next_ones if not self.replica.has_read(other))]
 
     # A fork.
 
     def locks(self) -> Iterable[threading.Lock]:
-        """What must be held during a fork."""
+        """The locks that a fork must hold."""
         if self._worker.is_stopped or not self._is_following:
             return ()
         return (self._reading, self._signals.hearing)
 
     def restart(self) -> None:
-        """Follows in the child of a fork, too."""
+        """Starts to follow in the child of a fork."""
         if self._is_following and not self._worker.is_stopped:
             self._reconciler.reset_lock()
             self._reading = threading.Lock()

@@ -1,9 +1,9 @@
 """A process's copy of a registry: read once, later only the changes.
 
-It has the platform's rows, and those of the organisations that it follows: of ten thousand, few select in one
-process. Rules, settings and experiments are those of all, so a caller who was never seen before is under
-them at once. A replica is a value. `catch_up` makes a newer one in one consistent read, so an interrupted
-read changes nothing.
+It has the rows of the platform, and of the organisations that it follows: of ten thousand, few select in one
+process. Rules, settings and experiments are of all organisations, so they bind a new caller at once. A
+replica is a value. `catch_up` makes a newer one in one consistent read, so an interrupted read changes
+nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
@@ -23,7 +23,6 @@ from toolroll.catalog.refresh import ToolChanges
 from toolroll.learning.experiments import Experiment
 from toolroll.model.errors import InvalidInput, quoted
 from toolroll.model.tools import Definitions, Route, Tool, Toolkit
-from toolroll.registry.editing.changed_orgs import changed_orgs
 from toolroll.registry.editing.content import content_hash, keywords_in, route_to, toolkit_in
 from toolroll.registry.editing.governed_rows import SHARED_FIELDS
 from toolroll.registry.editing.pins import pin_in
@@ -40,13 +39,14 @@ from toolroll.registry.follow.tracked_rows import TrackedRows
 from toolroll.registry.store import policy_digests, tables
 from toolroll.registry.store.database import Database
 from toolroll.registry.store.policy_digests import PUBLIC, Digests, parts_of
-from toolroll.registry.store.revision import revision_in
+from toolroll.registry.store.revision import changed_orgs, revision_in, written_at
 from toolroll.registry.store.row_reader import Row, read_rows
 from toolroll.selection.effective_policy import PolicySource
 
+T = TypeVar("T")
 _log = logging.getLogger("toolroll")
 _NOTHING: Mapping[str, Any] = {}
-_OWNED = (tables.tools, tables.toolkits, tables.pins)  # what a catalog of an organisation's own is built from
+_OWNED = (tables.tools, tables.toolkits, tables.pins)  # the rows of an organisation's catalog
 _PARTS = (*(table.name for table in _OWNED), PUBLIC)  # of digests
 _NOT_READ = {*SHARED_FIELDS, "plugin", "source_hash", "source_values", "rejected_hash", "flags"} - {
     "deleted_at"
@@ -58,22 +58,22 @@ class Replica:
     """A registry as of one revision.
 
     Attributes:
-        revision: of the registry; later changes have a higher one.
-        at: the time of that revision; None for a registry without any change.
-        tools, toolkits: organisation → id → the tool with its approved content, or the toolkit with its
-            routes. `catch_up` keeps the mapping object of an organisation that did not change.
-        pins: organisation → id → its pin of a tool of the platform; kept in the same way.
+        at: the time of the revision; None for a registry without any change.
+        tools, toolkits, pins: organisation → id → the tool with its approved content, the toolkit with its
+            routes, or the pin of a tool of the platform. `catch_up` keeps the mapping object of an
+            organisation that did not change.
         policy_source: rules, page mappings and tiers, and the organisations whose policy rows do not fit
             their digests.
-        settings: organisation → settings that have a value, the platform's included.
-        own_settings: the same without the platform's.
+        settings: organisation → settings that have a value, with the platform's settings.
+        own_settings: the same without the platform's settings.
         experiments: organisation → the experiment that runs for its turns; "" for all other organisations.
-        damaged: organisation → id → why the row of a tool makes none; such a tool is in no catalog.
-        held: organisation → id → name of a tool that waits for review, or whose row makes none.
+        damaged: organisation → id → why a tool's row cannot be read; such a tool is in no catalog.
+        held: organisation → id → name of a tool that waits for review, or is damaged.
         row_digests: organisation → part → id → digest, of the rows of tools, toolkits and pins.
         read_at: monotonic seconds of the last read.
-        followed: the organisations whose tools, toolkits and pins are read; None for all. The platform's are.
-        unread: names of organisations that have such rows and are not followed.
+        followed: the organisations whose tools, toolkits and pins are read; None for all. The platform is
+            always read.
+        unread: the organisations that have such rows and are not followed.
     """
 
     revision: int = -1
@@ -102,23 +102,20 @@ class Replica:
         return self.followed is None or not org or org in self.followed
 
     def without(self, orgs: Collection[str]) -> Replica:
-        """The same without the rows of these organisations, which are no longer followed."""
+        """The replica without the rows of these organisations, which it follows no longer."""
         if self.followed is None or not self.followed.intersection(orgs):
             return self
+        by_org = ("tools", "toolkits", "pins", "damaged", "held", "row_digests")
+        kept: dict[str, Any] = {name: _others(getattr(self, name), orgs) for name in by_org}
         return replace(
             self,
-            tools=_others(self.tools, orgs),
-            toolkits=_others(self.toolkits, orgs),
-            pins=_others(self.pins, orgs),
-            damaged=_others(self.damaged, orgs),
-            held=_others(self.held, orgs),
-            row_digests=_others(self.row_digests, orgs),
+            **kept,
             followed=self.followed.difference(orgs),
             unread=self.unread.union(self.orgs.intersection(orgs)),
         )
 
     def pins_of(self, org: str) -> tuple[tuple[Tool, Pin], ...]:
-        """An organisation's pins, each with its tool, by id; those of tools in no catalog are left out."""
+        """An organisation's pins, each with its tool, by id; without pins of tools in no catalog."""
         tools = self.tools.get("", _NOTHING)
         return tuple(
             (tools[pin.tool_id], pin)
@@ -127,20 +124,26 @@ class Replica:
         )
 
     def definitions(self, org: str) -> Definitions:
-        """Tools, toolkits and routes of one organisation; "" is the platform.
+        """Tools, toolkits and routes of one organisation; "" is the platform."""
+        tools = tuple(self.tools.get(org, _NOTHING).values())
+        return replace(self.toolkits_and_routes(org), tools=tools)
+
+    def toolkits_and_routes(self, org: str) -> Definitions:
+        """`definitions` without tools.
 
         Toolkits are sorted by name: a catalog's revision depends on the order of its routes, and all
         processes must give equal catalogs the same revision.
         """
-        tools = tuple(self.tools.get(org, _NOTHING).values())
-        return replace(self.toolkits_and_routes(org), tools=tools)
+        pairs = sorted(self.toolkits.get(org, _NOTHING).values(), key=lambda pair: pair[0].name)
+        routes = tuple(route for _, routes in pairs for route in routes)
+        return Definitions((), tuple(toolkit for toolkit, _ in pairs), routes)
 
     def names_held(self, org: str) -> frozenset[str]:
-        """Names of tools of the organisation that are in no catalog."""
+        """Names of the organisation's tools that are in no catalog."""
         return frozenset(self.held.get(org, _NOTHING).values())
 
     def names_since(self, org: str, before: Mapping[str, Tool]) -> frozenset[str]:
-        """Names of tools of the organisation that it did not have in an earlier replica."""
+        """Names of tools that the organisation did not have in an earlier replica."""
         now = self.tools.get(org, _NOTHING)
         if now is before:
             return frozenset()
@@ -150,7 +153,7 @@ class Replica:
         return frozenset({now[key].name for key in new} - known)
 
     def changes(self, org: str, before: Mapping[str, Tool] | None) -> ToolChanges | None:
-        """The tools of an organisation that are others than before; None where that is not known.
+        """The changes to the tools of an organisation; None if unknown.
 
         before: its tools in an earlier replica, all of which were in its catalog.
         """
@@ -165,35 +168,24 @@ class Replica:
             tuple(now[key] for key in sorted(keys) if key in now),
         )
 
-    def toolkits_and_routes(self, org: str) -> Definitions:
-        """`definitions` without tools."""
-        toolkits = sorted(self.toolkits.get(org, _NOTHING).values(), key=lambda pair: pair[0].name)
-        return Definitions(
-            (),
-            tuple(toolkit for toolkit, _ in toolkits),
-            tuple(route for _, routes in toolkits for route in routes),
-        )
-
 
 def catch_up(
     database: Database, seen: Replica, asked: Iterable[str] = (), *, reads_all: bool = False
 ) -> Replica:
-    """The present registry, from `seen` and the rows that changed since.
+    """The present registry, from `seen` and the rows that changed since. One consistent read.
 
-    One consistent read: tools, rules and settings belong together. If the registry's history is not that of
-    `seen`, somebody has restored a backup, and everything is read. What is read is checked against the
-    digests of policy rows (see store/policy_digests.py); organisations that do not fit are in
-    `policy_source`, and are read again until they do.
+    If the registry has another history than `seen`, somebody has restored a backup, and all rows are read.
+    The rows are checked against the digests of policy rows (see store/policy_digests.py). `policy_source` has
+    the organisations that do not fit; they are read again until they fit.
 
-    asked: organisations to follow from now on, where `seen` does not follow all. reads_all: whether all rows
-    are read, although nothing may have changed.
+    asked: organisations to follow from now on, if `seen` does not follow all.
+    reads_all: whether all rows are read, although nothing may have changed.
 
-    Raises:
-        StoreUnavailable: the database does not answer, or a value in it cannot be read.
+    Raises StoreUnavailable if the database does not answer, or a value in it cannot be read.
     """
     with database.reading() as connection:
         revision = revision_in(connection)
-        is_restored = seen.revision > revision or seen.at != _written_at(connection, seen.revision)
+        is_restored = seen.revision > revision or seen.at != written_at(connection, seen.revision)
         fresh = frozenset(asked) - {""} - (seen.followed or frozenset())
         fresh = frozenset() if seen.followed is None else fresh
         if revision == seen.revision and not is_restored and not fresh and not reads_all:
@@ -213,7 +205,7 @@ def catch_up(
         if own_settings != seen.own_settings or not settings:
             settings = _with_shared(own_settings)
         rows = _Rows(connection, scope, seen)
-        tools = rows.merged(tables.tools, seen.tools, _ToolReader(connection, rows.held))
+        tools = rows.merged(tables.tools, seen.tools, rows.tool)
         toolkits = rows.merged(tables.toolkits, seen.toolkits, toolkit_and_routes)
         pins = rows.merged(tables.pins, seen.pins, pin_in)
         problems, doubtful = rows.checked(stored)
@@ -225,32 +217,26 @@ def catch_up(
             tools[org] = TrackedRows({key: replace(tool, public=False) for key, tool in tools[org].items()})
         return Replica(
             revision,
-            _written_at(connection, revision),
-            tools,
-            toolkits,
-            pins,
-            closed_also(policy, problems),
-            settings,
-            own_settings,
-            experiments,
-            {org: found for org, found in rows.damaged.items() if found},
-            {org: found for org, found in rows.held.items() if found},
-            rows.digests,
-            time.monotonic(),
-            scope.followed,
-            scope.unread(seen, stored),
+            written_at(connection, revision),
+            *(tools, toolkits, pins, closed_also(policy, problems), settings, own_settings, experiments),
+            damaged={org: found for org, found in rows.damaged.items() if found},
+            held={org: found for org, found in rows.held.items() if found},
+            row_digests=rows.digests,
+            read_at=time.monotonic(),
+            followed=scope.followed,
+            unread=scope.unread(seen, stored),
         )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Scope:
-    """The rows of tools, toolkits and pins that a read looks at.
+    """Selects the rows of tools, toolkits and pins that a read needs.
 
     Attributes:
-        since: rows above this revision are read, of `changed`.
+        since: of the `changed` organisations, rows above this revision are read.
         changed: the organisations that have changed or did not fit their digests; None for all.
-        whole: the organisations of which all rows are read.
-        followed: as in `Replica`, after the read.
+        whole: the organisations whose rows are all read.
+        followed: `Replica.followed` after the read.
     """
 
     since: int
@@ -276,17 +262,17 @@ class _Scope:
         return self.since < 0 or org in self.whole
 
     def rows(self, table: sa.Table) -> sa.ColumnElement[bool]:
-        """True of the rows to look at."""
-        org = table.c.org
-        is_kept = sa.true() if self.followed is None else org.in_(sorted(self.followed | {""}))
+        """The condition of the rows in SQL."""
+        followed = None if self.followed is None else self.followed | {""}
+
+        def among(orgs: frozenset[str] | None) -> sa.ColumnElement[bool]:
+            kept = followed if orgs is None else orgs if followed is None else orgs & followed
+            return sa.true() if kept is None else table.c.org.in_(sorted(kept))
+
         if self.since < 0:
-            return is_kept
-        is_new = sa.and_(table.c.revision > self.since, is_kept)
-        if self.changed is not None:
-            kept = self.changed if self.followed is None else self.changed & (self.followed | {""})
-            is_new = sa.and_(table.c.revision > self.since, org.in_(sorted(kept)))
-        whole = self.whole if self.followed is None else self.whole & self.followed
-        return sa.or_(is_new, org.in_(sorted(whole))) if whole else is_new
+            return among(None)
+        is_new = sa.and_(table.c.revision > self.since, among(self.changed))
+        return sa.or_(is_new, among(self.whole)) if self.whole else is_new
 
     def unread(self, seen: Replica, stored: Mapping[str, Digests]) -> frozenset[str]:
         """`Replica.unread` after the read."""
@@ -307,18 +293,18 @@ def stamp_of(database: Database) -> tuple[int, datetime | None]:
     if database.dialect != "postgresql":
         with database.reading() as connection:
             revision = revision_in(connection)
-            return revision, _written_at(connection, revision)
+            return revision, written_at(connection, revision)
     state, log = tables.registry_state.c, tables.changes.c
-    written_at = sa.select(sa.func.max(log.at)).where(log.revision == state.revision).scalar_subquery()
+    at = sa.select(sa.func.max(log.at)).where(log.revision == state.revision).scalar_subquery()
     with database.reading(is_single=True) as connection:
-        rows = connection.execute(sa.select(state.revision, written_at)).all()
+        rows = connection.execute(sa.select(state.revision, at)).all()
         if len(rows) != 1 or rows[0][0] < 0:
-            revision_in(connection)  # which says what is wrong
+            revision_in(connection)  # raises, and names the damage
         return rows[0][0], rows[0][1]
 
 
 def read_settings(connection: sa.Connection) -> dict[str, frozenset[str]]:
-    """Organisation → settings that have a value, the platform's included."""
+    """Organisation → settings that have a value, with the platform's settings."""
     c = tables.settings.c
     own = defaultdict[str, set[str]](set)
     for org, key in connection.execute(sa.select(c.org, c.key).where(c.is_set)):
@@ -327,13 +313,13 @@ def read_settings(connection: sa.Connection) -> dict[str, frozenset[str]]:
 
 
 def _with_shared(own: Mapping[str, frozenset[str]]) -> dict[str, frozenset[str]]:
-    """The settings of organisations, each with the platform's."""
+    """Adds the platform's settings to each organisation's."""
     shared = own.get("", frozenset())
     return {**{org: keys | shared for org, keys in own.items()}, "": shared}
 
 
 def _experiments(connection: sa.Connection, known: Mapping[str, Experiment]) -> Mapping[str, Experiment]:
-    """Organisation → its running experiment; "" is the one for all others."""
+    """Organisation → its running experiment; "" for all other organisations."""
     c, found = tables.experiments.c, dict[str, Experiment]()
     columns = (c.name, c.org, c.variants, c.unit, c.salt)
     for row in read_rows(connection, columns, c.active, order_by=(c.name,)):
@@ -344,31 +330,20 @@ def _experiments(connection: sa.Connection, known: Mapping[str, Experiment]) -> 
     return known if found == known else found
 
 
-def _written_at(connection: sa.Connection, revision: int) -> datetime | None:
-    """The time of a revision, which distinguishes two histories with the same numbers."""
-    log = tables.changes.c
-    return connection.execute(sa.select(sa.func.max(log.at)).where(log.revision == revision)).scalar()
-
-
 class _Rows:
-    """Reads the rows in a scope, and what they make.
+    """Reads the rows in a scope, and the tools, toolkits and pins in them.
 
     Attributes:
-        damaged, held, digests: as in `Replica`; `digests` as its `row_digests`.
+        damaged, held, digests: as in `Replica`; `digests` is its `row_digests`.
     """
 
     def __init__(self, connection: sa.Connection, scope: _Scope, seen: Replica) -> None:
+        def known(by_org: Mapping[str, Mapping[str, T]]) -> dict[str, dict[str, T]]:
+            return {org: dict(rows) for org, rows in by_org.items() if not scope.is_whole(org)}
+
         self._connection, self._scope = connection, scope
-        self.damaged: dict[str, dict[str, str]] = {
-            org: dict(rows) for org, rows in seen.damaged.items() if not scope.is_whole(org)
-        }
-        self.held: dict[str, dict[str, str]] = {
-            org: dict(rows) for org, rows in seen.held.items() if not scope.is_whole(org)
-        }
-        self.digests: dict[str, dict[str, Mapping[str, int]]] = {
-            org: dict(parts) for org, parts in seen.row_digests.items() if not scope.is_whole(org)
-        }
-        self._closing: dict[str, str] = {}  # organisation → why a row of its toolkits makes none
+        self.damaged, self.held, self.digests = known(seen.damaged), known(seen.held), known(seen.row_digests)
+        self._closing: dict[str, str] = {}  # organisation → why a row of its toolkits cannot be read
         self._copied: dict[tuple[str, str], dict[str, int]] = {}
 
     def merged(
@@ -380,7 +355,7 @@ class _Rows:
         fresh: dict[str, TrackedRows[Any]] = {}
         changed: dict[str, set[str]] = {}
         for org, values in known.items():
-            if self._scope.is_whole(org):  # what is not read any more is gone
+            if self._scope.is_whole(org):  # a row that does not come again is gone
                 fresh[org], changed[org] = TrackedRows({}), set(values)
         order = (table.c.org, table.c[identity])
         for row in read_rows(self._connection, columns, self._scope.rows(table), order_by=order):
@@ -411,10 +386,24 @@ class _Rows:
                 merged.pop(org, None)
         return merged
 
+    def tool(self, row: Row) -> Tool | None:
+        """The tool in a row; None if it waits for review and belongs in no catalog."""
+        if row["review"] == "approved":
+            return tool_in(row)
+        if row["served_version"] is None:
+            self.held.setdefault(row["org"], {})[row["tool_id"]] = row["name"]
+            return None
+        approved = find_version(self._connection, row["tool_id"], row["served_version"])
+        if approved is None:
+            raise ValueError(f"tool {row['name']!r:.80} has no version {row['served_version']!r:.20}")
+        if content_hash(approved.tool) != approved.content_hash:
+            raise ValueError(f"the content of version {approved.version} does not fit its hash")
+        return served_tool(approved.tool, tool_in(row))
+
     def checked(self, stored: Mapping[str, Digests]) -> tuple[dict[str, str], frozenset[str]]:
         """The organisations whose rows do not fit their digests, each with a sentence.
 
-        Also those of which no tool counts as public: somebody may have made one public.
+        Also the organisations whose tools must not count as public: somebody may have made one public.
         """
         scope, problems, doubtful = self._scope, dict(self._closing), set[str]()
         for org in {*self.digests, *stored}:
@@ -431,7 +420,7 @@ class _Rows:
         return problems, frozenset(doubtful)
 
     def _value(self, table: sa.Table, org: str, key: str, row: Row, read: Callable[[Row], Any]) -> Any:
-        """What a row makes; None if nothing, as that of a deleted one does."""
+        """The tool, toolkit or pin in a row; None if the row is deleted, waits for review or is damaged."""
         for rows in (self.damaged.get(org), self.held.get(org)):
             if rows is not None:
                 rows.pop(key, None)
@@ -462,29 +451,6 @@ class _Rows:
                 rows.pop(key, None)
 
 
-class _ToolReader:
-    """Reads the tool in a row; None if it belongs in no catalog.
-
-    held: gets the names of those that wait for review, as in `Replica`.
-    """
-
-    def __init__(self, connection: sa.Connection, held: dict[str, dict[str, str]]) -> None:
-        self._connection, self._held = connection, held
-
-    def __call__(self, row: Mapping[str, Any]) -> Tool | None:
-        if row["review"] == "approved":
-            return tool_in(row)
-        if row["served_version"] is None:
-            self._held.setdefault(row["org"], {})[row["tool_id"]] = row["name"]
-            return None
-        approved = find_version(self._connection, row["tool_id"], row["served_version"])
-        if approved is None:
-            raise ValueError(f"tool {row['name']!r:.80} has no version {row['served_version']!r:.20}")
-        if content_hash(approved.tool) != approved.content_hash:
-            raise ValueError(f"the content of version {approved.version} is not that of its hash")
-        return served_tool(approved.tool, tool_in(row))
-
-
 def _is_same(one: object, other: object) -> bool:
     # 1 equals True, but JSON and rules tell them apart.
     return one == other and repr(one) == repr(other)
@@ -496,7 +462,7 @@ def _as_tree(
     tools: Mapping[str, Mapping[str, Tool]],
     org: str,
 ) -> dict[str, tuple[Toolkit, tuple[Route, ...]]]:
-    """The toolkits without parents that are gone or below them, of which no catalog can be built."""
+    """The toolkits without parents that are gone or below their child, so that a catalog can be built."""
     parents = {toolkit.name: toolkit.parent for toolkit, _ in (*own.values(), *platform.values())}
     named = {tool.toolkit for owner in {"", org} for tool in tools.get(owner, _NOTHING).values()}
 
@@ -516,6 +482,6 @@ def _as_tree(
 
 
 def toolkit_and_routes(row: Mapping[str, Any]) -> tuple[Toolkit, tuple[Route, ...]]:
-    """The toolkit in a row of `toolkits`, and the routes that switch it on: one or none."""
+    """The toolkit in a row of `toolkits`, and its route if it has one."""
     route = route_to(row["name"], keywords_in(row), row["patterns"])
     return toolkit_in(row), () if route is None else (route,)

@@ -1,4 +1,4 @@
-"""Rows of a replica that tell which of them are others than in the replica before."""
+"""Rows of a replica that know their changes since earlier replicas."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _SLICE = 4_096
 
 
 class TrackedRows(dict[str, Value], Generic[Value]):
-    """Id → value, which nobody changes once it is made, and the ids that changed since earlier mappings.
+    """Id → value, and the ids that changed since earlier mappings. Nobody changes it once it is made.
 
-    To compare two mappings of 100,000 rows takes longer than all that follows from one changed row.
+    Comparing two mappings of 100,000 rows would take longer than everything else that one change costs.
     """
 
     __slots__ = ("_history", "_identity")
 
     def __init__(self, values: Mapping[str, Value]) -> None:
-        """values: copied, in slices between which other threads run."""
+        """Copies the values, in slices between which other threads run."""
         super().__init__()
         items, yielder = iter(values.items()), GilYielder()
         while some := tuple(islice(items, _SLICE)):
@@ -33,13 +33,13 @@ class TrackedRows(dict[str, Value], Generic[Value]):
         self._history: tuple[tuple[object, frozenset[str]], ...] = ()
 
     def succeed(self, before: Mapping[str, Value], changed: Iterable[str]) -> None:
-        """Notes that it differs from another mapping in the values of these ids alone."""
+        """Notes that only the values of these ids differ from another mapping."""
         if isinstance(before, TrackedRows):
             link = (before._identity, frozenset(changed))
             self._history = (*before._history, link)[-_REMEMBERED:]
 
     def changed_since(self, before: Mapping[str, Value] | None) -> frozenset[str] | None:
-        """The ids whose values may be others than in an earlier mapping; None where that is not known."""
+        """The ids whose values may differ from an earlier mapping; None if unknown."""
         if before is self:
             return frozenset()
         changed: set[str] = set()

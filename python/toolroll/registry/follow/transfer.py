@@ -19,11 +19,10 @@ _OWNED = (tables.tools, tables.toolkits, tables.page_mappings, tables.pins)
 def read_registry(url: str, org: str, shown: str) -> Definitions:
     """The approved tools, the toolkits and the page mappings of an organisation.
 
-    shown: how errors name the registry, since its URL may hold a password.
+    shown: names the registry in errors, as its URL may hold a password.
 
-    Raises:
-        Conflict: the registry has rules, tiers or organisations, which an import would lose, or rows that
-            are not as the registry wrote them.
+    Raises Conflict if the registry has rules, tiers or organisations, which an import would lose, or its
+    policy rows do not fit their digests.
     """
     database = Database.open(url, create=False, migrate=False)
     try:
@@ -41,10 +40,7 @@ def read_registry(url: str, org: str, shown: str) -> Definitions:
 
 
 def _check_whole(database: Database, name: str, org: str) -> None:
-    """Raises Conflict for restrictions that an import would lose: hidden tools would become visible.
-
-    name: of the registry, in errors. org: the owner of the imported tools.
-    """
+    """Raises Conflict for restrictions that an import would lose: hidden tools would become visible."""
     found: list[str] = []
     with database.reading() as connection:
         rules = tables.visibility_rules

@@ -16,7 +16,7 @@ from toolroll.registry.events.details import EntryReader
 from toolroll.registry.events.fold import outcomes_of
 from toolroll.registry.events.hour_selects import hour_of
 from toolroll.registry.store import bulk_insert, partitions, tables
-from toolroll.registry.store.database import CHANNEL, OUTCOMES, Database, words
+from toolroll.registry.store.database import CHANNEL, OUTCOMES, Database, checked_text
 from toolroll.registry.store.revision import revision_in
 from toolroll.registry.store.row_reader import Row, read_rows
 from toolroll.runtime.gil import batches
@@ -50,7 +50,7 @@ class OutcomeFilter:
         for name in ("event", "reporter", "tool"):
             value = getattr(self, name)
             if value is not None:
-                words(value, name)
+                checked_text(value, name)
         for name in ("since", "until"):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, datetime) or value.tzinfo is None):
@@ -78,9 +78,9 @@ def forget(
     Raises:
         StoreUnavailable: nothing was changed.
     """
-    words(org, "org")
-    words(actor, "actor")
-    words(reason, "reason")
+    checked_text(org, "org")
+    checked_text(actor, "actor")
+    checked_text(reason, "reason")
     table, now = tables.outcomes, datetime.now(timezone.utc)
     with database.recording() as connection:
         lease.lock(connection)

@@ -41,7 +41,7 @@ from toolroll.registry.events.rows import (
 from toolroll.registry.outbox.outbox import Outbox, Record
 from toolroll.registry.store import tables
 from toolroll.registry.store.bulk_insert import add_missing
-from toolroll.registry.store.database import LONGEST_WORDS, Database, words
+from toolroll.registry.store.database import LONGEST_TEXT, Database, checked_text
 from toolroll.runtime.threads import Worker
 from toolroll.selection.selection import Selection
 
@@ -194,7 +194,7 @@ class Shipper:
         """
         if self._pid != os.getpid():
             self._begin()
-        words(exposure.org, "org")
+        checked_text(exposure.org, "org")
         exposure = normal(exposure)
         known = self._known.get(exposure.event_id) or _Known()
         step = deduplicate(exposure, known.said, report)
@@ -224,7 +224,7 @@ class Shipper:
         known = self._known.get(event_id)
         found = (None if known is None else known.exposure) or self._queued(event_id)
         if found is None:
-            words(event_id, "event")
+            checked_text(event_id, "event")
             found = exposure_of_event(self._database, event_id, org)
         if found is None or (org is not None and found.org != org):
             raise NotFound(
@@ -379,7 +379,7 @@ class Shipper:
         """The event as (organisation, time, bytes); None if no events are written."""
         selection = noted.selection
         org, event_id = selection.turn.context.org, selection.event_id
-        words(org, "org")
+        checked_text(org, "org")
         exposure = self._exposure_of(selection)
         known = self._known.get(event_id) or _Known()
         known.exposure = exposure
@@ -455,7 +455,7 @@ def _inbox_row(record: Record) -> dict[str, Any]:
     is_time = isinstance(at, float) and math.isfinite(at)
     return {
         "id": word(str(of), _LONGEST_ID),
-        "org": word(str(org), LONGEST_WORDS),
+        "org": word(str(org), LONGEST_TEXT),
         "at": at if is_time else time.time(),
         "record": data if isinstance(data, bytes) else b"",
     }

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from toolroll.model.errors import InvalidInput
 from toolroll.registry.events.rows import LONGEST_WORD, storable, word
-from toolroll.registry.store.database import words
+from toolroll.registry.store.database import checked_text
 
 Key: TypeAlias = tuple[str, str]
 
@@ -46,7 +46,7 @@ def whole_key_of(org: str, session: str) -> Key:
 
 def org_of(org: str) -> str:
     """The organisation's name in the store."""
-    return _distinct(words(org, "org"))
+    return _distinct(checked_text(org, "org"))
 
 
 def _distinct(text: str) -> str:

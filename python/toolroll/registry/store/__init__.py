@@ -1,4 +1,4 @@
 """One schema on SQLite or PostgreSQL: connections, transactions, errors and bulk inserts.
 
-Only this package knows SQL dialects and drivers; it knows nothing of what the tables mean.
+There are two databases and no interface for a third: queries of other rooms also ask for the dialect.
 """

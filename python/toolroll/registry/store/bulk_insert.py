@@ -1,8 +1,8 @@
-"""Inserts and updates of many rows with the same columns, in each database's fastest way.
+"""Inserts and updates many rows with the same columns, in the fastest way of each database.
 
-SQLAlchemy's own statements take as long in Python for a row as the database takes to store it. So these
-functions convert values with the columns' types and call the driver: COPY on PostgreSQL, four times as fast
-as a statement with many parameter sets, and a prepared statement on SQLite. They raise what SQLAlchemy would.
+SQLAlchemy spends as much time on a row as the database. So these functions convert values with the columns'
+types and call the driver: COPY on PostgreSQL, four times as fast as a statement with many parameter sets, and
+a prepared statement on SQLite. They raise SQLAlchemy's errors.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ def merge(
     added: Collection[str] = (),
     later: Collection[str] = (),
 ) -> None:
-    """Inserts rows, and yields the GIL in between; a row changes the one with its key.
+    """Inserts rows, or updates the row with the same key, and yields the GIL in between.
 
-    The columns `added` become sums, and those in `later` the greater value of the two. Of the others, NULL
-    leaves what is there.
+    added: columns that become sums. later: columns that get the greater value. Other columns get the new
+        value, unless it is NULL.
     """
     quote, dialect = connection.dialect.identifier_preparer.quote, connection.dialect
     into, most = quote(table.name), "GREATEST" if dialect.name == "postgresql" else "MAX"
@@ -76,7 +76,7 @@ def merge(
 def update(connection: sa.Connection, table: sa.Table, rows: Iterable[Row]) -> None:
     """Sets columns of the rows with these keys, and yields the GIL in between; skips a key without a row.
 
-    rows: the columns of the primary key, and those to set.
+    rows: the columns of the primary key, and the columns to set.
     """
     rest = iter(rows)
     if (first := next(rest, None)) is None:
@@ -86,7 +86,7 @@ def update(connection: sa.Connection, table: sa.Table, rows: Iterable[Row]) -> N
     into, marks, equal = quote(table.name), list[str](), dict[bool, list[str]]({True: [], False: []})
     for at, name in enumerate(first, 1):  # VALUES names its columns column1, column2 and so on
         column = table.c[name]
-        # PostgreSQL takes a parameter in VALUES for text
+        # without a type, PostgreSQL reads a parameter in VALUES as text
         marks.append(f"%s::{column.type.compile(dialect)}" if is_postgresql else "?")
         equal[column.primary_key].append(f"{quote(name)} = new.column{at}")
     where = " AND ".join(f"{into}.{one}" for one in equal[True])
@@ -105,7 +105,7 @@ def _write(
     *,
     at_once: bool = False,
 ) -> None:
-    """Inserts rows. at_once: several in a statement on PostgreSQL, too."""
+    """Inserts rows. at_once: whether one statement on PostgreSQL has several rows, too."""
     rest = iter(rows)
     if (first := next(rest, None)) is None:
         return
@@ -116,7 +116,7 @@ def _write(
         if is_postgresql and not at_once:
             statement = f"INSERT INTO {into} VALUES {_row_marks(marks, 1)}{on_conflict}"
             connection.exec_driver_sql(statement, values)
-        else:  # One statement: with one for each row, SQLite's driver waits for the GIL after each row.
+        else:  # with a statement for each row, SQLite's driver waits for the GIL after each row
             statement = f"INSERT INTO {into} VALUES {_row_marks(marks, len(values))}{on_conflict}"
             connection.exec_driver_sql(statement, tuple(chain.from_iterable(values)))
 
@@ -127,7 +127,7 @@ def _row_marks(marks: Sequence[str], n: int) -> str:
 
 
 def _converted(rows: Iterable[Row], convert: _Converter) -> Iterator[list[tuple[Any, ...]]]:
-    """The driver's values, in batches for one call each; yields the GIL after a row."""
+    """The driver's values, in a batch for each call; yields the GIL after a row."""
     yielder = GilYielder()
 
     def values() -> Iterator[tuple[Any, ...]]:
@@ -145,9 +145,8 @@ def _into(connection: sa.Connection, table: sa.Table, row: Row) -> str:
 
 
 def _converter(connection: sa.Connection, table: sa.Table, row: Row) -> _Converter:
-    """The conversion of such a row to the driver's values."""
+    """Converts rows with these columns to the driver's values, as SQLAlchemy does."""
     dialect = connection.dialect
-    # the same conversion as SQLAlchemy's; None if a type needs none
     processors = [(name, table.c[name].type.dialect_impl(dialect).bind_processor(dialect)) for name in row]
 
     def convert(row: Row) -> tuple[Any, ...]:

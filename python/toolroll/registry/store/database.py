@@ -34,11 +34,11 @@ IDLE_S = 60.0  # after which PostgreSQL ends a transaction whose process is sile
 BATCH_S, CHANGE_S = 300.0, 3_600.0  # the longest transaction of `recording` and of `writing`
 CHECKED_BYTES = 64 * 2**20  # up to this size, opening a file checks it for damage
 MOST_CONNECTIONS = 2 * engines.MOST_CONNECTIONS + 1  # of a database: two engines, and one that listens
-CHANNEL = "toolroll"  # of PostgreSQL's notifications: one for each revision
-OUTCOMES = "outcomes"  # the text of one in place of a revision: outcomes were taken back
-LONGEST_WORDS = 4_096  # characters of an actor, an organisation or a reason
+CHANNEL = "toolroll"  # PostgreSQL's channel, with a notification for each revision
+OUTCOMES = "outcomes"  # the text of a notification without a revision: outcomes were taken back
+LONGEST_TEXT = 4_096  # characters of an actor, an organisation or a reason
 
-# Pools of the parent process, kept after a fork: garbage collection would close their connections, and so
+# Pools of the parent process, kept after a fork: garbage collection would close their connections, and
 # release locks that the parent still needs.
 _inherited: list[object] = []
 
@@ -48,7 +48,6 @@ class Write:
     """One writing transaction.
 
     Attributes:
-        connection: for the statements of the transaction.
         revision: the registry's revision afterwards; every changed row gets it.
         actor, org: the author, and the owner of the changed rows.
         at: the time of all changes, in UTC.
@@ -76,13 +75,13 @@ class Write:
                 "actor": self.actor,
                 "action": action,
                 "subject": subject,
-                "reason": words(reason, "reason"),
+                "reason": checked_text(reason, "reason"),
                 "details": dict(details or {}),
             }
         )
 
     def abandon(self) -> None:
-        """Rolls the transaction back at its end, the revision too, because nothing changes."""
+        """Makes the transaction end without a change and without a new revision."""
         self._is_abandoned = True
 
 
@@ -90,10 +89,8 @@ class Database:
     """A SQLite or PostgreSQL database. Safe to use from any thread; a forked child connects again.
 
     Attributes:
-        dialect: "sqlite" or "postgresql".
-        url: the address, without password and options.
-        listen_url: the same of the server that is listened to.
-        behind_s: how many seconds older than the registry the last read was, at most; of a read replica.
+        url, listen_url: the addresses for queries and for notifications, without password and options.
+        behind_s: the greatest possible age of the last read, in seconds; above 0 for a read replica only.
     """
 
     dialect: Dialect
@@ -105,7 +102,7 @@ class Database:
         silence_s: float | None = None,
         listen: Address | None = None,
     ) -> None:
-        """Does not connect yet, and does not check the schema; see `open`."""
+        """Takes an address. Neither connects nor checks the schema; see `open`."""
         self.dialect, self.url = address.dialect, address.text
         self._address, self._wait_s = address, wait_s
         self._listen = listen or address
@@ -116,8 +113,10 @@ class Database:
         self._listening = self._engine
         if listen is not None:
             self._listening = engines.engine_for(listen, wait_s, self._is_closing, silence_s=silence_s)
+        self._engines = {self._engine, self._unsynced, self._listening}
         self._pid = os.getpid()
-        self._file: sqlite_file.Identity | None = None  # the file and the log that the connections have open
+        # The SQLite file and the log that the connections have open.
+        self._file: sqlite_file.Identity | None = None
         self._log: sqlite_file.Identity | None = None
 
     @classmethod
@@ -140,13 +139,13 @@ class Database:
             wait_s: the longest wait for the write of another process.
             silence_s: the longest wait for a PostgreSQL that sends nothing, such as in a long statement; None
                 for no limit.
-            listen_url: the same PostgreSQL without the pooler that `url` names, for notifications.
+            listen_url: the PostgreSQL behind the pooler that `url` names, for notifications.
 
         Raises:
             InvalidInput: a URL has an unknown form.
             NotFound: there is no registry, and `create` is False.
-            StoreUnavailable: there is no connection, the file is damaged, or the schema is older, newer or
-                not toolroll's.
+            StoreUnavailable: there is no connection, the file is damaged, or another toolroll or another
+                program made the tables.
         """
         address = Address.of(url)
         listen = None if listen_url is None else listen_address(address, listen_url)
@@ -164,9 +163,8 @@ class Database:
     def reading(self, *, is_single: bool = False) -> Iterator[sa.Connection]:
         """A connection that sees one state of the registry, even if others write meanwhile.
 
-        is_single: for one statement, which needs no transaction for that. It saves PostgreSQL and the process
-            four round trips of six, for what every process asks all the time. It waits for as long as another
-            process rebuilds the table.
+        is_single: for a single statement, which needs no transaction. Saves four round trips of six, for
+            questions that every process asks all the time. Waits while another process rebuilds the table.
         """
         with self._translated(), self._connected().connect() as connection:
             if self.dialect == "postgresql" and is_single:
@@ -175,21 +173,20 @@ class Database:
                 connection = connection.execution_options(
                     isolation_level="REPEATABLE READ", postgresql_readonly=True
                 )
-                # bounds the wait for a process that rebuilds a table
+                # limits the wait for a process that rebuilds a table
                 connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{self._wait_s * 1000:.0f}ms'")
             yield connection
 
     @contextmanager
     def writing(self, actor: str, org: str = "") -> Iterator[Write]:
-        """A transaction that changes what catalogs are built from; an exception rolls it back.
+        """A transaction that changes tools, policy or settings; an exception rolls it back.
 
         A nested transaction of the same thread would wait for the outer one until it fails.
 
-        Raises:
-            StoreUnavailable: another writer held the lock for too long, or the database failed.
+        Raises StoreUnavailable if another writer held the lock for too long, or the database failed.
         """
-        words(actor, "actor")
-        words(org, "org")
+        checked_text(actor, "actor")
+        checked_text(org, "org")
         with self._transaction(CHANGE_S) as connection:
             advance = (
                 sa.update(tables.registry_state)
@@ -213,16 +210,16 @@ class Database:
 
     @contextmanager
     def recording(self) -> Iterator[sa.Connection]:
-        """A transaction that writes what no catalog is built from: embeddings, events, statistics.
+        """A transaction that writes embeddings, events or statistics; an exception rolls it back.
 
-        It takes no revision and sends no notification. An exception rolls it back.
+        It takes no revision and sends no notification.
         """
         with self._transaction(BATCH_S) as connection:
             yield connection
 
     @contextmanager
     def _transaction(self, longest_s: float) -> Iterator[sa.Connection]:
-        """A transaction that writes. longest_s: PostgreSQL 17 and later ends it after this time."""
+        """A transaction that writes. PostgreSQL 17 and later ends it after `longest_s`."""
         with self._translated(writes=True), self._connected().connect() as connection:
             # On SQLite, a transaction that first reads and then writes fails at once if another has written
             # meanwhile, whatever its timeout. So writers lock at the beginning.
@@ -233,12 +230,11 @@ class Database:
                 yield connection
 
     def _limits(self, connection: sa.Connection, longest_s: float) -> list[str]:
-        """Settings of a transaction: a writer that hangs or is gone must not block all others for long."""
+        """Settings of a transaction, so that a writer that hangs does not block all others for long."""
         limits = {
             "lock_timeout": f"{self._wait_s * 1000:.0f}ms",
             "idle_in_transaction_session_timeout": f"{IDLE_S:.0f}s",
-            # The limit for an idle transaction does not count within a batch of statements, where the server
-            # waits for the rest of the batch.
+            # The limit for an idle transaction does not count while the server waits for the rest of a batch.
             "tcp_keepalives_idle": "5s",
             "tcp_keepalives_interval": "2s",
             "tcp_keepalives_count": "3",
@@ -250,27 +246,22 @@ class Database:
 
     @contextmanager
     def autocommit(self) -> Iterator[sa.Connection]:
-        """A connection for several statements, each of which is run as `at_once` does."""
+        """A connection for several statements. Each statement runs as in `at_once`."""
         with self._translated(writes=True):
             self._connected()
             with self._unsynced.connect() as connection:
                 yield connection
 
     def at_once(self, statement: sa.Executable, values: Mapping[str, Any]) -> tuple[sa.Row[Any] | None, int]:
-        """The first row that one statement finds, and how many it has written; for what must be quick.
+        """Runs one statement quickly. Returns the first row that it finds, and how many rows it has written.
 
         The statement is a transaction of its own, and its commit does not wait for the disk: a power cut may
-        lose the last statements, the end of the process loses none. One that waits for two seconds raises
-        StoreUnavailable.
+        lose the last statements, the end of the process loses none. Raises StoreUnavailable if it waits for
+        two seconds.
         """
-        try:
-            self._connected()
-            with self._unsynced.connect() as connection:
-                found = connection.execute(statement, values)
-                return (found.first(), 0) if found.returns_rows else (None, found.rowcount)
-        except Exception:
-            with self._translated(writes=True):
-                raise
+        with self.autocommit() as connection:
+            found = connection.execute(statement, values)
+            return (found.first(), 0) if found.returns_rows else (None, found.rowcount)
 
     def revision(self) -> int:
         """The number of changes so far."""
@@ -280,12 +271,12 @@ class Database:
     def close(self) -> None:
         """Closes the connections. Using the database afterwards raises StoreUnavailable.
 
-        So do calls of other threads that wait for PostgreSQL, within 0.1 s. A call that waits for a lock of
-        SQLite ends by itself.
+        Calls of other threads that wait for PostgreSQL also raise it, within 0.1 s. A call that waits for a
+        lock of SQLite ends by itself.
         """
         self._is_closing.set()
         if os.getpid() == self._pid:
-            for engine in self._engines():
+            for engine in self._engines:
                 engine.dispose()
 
     def identity(self) -> sqlite_file.Identity | None:
@@ -303,15 +294,12 @@ class Database:
         raise TypeError(f"{self!r} holds connections and cannot be pickled: open it in the other process")
 
     def own_connection(self) -> Any:
-        """A connection of the driver outside the pool, to listen for a long time; the caller closes it."""
+        """A connection of the driver outside the pool, for listening. The caller closes it."""
         with translated(self._listen, self._wait_s, writes=False):
             self._connected()
             connection = self._listening.connect()
             connection.detach()
             return connection.connection.dbapi_connection
-
-    def _engines(self) -> set[sa.Engine]:
-        return {self._engine, self._unsynced, self._listening}
 
     def _translated(self, *, writes: bool = False) -> AbstractContextManager[None]:
         return translated(self._address, self._wait_s, writes=writes)
@@ -320,7 +308,7 @@ class Database:
         if self._is_closing.is_set():
             raise StoreUnavailable(f"{self.url}: is closed; open it again")
         if os.getpid() != self._pid:
-            for engine in self._engines():
+            for engine in self._engines:
                 _inherited.append(engine.pool)
                 engine.dispose(close=False)
             self._pid = os.getpid()
@@ -407,7 +395,7 @@ class Database:
 
 
 def listen_address(of: Address, url: str) -> Address:
-    """The address to listen at for changes of a registry. Raises InvalidInput if it can be none."""
+    """The address for notifications of a registry. Raises InvalidInput unless both are PostgreSQL."""
     address = Address.of(url)
     if "sqlite" in (of.dialect, address.dialect):
         raise InvalidInput(
@@ -421,7 +409,7 @@ def is_storable(text: str) -> bool:
     return "\0" not in text and (text.isascii() or not any("\ud800" <= one <= "\udfff" for one in text))
 
 
-def words(text: str, what: str, longest: int = LONGEST_WORDS) -> str:
+def checked_text(text: str, what: str, longest: int = LONGEST_TEXT) -> str:
     """The text. Raises InvalidInput if it is too long, or one of the databases could not store it."""
     if not isinstance(text, str):
         raise InvalidInput(f"{what} is {type(text).__name__}, must be text")

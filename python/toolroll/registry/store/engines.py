@@ -51,8 +51,8 @@ def engine_for(
         wait_s: the longest wait for another writer of a SQLite file.
         is_closing: ends the calls that wait for PostgreSQL.
         silence_s: the longest wait for a PostgreSQL that sends nothing; None for no limit.
-        is_synced: whether a commit waits for the disk. Without, each statement is a transaction of its own,
-            and a power cut may lose the last ones; the end of a process loses none.
+        is_synced: whether a commit waits for the disk. If not, each statement is a transaction of its own,
+            and a power cut may lose the last statements; the end of a process loses none.
     """
     if address.path is not None:
         engine = _sqlite(address, address.path, wait_s if is_synced else min(wait_s, QUICK_S), is_synced)
@@ -61,7 +61,7 @@ def engine_for(
 
     @sa.event.listens_for(engine, "checkin")
     def close_last(connection: Any, record: Any) -> None:
-        if is_closing.is_set() and connection is not None:  # `dispose` closed only those that were idle
+        if is_closing.is_set() and connection is not None:  # `dispose` closed only idle connections
             record.close()
 
     return engine
@@ -76,6 +76,7 @@ def _postgresql(address: Address, is_closing: Event, silence_s: float | None, is
         ) from error
     logging.getLogger("psycopg").addFilter(_is_worth_logging)
     options = {name: value for name, value in _POSTGRESQL.items() if name not in address.url.query}
+    unsynced = {"isolation_level": "AUTOCOMMIT", "pool_timeout": QUICK_S}
     # Behind a pooler, a prepared statement may belong to another client.
     engine = sa.create_engine(
         address.url,
@@ -85,7 +86,7 @@ def _postgresql(address: Address, is_closing: Event, silence_s: float | None, is
             **({} if is_synced else {"options": "-c synchronous_commit=off"}),
         },
         json_serializer=tables.json_text,
-        **{**_POOL, **(_PINGED if is_synced else _UNSYNCED)},
+        **{**_POOL, **({"pool_pre_ping": True} if is_synced else unsynced)},
     )
     connections = connection_class(is_closing, silence_s if is_synced else QUICK_S)
 
@@ -96,8 +97,9 @@ def _postgresql(address: Address, is_closing: Event, silence_s: float | None, is
     return engine
 
 
-_PINGED: dict[str, Any] = {"pool_pre_ping": True}
-_UNSYNCED: dict[str, Any] = {"isolation_level": "AUTOCOMMIT", "pool_timeout": QUICK_S}
+_IDLE, _BUSY = 5, 10  # connections that a pool keeps, and the most that it opens beyond them
+MOST_CONNECTIONS = _IDLE + _BUSY  # of one engine
+_POOL: dict[str, Any] = {"pool_size": _IDLE, "max_overflow": _BUSY, "pool_timeout": 10}
 
 
 def _is_worth_logging(record: logging.LogRecord) -> bool:
@@ -105,13 +107,8 @@ def _is_worth_logging(record: logging.LogRecord) -> bool:
     return not str(record.msg).startswith("error ignored")
 
 
-_IDLE, _BUSY = 5, 10  # connections that a pool keeps, and those that it opens beyond them
-_POOL: dict[str, Any] = {"pool_size": _IDLE, "max_overflow": _BUSY, "pool_timeout": 10}
-MOST_CONNECTIONS = _IDLE + _BUSY  # of one engine
-
-
 def sqlite_module() -> ModuleType:
-    """pysqlite3, which brings its own SQLite, else Python's sqlite3."""
+    """pysqlite3, which contains its own SQLite, else Python's sqlite3."""
     try:
         return importlib.import_module("pysqlite3")
     except ImportError:
@@ -141,7 +138,7 @@ def _sqlite(address: Address, path: Path, wait_s: float, is_synced: bool) -> sa.
             uri, uri=True, timeout=wait_s, isolation_level=None, check_same_thread=False, factory=factory
         )
         synchronous = f"synchronous={'FULL' if is_synced else 'NORMAL'}"
-        # Older ones allow no JSON functions in the constraints of a schema that is not trusted.
+        # Older versions allow no JSON functions in the constraints of a schema that is not trusted.
         trusted = f"trusted_schema={'OFF' if module.sqlite_version_info >= SOUND_SQLITE else 'ON'}"
         for pragma in ("foreign_keys=ON", synchronous, trusted, "cell_size_check=ON"):
             connection.execute(f"PRAGMA {pragma}").close()
@@ -169,8 +166,8 @@ def _closing_cursors(module: ModuleType) -> Any:
     """A connection class that closes its cursors when a transaction ends.
 
     A cursor that was not read to its end shares its statement with the next cursor that runs the same SQL.
-    When
-    garbage collection closes the first one, pysqlite3 resets the second: rows come twice, or binding fails.
+    When garbage collection closes the first cursor, pysqlite3 resets the second: rows come twice, or binding
+    fails.
     """
 
     class Connection(module.Connection):  # type: ignore[misc, name-defined]

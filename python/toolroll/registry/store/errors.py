@@ -92,27 +92,27 @@ _WRONG_OPTION = re.compile(
 )
 
 _WRONG_VALUE = re.compile(r"(?i)check constraint|cannot store \w+ value")
-# What drivers say of a value whose type they do not know; it never reached the database.
+# Messages of drivers for a value of an unknown type, which never reached the database.
 _WRONG_TYPE = re.compile(r"(?i)binding (parameter|value)|cannot adapt type")
 _UNREADABLE = re.compile(r"Could not decode to UTF-8|malformed JSON")
 
 
 class DamagedRow(StoreUnavailable):
-    """The database answers, and a value in it is none that its column may hold."""
+    """The database answers, but holds a value that its column does not allow."""
 
 
 @contextmanager
 def translated(address: Address, wait_s: float, *, writes: bool = True) -> Iterator[None]:
-    """Translates errors of the block; `writes` adds that nothing was changed."""
+    """Translates errors of the block. writes: whether messages say that nothing was changed."""
     try:
         yield
     except ToolrollError:
         raise
     except exc.SQLAlchemyError as error:
         raise of(error, address, wait_s, writes=writes) from error
-    except (OverflowError, UnicodeEncodeError) as error:  # drivers raise these as they are
+    except (OverflowError, UnicodeEncodeError) as error:  # of drivers
         raise InvalidInput(f"{address.text}: a value cannot be stored: {error}") from error
-    except (ValueError, RecursionError) as error:  # so do the types of columns
+    except (ValueError, RecursionError) as error:  # of the types of columns
         undone = _UNDONE if writes else ""
         raise DamagedRow(f"{address.text}: a row is damaged: {str(error)[:300]}{undone}") from error
 
@@ -126,33 +126,33 @@ def of(error: exc.SQLAlchemyError, address: Address, wait_s: float, *, writes: b
     cause = getattr(error, "orig", None) or error
     if isinstance(error, exc.OperationalError) and _UNREADABLE.search(str(cause)):
         return DamagedRow(f"{address.text}: a row is damaged: {str(cause)[:300]}")
-    said = address.without_password(" ".join(str(cause).split()))[:300]
-    if isinstance(error, exc.IntegrityError) and _WRONG_VALUE.search(said):
-        return InvalidInput(f"{address.text}: a value is none that its column may hold ({said})")
+    text = address.without_password(" ".join(str(cause).split()))[:300]
+    if isinstance(error, exc.IntegrityError) and _WRONG_VALUE.search(text):
+        return InvalidInput(f"{address.text}: its column does not allow a value ({text})")
     if isinstance(error, exc.IntegrityError):
-        return Conflict(f"{address.text}: the change contradicts existing rows ({said}); nothing was changed")
-    state = _state(cause)
-    is_value = isinstance(error, exc.DataError) or (state or "").startswith("54")  # as too long for an index
-    is_value |= state is None and bool(_WRONG_TYPE.search(said))
+        return Conflict(f"{address.text}: the change contradicts existing rows ({text}); nothing was changed")
+    state: str | None = getattr(cause, "sqlstate", None)
+    is_value = isinstance(error, exc.DataError) or (state or "").startswith("54")  # too long for an index
+    is_value |= state is None and bool(_WRONG_TYPE.search(text))
     if is_value or not isinstance(error, exc.DBAPIError):
-        return InvalidInput(f"{address.text}: cannot be stored: {said}")
-    if address.dialect == "postgresql" and _WRONG_OPTION.search(said) and state is None:
-        return InvalidInput(f"{address.text}: an option of its URL is unknown or has a wrong value ({said})")
-    meaning, retry_after_s = _meaning(cause, said, address, writes)
-    meaning = meaning.format(wait_s=wait_s, undone=_UNDONE if writes else "")
-    return StoreUnavailable(f"{address.text}: {meaning} ({said})", retry_after_s=retry_after_s)
-
-
-def _meaning(cause: BaseException, said: str, address: Address, writes: bool) -> tuple[str, float | None]:
+        return InvalidInput(f"{address.text}: cannot be stored: {text}")
+    if address.dialect == "postgresql" and _WRONG_OPTION.search(text) and state is None:
+        return InvalidInput(f"{address.text}: an option of its URL is unknown or has a wrong value ({text})")
     if address.path is not None:
-        return _of_file(said.lower(), address.path, writes)
-    state = _state(cause)
+        meaning, retry_after_s = _of_file(text.lower(), address.path, writes)
+    else:
+        meaning, retry_after_s = _of_server(text, state)
+    meaning = meaning.format(wait_s=wait_s, undone=_UNDONE if writes else "")
+    return StoreUnavailable(f"{address.text}: {meaning} ({text})", retry_after_s=retry_after_s)
+
+
+def _of_server(text: str, state: str | None) -> tuple[str, float | None]:
     if state is None:  # the server was not reached, or closed the connection
         for pattern, meaning, retry_after_s in _REFUSED:
-            if re.search(pattern, said):
+            if re.search(pattern, text):
                 return meaning, retry_after_s
         return "does not answer: check host, port and that PostgreSQL runs there", 5.0
-    if "conflict with recovery" in said:
+    if "conflict with recovery" in text:
         return _HELD_BACK, 1.0
     for begin, meaning, retry_after_s in _POSTGRESQL:
         if state.startswith(begin):
@@ -160,21 +160,16 @@ def _meaning(cause: BaseException, said: str, address: Address, writes: bool) ->
     return "failed", None
 
 
-def _state(cause: BaseException) -> str | None:
-    state: str | None = getattr(cause, "sqlstate", None)
-    return state
-
-
-def _of_file(said: str, path: Path, writes: bool) -> tuple[str, float | None]:
-    if ("disk i/o" in said or "unable to open" in said) and sqlite_file.is_full(path):
+def _of_file(text: str, path: Path, writes: bool) -> tuple[str, float | None]:
+    if ("disk i/o" in text or "unable to open" in text) and sqlite_file.is_full(path):
         return _FULL, None
-    if not writes and ("readonly" in said or "unable to open" in said) and not sqlite_file.may_write(path):
+    if not writes and ("readonly" in text or "unable to open" in text) and not sqlite_file.may_write(path):
         return (
             "cannot be read without the right to write: its last changes are in the file beside it that ends "
             "in -wal; open it once as a user who may write it, or ask for the rights",
             None,
         )
     for part, meaning, retry_after_s in _SQLITE:
-        if part in said:
+        if part in text:
             return meaning, retry_after_s
     return "does not answer", None

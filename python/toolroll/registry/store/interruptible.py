@@ -1,9 +1,8 @@
-"""A connection to PostgreSQL whose waits end with their purpose.
+"""A connection to PostgreSQL that ends a wait when nobody needs the answer any more.
 
-They end when the database is closed, when the call is given up (`is_given_up`), or when nothing has come for
-a time. A thread that waits for a server which has stopped answering would otherwise wait for the operating
-system to find the connection dead, and so outlive the `close` of its database by many seconds. Where
-something between the two still confirms packets, such as a proxy, it would wait for good.
+A wait ends when the database is closed, when the call is given up (`is_given_up`), or after a time without
+data. Otherwise a thread would wait until the operating system finds the connection dead, many seconds after
+the `close` of its database; behind a proxy that still confirms packets, it would wait forever.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ from toolroll.runtime.threads import is_given_up
 def connection_class(is_closing: Event, silence_s: float | None = None) -> type[psycopg.Connection[Any]]:
     """A class of connections: a call or an attempt to connect fails within 0.1 s after `is_closing` is set.
 
-    It also fails when it is given up: by its `CallPool`, or after the time of `give_up_after`.
+    It also fails when its `CallPool` or `give_up_after` gives it up.
 
-    silence_s: and when nothing has come from the server for so long; None for no limit.
+    silence_s: the longest time without data from the server; None for no limit.
 
     psycopg 3.2.11 and later resume a waiting call every 0.1 s, so that a signal may interrupt it; the check
     happens there. With other internals psycopg would still work, but a call would wait for the server.
@@ -53,13 +52,13 @@ class _Interrupted(psycopg.OperationalError):
 def _until(
     is_closing: Event, silence_s: float | None, steps: Generator[Any, Any, Any]
 ) -> Generator[Any, Any, Any]:
-    """The same steps, but an error instead of a next wait that should not be."""
+    """Runs the steps; raises an error instead of a wait that nobody needs."""
     limit_s = float("inf") if silence_s is None else silence_s
     try:
-        wanted = next(steps)
+        event = next(steps)
         answered_at = time.monotonic()
         while True:
-            ready = yield wanted
+            ready = yield event
             if ready:
                 answered_at = time.monotonic()
             elif is_closing.is_set():
@@ -68,6 +67,6 @@ def _until(
                 raise _Interrupted("the call was given up meanwhile")
             elif time.monotonic() - answered_at >= limit_s:
                 raise _Interrupted(f"no answer in {limit_s:g} s")
-            wanted = steps.send(ready)
+            event = steps.send(ready)
     except StopIteration as end:
         return end.value

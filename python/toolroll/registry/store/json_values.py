@@ -1,4 +1,4 @@
-"""Values of rows and records as JSON has them."""
+"""Converts values of rows and records to JSON."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def as_json(value: Any) -> Any:
-    """Dicts and lists in place of other mappings and tuples, times in ISO 8601, bytes as base64."""
+    """Converts mappings to dicts, tuples to lists, times to ISO 8601 and bytes to base64."""
     if isinstance(value, Mapping):
         return {key: as_json(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -21,10 +21,10 @@ def as_json(value: Any) -> Any:
 
 
 class JsonRecord:
-    """A dataclass that is written as JSON field by field."""
+    """A dataclass with a JSON form."""
 
     __slots__ = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """The fields, for JSON."""
         return {field.name: as_json(getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]

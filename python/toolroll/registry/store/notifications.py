@@ -1,7 +1,7 @@
-"""Says that a registry has changed, for less than a query costs.
+"""Signals that a registry has changed, for less than a query costs.
 
-Notifications are hints: they may be duplicated, spurious or lost, with their connection or in a pooler. So
-callers must still poll `Database.revision`.
+Signals are hints: they may be duplicated, spurious or lost, with their connection or in a pooler. So callers
+must still poll `Database.revision`.
 """
 
 from __future__ import annotations
@@ -22,38 +22,38 @@ from toolroll.runtime.threads import give_up_after
 logger = logging.getLogger(__name__)
 
 POLL_EVERY_S = 0.05  # how often a caller asks; an answer takes microseconds
-# After a failed attempt to connect, the next one waits so long, and so many times as long as it took.
+# The least pause after a failed attempt to connect, also in multiples of its duration.
 RECONNECT_AFTER_S, _RECONNECT_SHARE = 1.0, 5.0
 _CONNECT_S = 5.0  # the longest wait for a connection
 
 
-class Heard(Flag):
-    """What may have changed; nothing is false."""
+class Signal(Flag):
+    """The parts of a registry that may have changed; NOTHING is false."""
 
     NOTHING = 0
-    REGISTRY = 1  # what catalogs are built from
+    REGISTRY = 1  # rows of catalogs and policy
     OUTCOMES = 2  # outcomes were taken back
     ANYTHING = REGISTRY | OUTCOMES
 
 
-# Open connections. The child of a fork keeps those of its parent: to close them would end the parent's.
+# Open connections. The child of a fork keeps its parent's: closing them would close them in the parent.
 _open: list[Any] = []
 
 
 class Signals:
-    """Hears that one database has changed. One thread may ask at a time; no answer waits.
+    """Hears changes of one database. One thread may ask at a time; no answer waits.
 
     It listens for notifications on PostgreSQL. On SQLite it reads a counter that every commit of another
     connection changes.
 
     Attributes:
-        failing: why it hears nothing at the moment; None if it does, or has not tried.
-        hearing: a lock that is held while the database is asked. A process takes it to fork, because SQLite's
-            own locks would stay locked in the child.
+        failing: why it hears nothing at the moment, or None.
+        hearing: a lock that is held during a question. A process takes it to fork, because SQLite's own locks
+            would stay locked in the child.
     """
 
     def __init__(self, database: Database, *, listens: bool = True) -> None:
-        """Connects with the first `hear`; without `listens` never, and nothing is heard."""
+        """Connects with the first `hear`. listens: without it, `hear` always returns NOTHING."""
         self._database, self.listens = database, listens
         self.failing: str | None = None
         self._begin()
@@ -65,46 +65,46 @@ class Signals:
         self._connect_at = 0.0  # monotonic
         self._seen: tuple[Any, int] | None = None  # SQLite's file, and its counter
 
-    def hear(self) -> Heard:
-        """What has changed since the last call, as far as is known. Never fails.
+    def hear(self) -> Signal:
+        """The known changes since the last call. Never fails. Connecting may take seconds.
 
-        Returns ANYTHING after a lost connection was opened again. To connect may take seconds.
+        Returns ANYTHING after a lost connection was opened again.
         """
         if os.getpid() != self._pid:
             self._begin()
         if not self.listens:
-            return Heard.NOTHING
+            return Signal.NOTHING
         with self.hearing:
             began = time.monotonic()
             if self._is_closed or (self._connection is None and began < self._connect_at):
-                return Heard.NOTHING
+                return Signal.NOTHING
             try:
                 return self._hear()
             except Exception as error:  # of drivers or the network: a later call tries again
                 self._lose(error)
                 now = time.monotonic()
                 self._connect_at = now + max(RECONNECT_AFTER_S, _RECONNECT_SHARE * (now - began))
-        return Heard.NOTHING
+        return Signal.NOTHING
 
     def close(self, timeout_s: float = 1.0) -> None:
-        """Closes the connection, once nobody asks; waits that long for it."""
+        """Closes the connection; waits up to `timeout_s` for the end of a question."""
         self._is_closed = True
         if os.getpid() == self._pid and self.hearing.acquire(timeout=max(0.0, timeout_s)):
             self._disconnect()
             self.hearing.release()
 
-    def _hear(self) -> Heard:
+    def _hear(self) -> Signal:
         if self._connection is None:
             with give_up_after(_CONNECT_S):
                 self._connect()
             if self._database.dialect == "postgresql":
-                return Heard.ANYTHING  # changes before LISTEN
+                return Signal.ANYTHING  # changes before LISTEN
         if self._database.dialect == "sqlite":
             return self._counter()
-        heard = Heard.NOTHING
+        signal = Signal.NOTHING
         for notice in self._connection.notifies(timeout=0):
-            heard |= Heard.OUTCOMES if notice.payload == OUTCOMES else Heard.REGISTRY
-        return heard
+            signal |= Signal.OUTCOMES if notice.payload == OUTCOMES else Signal.REGISTRY
+        return signal
 
     def _connect(self) -> None:
         self._connection, self._seen = self._database.own_connection(), None
@@ -116,16 +116,16 @@ class Signals:
             self._connection.execute(f"LISTEN {CHANNEL}")
             self.failing = None
 
-    def _counter(self) -> Heard:
+    def _counter(self) -> Signal:
         (count,) = self._connection.execute("PRAGMA data_version").fetchone()
         file = self._database.identity()
         if self._seen is not None and self._seen[0] != file:
             self._disconnect()  # it is to a replaced file
-            return Heard.ANYTHING
+            return Signal.ANYTHING
         if self._seen != (file, count):
             self._seen = file, count
-            return Heard.ANYTHING
-        return Heard.NOTHING
+            return Signal.ANYTHING
+        return Signal.NOTHING
 
     def _lose(self, error: Exception) -> None:
         self._disconnect()

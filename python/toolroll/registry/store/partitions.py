@@ -1,8 +1,8 @@
-"""Months of events and outcomes on PostgreSQL: a table each, made ahead, dropped as a whole.
+"""Gives each month of events and outcomes a table on PostgreSQL, ahead of time, and drops it as a whole.
 
-Deleting a month row by row would write as much as inserting it did, and leave the work of cleaning up to
-autovacuum. Rows of a time without a table of its own, such as of a clock that is years off, go to the default
-partition. SQLite keeps plain tables.
+Deleting a month row by row would write as much as inserting it, and autovacuum would have to clean up. Rows
+of a month without a table, such as from a clock that is years off, go to the default partition. SQLite keeps
+plain tables.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from toolroll.registry.store import tables
 
 AHEAD = 2  # months that have a table before they begin
 BY_MONTH = (tables.selection_events, tables.outcomes)
-_COUNTED = 100_000  # rows of a month that are counted before it is dropped
-_QUICKLY = "SET LOCAL lock_timeout = '500ms'"  # whoever waits for a whole table makes all others wait
+_COUNTED = 100_000  # up to this size, the rows of a dropped month are counted
+_QUICKLY = "SET LOCAL lock_timeout = '500ms'"  # a wait for a whole table blocks all others
 
 
 def month_of(at: datetime) -> datetime:
-    """The month that a time is in, in UTC."""
+    """The first moment of the month in UTC."""
     return at.astimezone(timezone.utc).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
 
 
@@ -31,12 +31,11 @@ def after(month: datetime) -> datetime:
 
 
 def make_ahead(connection: sa.Connection, now: datetime) -> int:
-    """Makes the tables of this month and the next ones, and returns how many there were not.
+    """Makes the missing tables of this month and the next two, and returns their number.
 
-    Rows of such a month that are in the default partition move into its table. Waits for no one for long.
+    Moves rows of these months from the default partition. Waits half a second at most.
 
-    Raises:
-        sqlalchemy.exc.DBAPIError: others use the table; try again later.
+    Raises sqlalchemy.exc.DBAPIError if others use the table; try again later.
     """
     if connection.dialect.name != "postgresql":
         return 0
@@ -68,7 +67,7 @@ def _make(connection: sa.Connection, table: sa.Table, month: datetime) -> None:
 
 
 def months(connection: sa.Connection, table: sa.Table) -> list[tuple[str, datetime]]:
-    """Each partition by time and when it ends, oldest first; without the default one."""
+    """Each monthly partition and its end, oldest first."""
     query = sa.text(
         "SELECT relname, substring(pg_get_expr(relpartbound, oid) FROM 'TO \\(''([^'']+)''\\)')::timestamptz "
         "FROM pg_inherits JOIN pg_class ON oid = inhrelid WHERE inhparent = CAST(:parent AS regclass) "
@@ -78,18 +77,17 @@ def months(connection: sa.Connection, table: sa.Table) -> list[tuple[str, dateti
 
 
 def covered_until(connection: sa.Connection, table: sa.Table) -> datetime | None:
-    """The end of the last month with a table; None without any."""
+    """The end of the last month with a table, or None."""
     found = months(connection, table)
     return found[-1][1].astimezone(timezone.utc) if found else None
 
 
 def drop_before(connection: sa.Connection, table: sa.Table, before: datetime) -> int:
-    """Drops the tables of months that ended before this time; returns how many rows they had.
+    """Drops the tables of months that ended before this time, and returns the number of their rows.
 
-    A number above 100,000 is the server's estimate: counting would take longer than all the rest.
+    For a table above 100,000 rows, the number is the server's estimate: counting would take too long.
 
-    Raises:
-        sqlalchemy.exc.DBAPIError: others use the table; try again later.
+    Raises sqlalchemy.exc.DBAPIError if others use the table; try again later.
     """
     gone = 0
     for name, end in months(connection, table):

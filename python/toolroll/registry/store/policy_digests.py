@@ -1,9 +1,9 @@
-"""One digest of an organisation's policy rows, which notices rows that others changed or removed.
+"""Digests of an organisation's policy rows, which show that another program changed or removed a row.
 
-Each row of these tables has a digest of the columns that policy reads. An organisation's digest of a table is
-the sum of its rows' digests, modulo 2^128: it depends on no order, and an edit adds and subtracts without
-reading the other rows. It is written in the transaction of the edit. The registry's state has the sum over
-all organisations' digests, so that none can be removed.
+Each row has a digest of the columns that policy reads. An organisation's digest of a table is the sum of its
+rows' digests, modulo 2^128: the order of rows does not matter, and an edit adds and subtracts without reading
+other rows, in its own transaction. The registry's state has the sum over all organisations' digests, so that
+nobody can remove an organisation's digests unnoticed.
 
 No key is involved: digests show accidents and edits by hand, not an attacker who writes digests, too.
 """
@@ -22,8 +22,8 @@ from toolroll.registry.store.row_reader import Row, read_rows
 
 Digests: TypeAlias = Mapping[str, int]  # part → sum; a part that is missing is 0
 
-PUBLIC = "public"  # the part of the tools that are public: if it is wrong, no tool counts as public
-TIERS = "tiers"  # the part of the list of tiers, which is the platform's
+PUBLIC = "public"  # the part for public tools: if it is wrong, no tool counts as public
+TIERS = "tiers"  # the part for the list of tiers, which belongs to the platform
 
 # The tables whose rows are digested, each with the columns that policy reads.
 COVERED: Mapping[sa.Table, tuple[str, ...]] = {
@@ -43,20 +43,20 @@ _MODULUS = 2**128
 
 
 def digest_of(table: sa.Table, row: Row) -> int:
-    """The digest of a row; 0 of one that is deleted."""
+    """The digest of a row; 0 for a deleted row."""
     if row.get("deleted_at") is not None:
         return 0
     return _number([table.name, *[row[column] for column in COVERED[table]]])
 
 
 def digest_of_tiers(tiers: Iterable[str]) -> int:
-    """The digest of the list of tiers; 0 if there are none."""
+    """The digest of the list of tiers; 0 for an empty list."""
     names = list(tiers)
     return _number([TIERS, names]) if names else 0
 
 
 def parts_of(table: sa.Table, row: Row) -> Digests:
-    """What a row adds to the digests of its organisation."""
+    """The digests that a row adds to its organisation's."""
     digest = digest_of(table, row)
     if table is tables.tools and row["public"]:
         return {table.name: digest, PUBLIC: digest}
@@ -67,23 +67,23 @@ class DigestChanges:
     """The changes of one transaction to the digests of organisations."""
 
     def __init__(self, total: int) -> None:
-        """None yet. total: that of the registry's state before."""
+        """Begins without changes. total: the sum in the registry's state."""
         self._total = total
         self._changes: defaultdict[str, Counter[str]] = defaultdict(Counter)
 
     def replace(self, table: sa.Table, before: Row | None, after: Row | None) -> None:
-        """Notes that a row takes the place of another. None: there is none."""
+        """Notes the replacement of a row. before: None for a new row. after: None for a removed row."""
         for row, sign in ((before, -1), (after, 1)):
             if row is not None:
                 for part, digest in parts_of(table, row).items():
                     self._changes[row["org"]][part] += sign * digest
 
     def replace_tiers(self, before: Iterable[str], after: Iterable[str]) -> None:
-        """Notes another list of tiers."""
+        """Notes the replacement of the list of tiers."""
         self._changes[""][TIERS] += digest_of_tiers(after) - digest_of_tiers(before)
 
     def write(self, connection: sa.Connection) -> None:
-        """Writes them. The caller holds the lock of writers. O(organisations that changed)."""
+        """Writes the digests. The caller holds the lock of writers. O(organisations that changed)."""
         changed = {org: parts for org, parts in self._changes.items() if any(parts.values())}
         if not changed:
             return
@@ -91,17 +91,13 @@ class DigestChanges:
         after = {org: summed((before.get(org, {}), parts)) for org, parts in changed.items()}
         table = tables.policy_digests
         for org, digests in after.items():
-            if org in before:
-                values = {"digests": _as_json(digests)}
-                connection.execute(sa.update(table).where(table.c.org == org), values)
-            else:
-                connection.execute(sa.insert(table), {"org": org, "digests": _as_json(digests)})
-        new = (self._total + total_of(after) - total_of(before)) % _MODULUS
-        connection.execute(sa.update(tables.registry_state).values(policy_digest=f"{new:032x}"))
+            statement = sa.update(table).where(table.c.org == org) if org in before else sa.insert(table)
+            connection.execute(statement, {"org": org, "digests": _as_json(digests)})
+        _write_total(connection, self._total + total_of(after) - total_of(before))
 
 
 def summed(several: Iterable[Digests]) -> dict[str, int]:
-    """The sums of the digests, without those that are 0."""
+    """The sums of the digests that are not 0."""
     found: Counter[str] = Counter()
     for digests in several:
         found.update(digests)
@@ -109,12 +105,12 @@ def summed(several: Iterable[Digests]) -> dict[str, int]:
 
 
 def total_of(digests: Mapping[str, Digests]) -> int:
-    """The sum over organisations that `registry_state` has."""
+    """The sum over organisations, for `registry_state`."""
     return sum(_number([org, sorted(parts.items())]) for org, parts in digests.items()) % _MODULUS
 
 
 def read(connection: sa.Connection, orgs: Collection[str] | None = None) -> dict[str, Digests]:
-    """Organisation → its digests as they are stored; None for all organisations."""
+    """Organisation → its stored digests. orgs: None for all organisations."""
     table = tables.policy_digests
     query = sa.select(table.c.org, table.c.digests)
     if orgs is not None:
@@ -126,12 +122,12 @@ def read(connection: sa.Connection, orgs: Collection[str] | None = None) -> dict
 
 
 def read_total(connection: sa.Connection) -> int:
-    """`total_of` all organisations as it is stored."""
+    """The stored `total_of` all organisations."""
     return parsed(connection.execute(sa.select(tables.registry_state.c.policy_digest)).scalar_one())
 
 
 def parsed(text: object) -> int:
-    """The digest in a stored text; −1, which no rows have, if it is none."""
+    """The digest in a stored text; −1, which no digest equals, for a damaged text."""
     try:
         return int(str(text), 16)
     except ValueError:
@@ -139,7 +135,7 @@ def parsed(text: object) -> int:
 
 
 def computed(connection: sa.Connection) -> dict[str, Digests]:
-    """Organisation → the digests of the rows that are there. Reads all rows of the tables."""
+    """Organisation → the digests of its present rows. Reads all rows of the tables."""
     found: defaultdict[str, list[Digests]] = defaultdict(list)
     for table, columns in COVERED.items():
         where = [table.c.deleted_at.is_(None)] if "deleted_at" in table.c else []
@@ -153,10 +149,13 @@ def computed(connection: sa.Connection) -> dict[str, Digests]:
 def replace_all(connection: sa.Connection, digests: Mapping[str, Digests]) -> None:
     """Writes the digests of all organisations. The caller holds the lock of writers."""
     connection.execute(sa.delete(tables.policy_digests))
-    rows = [{"org": org, "digests": _as_json(parts)} for org, parts in digests.items()]
-    if rows:
+    if rows := [{"org": org, "digests": _as_json(parts)} for org, parts in digests.items()]:
         connection.execute(sa.insert(tables.policy_digests), rows)
-    connection.execute(sa.update(tables.registry_state).values(policy_digest=f"{total_of(digests):032x}"))
+    _write_total(connection, total_of(digests))
+
+
+def _write_total(connection: sa.Connection, total: int) -> None:
+    connection.execute(sa.update(tables.registry_state).values(policy_digest=f"{total % _MODULUS:032x}"))
 
 
 def _as_json(digests: Digests) -> dict[str, str]:

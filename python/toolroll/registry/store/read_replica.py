@@ -1,7 +1,7 @@
-"""A copy of a registry's database that reports are read from, so that they cost the primary nothing.
+"""A copy of a registry's database for reports, so that they cost the primary nothing.
 
-It may lag, refuse or be away. A report then fails and says so: read from the primary instead, it would put
-the load there that it was kept from, at a time when servers fail. See decision 83.
+The copy may lag, refuse or be away. A report then fails: the primary must not get the load of reports just
+when servers fail. See decision 83.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from toolroll.registry.store.errors import DamagedRow
 from toolroll.registry.store.revision import created_at
 from toolroll.registry.store.url import Address
 
-# A standby that has replayed all that it received, from a primary that still sends, is up to date. Any other
-# is as old as the last commit that it has, or as its last checkpoint.
+# A standby that has replayed everything it received, from a primary that still sends, is up to date. Any
+# other standby is as old as its last commit or checkpoint.
 _BEHIND = sa.text(
     "SELECT CASE WHEN NOT pg_is_in_recovery() THEN 0 "
     "WHEN pg_last_wal_receive_lsn() = pg_last_wal_replay_lsn() "
@@ -31,17 +31,16 @@ _BEHIND = sa.text(
 
 
 class ReadReplica(Database):
-    """A PostgreSQL that holds the same registry, such as a streaming standby. Connects when it is first read.
+    """A PostgreSQL with a copy of the registry, such as a streaming standby. Connects with the first read.
 
     Attributes:
-        failing: why its last read failed; None if it did not.
+        failing: why the last read failed, or None.
     """
 
     def __init__(self, url: str, primary: Database | None = None) -> None:
-        """Checks the URL. primary: the registry that it must be a copy of, if that is known.
+        """Checks the URL. primary: the copied registry, for comparison.
 
-        Raises:
-            InvalidInput: the URL has an unknown form, or one of the two is no PostgreSQL.
+        Raises InvalidInput if the URL has an unknown form, or one of the two databases is no PostgreSQL.
         """
         address = Address.of(url)
         if address.dialect != "postgresql" or (primary is not None and primary.dialect != "postgresql"):
@@ -56,9 +55,8 @@ class ReadReplica(Database):
     def reading(self, *, is_single: bool = False) -> Iterator[sa.Connection]:
         """A connection that sees one state of the registry, perhaps not the newest; see `behind_s`.
 
-        Raises:
-            StoreUnavailable: it does not answer, has not caught up with an upgrade, stopped a query, or holds
-                another registry.
+        Raises StoreUnavailable if it does not answer, has not caught up with an upgrade, stopped a query, or
+        holds another registry.
         """
         made_at = self._made_at()
         try:
@@ -80,7 +78,7 @@ class ReadReplica(Database):
         return super()._translated()
 
     def _know(self, connection: sa.Connection, made_at: datetime | None) -> None:
-        """Checks that this is a registry of this schema, and the one that was made then."""
+        """Checks that the copy has this schema, and was made at the same time as the primary."""
         found, wanted = schema.revision_of(connection, self._address), schema.REVISIONS[-1]
         if found != wanted:
             has = "no registry" if found is None else f"schema {found}"
@@ -94,7 +92,7 @@ class ReadReplica(Database):
         self._is_known = True
 
     def _made_at(self) -> datetime | None:
-        """When the primary's registry was made; None if that is not compared, or was before."""
+        """The time at which the primary's registry was made; None if it is not compared, or already was."""
         if self._primary is None or self._is_known:
             return None
         with self._primary.reading() as connection:

@@ -1,4 +1,4 @@
-"""Reads rows of a table as mappings of its columns."""
+"""Reads rows of a table as mappings of its columns, and JSON columns as rows."""
 
 from __future__ import annotations
 
@@ -17,8 +17,21 @@ def read_rows(
     order_by: Sequence[sa.ColumnElement[Any]] = (),
     limit: int | None = None,
 ) -> Iterator[dict[str, Any]]:
-    """These columns of a table's rows."""
+    """The values of these columns in each row."""
     query = sa.select(*columns).where(*where).order_by(*order_by).limit(limit)
     names = [column.name for column in columns]
     for row in connection.execute(query):
         yield dict(zip(names, row, strict=True))
+
+
+def items(dialect: str, column: sa.ColumnElement[Any], name: str = "item") -> Any:
+    """A JSON list of texts as rows with a column `value`, joined to the row with the list."""
+    function = sa.func.json_array_elements_text if dialect == "postgresql" else sa.func.json_each
+    return function(column).table_valued(sa.column("value", sa.Text), name=name, joins_implicitly=True)
+
+
+def pairs(dialect: str, column: sa.ColumnElement[Any], name: str = "pair") -> Any:
+    """A JSON object as rows with text columns `key` and `value`, joined to the row with the object."""
+    function = sa.func.json_each_text if dialect == "postgresql" else sa.func.json_each
+    key, value = sa.column("key", sa.Text), sa.column("value", sa.Text)
+    return function(column).table_valued(key, value, name=name, joins_implicitly=True)

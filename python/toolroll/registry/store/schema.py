@@ -29,8 +29,7 @@ _TABLE_NAMES = {
 def revision_of(connection: sa.Connection, address: Address) -> str | None:
     """The revision of the database's schema, or None if the database is empty.
 
-    Raises:
-        StoreUnavailable: the tables are not toolroll's, or damaged, or a newer toolroll made them.
+    Raises StoreUnavailable if the tables are not toolroll's, or damaged, or a newer toolroll made them.
     """
     names = set(connection.exec_driver_sql(_TABLE_NAMES[address.dialect]).scalars())
     if not names:
@@ -56,7 +55,7 @@ def revision_of(connection: sa.Connection, address: Address) -> str | None:
 
 
 def check(connection: sa.Connection, address: Address, *, create: bool, migrate: bool) -> bool:
-    """Whether the schema is current; False if `upgrade` is needed and the caller allows it.
+    """Whether the schema is current; False if the caller allows the necessary `upgrade`.
 
     Raises:
         NotFound: the database is empty, and `create` is False.
@@ -85,10 +84,7 @@ def no_registry(address: Address) -> NotFound:
 
 
 def upgrade(connection: sa.Connection, address: Address) -> None:
-    """Creates the tables of an empty database, or runs the steps that an older one lacks.
-
-    Everything happens in the transaction of `connection`, which must be writable.
-    """
+    """Creates the tables of an empty database, or runs the missing steps, in the connection's transaction."""
     if address.dialect == "postgresql":
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_LOCK})")
     revision = revision_of(connection, address)  # another process may have upgraded meanwhile
@@ -120,7 +116,7 @@ def _check_server(connection: sa.Connection, address: Address) -> None:
 
 
 def _has_pgvector(connection: sa.Connection, address: Address) -> bool:
-    """Whether the extension pgvector is there, or could be added."""
+    """Whether the extension pgvector is installed; installs it if it can."""
     if connection.exec_driver_sql("SELECT 1 FROM pg_extension WHERE extname = 'vector'").first():
         return True
     try:
@@ -129,7 +125,7 @@ def _has_pgvector(connection: sa.Connection, address: Address) -> bool:
     except sa.exc.DBAPIError as error:
         if error.connection_invalidated:
             raise
-        said = " ".join(str(error.orig).split())
-        _log.info("%s: vectors are real[], as pgvector could not be added (%s)", address.text, said)
+        reason = " ".join(str(error.orig).split())
+        _log.info("%s: vectors are real[], as pgvector could not be added (%s)", address.text, reason)
         return False
     return True

@@ -1,7 +1,7 @@
-"""The SQLite file as the file system sees it: its identity, and the right to write it.
+"""The SQLite file in the file system: its identity, and the right to write it.
 
-A connection keeps the file that it opened, whatever happens to the name. After somebody replaces the file by
-a backup, the connection would still read the old file, and its writes would be lost.
+A connection keeps the file that it opened, whatever happens to the name. If somebody replaces the file by a
+backup, the connection would still read the old file, and its writes would be lost.
 """
 
 from __future__ import annotations
@@ -19,9 +19,7 @@ Identity = tuple[int, ...]
 def find(address: Address, path: Path, create: bool) -> None:
     """Creates the file if it does not exist and `create` is set.
 
-    Raises:
-        NotFound: it does not exist.
-        StoreUnavailable: it cannot be opened or created.
+    Raises NotFound if it does not exist, and StoreUnavailable if it cannot be opened or created.
     """
     try:
         if path.is_file():
@@ -55,7 +53,7 @@ def identity(address: Address, path: Path) -> Identity:
 
 
 def files(address: Address, path: Path) -> tuple[Identity, Identity | None]:
-    """`identity` of the file, and `log_of` it."""
+    """The identities of the file and of its log."""
     return identity(address, path), log_of(path)
 
 
@@ -76,7 +74,7 @@ def has_log(path: Path) -> bool:
 
 
 def log_of(path: Path) -> Identity | None:
-    """The identity of the log file; None without one."""
+    """The identity of the log file, or None."""
     try:
         found = os.stat(f"{path}-wal")
     except OSError:
@@ -88,13 +86,13 @@ def open_as(path: Path) -> str:
     """The options of the URI that opens the file."""
     if may_write(path):
         return "mode=rw"  # a missing file is an error, not a new registry
-    # Reading with a log needs files beside it, which this process cannot create. Without a log nobody writes,
-    # and the file can be read as immutable.
+    # Reading with a log needs files beside it, which this process cannot create. Without a log nobody writes
+    # the file, so it can be read as immutable.
     return "mode=ro" if has_log(path) else "mode=ro&immutable=1"
 
 
 def is_full(path: Path) -> bool:
-    """Whether the disk is full, as far as the system knows."""
+    """Whether the system reports a full disk."""
     if not hasattr(os, "statvfs"):
         return False
     try:

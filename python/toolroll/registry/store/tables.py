@@ -1,14 +1,13 @@
 """The schema, the same on SQLite and PostgreSQL.
 
-The types here hide where the two databases differ: text is compared by its bytes, an instant is UTC, JSON
+The types hide the differences of the two databases: text is compared by its bytes, an instant is UTC, JSON
 keeps the order of its keys (models read them in that order), and a vector is an array or packed float32.
 `schema.upgrade` creates the tables; migrations/versions/0001_baseline.py says how to change them.
 
-The database guards the values: a column takes only values of its kind, and says so by a constraint where its
-type does not. On SQLite the tables are STRICT.
+Types and constraints let a column hold only values of its kind. On SQLite the tables are STRICT.
 
-Rows that catalogs are built from have a `revision`: the registry's revision at their last change. Deleting
-such a row sets `deleted_at`, so a replica reads all changes as the rows with a revision above its own.
+Rows of catalogs and policy have a `revision`: the registry's revision at their last change. Deleting such a
+row sets `deleted_at`, so a replica reads all changes as the rows with a revision above its own.
 """
 
 from __future__ import annotations
@@ -32,12 +31,12 @@ SESSION_PARTS = 8  # tables of sessions on PostgreSQL, so that autovacuum cleans
 
 
 def json_text(value: Any) -> str:
-    """JSON as it is stored: its keys in their order."""
+    """The stored form of JSON: compact, with the keys in their order."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=dict)
 
 
 def _stored_as(name: str) -> Callable[[type[Any]], type[Any]]:
-    """Names a type's kind in SQLite's STRICT tables, which know INTEGER, REAL, TEXT and BLOB."""
+    """Names a type's kind in SQLite's STRICT tables: INTEGER, REAL, TEXT or BLOB."""
 
     def register(type_: type[Any]) -> type[Any]:
         compiles(type_, "sqlite")(lambda *_, **__: name)
@@ -47,7 +46,7 @@ def _stored_as(name: str) -> Callable[[type[Any]], type[Any]]:
 
 
 @_stored_as("INTEGER")
-class Flag(sa.Boolean):
+class Bool(sa.Boolean):
     """True or False."""
 
 
@@ -113,7 +112,7 @@ _SQLITE_INSTANT = _SqliteInstant()  # type: ignore[no-untyped-call]
 
 
 class Instant(TypeDecorator[datetime]):
-    """An aware datetime in UTC; SQLite has no such type and stores it without its zone."""
+    """An aware datetime in UTC. SQLite has no such type and stores it without its zone."""
 
     impl = sa.DateTime(timezone=True)
     cache_ok = True
@@ -136,7 +135,7 @@ class Instant(TypeDecorator[datetime]):
 
 
 class _Reals(UserDefinedType[Any]):
-    """real[], which PostgreSQL converts to pgvector's type where a column has it."""
+    """real[]; PostgreSQL converts it to pgvector's type."""
 
     cache_ok = True
 
@@ -183,7 +182,7 @@ metadata = sa.MetaData(
 
 
 def _governed() -> tuple[sa.Column[Any], ...]:
-    """The columns of rows that people edit: who changed the row and when, and whether it is deleted."""
+    """The columns of rows that people edit; see `GovernedRow`."""
     return (
         _counted("version"),
         sa.Column("created_at", Instant, nullable=False),
@@ -200,14 +199,17 @@ def _one_of(name: str, words: Iterable[str]) -> sa.Column[Any]:
     return sa.Column(name, Words, sa.CheckConstraint(f"{name} IN ({known})", name=name), nullable=False)
 
 
+def _required(type_: Any, *names: str) -> tuple[sa.Column[Any], ...]:
+    """Columns of this type without NULL."""
+    return tuple(sa.Column(name, type_, nullable=False) for name in names)
+
+
 def _word(name: str) -> sa.Column[Any]:
-    """A column of text."""
     return sa.Column(name, Words, nullable=False)
 
 
 def _words(*names: str) -> tuple[sa.Column[Any], ...]:
-    """Columns of text."""
-    return tuple(map(_word, names))
+    return _required(Words, *names)
 
 
 def _counted(name: str, type_: TypeEngine[Any] = sa.Integer()) -> sa.Column[Any]:  # noqa: B008
@@ -218,21 +220,22 @@ def _counted(name: str, type_: TypeEngine[Any] = sa.Integer()) -> sa.Column[Any]
 _ALIVE = sa.text("deleted_at IS NULL")
 
 
-def _unique_name(table: str) -> sa.Index:
-    """Names are unique in an organisation, deleted rows aside."""
-    return sa.Index(
-        f"uq_{table}_org_name_alive", "org", "name", unique=True, sqlite_where=_ALIVE, postgresql_where=_ALIVE
-    )
+def _unique(table: str, column: str) -> sa.Index:
+    """Makes a column unique among an organisation's rows that are not deleted."""
+    name = f"uq_{table}_org_{column}_alive"
+    return sa.Index(name, "org", column, unique=True, sqlite_where=_ALIVE, postgresql_where=_ALIVE)
 
 
-def _also_run(statement: str, target: sa.MetaData | sa.Table, event: str, dialect: str) -> None:
+def _also_run(
+    statement: str, target: sa.MetaData | sa.Table, event: str = "after_create", dialect: str = "postgresql"
+) -> None:
     """Adds a statement to the creation of a table, or of all tables, on one dialect."""
     ddl = sa.DDL(statement)  # type: ignore[no-untyped-call]
     sa.event.listen(target, event, ddl.execute_if(dialect=dialect))
 
 
 def _make_append_only(table: sa.Table, same_key: str) -> None:
-    """Adds triggers that refuse to change or delete rows. same_key: true of a row with the key of NEW."""
+    """Adds triggers that refuse to change or delete rows. same_key: the condition of rows with NEW's key."""
     problem = f"{table.name} only grows: its rows are neither changed nor deleted"
     refuse = f"BEGIN SELECT RAISE(ABORT, '{problem}'); END"
     sqlite = [
@@ -245,12 +248,12 @@ def _make_append_only(table: sa.Table, same_key: str) -> None:
         f"WHEN EXISTS (SELECT 1 FROM {table.name} WHERE {same_key}) {refuse}"
     )
     for statement in sqlite:
-        _also_run(statement, table, "after_create", "sqlite")
-    postgresql = (
+        _also_run(statement, table, dialect="sqlite")
+    _also_run(
         f"CREATE TRIGGER {table.name}_only_grow BEFORE UPDATE OR DELETE OR TRUNCATE ON {table.name} "
-        "FOR EACH STATEMENT EXECUTE FUNCTION toolroll_append_only()"
+        "FOR EACH STATEMENT EXECUTE FUNCTION toolroll_append_only()",
+        table,
     )
-    _also_run(postgresql, table, "after_create", "postgresql")
 
 
 _APPEND_ONLY_FUNCTION = """
@@ -259,7 +262,7 @@ BEGIN
     RAISE EXCEPTION '%% only grows: its rows are neither changed nor deleted', TG_TABLE_NAME;
 END $$
 """
-_also_run(_APPEND_ONLY_FUNCTION, metadata, "before_create", "postgresql")
+_also_run(_APPEND_ONLY_FUNCTION, metadata, "before_create")
 
 
 tools = sa.Table(
@@ -274,14 +277,12 @@ tools = sa.Table(
     sa.Column("meta", ObjectJson(none_as_null=True)),
     sa.Column("execution", ObjectJson(none_as_null=True)),
     *_words("summary", "when_to_use", "limitations"),
-    sa.Column("tags", NameList, nullable=False),
-    sa.Column("examples", NameList, nullable=False),
+    *_required(NameList, "tags", "examples"),
     _word("execution_type"),
     sa.Column("execution_config", ObjectJson(none_as_null=True)),
     _word("semantic_version"),
     _one_of("status", STATUSES),
-    sa.Column("public", Flag, nullable=False),
-    sa.Column("pinned", Flag, nullable=False),
+    *_required(Bool, "public", "pinned"),
     sa.Column("pin_weight", sa.Integer, nullable=False),
     *_words("interchangeable", "content_hash"),
     sa.Column("source_hash", Words),  # of the plugin's last payload; NULL if people wrote the tool
@@ -292,7 +293,7 @@ tools = sa.Table(
     sa.Column("rejected_hash", Words),  # rejected content, which a sync must not offer again
     sa.Column("flags", ListJson, nullable=False),
     *_governed(),
-    _unique_name("tools"),
+    _unique("tools", "name"),
     sa.Index(None, "org", "revision"),
     sa.Index(None, "plugin"),
 )
@@ -320,13 +321,13 @@ toolkits = sa.Table(
     *_words("org", "name", "plugin", "description"),
     sa.Column("parent", Words),
     sa.Column("settings_keys", NameList, nullable=False),
-    sa.Column("base", Flag, nullable=False),
+    sa.Column("base", Bool, nullable=False),
     sa.Column("tier", Words),
     sa.Column("keywords", ListJson, nullable=False),  # [{"keyword", "mode"}]
     sa.Column("patterns", NameList, nullable=False),
     sa.Column("members", NameList, nullable=False),  # tools of other toolkits, by name or glob
     *_governed(),
-    _unique_name("toolkits"),
+    _unique("toolkits", "name"),
     sa.Index(None, "org", "revision"),
 )
 
@@ -352,31 +353,24 @@ visibility_rules = sa.Table(
     sa.Column("condition", ObjectJson, nullable=False),
     *_words("tool", "toolkit"),
     sa.Column("priority", sa.Integer, nullable=False),
-    sa.Column("active", Flag, nullable=False),
+    sa.Column("active", Bool, nullable=False),
     *_governed(),
     sa.CheckConstraint("(tool = '') <> (toolkit = '')", name="target"),
-    _unique_name("visibility_rules"),
+    _unique("visibility_rules", "name"),
     sa.Index(None, "org", "revision"),
 )
 
-# What an organisation says of the platform's tools instead of their `pinned` and `pin_weight`.
+# An organisation's values in place of `pinned` and `pin_weight` of the platform's tools.
 pins = sa.Table(
     "pins",
     metadata,
     sa.Column("pin_id", Id, primary_key=True),
     _word("org"),
     sa.Column("tool_id", Id, sa.ForeignKey("tools.tool_id", name="fk_pins_tool_id"), nullable=False),
-    sa.Column("pinned", Flag, nullable=False),
+    sa.Column("pinned", Bool, nullable=False),
     sa.Column("pin_weight", sa.Integer, nullable=False),
     *_governed(),
-    sa.Index(
-        "uq_pins_org_tool_id_alive",
-        "org",
-        "tool_id",
-        unique=True,
-        sqlite_where=_ALIVE,
-        postgresql_where=_ALIVE,
-    ),
+    _unique("pins", "tool_id"),
     sa.Index(None, "org", "revision"),
 )
 
@@ -385,7 +379,7 @@ plugins = sa.Table(
     metadata,
     *_words("org", "name", "version", "payload_hash"),
     _one_of("review", ("auto", "changed", "all")),
-    _one_of("while_waiting", ("hidden", "approved")),  # what serves of a tool whose change waits
+    _one_of("while_waiting", ("hidden", "approved")),  # the serving content of a tool whose change waits
     sa.Column("tools", sa.Integer, nullable=False),
     sa.Column("synced_at", Instant, nullable=False),
     _word("synced_by"),
@@ -398,14 +392,14 @@ settings = sa.Table(
     "settings",
     metadata,
     *_words("org", "key"),
-    sa.Column("is_set", Flag, nullable=False),
+    sa.Column("is_set", Bool, nullable=False),
     sa.Column("updated_at", Instant, nullable=False),
     _word("updated_by"),
     sa.Column("revision", Number, nullable=False),
     sa.PrimaryKeyConstraint("org", "key"),
 )
 
-# What the policy rows of an organisation are digested to: {part: 32 hex digits}; see policy_digests.py.
+# The digests of an organisation's policy rows: {part: 32 hex digits}; see policy_digests.py.
 policy_digests = sa.Table(
     "policy_digests",
     metadata,
@@ -422,16 +416,14 @@ embeddings = sa.Table(
     sa.PrimaryKeyConstraint("identity", "content_hash"),
 )
 
-# The tools that events and outcomes name, by a number for each text of a tool; the keys are the same 64 bits,
-# signed. Outcomes are kept for good, so rows are only added.
+# The tools that events and outcomes name, with a number for each text of a tool; keys are the same 64 bits,
+# signed. Outcomes are kept forever, so rows are only added.
 logged_tools = sa.Table(
     "logged_tools",
     metadata,
     sa.Column("number", Number, primary_key=True, autoincrement=True),
     _word("name"),
-    sa.Column("arm", Number, nullable=False),
-    sa.Column("intent", Number, nullable=False),
-    sa.Column("tool_group", Number, nullable=False),
+    *_required(Number, "arm", "intent", "tool_group"),
     sa.Column("stamp", Number, nullable=False),  # random: tells two histories with the same numbers apart
     sa.UniqueConstraint("intent", "name", "arm", "tool_group"),
 )
@@ -473,18 +465,13 @@ selection_events = sa.Table(
     sa.Index(None, "event_id"),  # for people who know no organisation
     postgresql_partition_by="RANGE (at)",
 )
-_also_run(
-    "CREATE TABLE selection_events_default PARTITION OF selection_events DEFAULT",
-    selection_events,
-    "after_create",
-    "postgresql",
-)
+_also_run("CREATE TABLE selection_events_default PARTITION OF selection_events DEFAULT", selection_events)
 
 
 def _sums(table: str, key: tuple[sa.Column[Any], ...], numbers: tuple[str, ...]) -> sa.Table:
     """Sums of an organisation's events by hour and by day, as `keeper.hours` makes them, in thousandths.
 
-    key: what the sums of one hour differ by.
+    key: further columns of the key, after the hour.
     """
     return sa.Table(
         table,
@@ -504,7 +491,7 @@ def _bucket() -> sa.Column[Any]:
     return sa.Column("bucket", sa.Integer, nullable=False, autoincrement=False)
 
 
-# A row without events (`logged` is 0) says that the hour's events have changed since they were summed.
+# A row without events (`logged` is 0) marks an hour whose events have changed since they were summed.
 selection_sums = _sums(
     "selection_sums",
     _words("profile", "experiment", "variant", "degraded"),  # degraded: a JSON list
@@ -513,7 +500,7 @@ selection_sums = _sums(
         *("latency_us", "tokens_selected", "tokens_total", "tools"),
     ),
 )
-for _name in ("first_at", "last_at"):  # of its events; of a row without events: up to when the hour is summed
+for _name in ("first_at", "last_at"):  # of its events; without events: the end of the sums of the hour
     selection_sums.append_column(sa.Column(_name, Instant, nullable=False))
 _CHANGED = sa.text("logged = 0")
 sa.Index(
@@ -527,19 +514,12 @@ latency_sums = _sums("latency_sums", (_bucket(),), ("selections",))
 tool_sums = _sums(
     "tool_sums",
     (_word("page"), _word("tool"), _bucket()),  # of how long calls took; a constant for all other numbers
-    # Events that showed the tool, that have an outcome of it, with calls of it, with successful and failed
-    # calls, that needed it, those of them that showed it; calls that were measured, and how long they took.
-    (
-        *("selected", "reported", "called", "succeeded", "failed", "needed", "hits"),
-        *("timed", "duration_ms"),
-    ),
+    # Events that showed the tool, have an outcome of it, have calls of it, have successful or failed calls,
+    # needed it, needed and showed it; calls with a duration, and the sum of durations.
+    (*("selected", "reported", "called", "succeeded", "failed", "needed", "hits"), *("timed", "duration_ms")),
 )
-# Selections without a known outcome, events with one, and those of them that succeeded.
-unit_sums = _sums(
-    "unit_sums",
-    _words("experiment", "unit", "variant"),
-    ("unknown", "answered", "succeeded"),
-)
+# Selections without a known outcome, events with an outcome, and events with a success.
+unit_sums = _sums("unit_sums", _words("experiment", "unit", "variant"), ("unknown", "answered", "succeeded"))
 sa.Index("ix_unit_sums_experiment", unit_sums.c.experiment)
 
 # One row for each report that changed something, in the order in which reports count. Rows are only added; a
@@ -554,10 +534,10 @@ outcomes = sa.Table(
     sa.Column("at", Instant, nullable=False),  # of the event
     sa.Column("received_at", Instant, nullable=False),  # of the report
     *_words("reporter", "page", "tier", "category"),
-    # the tools with what was said of them, every shown tool if the row closes its event; and the message's
-    # vector, if it counts; as `events.details` packs them
+    # the reported tools, or every shown tool if the row closes its event; and the message's vector, if it
+    # counts; as `events.details` packs them
     sa.Column("details", sa.LargeBinary, nullable=False),
-    sa.Column("closes", Flag, nullable=False),  # the event's first final row
+    sa.Column("closes", Bool, nullable=False),  # the event's first final row
     sa.Column("closing_weight", Real, nullable=False),  # the weight of the whole event
     _word("space"),
     sa.Column("voided_at", Instant),
@@ -567,11 +547,9 @@ outcomes = sa.Table(
     sa.Index(None, "org", "reporter"),
     postgresql_partition_by="RANGE (at)",
 )
-_also_run(
-    "CREATE TABLE outcomes_default PARTITION OF outcomes DEFAULT", outcomes, "after_create", "postgresql"
-)
+_also_run("CREATE TABLE outcomes_default PARTITION OF outcomes DEFAULT", outcomes)
 
-# Records from the outboxes of hosts, until the keeper has counted them. The id makes each come once.
+# Records from the outboxes of hosts, until the keeper has counted them. The id makes each record count once.
 inbox = sa.Table(
     "inbox",
     metadata,
@@ -582,14 +560,14 @@ inbox = sa.Table(
     sa.Index(None, "at", "id"),  # the order in which they count
 )
 
-# One row: who writes what is derived from events and outcomes; see `events.lease`.
+# One row: the process that writes statistics of events and outcomes; see `events.lease`.
 keeper = sa.Table(
     "keeper",
     metadata,
     sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
     _word("holder"),
     sa.Column("until", Real, nullable=False),  # seconds since the epoch, by the database's clock
-    sa.Column("figures", ObjectJson, nullable=False),  # what the keeper has done, for people
+    sa.Column("figures", ObjectJson, nullable=False),  # of the keeper's work, for people
     sa.CheckConstraint("id = 1", name="one_row"),
 )
 
@@ -614,16 +592,16 @@ learning_state = sa.Table(
     sa.Column("epoch", Number, nullable=False),  # raised when all is folded again: hosts then read all rows
     sa.Column("deltas", Number, nullable=False, server_default="0"),  # how many the fold has added
     sa.Column("priors", Number, nullable=False, server_default="0"),  # the release it began with; 0: none
-    sa.Column("events_since", Instant),  # the first hour of which no event was deleted; NULL: all are there
+    sa.Column("events_since", Instant),  # the first hour without deleted events; NULL: none was deleted
 )
 
-# What outcomes have taught: the result of the one fold (`registry.events.learned_rows`). A host reads the
-# rows whose `revision`, the number of the outcome that changed them last, is above what it has.
+# Statistics of outcomes: the result of the fold (`registry.events.learned_rows`). `revision` is the number of
+# the last outcome that changed the row; a host reads the rows above its own number.
 #   kind "tool": by its name. Successes and failures at the levels everywhere, page, context and seed, with
-#     whole numbers; at the level "state", who reported, and the change detector.
+#     whole numbers; at the level "state", the reporters and the change detector.
 #   kind "subject": by name and text, or by group. Calls and expected calls at the first three levels; at the
-#     level "state", who reported; at the level "vector", the messages of one embedder.
-#   kind "break": a time at which a tool broke; "run": the outcomes that may come to one.
+#     level "state", the reporters; at the level "vector", the messages of one embedder.
+#   kind "break": a time at which a tool broke; "run": the outcomes that may lead to a break.
 learned = sa.Table(
     "learned",
     metadata,
@@ -633,15 +611,14 @@ learned = sa.Table(
     _word("level"),
     sa.Column("tool", Words, nullable=False),  # "" for a group
     sa.Column("context_key", Words, nullable=False),  # "", page, tier:page:category, or the embedder
-    sa.Column("subject", Number),  # of a tool: the key under which its calls count now
+    sa.Column("subject", Number),  # of a tool: the present key of its calls
     sa.Column("successes", Real),  # these four decay; values at `at`
     sa.Column("failures", Real),
     sa.Column("calls", Real),
     sa.Column("expected", Real),
     sa.Column("at", Real),  # seconds since the epoch, to the last bit; NULL: no sums yet
     sa.Column("shown", Number, nullable=False),  # these three never decay
-    sa.Column("called", Number, nullable=False),
-    sa.Column("succeeded", Number, nullable=False),
+    *_required(Number, "called", "succeeded"),
     sa.Column("state", sa.LargeBinary),
     sa.Column("revision", Number, nullable=False),
     sa.Column("updated_at", Instant),  # of whole numbers: the time of their newest event
@@ -650,7 +627,7 @@ learned = sa.Table(
     sa.Index(None, "kind", "level"),
 )
 
-# How many outcomes of one reporter have counted for one tool on one day; the number is limited. An empty tool
+# The number of outcomes of one reporter that counted for one tool on one day, which is limited. An empty tool
 # stands for events without a call.
 reporter_counts = sa.Table(
     "reporter_counts",
@@ -670,7 +647,7 @@ experiments = sa.Table(
     sa.Column("variants", ObjectJson, nullable=False),  # {name: share}
     _one_of("unit", ("user", "session", "org")),
     _word("salt"),
-    sa.Column("active", Flag, nullable=False),
+    sa.Column("active", Bool, nullable=False),
     sa.Column("begun_at", Instant, nullable=False),
     sa.Column("ended_at", Instant),
 )
@@ -687,7 +664,7 @@ receipt_keys = sa.Table(
     sa.Column("retired_at", Instant),
 )
 
-# Keys of the service's callers. `digest` is of the secret and of what the key allows: neither changes alone.
+# Keys of the service's callers. `digest` covers the secret and the rights of the key: neither changes alone.
 service_keys = sa.Table(
     "service_keys",
     metadata,
@@ -702,7 +679,7 @@ service_keys = sa.Table(
     sa.Column("expires_at", Instant),  # NULL: never
 )
 
-# People who sign in at the service with a password. Its hash also covers what the account allows.
+# People who sign in at the service with a password. Its hash also covers the rights of the account.
 accounts = sa.Table(
     "accounts",
     metadata,
@@ -722,11 +699,10 @@ sessions = sa.Table(
     *_words("org", "session"),
     sa.Column("turn", sa.Integer, nullable=False),
     sa.Column("record", ObjectJson, nullable=False),
-    # Changes with each write and never repeats, so a process notices if another one deleted the session and
-    # created it again.
+    # Changes with each write and never repeats, so a process notices if another process deleted the session
+    # and created it again.
     sa.Column("version", Number, nullable=False),
-    sa.Column("created_at", Instant, nullable=False),
-    sa.Column("updated_at", Instant, nullable=False),
+    *_required(Instant, "created_at", "updated_at"),
     sa.Column("expires_at", Instant),  # NULL: never
     sa.PrimaryKeyConstraint("org", "session"),
     sa.Index(None, "updated_at"),
@@ -735,13 +711,8 @@ sessions = sa.Table(
     postgresql_partition_by="HASH (org)",
 )
 for _part in range(SESSION_PARTS):
-    _also_run(
-        f"CREATE TABLE sessions_{_part} PARTITION OF sessions "
-        f"FOR VALUES WITH (MODULUS {SESSION_PARTS}, REMAINDER {_part})",
-        sessions,
-        "after_create",
-        "postgresql",
-    )
+    _values = f"WITH (MODULUS {SESSION_PARTS}, REMAINDER {_part})"
+    _also_run(f"CREATE TABLE sessions_{_part} PARTITION OF sessions FOR VALUES {_values}", sessions)
 
 # The audit log. Append-only, by triggers.
 changes = sa.Table(
@@ -779,9 +750,9 @@ registry_state = sa.Table(
 
 
 def _checks(column: sa.Column[Any]) -> Iterator[tuple[str, str]]:
-    """What is true of each value of the column's kind: (dialect, condition)."""
+    """The constraints of the column's kind: (dialect, condition)."""
     name, type_ = f'"{column.name}"', column.type
-    if isinstance(type_, Flag):
+    if isinstance(type_, Bool):
         yield "sqlite", f"{name} IN (0, 1)"
     elif isinstance(type_, Instant):  # SQLite takes February 31 for March 3
         yield "sqlite", f"datetime({name}, '+0 days') IS substr({name}, 1, 19)"

@@ -77,7 +77,7 @@ class Address:
 
 
 def _check_signs(url: str, parsed: sa.URL) -> None:
-    """Refuses a URL in which a part of the password was parsed as host, database or options."""
+    """Refuses a URL whose password was partly parsed as host, database or options."""
     before, _, options = url.partition("://")[2].partition("?")
     names = [option.partition("=")[0] for option in options.split("&")]
     places = (parsed.host or "", parsed.database or "", *(names if "@" in before else ()))

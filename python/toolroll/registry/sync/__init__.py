@@ -1,4 +1,4 @@
-"""Syncs and imports: definitions are checked, planned as a value, then applied completely or not at all.
+"""Syncs and imports definitions: checks them, plans the steps as a value, applies all of them or none.
 
-`payload`, `planner` and `trust` are pure functions; only `state` and `sync` use a database.
+`payload`, `planner` and `trust` are pure; only `registry_state` and `sync` use a database.
 """

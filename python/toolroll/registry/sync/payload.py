@@ -1,6 +1,6 @@
-"""Checks and hashes the definitions that a plugin sends: the part of a sync that needs no database.
+"""Checks and hashes the definitions that a plugin sends. Needs no database.
 
-All problems are collected and reported together, because a plugin may send a thousand tools.
+A plugin may send a thousand tools, so all errors are collected and reported together.
 """
 
 from __future__ import annotations
@@ -9,31 +9,26 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, TypeAlias
 
 from toolroll.catalog.routes import RouteTable
 from toolroll.model.arrays import NO_ROWS
-from toolroll.model.errors import InvalidDefinition, InvalidInput
+from toolroll.model.errors import Conflict, InvalidDefinition
 from toolroll.model.identity import canonical_json
 from toolroll.model.rules import PageMapping
 from toolroll.model.tools import Definitions, Tool, Toolkit
 from toolroll.registry.editing.content import GOVERNED, storable, toolkit_content
-from toolroll.registry.editing.governed_rows import is_priority
+from toolroll.registry.editing.governed_rows import check_content
 from toolroll.registry.editing.tool_edits import checked_hash
-from toolroll.registry.store.database import words
+from toolroll.registry.store.database import checked_text
 from toolroll.selection.policy.pages import check as check_page
 from toolroll.selection.policy.rule_checks import tiers_of
 
 _PLAIN = Tool("plain")
-_MOST_SKIPPED = 20  # that are noted, each with its error
+_MOST_SKIPPED = 20  # unreadable tools that get a note each
 
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """A reason to refuse a sync: the name belongs to somebody else, or the definition is wrong."""
-
-    kind: Literal["conflict", "invalid"]
-    message: str
+# A reason to refuse a sync: the name belongs to somebody else, or the definition is wrong.
+Problem: TypeAlias = "Conflict | InvalidDefinition"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +36,12 @@ class Payload:
     """A plugin's definitions, checked and hashed.
 
     Attributes:
-        hashes: tool name → SHA-256 of what the plugin sends for it.
+        hashes: tool name → SHA-256 of the fields that the plugin sends.
         toolkits: name → content.
-        digest: of all definitions, independent of their order.
-        problems: errors in the definitions themselves.
-        notes: what the sync ignores.
-        skipped: names of tools that the source could not read: those are no reason to delete a tool.
+        digest: the hash of all definitions, independent of their order.
+        problems: errors in the definitions.
+        notes: parts of the definitions that the sync ignores.
+        skipped: names of tools that the source could not read. A sync does not delete them.
     """
 
     plugin: str
@@ -65,11 +60,9 @@ class Payload:
     @classmethod
     def of(cls, definitions: Definitions, *, plugin: str = "", org: str = "", version: str = "") -> Payload:
         """Checks and hashes definitions; collects problems instead of raising. About 10 µs a tool."""
-        if not isinstance(definitions, Definitions):
-            raise InvalidInput(f"definitions is {type(definitions).__name__}, must be Definitions")
-        words(org, "org")
-        words(version, "version")
-        problems = [Problem("invalid", str(error)) for error in definitions.refused]
+        checked_text(org, "org")
+        checked_text(version, "version")
+        problems: list[Problem] = [*definitions.refused]
         tools: dict[str, Tool] = {}
         hashes: dict[str, str] = {}
         duplicates: Counter[str] = Counter()
@@ -81,11 +74,9 @@ class Payload:
             try:
                 hashes[tool.name] = _source_hash(tool)
             except InvalidDefinition as error:
-                problems.append(Problem("invalid", str(error)))
+                problems.append(error)
         problems += (
-            Problem(
-                "conflict", f"tool {name!r}: defined {times + 1} times in one payload; names must be unique"
-            )
+            Conflict(f"tool {name!r}: defined {times + 1} times in one payload; names must be unique")
             for name, times in duplicates.items()
         )
         toolkits = _toolkits(definitions, problems)
@@ -124,7 +115,7 @@ class Payload:
 
 
 def _source_hash(tool: Tool) -> str:
-    """The hash of the fields that the source wrote down: to say "no examples" is not to say nothing."""
+    """The hash of the fields that the source sends: an empty list of examples differs from no list."""
     parts = [checked_hash(tool), *sorted(tool.keys or ())]
     parts += (
         f"{name}={value}" for name in GOVERNED if (value := getattr(tool, name)) != getattr(_PLAIN, name)
@@ -140,9 +131,7 @@ def _toolkits(definitions: Definitions, problems: list[Problem]) -> dict[str, di
     declared: dict[str, Toolkit] = {}
     for toolkit in definitions.toolkits:
         if toolkit.name in declared:
-            problems.append(
-                Problem("conflict", f"toolkit {toolkit.name!r}: defined more than once in one payload")
-            )
+            problems.append(Conflict(f"toolkit {toolkit.name!r}: defined more than once in one payload"))
         declared[toolkit.name] = toolkit
     keywords: dict[str, dict[str, str]] = {}
     patterns: dict[str, dict[str, None]] = {}
@@ -155,12 +144,12 @@ def _toolkits(definitions: Definitions, problems: list[Problem]) -> dict[str, di
     try:  # the registry must not store what no catalog can read
         RouteTable.of(0, definitions.routes, dict.fromkeys(declared, NO_ROWS))
     except InvalidDefinition as error:
-        problems.append(Problem("invalid", str(error)))
+        problems.append(error)
     found: dict[str, dict[str, Any]] = {}
     for name, toolkit in declared.items():
         content = toolkit_content(toolkit, keywords.get(name, {}).items(), patterns.get(name, ()))
         if problem := _toolkit_problem(toolkit, content):
-            problems.append(Problem("invalid", f"toolkit {name[:80]!r}: {problem}"))
+            problems.append(InvalidDefinition(f"toolkit {name[:80]!r}: {problem}"))
         else:
             found[name] = content
     return found
@@ -174,12 +163,8 @@ def _toolkit_problem(toolkit: Toolkit, content: Mapping[str, Any]) -> str:
             return f"{name} is {value!r:.80}, must be a name or None"
     if type(toolkit.base) is not bool:
         return f"base is {toolkit.base!r:.80}, must be True or False"
-    return _storage_problem({"name": toolkit.name, **content}, toolkit.name)
-
-
-def _storage_problem(value: Any, name: str = "") -> str:
     try:
-        storable(value, name)
+        storable({"name": toolkit.name, **content}, toolkit.name)
     except InvalidDefinition as error:
         return error.problem
     return ""
@@ -189,14 +174,9 @@ def _pages(pages: Iterable[PageMapping], problems: list[Problem]) -> Iterator[Pa
     for page in pages:
         try:
             check_page(page)
+            content = {"toolkits": [page.pattern, *page.toolkits], "priority": page.priority}
+            check_content(content, f"page mapping {page.pattern!r:.80}")
         except InvalidDefinition as error:
-            problems.append(Problem("invalid", str(error)))
-            continue
-        if problem := _storage_problem([page.pattern, list(page.toolkits)]):
-            problems.append(Problem("invalid", f"page mapping {page.pattern!r:.80}: {problem}"))
-        elif not is_priority(page.priority):
-            problems.append(
-                Problem("invalid", f"page mapping {page.pattern!r:.80}: priority is out of range")
-            )
+            problems.append(error)
         else:
             yield page

@@ -10,16 +10,16 @@ from typing import Any, Literal, get_args
 from toolroll.model.errors import Conflict, InvalidDefinition
 from toolroll.model.tools import Tool
 from toolroll.registry.editing.flags import HIDDEN, Flag
-from toolroll.registry.editing.records import Record, Review
+from toolroll.registry.editing.records import Review, ToolRecord
 from toolroll.registry.editing.review import WhileWaiting
 from toolroll.registry.sync.payload import Problem
-from toolroll.registry.sync.state import RowState
+from toolroll.registry.sync.registry_state import RowState
 
-Mode = Literal["auto", "changed", "all"]
-MODES: tuple[Mode, ...] = get_args(Mode)
+ReviewMode = Literal["auto", "changed", "all"]
+MODES: tuple[ReviewMode, ...] = get_args(ReviewMode)
 
-# What a sync does with one definition. "adopt" records what the plugin sends now, without a change of the
-# tool; "leave" respects that people rejected or deleted it.
+# "adopt" stores the plugin's new definition without changing the tool; "leave" respects that people rejected
+# or deleted the tool.
 Action = Literal["create", "change", "restore", "delete", "adopt", "leave"]
 _RESULTS: dict[Action, str] = {
     "create": "created",
@@ -35,14 +35,14 @@ _LISTED = 20  # problems in an error, and names in a line of the table
 
 @dataclass(frozen=True, slots=True)
 class ToolStep:
-    """What a sync does with one tool.
+    """The step of a sync for one tool.
 
     Attributes:
-        tool: the result: the plugin's fields and those of people; None if the tool is deleted or left.
-        before: the tool as it is; None for a new one.
-        source_hash: of the plugin's content; None if the plugin no longer sends it, or there is no plugin.
+        tool: the result, merged of the plugin's and people's fields; None if the tool is deleted or left.
+        before: the tool before the sync; None for a new tool.
+        source_hash: the hash of the plugin's definition; None if the plugin no longer sends the tool.
         source_values: the fields that people own afterwards; see `field_owners`.
-        kept: those of them for which the plugin sends something new, which is not taken.
+        kept: fields of people for which the sync ignores a new value of the plugin.
         review: the state afterwards.
         why: a reason for people, if the action does not say enough.
         served_version: the approved version that serves while the result waits.
@@ -53,7 +53,7 @@ class ToolStep:
     action: Action
     name: str
     tool: Tool | None = None
-    before: Record | None = None
+    before: ToolRecord | None = None
     source_hash: str | None = None
     source_values: Mapping[str, Any] = field(default_factory=dict)
     kept: tuple[str, ...] = ()
@@ -65,7 +65,7 @@ class ToolStep:
 
     @property
     def is_held(self) -> bool:
-        """Whether the result awaits approval; so it is not selected."""
+        """Whether the result awaits approval."""
         return self.review != "approved" and self.action in ("create", "change", "restore")
 
     def to_dict(self) -> dict[str, Any]:
@@ -92,11 +92,11 @@ class ToolStep:
 
 @dataclass(frozen=True, slots=True)
 class RowStep:
-    """What a sync does with one toolkit or page mapping, by its name or pattern.
+    """The step of a sync for one toolkit or page mapping, by its name or pattern.
 
     Attributes:
-        values: the columns afterwards; None if it is deleted.
-        before: the row as it is; None for a new one.
+        values: the columns afterwards; None if the row is deleted.
+        before: the row before the sync; None for a new row.
         fields: the columns that change.
     """
 
@@ -113,19 +113,18 @@ class SyncPlan:
 
     Attributes:
         plugin: the plugin; "" for an import, which has no plugin and deletes nothing.
-        review: the mode in force.
-        while_waiting: what serves of an approved tool whose change waits.
-        tools, toolkits, pages: the steps, sorted by name; unchanged definitions have none.
+        review, while_waiting: the plugin's modes from now on.
+        tools, toolkits, pages: the steps, sorted by name. Unchanged definitions have no step.
         problems: reasons to refuse the whole sync.
         notes: requests in the payload that the sync ignores.
-        row: whether the plugin's own row changes: its version, its mode of review or its payload.
+        row: whether the plugin's own row changes: its version, a mode or its payload.
         tiers: the subscription tiers that the registry gets, lowest first; () for no change.
     """
 
     plugin: str
     org: str
     version: str
-    review: Mode
+    review: ReviewMode
     while_waiting: WhileWaiting = "hidden"
     tools: tuple[ToolStep, ...] = ()
     toolkits: tuple[RowStep, ...] = ()
@@ -147,7 +146,7 @@ class SyncPlan:
 
     @property
     def served(self) -> tuple[str, ...]:
-        """Names of those whose approved content serves meanwhile."""
+        """Names of the `held` tools whose approved content serves meanwhile."""
         return tuple(step.name for step in self.tools if step.is_held and step.served_version is not None)
 
     @property
@@ -159,7 +158,7 @@ class SyncPlan:
 
     @property
     def counts(self) -> dict[str, int]:
-        """The number of tools with each result; "held" ones also count under their action."""
+        """The number of tools with each result. A "held" tool also counts under its action."""
         count = Counter(step.action for step in self.tools)
         counts = {result: count[action] for action, result in _RESULTS.items()}
         left = counts.pop("left")
@@ -168,21 +167,18 @@ class SyncPlan:
     def check(self) -> None:
         """Raises all problems as one error.
 
-        Raises:
-            InvalidDefinition: a definition is wrong.
-            Conflict: a name belongs to somebody else.
+        Raises InvalidDefinition if a definition is wrong, and Conflict if a name belongs to somebody else.
         """
         if not self.problems:
             return
         count = f"{len(self.problems)} problems" if len(self.problems) > 1 else "a problem"
         listed = "\n".join(self._listed_problems("  "))
-        message = f"{self._title()}: {count}, nothing was done:\n{listed}"
-        if any(problem.kind == "invalid" for problem in self.problems):
-            raise InvalidDefinition(message)
-        raise Conflict(message)
+        is_invalid = any(isinstance(problem, InvalidDefinition) for problem in self.problems)
+        raised = InvalidDefinition if is_invalid else Conflict
+        raise raised(f"{self._title()}: {count}, nothing was done:\n{listed}")
 
     def to_dict(self) -> dict[str, Any]:
-        """For --json: unchanged tools as a number, all others by name."""
+        """For --json: the number of unchanged tools, and all other tools by name."""
         found: dict[str, Any] = {
             "plugin": self.plugin,
             "org": self.org,
@@ -202,7 +198,7 @@ class SyncPlan:
             ],
             "pages": [{"pattern": step.name, "action": step.action} for step in self.pages],
             "tiers": list(self.tiers),
-            "conflicts": [problem.message for problem in self.problems],
+            "conflicts": list(map(str, self.problems)),
             "notes": list(self.notes),
         }
 
@@ -236,7 +232,7 @@ class SyncPlan:
             yield from self._listed_problems("    ")
 
     def _listed_problems(self, indent: str) -> Iterator[str]:
-        yield from (f"{indent}{problem.message}" for problem in self.problems[:_LISTED])
+        yield from (f"{indent}{problem}" for problem in self.problems[:_LISTED])
         if len(self.problems) > _LISTED:
             yield f"{indent}and {len(self.problems) - _LISTED} more"
 

@@ -1,12 +1,12 @@
 """Plans a sync: a pure function of the registry's state and a plugin's payload.
 
 A definition is identified by organisation and name, and owned by a plugin. A tool's `source_hash` is the hash
-of what its plugin sent last: the same payload again is no change. If it sends something else, its fields and
-those of people are merged (`field_owners`). The hash is None after the plugin dropped the tool and a sync
-deleted it, so a tool that people delete or restore stays as they left it.
+of the plugin's last definition, so the same payload again changes nothing. If the plugin sends another
+definition, `field_owners` merges it with the fields that people set. A sync that deletes a tool which the
+plugin dropped sets the hash to None, so a tool that people delete or restore stays as they left it.
 
-An untrusted payload only changes content. Governance (pinned, public, base, …) stays what people set; an
-import does not change it either, for tools that exist. `trust` has the other restrictions.
+An untrusted payload only changes content. People decide governance (pinned, public, base, …). An import does
+not change the governance of existing tools either. `trust` has the other restrictions.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
-from toolroll.model.errors import InvalidDefinition
+from toolroll.model.errors import Conflict, InvalidDefinition
 from toolroll.model.identity import canonical_json
 from toolroll.model.tools import Tool
 from toolroll.registry.editing.content import GOVERNED, changed_fields, content_hash
 from toolroll.registry.editing.field_owners import KEPT, merged
 from toolroll.registry.editing.flags import GOVERNED as GOVERNED_FLAG
 from toolroll.registry.editing.flags import Flag, Lookalikes, flags_of, flags_of_toolkit
-from toolroll.registry.editing.records import Record, Review
+from toolroll.registry.editing.records import Review, ToolRecord
 from toolroll.registry.editing.review import HINTS_FLAG, WhileWaiting, hint_flags, may_serve, warns_of_more
 from toolroll.registry.editing.tool_edits import checked_hash, major_version_flag
 from toolroll.registry.sync.payload import Payload, Problem
-from toolroll.registry.sync.plan import MODES, Action, Mode, RowStep, SyncPlan, ToolStep
-from toolroll.registry.sync.state import RegistryState, RowState, ToolState
+from toolroll.registry.sync.plan import MODES, Action, ReviewMode, RowStep, SyncPlan, ToolStep
+from toolroll.registry.sync.registry_state import RegistryState, RowState, ToolState
 from toolroll.registry.sync.trust import TRUST_HINT, Restrictions
 from toolroll.selection.policy.rule_checks import tier_problem
 
 MOVED = "moved"  # another toolkit: rules that name the old one no longer apply
-_LASTING = ("major", MOVED, HINTS_FLAG, KEPT)  # stay until somebody approves the tool
+_LASTING = ("major", MOVED, HINTS_FLAG, KEPT)  # flags that stay until somebody approves the tool
 
 _REJECTED = "people rejected this content"
 _DELETED = "people deleted it"
@@ -46,42 +46,36 @@ _IMPORT_KEEPS = ("base", "tier", "parent", "settings_keys", "members")
 _NEVER = object()
 
 
-def plan(
-    state: RegistryState,
-    payload: Payload,
-    *,
-    review: Mode | None = None,
-    while_waiting: WhileWaiting | None = None,
-    trusted: bool = False,
-    restore: bool = False,
-) -> SyncPlan:
-    """The steps that make the registry equal to the payload, but for what people set. O(state + payload).
-
-    review: None keeps the plugin's mode; a new plugin has "auto".
-    while_waiting: None keeps the plugin's choice; a new plugin has "hidden".
-    trusted: the payload may pin and publish new tools and make toolkits base, needs no approval, and restores
-        what people rejected or deleted.
-    restore: an import restores what people deleted.
-    """
-    return _Planner(state, payload, review, while_waiting, trusted, restore).plan()
-
-
-class _Planner:
+class Planner:
     """Plans one sync, and collects problems and notes on the way."""
 
     def __init__(
         self,
         state: RegistryState,
         payload: Payload,
-        review: Mode | None,
-        while_waiting: WhileWaiting | None,
-        trusted: bool,
-        restore: bool,
+        *,
+        review: ReviewMode | None = None,
+        while_waiting: WhileWaiting | None = None,
+        trusted: bool = False,
+        restore: bool = False,
     ) -> None:
+        """Takes the state and the payload.
+
+        review: None keeps the plugin's mode; a new plugin has "auto".
+        while_waiting: None keeps the plugin's choice; a new plugin has "hidden".
+        trusted: the payload may pin and publish new tools and make toolkits base, needs no approval, and
+            restores tools that people rejected or deleted.
+        restore: an import restores tools that people deleted.
+        """
         self._state, self._payload, self._plugin = state, payload, payload.plugin
-        self._mode: Mode = review or (_mode(state.plugin[2]) if state.plugin else "auto")
+        known = state.plugin
+        # An unknown mode, from a newer toolroll, counts as the strictest.
+        stored: ReviewMode = (
+            "auto" if known is None else next((it for it in MODES if it == known.review), "all")
+        )
+        self._mode: ReviewMode = review or stored
         self._while_waiting: WhileWaiting = while_waiting or (
-            "approved" if state.plugin and state.plugin[3] == "approved" else "hidden"
+            "approved" if known and known.while_waiting == "approved" else "hidden"
         )
         self._trusted, self._restore = trusted, restore
         # The order of tiers is the platform's and people's own: a payload may bring the first one.
@@ -92,7 +86,7 @@ class _Planner:
         )
 
     def plan(self) -> SyncPlan:
-        """The whole plan."""
+        """The steps that make the registry equal to the payload, except where people decide."""
         state, payload = self._state, self._payload
         tools, unchanged = self._tool_steps()
         toolkits = self._toolkit_steps(tools)
@@ -110,28 +104,21 @@ class _Planner:
                 else f"{TRUST_HINT} on the platform"
             )
             self._notes.append(f"governed: tiers {', '.join(payload.tiers)} are not set: {there}")
-        version = payload.version or (state.plugin[0] if state.plugin else "")
+        version = payload.version or (state.plugin.version if state.plugin else "")
+        about = (version, payload.digest, self._mode, self._while_waiting)
         return SyncPlan(
-            payload.plugin,
-            payload.org,
-            version,
-            self._mode,
-            self._while_waiting,
-            tuple(tools),
-            tuple(toolkits),
-            tuple(pages),
-            unchanged,
-            tuple(self._problems),
-            tuple(self._notes),
-            row=payload.plugin != ""
-            and state.plugin != (version, payload.digest, self._mode, self._while_waiting),
+            *(payload.plugin, payload.org, version, self._mode, self._while_waiting),
+            *(tuple(tools), tuple(toolkits), tuple(pages), unchanged),
+            problems=tuple(self._problems),
+            notes=tuple(self._notes),
+            row=payload.plugin != "" and state.plugin != about,
             tiers=self._new_tiers,
         )
 
     # Tools
 
     def _tool_steps(self) -> tuple[list[ToolStep], int]:
-        """A step for each tool that is not as the payload has it, and the number of those that are."""
+        """A step for each tool that differs from the payload, and the number of unchanged tools."""
         state, payload, plugin = self._state, self._payload, self._plugin
         alive = {row.name: row for row in state.tools if not row.is_deleted}
         # Several deleted tools may have had the same name: the last one counts.
@@ -165,7 +152,7 @@ class _Planner:
             steps += (
                 ToolStep("delete", name, before=state.records[row.tool_id], review=row.review)
                 for name, row in alive.items()
-                # Without a source hash, people restored it after the plugin had dropped it.
+                # If it has no source hash, people restored it after the plugin had dropped it.
                 if row.plugin == plugin
                 and name not in payload.tools
                 and name not in payload.skipped
@@ -176,9 +163,10 @@ class _Planner:
     def _new(
         self, sent: Tool, source: str, own: ToolState | None, last: ToolState | None, names: Lookalikes | None
     ) -> ToolStep:
-        """The step for a tool that does not exist; the plugin's own deleted one is restored.
+        """The step for a tool that does not exist.
 
-        last: the last deleted tool of that name, anybody's.
+        own: the plugin's deleted tool with this name, which the step restores. last: the last deleted tool
+            with this name, whoever owned it.
         """
         record = None if own is None else self._state.records[own.tool_id]
         step = (
@@ -200,7 +188,7 @@ class _Planner:
         why = "" if review == "approved" else _WAITS
         return ToolStep("create", sent.name, tool, None, source, review=review, why=why, flags=flags)
 
-    def _restored(self, sent: Tool, source: str, record: Record, names: Lookalikes | None) -> ToolStep:
+    def _restored(self, sent: Tool, source: str, record: ToolRecord, names: Lookalikes | None) -> ToolStep:
         step = self._changed("restore", sent, source, record, names)
         why = ""
         if not self._plugin and not self._restore:
@@ -212,8 +200,8 @@ class _Planner:
             why = "" if record.review == "pending" and record.rejected_hash is not None else _DELETED
         return _left(record, why) if why else step
 
-    def _known(self, sent: Tool, source: str, record: Record) -> ToolStep | None:
-        """The step for a tool that exists; None if it stays as it is, and its plugin sends the same."""
+    def _known(self, sent: Tool, source: str, record: ToolRecord) -> ToolStep | None:
+        """The step for a tool that exists; None if neither the tool nor the plugin's definition changes."""
         is_approving = self._trusted and record.review != "approved"
         if record.source_hash == source and not is_approving:
             return self._serving(record, source, record.source_values)
@@ -226,16 +214,16 @@ class _Planner:
         return served or replace(step, action="adopt", tool=None, review=record.review, why="", flags=())
 
     def _changed(
-        self, action: Action, sent: Tool, source: str, record: Record, names: Lookalikes | None
+        self, action: Action, sent: Tool, source: str, record: ToolRecord, names: Lookalikes | None
     ) -> ToolStep:
-        """The step that merges what the plugin sends with what people set."""
+        """The step that merges the plugin's definition with the fields that people set."""
         tool, values, kept = merged(sent, record.tool, record.source_values)
         if action == "change" and self._restrictions is not None:
             tool = self._restrictions.known_tool(tool, record.tool.toolkit)
         try:
             digest = checked_hash(tool)
         except InvalidDefinition as error:
-            self._problems.append(Problem("invalid", str(error)))
+            self._problems.append(error)
             return _left(record, str(error))
         fields = changed_fields(record.tool, tool)
         is_same_content = action == "change" and not fields and not self._trusted
@@ -263,8 +251,8 @@ class _Planner:
             ),
         )
 
-    def _review(self, record: Record, digest: str) -> Review:
-        """Approved if the mode asks nobody, or if this is the last approved content."""
+    def _review(self, record: ToolRecord, digest: str) -> Review:
+        """The state afterwards: approved if nobody must approve, or this is the last approved content."""
         if self._trusted or self._mode == "auto":
             return "approved"
         if record.approved_version is None:
@@ -274,8 +262,8 @@ class _Planner:
         approved = self._state.approved.get(record.tool.tool_id)
         return "approved" if approved is not None and digest == approved.content_hash else "changed"
 
-    def _serving(self, record: Record, source: str, values: Mapping[str, Any]) -> ToolStep | None:
-        """The step for a tool that goes on waiting, if another version serves now, or none does."""
+    def _serving(self, record: ToolRecord, source: str, values: Mapping[str, Any]) -> ToolStep | None:
+        """The step for a tool that still waits, if another version or no version serves from now on."""
         if not self._plugin or record.review != "changed":
             return None
         served = self._served(record, record.tool, values)
@@ -287,17 +275,17 @@ class _Planner:
             flags=tuple(map(Flag.from_dict, record.flags)),
         )
 
-    def _served(self, record: Record, tool: Tool, values: Mapping[str, Any]) -> int | None:
-        """The approved version that serves while this content waits; None for none."""
+    def _served(self, record: ToolRecord, tool: Tool, values: Mapping[str, Any]) -> int | None:
+        """The approved version that serves while this content waits, or None."""
         if self._while_waiting == "hidden" or record.approved_version is None:
             return None
         if record.review == "approved":
-            approved, said = record.tool, record.source_values
+            approved, sent = record.tool, record.source_values
         elif (version := self._state.approved.get(record.tool.tool_id)) is not None:
-            approved, said = version.tool, version.source_values
+            approved, sent = version.tool, version.source_values
         else:
             return None
-        is_news = said.get("annotations", _NEVER) != values.get("annotations", _NEVER)
+        is_news = sent.get("annotations", _NEVER) != values.get("annotations", _NEVER)
         if is_news and _warns(tool, values):
             return None
         return record.approved_version if may_serve(approved, tool) else None
@@ -324,7 +312,7 @@ class _Planner:
             tier = content["tier"]
             if tier is not None and (problem := tier_problem(tier, state.tiers or self._new_tiers)):
                 hint = "set them with `toolroll registry tiers NAME…`"
-                self._problems.append(Problem("invalid", f"toolkit {name!r}: tier {problem}; {hint}"))
+                self._problems.append(InvalidDefinition(f"toolkit {name!r}: tier {problem}; {hint}"))
                 continue
             parents[name] = content["parent"]
             if row is None:
@@ -346,7 +334,7 @@ class _Planner:
     def _deleted_toolkits(
         self, alive: Mapping[str, RowState], parents: dict[str, str | None], tools: Iterable[ToolStep]
     ) -> Iterator[RowStep]:
-        """Deletes toolkits that the plugin no longer sends and nobody uses; removes them from `parents`."""
+        """Deletes unused toolkits that the plugin no longer sends, and removes them from `parents`."""
         in_use: set[str | None] = {*self._state.parents}
         in_use |= {parents[name] for name, row in alive.items() if row.plugin != self._plugin}
         in_use |= {parents[name] for name in self._payload.toolkits if name in parents}
@@ -368,9 +356,9 @@ class _Planner:
             del parents[name]
 
     def _imported(self, name: str, content: Mapping[str, Any], row: RowState) -> Mapping[str, Any]:
-        """The content that an import gives to an existing toolkit: decisions of people stay, as for tools.
+        """The content that an import gives to an existing toolkit; decisions of people stay.
 
-        base and tier always stay; parent, settings_keys and members stay if the file leaves them empty.
+        base and tier always stay. parent, settings_keys and members stay if the file leaves them empty.
         """
         kept = {
             field: row.values[field]
@@ -388,12 +376,7 @@ class _Planner:
         self._refuse(f"{noun} {name!r}: belongs to {names[0]}, not to {names[1]}")
 
     def _refuse(self, message: str) -> None:
-        self._problems.append(Problem("conflict", message))
-
-
-def _mode(stored: str) -> Mode:
-    # An unknown mode, from a newer toolroll, counts as the strictest.
-    return next((mode for mode in MODES if mode == stored), "all")
+        self._problems.append(Conflict(message))
 
 
 def _listed(names: list[str]) -> str:
@@ -402,27 +385,24 @@ def _listed(names: list[str]) -> str:
     return f"tool{'' if len(names) == 1 else 's'} {shown}"
 
 
-def _left(record: Record, why: str) -> ToolStep:
+def _left(record: ToolRecord, why: str) -> ToolStep:
     return ToolStep("leave", record.name, before=record, review=record.review, why=why)
 
 
 def _warns(tool: Tool, source_values: Mapping[str, Any]) -> bool:
-    """Whether the plugin's annotations warn of more than those that people set in their place."""
-    said = source_values.get("annotations")
-    return "annotations" in source_values and warns_of_more(tool, replace(tool, annotations=said))
+    """Whether the plugin's annotations warn of more than the annotations that people set."""
+    sent = source_values.get("annotations")
+    return "annotations" in source_values and warns_of_more(tool, replace(tool, annotations=sent))
 
 
-def _is_rejected(step: ToolStep, record: Record) -> bool:
+def _is_rejected(step: ToolStep, record: ToolRecord) -> bool:
     return step.tool is not None and record.rejected_hash == content_hash(step.tool)
 
 
 def _asked(sent: Tool, present: Tool) -> tuple[str, ...]:
-    """The governance that a definition asks for and the tool does not have; a default asks for nothing."""
-    return tuple(
-        name
-        for name in GOVERNED
-        if getattr(sent, name) not in (getattr(_PLAIN, name), getattr(present, name))
-    )
+    """The governed fields for which a definition wants another value than the tool has, defaults aside."""
+    known = ((name, (getattr(_PLAIN, name), getattr(present, name))) for name in GOVERNED)
+    return tuple(name for name, values in known if getattr(sent, name) not in values)
 
 
 def _governed_flags(asked: tuple[str, ...]) -> Iterator[Flag]:
@@ -431,33 +411,25 @@ def _governed_flags(asked: tuple[str, ...]) -> Iterator[Flag]:
 
 
 def _change_flags(
-    record: Record, after: Tool, values: Mapping[str, Any], kept: tuple[str, ...], action: Action
+    record: ToolRecord, after: Tool, values: Mapping[str, Any], kept: tuple[str, ...], action: Action
 ) -> Iterator[Flag]:
-    """The flags of a change, and those of earlier ones that nobody has approved."""
+    """The flags of a change, and flags of earlier changes that nobody has approved."""
     before = record.tool
     found = [*map(Flag.from_dict, major_version_flag(before, after)), *hint_flags(before, after)]
     if before.toolkit != after.toolkit:
-        found.append(
-            Flag(
-                MOVED,
-                f"toolkit was {before.toolkit!r}, is {after.toolkit!r}: "
-                "rules that name a toolkit may no longer reach it",
-            )
-        )
+        moved = f"toolkit was {before.toolkit!r}, is {after.toolkit!r}"
+        found.append(Flag(MOVED, f"{moved}: rules that name a toolkit may no longer reach it"))
     if kept:
-        said = "; ".join(f"{name}: {ascii(canonical_json(values[name]))[1:-1]:.{_SHOWN}}" for name in kept)
-        found.append(Flag(KEPT, f"its plugin sends something new for what people set, which stays: {said}"))
+        sent = "; ".join(f"{name}: {ascii(canonical_json(values[name]))[1:-1]:.{_SHOWN}}" for name in kept)
+        found.append(Flag(KEPT, f"its plugin sends other values for fields that people set: {sent}"))
     yield from found
-    codes = {flag.code for flag in found}
-    # The name has not changed, so what looked like another's still does.
-    lasting = (*_LASTING, "confusable") if action == "change" else _LASTING
-    yield from (
-        Flag.from_dict(flag) for flag in record.flags if flag["code"] in lasting and flag["code"] not in codes
-    )
+    # If the name has not changed, it still looks like the other name.
+    lasting = {*_LASTING, *(("confusable",) if action == "change" else ())} - {flag.code for flag in found}
+    yield from (Flag.from_dict(flag) for flag in record.flags if flag["code"] in lasting)
 
 
 def _toolkits_with_tools(state: RegistryState, tools: Iterable[ToolStep]) -> set[str]:
-    """The toolkits that contain tools after the steps, and those that others mention."""
+    """The toolkits that contain tools after the steps, and the toolkits that others mention."""
     changed = {step.name: step for step in tools if step.action not in ("adopt", "leave")}
     after = {row.toolkit for row in state.tools if not row.is_deleted and row.name not in changed}
     after |= {step.tool.toolkit for step in changed.values() if step.tool is not None}
@@ -465,20 +437,20 @@ def _toolkits_with_tools(state: RegistryState, tools: Iterable[ToolStep]) -> set
 
 
 def _lineage_problems(names: Iterable[str], parents: Mapping[str, str | None]) -> Iterator[Problem]:
-    sound: set[str] = set()  # leads to a root; so a long chain is walked only once
+    sound: set[str] = set()  # names that lead to a root; so a long chain is walked only once
     for name in names:
         seen: dict[str, None] = {}
         at: str | None = name if name in parents else None
         while at is not None and at not in sound:
             if at in seen:
                 circle = " → ".join([*seen, at][-10:])
-                yield Problem("invalid", f"toolkit {name!r}: its parents form a cycle: {circle}")
+                yield InvalidDefinition(f"toolkit {name!r}: its parents form a cycle: {circle}")
                 break
             seen[at] = None
             above = parents[at]
             if above is not None and above not in parents:
-                yield Problem(
-                    "invalid", f"toolkit {at!r}: parent {above!r} is no toolkit; declare it or leave it out"
+                yield InvalidDefinition(
+                    f"toolkit {at!r}: parent {above!r} is no toolkit; declare it or leave it out"
                 )
                 break
             at = above
@@ -486,32 +458,30 @@ def _lineage_problems(names: Iterable[str], parents: Mapping[str, str | None]) -
 
 
 def _page_steps(state: RegistryState, payload: Payload) -> list[RowStep]:
-    """The steps for page mappings. Several with one pattern are matched in order of priority and toolkits."""
-    alive = _numbered((row.name, row.values, row) for row in state.pages if not row.is_deleted)
-    deleted = _numbered((row.name, row.values, row) for row in state.pages if row.is_deleted)
-    pages = (
-        (page.pattern, {"toolkits": list(page.toolkits), "priority": page.priority}) for page in payload.pages
+    """The steps for page mappings. Mappings with one pattern are paired by priority and toolkits."""
+    alive = _numbered(row for row in state.pages if not row.is_deleted)
+    deleted = _numbered(row for row in state.pages if row.is_deleted)
+    sent = _numbered(
+        RowState("", page.pattern, "", False, {"toolkits": list(page.toolkits), "priority": page.priority})
+        for page in payload.pages
     )
-    wanted = _numbered((pattern, values, values) for pattern, values in pages)
     steps: list[RowStep] = []
-    for key, values in wanted.items():
+    for key, page in sent.items():
         if (row := alive.get(key)) is None:
             before = deleted.get(key)
-            steps.append(RowStep("create" if before is None else "restore", key[0], values, before))
-        elif row.values != values:
-            steps.append(RowStep("change", key[0], values, row))
+            steps.append(RowStep("create" if before is None else "restore", key[0], page.values, before))
+        elif row.values != page.values:
+            steps.append(RowStep("change", key[0], page.values, row))
     if payload.plugin:
-        steps += (RowStep("delete", key[0], None, row) for key, row in alive.items() if key not in wanted)
+        steps += (RowStep("delete", key[0], None, row) for key, row in alive.items() if key not in sent)
     return sorted(steps, key=lambda step: (step.name, step.action))
 
 
-_Row = TypeVar("_Row")
-
-
-def _numbered(rows: Iterable[tuple[str, Mapping[str, Any], _Row]]) -> dict[tuple[str, int], _Row]:
+def _numbered(pages: Iterable[RowState]) -> dict[tuple[str, int], RowState]:
+    """(pattern, number among the mappings with this pattern) → mapping."""
     count: Counter[str] = Counter()
-    found: dict[tuple[str, int], _Row] = {}
-    for name, _, row in sorted(rows, key=lambda row: (row[0], -row[1]["priority"], row[1]["toolkits"])):
-        found[name, count[name]] = row
-        count[name] += 1
+    found: dict[tuple[str, int], RowState] = {}
+    for page in sorted(pages, key=lambda it: (it.name, -it.values["priority"], it.values["toolkits"])):
+        found[page.name, count[page.name]] = page
+        count[page.name] += 1
     return found

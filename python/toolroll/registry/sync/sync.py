@@ -16,18 +16,18 @@ from typing import Any
 import sqlalchemy as sa
 
 from toolroll.registry.editing import governed_rows
-from toolroll.registry.editing.reach import Reach
+from toolroll.registry.editing.governed_rows import Reach
 from toolroll.registry.editing.review import WhileWaiting
 from toolroll.registry.editing.tiers import write_tiers
 from toolroll.registry.editing.tool_edits import ToolEdits
 from toolroll.registry.store import tables
-from toolroll.registry.store.database import Database, Write, words
+from toolroll.registry.store.database import Database, Write, checked_text
 from toolroll.registry.store.revision import revision_in
 from toolroll.registry.store.row_reader import read_rows
 from toolroll.registry.sync.payload import Payload
-from toolroll.registry.sync.plan import Mode, RowStep, SyncPlan, ToolStep
-from toolroll.registry.sync.planner import plan
-from toolroll.registry.sync.state import read_state
+from toolroll.registry.sync.plan import ReviewMode, RowStep, SyncPlan, ToolStep
+from toolroll.registry.sync.planner import Planner
+from toolroll.registry.sync.registry_state import read_state
 from toolroll.runtime.gil import batches
 
 Progress = Callable[[int, int], None]  # done, total
@@ -38,7 +38,7 @@ _LOGGED = 100  # names of each action in a line of the audit log; the versions h
 
 @dataclass(frozen=True, slots=True)
 class SyncReport:
-    """What a sync did, or with `dry_run` would do.
+    """The result of a sync; with `dry_run`, the result that it would have.
 
     Attributes:
         plan: the steps.
@@ -71,14 +71,14 @@ class SyncReport:
 
 @dataclass(frozen=True, slots=True)
 class Sync:
-    """One sync of a payload; the fields from review on are arguments of `planner.plan`.
+    """One sync of a payload. review, while_waiting, trusted, restore: see `Planner`.
 
     reach: what its author may know of the platform's tools.
     """
 
     database: Database
     payload: Payload
-    review: Mode | None = None
+    review: ReviewMode | None = None
     while_waiting: WhileWaiting | None = None
     trusted: bool = False
     restore: bool = False
@@ -93,8 +93,7 @@ class Sync:
             InvalidDefinition, Conflict: all problems together; nothing was written. Not with `dry_run`.
             StoreUnavailable: the database failed; nothing was written.
         """
-        words(actor, "actor")
-        words(reason, "reason")
+        checked_text(reason, "reason")  # before all the work; `writing` checks the actor
         with self.database.reading() as connection:
             revision = revision_in(connection)
             planned = self._plan(connection)
@@ -114,7 +113,7 @@ class Sync:
         return SyncReport(planned, write.revision, is_applied=True)
 
     def _plan(self, connection: sa.Connection) -> SyncPlan:
-        return plan(
+        planner = Planner(
             read_state(connection, self.payload, self.reach),
             self.payload,
             review=self.review,
@@ -122,6 +121,7 @@ class Sync:
             trusted=self.trusted,
             restore=self.restore,
         )
+        return planner.plan()
 
 
 class _Writer:
@@ -176,7 +176,7 @@ class _Writer:
                 reason=self._reason,
             )
         elif step.tool is None:
-            # No source hash: the plugin dropped the tool, people did not delete it.
+            # Without a source hash: the plugin dropped the tool, people did not delete it.
             state: dict[str, Any] = {"deleted_at": self._write.at, "source_hash": None}
             edits.change("tool.delete", step.before, reason=self._reason, **state)
         else:
@@ -194,7 +194,7 @@ class _Writer:
             )
 
     def _adopt(self, steps: Sequence[ToolStep]) -> None:
-        """Updates what the plugin sends only. The tools do not change: no version, no new date."""
+        """Stores only the plugin's new definitions. The tools do not change: no version, no new date."""
         statement = (
             sa.update(tables.tools)
             .where(tables.tools.c.tool_id == sa.bindparam("of_tool"))

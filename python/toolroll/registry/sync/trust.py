@@ -1,22 +1,24 @@
 """Restricts an untrusted plugin: it may add tools that compete on merit, and nothing else.
 
 Toolkits carry decisions of people: tiers, rules, settings, base tools. So an untrusted plugin may only fill
-its own toolkits, an existing toolkit keeps its governance, and a tool cannot leave a toolkit that governs it.
+its own toolkits, an existing toolkit keeps its governance, and a tool stays in a toolkit that governs it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from toolroll.catalog.toolkits import is_meant
+from toolroll.model.errors import Conflict
 from toolroll.model.tools import Tool
 from toolroll.registry.sync.payload import Payload, Problem
-from toolroll.registry.sync.plan import Mode
-from toolroll.registry.sync.state import RegistryState, RowState, ToolState
+from toolroll.registry.sync.plan import ReviewMode
+from toolroll.registry.sync.registry_state import RegistryState, RowState, ToolState
 
-TRUST_HINT = "`--trusted` does it"  # how to get a refused request
+TRUST_HINT = "`--trusted` does it"
+_OTHER_NAME = f"choose another name, or {TRUST_HINT}"
 _GOVERNING = ("parent", "settings_keys", "base", "tier", "members")
 _TEXTS = ("description", "keywords", "patterns")
 
@@ -26,11 +28,16 @@ class Restrictions:
 
     Attributes:
         problems: reasons to refuse the sync.
-        notes: requests that are ignored.
+        notes: requests that the sync ignores.
     """
 
     def __init__(
-        self, state: RegistryState, payload: Payload, mode: Mode, problems: list[Problem], notes: list[str]
+        self,
+        state: RegistryState,
+        payload: Payload,
+        mode: ReviewMode,
+        problems: list[Problem],
+        notes: list[str],
     ) -> None:
         self.problems, self.notes = problems, notes
         self._state, self._mode, self._plugin = state, mode, payload.plugin
@@ -46,31 +53,23 @@ class Restrictions:
     def new_tool(self, tool: Tool, former: str | None, last: ToolState | None, is_placed: bool) -> None:
         """Refuses a new tool if the plugin may not use its name or its toolkit.
 
-        former: the toolkit in which the plugin's own tool was deleted; None if there was none. last: the last
-        deleted tool with this name, anybody's. is_placed: whether people have put it into its toolkit.
+        former: the toolkit of the plugin's own deleted tool with this name, or None. last: the last deleted
+            tool with this name, whoever owned it. is_placed: whether people have put it into its toolkit.
         """
+        what = f"tool {tool.name!r}"
         if last is not None and last.plugin != self._plugin:
-            self._refuse(
-                f"tool {tool.name!r}: people deleted a tool of that name, which stays theirs; "
-                f"choose another, or {TRUST_HINT}"
-            )
+            self._refuse(f"{what}: people deleted a tool of that name, which stays theirs", _OTHER_NAME)
         elif last is None and (rules := self._state.rules.get(("tool", tool.name))):
-            self._refuse(
-                f"tool {tool.name!r}: is named by {_rules(rules)}, made for another; choose another name, "
-                f"or {TRUST_HINT}"
-            )
+            self._refuse(f"{what}: is named by {_rules(rules)}, made for another", _OTHER_NAME)
         elif last is None and (toolkit := self._claims(tool.name)):
-            self._refuse(
-                f"tool {tool.name!r}: toolkit {toolkit!r} has tools of that name as members; "
-                f"choose another name, or {TRUST_HINT}"
-            )
+            self._refuse(f"{what}: toolkit {toolkit!r} has tools of that name as members", _OTHER_NAME)
         elif former is not None and tool.toolkit != former and (why := self._governs(former)):
-            self._refuse(f"tool {tool.name!r}: was deleted in toolkit {former!r}, {why}; {TRUST_HINT}")
+            self._refuse(f"{what}: was deleted in toolkit {former!r}, {why}")
         if not is_placed:
             self._check_place(tool)
 
     def known_tool(self, tool: Tool, present: str) -> Tool:
-        """The tool in a toolkit that it may be in: it cannot leave its present one if that governs it."""
+        """The tool in its new toolkit, or in its present toolkit if that one governs it."""
         if tool.toolkit == present:
             return tool
         if why := self._governs(present):
@@ -80,50 +79,37 @@ class Restrictions:
         return tool
 
     def toolkit(self, name: str, content: Mapping[str, Any], row: RowState | None) -> Mapping[str, Any]:
-        """The content that a toolkit may get. row: the toolkit, present or deleted; None for a new one."""
+        """The content that a toolkit may get. row: the present or deleted toolkit; None for a new one."""
         if row is None or row.is_deleted:
             return self._new_toolkit(name, content, row)
-        kept: dict[str, Any] = {}
-        for field in _GOVERNING:
-            if content[field] != row.values[field]:
-                kept[field] = row.values[field]
-                self.notes.append(
-                    f"toolkit {name!r}: {field} stays {row.values[field]!r}; only people change it"
-                )
+        old = row.values
+        kept = {field: old[field] for field in _GOVERNING if content[field] != old[field]}
+        for field, value in kept.items():
+            self.notes.append(f"toolkit {name!r}: {field} stays {value!r}; only people change it")
         if self._mode != "auto":
-            waiting = [field for field in _TEXTS if content[field] != row.values[field]]
-            kept |= {field: row.values[field] for field in waiting}
+            waiting = [field for field in _TEXTS if content[field] != old[field]]
+            kept |= {field: old[field] for field in waiting}
             if waiting:
-                self.notes.append(
-                    f"toolkit {name!r}: held: {', '.join(waiting)}; only people change toolkits: {TRUST_HINT}"
-                )
+                self._hold(name, waiting)
         return {**content, **kept}
 
+    def _hold(self, toolkit: str, fields: Iterable[str]) -> None:
+        held = ", ".join(fields)
+        self.notes.append(f"toolkit {toolkit!r}: held: {held}; only people change toolkits: {TRUST_HINT}")
+
     def _new_toolkit(self, name: str, content: Mapping[str, Any], row: RowState | None) -> Mapping[str, Any]:
-        rules = self._state.rules.get(("toolkit", name))
+        rules, what = self._state.rules.get(("toolkit", name)), f"toolkit {name!r}"
         if name in self._state.shared_toolkits:
-            self._refuse(
-                f"toolkit {name!r}: the platform has one of that name; choose another, or {TRUST_HINT}"
-            )
+            self._refuse(f"{what}: the platform has one of that name", _OTHER_NAME)
         elif name in self._state.mentioned:
-            self._refuse(
-                f"toolkit {name!r}: tools or page mappings of others name it already; choose another name, "
-                f"or {TRUST_HINT}"
-            )
+            self._refuse(f"{what}: tools or page mappings of others name it already", _OTHER_NAME)
         elif rules and row is None:
-            self._refuse(f"toolkit {name!r}: is named by {_rules(rules)}; choose another, or {TRUST_HINT}")
-        parent = content["parent"]
-        if row is not None and row.values["parent"] is not None and parent != row.values["parent"]:
-            self._refuse(
-                f"toolkit {name!r}: was below {row.values['parent']!r} when it was deleted, "
-                f"not below {parent!r}; {TRUST_HINT}"
-            )
-        elif row is not None and parent == row.values["parent"]:
-            pass  # the former parent
-        elif parent is not None and parent not in self._own and parent in self._known():
-            self._refuse(
-                f"toolkit {name!r}: parent {parent!r} belongs to {self._owner(parent)}; {TRUST_HINT}"
-            )
+            self._refuse(f"{what}: is named by {_rules(rules)}", _OTHER_NAME)
+        parent, former = content["parent"], None if row is None else row.values["parent"]
+        if former is not None and parent != former:
+            self._refuse(f"{what}: was below {former!r} when it was deleted, not below {parent!r}")
+        elif parent not in (None, former) and parent not in self._own and parent in self._known():
+            self._refuse(f"{what}: parent {parent!r} belongs to {self._owner(parent)}")
         allowed = dict(content)
         if row is not None:  # keeps its former governance, whoever decided it
             allowed |= {field: row.values[field] for field in _GOVERNING if field != "parent"}
@@ -134,28 +120,25 @@ class Restrictions:
             if self._mode == "all":
                 allowed |= {"keywords": [], "patterns": []}
         for field in content:
-            if allowed[field] != content[field]:
-                self.notes.append(
-                    f"toolkit {name!r}: {field} is ignored; only people decide it"
-                    if field in _GOVERNING
-                    else f"toolkit {name!r}: held: {field}; only people change toolkits: {TRUST_HINT}"
-                )
+            if allowed[field] == content[field]:
+                continue
+            if field in _GOVERNING:
+                self.notes.append(f"{what}: {field} is ignored; only people decide it")
+            else:
+                self._hold(name, (field,))
         return allowed
 
     def _check_place(self, tool: Tool) -> None:
         name = tool.toolkit
         if not name or name in self._own:
             return
-        rules = self._state.rules.get(("toolkit", name))
+        what = f"tool {tool.name!r}: toolkit {name!r}"
         if name in self._known():
-            self._refuse(f"tool {tool.name!r}: toolkit {name!r} belongs to {self._owner(name)}; {TRUST_HINT}")
+            self._refuse(f"{what} belongs to {self._owner(name)}")
         elif name in self._state.mentioned:
-            self._refuse(
-                f"tool {tool.name!r}: toolkit {name!r} is named by tools or page mappings of "
-                f"others; {TRUST_HINT}"
-            )
-        elif rules:
-            self._refuse(f"tool {tool.name!r}: toolkit {name!r} is named by {_rules(rules)}; {TRUST_HINT}")
+            self._refuse(f"{what} is named by tools or page mappings of others")
+        elif rules := self._state.rules.get(("toolkit", name)):
+            self._refuse(f"{what} is named by {_rules(rules)}")
 
     def _governs(self, name: str) -> str:
         """Why a tool may not leave a toolkit, or "" if it may."""
@@ -178,7 +161,7 @@ class Restrictions:
         return ""
 
     def _claims(self, name: str) -> str:
-        """A toolkit of somebody else that would have a tool with this name as a member, or ""."""
+        """A toolkit of somebody else whose `members` match this name, or ""."""
         found = (toolkit for pattern, toolkit in self._state.members.items() if is_meant(pattern, name))
         return next(found, "")
 
@@ -191,8 +174,8 @@ class Restrictions:
             return "the platform"
         return f"plugin {row.plugin!r}" if row.plugin else "people"
 
-    def _refuse(self, message: str) -> None:
-        self.problems.append(Problem("conflict", message))
+    def _refuse(self, message: str, hint: str = TRUST_HINT) -> None:
+        self.problems.append(Conflict(f"{message}; {hint}"))
 
 
 def _what(at: str, name: str) -> str:

@@ -13,7 +13,7 @@ from fastapi import Request
 from toolroll import Registry, Toolroll
 from toolroll.model.errors import NotFound, ToolrollError
 from toolroll.registry.analytics.window import Window
-from toolroll.registry.editing.reach import Reach
+from toolroll.registry.editing.governed_rows import Reach
 from toolroll.registry.store.database import Database
 from toolroll.server.callers import Caller, Identify
 from toolroll.server.tool_registry.shared_tools import SharedTools

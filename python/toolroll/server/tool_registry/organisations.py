@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
-from toolroll.registry.editing.organisations import MOST, organisations
+from toolroll.registry.editing.status import MOST_ORGANISATIONS, organisations
 from toolroll.server.bodies import Body, Texts
 from toolroll.server.problems import ProblemRoute
 from toolroll.server.tool_registry.access import RegistryAccess
@@ -38,7 +38,7 @@ def organisation_router(access: RegistryAccess) -> APIRouter:
 
     @router.get("/organisations")
     def list_organisations(
-        request: Request, text: str = "", limit: int = Query(100, ge=1, le=MOST)
+        request: Request, text: str = "", limit: int = Query(100, ge=1, le=MOST_ORGANISATIONS)
     ) -> dict[str, Any]:
         """Names of organisations with something of their own, ascending.
 

@@ -16,7 +16,7 @@ import numpy as np
 from toolroll import Context, NotFound, Registry, Tool, Toolroll
 from toolroll.catalog.catalog import Catalog
 from toolroll.registry.editing.content import COLUMNS, content_of
-from toolroll.registry.editing.reach import Reach
+from toolroll.registry.editing.governed_rows import Reach
 from toolroll.registry.editing.rules import RuleRecord
 from toolroll.roll import WhatIf
 from toolroll.selection.policy.sample_contexts import sample_contexts

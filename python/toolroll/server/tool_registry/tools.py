@@ -10,7 +10,7 @@ from pydantic import Field
 from toolroll.model.errors import InvalidInput, NotFound
 from toolroll.model.tools import Tool
 from toolroll.registry.editing.content import attributes_of
-from toolroll.registry.editing.versions import Version, field_differences
+from toolroll.registry.editing.versions import ToolVersion, field_differences
 from toolroll.server import bodies
 from toolroll.server.answers import JsonAnswer
 from toolroll.server.problems import ProblemRoute
@@ -176,7 +176,7 @@ def tool_router(access: RegistryAccess, shared: SharedTools) -> APIRouter:
             org,
             lambda registry, owner: registry.history(id, org=owner, before=before, limit=limit + 1),
         )
-        older: tuple[Version | None, ...] = (*found[1:], None)
+        older: tuple[ToolVersion | None, ...] = (*found[1:], None)
         return {
             "versions": [
                 {**version.to_dict(), "differences": _differences(other, version)}
@@ -260,5 +260,5 @@ def tool_router(access: RegistryAccess, shared: SharedTools) -> APIRouter:
     return router
 
 
-def _differences(before: Version | None, after: Version) -> list[dict[str, Any]]:
+def _differences(before: ToolVersion | None, after: ToolVersion) -> list[dict[str, Any]]:
     return [] if before is None else [each.to_dict() for each in field_differences(before, after)]

@@ -16,12 +16,12 @@ from toolroll.model.errors import Conflict, InvalidDefinition
 from toolroll.model.rules import PageMapping, Rule
 from toolroll.model.tools import Definitions
 from toolroll.registry.editing.content import LONGEST, content_hash, toolkit_content
-from toolroll.registry.editing.records import Record
+from toolroll.registry.editing.records import ToolRecord
 from toolroll.registry.editing.review import WhileWaiting
 from toolroll.registry.sync.payload import Payload
-from toolroll.registry.sync.plan import Mode, SyncPlan
-from toolroll.registry.sync.planner import plan
-from toolroll.registry.sync.state import RegistryState, RowState, ToolState
+from toolroll.registry.sync.plan import ReviewMode, SyncPlan
+from toolroll.registry.sync.planner import Planner
+from toolroll.registry.sync.registry_state import PluginState, RegistryState, RowState, ToolState
 
 MAIL = Tool("mail", "Sends a mail")
 MAIL_2 = Tool("mail", "Sends a mail, and a copy")
@@ -31,10 +31,10 @@ NOTE = Tool("note", "Writes a note")
 NOW = datetime(2026, 11, 28, tzinfo=timezone.utc)
 
 
-def tool_state(tool: Tool, **changes: Any) -> Record:
+def tool_state(tool: Tool, **changes: Any) -> ToolRecord:
     """An approved tool of the plugin "p", as it was sent."""
     digest = content_hash(tool)
-    row = Record(
+    row = ToolRecord(
         tool=replace(tool, tool_id=f"id-{tool.name}"),
         org="",
         plugin="p",
@@ -56,13 +56,13 @@ def tool_state(tool: Tool, **changes: Any) -> Record:
     return replace(row, **changes)
 
 
-def edited_mail() -> Record:
+def edited_mail() -> ToolRecord:
     """The tool "mail" after people have changed its description."""
     row = tool_state(Tool("mail", "Better words"), source_values={"description": MAIL.description})
     return replace(row, source_hash=content_hash(MAIL))
 
 
-def registry_state(*records: Record, **more: Any) -> RegistryState:
+def registry_state(*records: ToolRecord, **more: Any) -> RegistryState:
     rows = [
         ToolState(
             *(record.tool.tool_id, record.name, record.plugin, record.tool.toolkit, record.review),
@@ -93,7 +93,7 @@ def planned(
     state: RegistryState | None = None,
     plugin: str = "p",
     org: str = "",
-    review: Mode | None = None,
+    review: ReviewMode | None = None,
     trusted: bool = False,
     while_waiting: WhileWaiting | None = None,
     **definitions: Any,
@@ -101,8 +101,8 @@ def planned(
     payload = Payload.of(Definitions(tools, **definitions), plugin=plugin, org=org)
     state = state or RegistryState()
     if state.plugin is None:  # not what these tests are about
-        state = replace(state, plugin=("", payload.digest, review or "auto", "hidden"))
-    return plan(state, payload, review=review, trusted=trusted, while_waiting=while_waiting)
+        state = replace(state, plugin=PluginState("", payload.digest, review or "auto", "hidden"))
+    return Planner(state, payload, review=review, trusted=trusted, while_waiting=while_waiting).plan()
 
 
 def test_the_same_content_again_is_no_change() -> None:
@@ -246,7 +246,7 @@ def test_governance_of_a_known_tool_stays_what_people_set() -> None:
     ("mode", "new", "changed"),
     [("auto", "approved", "approved"), ("changed", "approved", "changed"), ("all", "pending", "changed")],
 )
-def test_what_waits_for_approval_follows_the_mode(mode: Mode, new: str, changed: str) -> None:
+def test_what_waits_for_approval_follows_the_mode(mode: ReviewMode, new: str, changed: str) -> None:
     found = planned(MAIL_2, NOTE, state=registry_state(tool_state(MAIL)), review=mode)
     assert [(step.name, step.review) for step in found.tools] == [("mail", changed), ("note", new)]
     trusted = planned(MAIL_2, NOTE, state=registry_state(tool_state(MAIL)), review=mode, trusted=True)
@@ -254,13 +254,16 @@ def test_what_waits_for_approval_follows_the_mode(mode: Mode, new: str, changed:
 
 
 def test_the_mode_stays_what_it_was_unless_another_is_given() -> None:
-    row = ("1", "digest", "changed", "hidden")
+    row = PluginState("1", "digest", "changed", "hidden")
     assert planned(MAIL, state=RegistryState(plugin=row)).review == "changed"
     assert planned(MAIL, state=RegistryState(plugin=row), review="auto").review == "auto"
 
 
 def test_a_mode_that_nobody_knows_is_the_strictest() -> None:
-    assert planned(MAIL, state=RegistryState(plugin=("1", "digest", "two-persons", ""))).review == "all"
+    assert (
+        planned(MAIL, state=RegistryState(plugin=PluginState("1", "digest", "two-persons", ""))).review
+        == "all"
+    )
 
 
 def test_the_exact_return_to_what_was_approved_approves_itself() -> None:
@@ -339,9 +342,9 @@ def test_an_import_keeps_what_people_wrote() -> None:
 def test_an_import_leaves_what_people_deleted_unless_it_is_to_restore() -> None:
     state = registry_state(tool_state(replace(MAIL, pinned=True), plugin="", deleted_at=NOW))
     payload = Payload.of(Definitions((MAIL_2,)), plugin="")
-    found = plan(state, payload, trusted=True)
+    found = Planner(state, payload, trusted=True).plan()
     assert found.names("leave") == ("mail",) and found.is_empty
-    (step,) = plan(state, payload, trusted=True, restore=True).tools
+    (step,) = Planner(state, payload, trusted=True, restore=True).plan().tools
     assert step.action == "restore" and step.tool == replace(MAIL_2, pinned=True, tool_id="id-mail")
 
 

@@ -1,1 +1,0 @@
-"""Steps from one revision of the schema to the next; a step never changes after its release."""

@@ -650,5 +650,7 @@ def test_what_is_no_name_is_no_tool():
     ],
 )
 def test_an_option_that_a_call_does_not_have_is_refused_with_those_that_it_has(make, argument, option):
-    with pytest.raises(TypeError, match=rf"^Toolroll\.{make.__name__}\(\) got .* '{option}'; it takes embedder"):
+    with pytest.raises(
+        TypeError, match=rf"^Toolroll\.{make.__name__}\(\) got .* '{option}'; it takes embedder"
+    ):
         make(argument, **{option: None})

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.oracle.candidates import Candidates
 from toolroll import Context, Profile, Route, Tool, Toolkit
 from toolroll._core import Bitset
-from toolroll.model.conversation import Conversation, Loaded
+from toolroll.model.conversation import Conversation, LoadedTool
 from toolroll.model.rules import PageMapping, Rule
 from toolroll.model.tools import Definitions
 
@@ -227,7 +227,7 @@ def conversations(draw: st.DrawFn) -> Conversation:
     listed = tuple(draw(some))
     return Conversation(
         turn,
-        tuple(Loaded(name, draw(before), draw(before)) for name in draw(some)),
+        tuple(LoadedTool(name, draw(before), draw(before)) for name in draw(some)),
         tuple((at, tuple(draw(some))) for at in sorted({draw(before), draw(before)}, reverse=True)),
         draw(st.sampled_from((0, 0, 0, turn))),
         listed,

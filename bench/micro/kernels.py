@@ -80,7 +80,7 @@ def spelling() -> Call:
     lexicon = _core.Lexicon.of_texts(texts(), np.ones(TOOLS, np.float32))
     speller = _core.Speller(lexicon, _core.Lexicon.of_words(["please"], np.ones(1, np.float32)))
     misspelt = [text.replace("e", "", 1) for text in asked()]
-    return each(speller.correct, misspelt)
+    return each(speller.corrections, misspelt)
 
 
 def wordpiece() -> Call:

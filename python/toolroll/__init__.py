@@ -52,58 +52,40 @@ if TYPE_CHECKING:
     from toolroll.sessions.session import Session as Session
     from toolroll.snapshots.replica import PublishedCatalogs as PublishedCatalogs
 
-# Where each public name lives. Each is imported when it is first used, so that `import toolroll` costs a
+# The public names of each module. Each is imported when it is first used, so that `import toolroll` costs a
 # millisecond and only programs that select pay for numpy.
-_HOMES = {
-    "Answer": "toolroll.sessions.replies",
-    "Conflict": "toolroll.model.errors",
-    "Context": "toolroll.model.context",
-    "Counters": "toolroll.selection.telemetry",
-    "Definitions": "toolroll.model.tools",
-    "Delivery": "toolroll.selection.delivery",
-    "Denied": "toolroll.model.errors",
-    "Embedder": "toolroll.model.embedder",
-    "EmbedderUnavailable": "toolroll.model.errors",
-    "Experiment": "toolroll.learning.experiments",
-    "Follow": "toolroll.registry.options",
-    "InvalidDefinition": "toolroll.model.errors",
-    "InvalidInput": "toolroll.model.errors",
-    "NarrowingStep": "toolroll.selection.steps",
-    "NotFound": "toolroll.model.errors",
-    "Observer": "toolroll.selection.observer",
-    "OutcomeReport": "toolroll.selection.observer",
-    "Overloaded": "toolroll.model.errors",
-    "PageMapping": "toolroll.model.rules",
-    "Profile": "toolroll.selection.profiles",
-    "PublishedCatalogs": "toolroll.snapshots.replica",
-    "RecordResult": "toolroll.learning.record_result",
-    "Recording": "toolroll.registry.options",
-    "Registry": "toolroll.registry.registry",
-    "RerankingStep": "toolroll.selection.steps",
-    "Route": "toolroll.model.tools",
-    "Rule": "toolroll.model.rules",
-    "Selection": "toolroll.selection.selection",
-    "Session": "toolroll.sessions.session",
-    "Sessions": "toolroll.registry.options",
-    "Step": "toolroll.selection.steps",
-    "StepTurn": "toolroll.selection.steps",
-    "StoreUnavailable": "toolroll.model.errors",
-    "Tool": "toolroll.model.tools",
-    "Toolkit": "toolroll.model.tools",
-    "Toolroll": "toolroll.roll",
-    "ToolrollError": "toolroll.model.errors",
-    "Unavailable": "toolroll.model.errors",
-    "Verdict": "toolroll.selection.policy.policy",
-    "VisibleTools": "toolroll.selection.visible",
-    "meta_tools": "toolroll.formats",
-    "read_folder": "toolroll.formats.sources.folder",
-    "read_tools": "toolroll.formats.sources.dicts",
-    "repair": "toolroll.formats",
+_NAMES = {
+    "toolroll.formats": "meta_tools repair",
+    "toolroll.formats.sources.dicts": "read_tools",
+    "toolroll.formats.sources.folder": "read_folder",
+    "toolroll.learning.experiments": "Experiment",
+    "toolroll.learning.record_result": "RecordResult",
+    "toolroll.model.context": "Context",
+    "toolroll.model.embedder": "Embedder",
+    "toolroll.model.errors": "Conflict Denied EmbedderUnavailable InvalidDefinition InvalidInput NotFound "
+    "Overloaded StoreUnavailable ToolrollError Unavailable",
+    "toolroll.model.rules": "PageMapping Rule",
+    "toolroll.model.tools": "Definitions Route Tool Toolkit",
+    "toolroll.registry.options": "Follow Recording Sessions",
+    "toolroll.registry.registry": "Registry",
+    "toolroll.roll": "Toolroll",
+    "toolroll.selection.delivery": "Delivery",
+    "toolroll.selection.observer": "Observer OutcomeReport",
+    "toolroll.selection.policy.policy": "Verdict",
+    "toolroll.selection.profiles": "Profile",
+    "toolroll.selection.selection": "Selection",
+    "toolroll.selection.steps": "NarrowingStep RerankingStep Step StepTurn",
+    "toolroll.selection.telemetry": "Counters",
+    "toolroll.selection.visible": "VisibleTools",
+    "toolroll.sessions.replies": "Answer",
+    "toolroll.sessions.session": "Session",
+    "toolroll.snapshots.replica": "PublishedCatalogs",
 }
+_HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 _OF_EXTRA_STORE = ("sqlalchemy", "alembic")
 
-# What `from toolroll import *` brings: all that needs no extra. The others are imported by name.
+# `from toolroll import *` brings the names that need no extra. The others are imported by name.
 _OF_EXTRAS = ("PublishedCatalogs", "Registry")
 __all__ = ["__version__", *(name for name in _HOMES if name not in _OF_EXTRAS)]
 

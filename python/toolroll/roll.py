@@ -8,34 +8,34 @@ import warnings
 import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypedDict
+from typing import TYPE_CHECKING, Any, NoReturn, TypedDict
 
 import numpy.typing as npt
 
-from toolroll.catalog.catalog import Catalog
-from toolroll.embedders import named
+from toolroll.catalog.catalog import Catalog, Progress
 from toolroll.embedders.named import EmbedderChoice
 from toolroll.formats.schemas import own_name_of
 from toolroll.formats.sources.bad_tools import OnBadTool
-from toolroll.formats.sources.dicts import list_of, read_tools
+from toolroll.formats.sources.dicts import list_of
 from toolroll.formats.sources.folder import read_folder
-from toolroll.homes.memory import Home, MemoryHome
-from toolroll.learning.experiments import Experiment
+from toolroll.homes.memory import Home, MemoryHome, OutcomeChoice
+from toolroll.homes.options import (
+    PROGRESS,
+    BuildOptions,
+    CheckedOptions,
+    EngineOptions,
+    SourceOptions,
+    profile_of,
+    with_tools,
+)
 from toolroll.learning.exposure import Exposure, ShownTool
 from toolroll.learning.outcomes import WANTED, Called, Entry, Report, read_called
 from toolroll.learning.record_result import RecordResult
 from toolroll.learning.reporters import Reporter, UnnamedCaller, stored_reporter
-from toolroll.model.argument_checks import (
-    check_callable,
-    check_flag,
-    check_hnsw,
-    check_registry_url,
-    items_of,
-)
+from toolroll.model.argument_checks import check_callable, check_flag, check_registry_url, items_of
 from toolroll.model.context import Context
 from toolroll.model.errors import Denied, InvalidDefinition, InvalidInput, NotFound, quoted
 from toolroll.model.rules import PageMapping, Rule
@@ -43,14 +43,13 @@ from toolroll.model.tools import Definitions, Route, Tool, Toolkit
 from toolroll.registry.options import Follow, Recording, Sessions
 from toolroll.runtime.extras import needs_extra
 from toolroll.runtime.threads import CallPool, survive_forks
-from toolroll.selection.engine import Request, RequestOptions
+from toolroll.selection.engine import Engine, Request, RequestOptions
 from toolroll.selection.environment_names import warn_of_unknown
 from toolroll.selection.observer import Observer, OutcomeReport
-from toolroll.selection.pipeline_builder import PipelineBuilder
 from toolroll.selection.policy.absent_names import AbsentNames
-from toolroll.selection.profiles import Profile, profile
+from toolroll.selection.profiles import Profile
 from toolroll.selection.selection import Selection
-from toolroll.selection.steps import Step, own_steps
+from toolroll.selection.steps import Step
 from toolroll.selection.telemetry import Counters
 from toolroll.selection.unknown_values import unknown_values
 from toolroll.selection.verdict import Verdict, judge
@@ -67,15 +66,14 @@ if TYPE_CHECKING:
     from toolroll.snapshots.manifest import Manifest
     from toolroll.snapshots.replica import PublishedCatalogs
 
-Progress = Callable[[int, int], None]
-
-_PROGRESS = "(texts embedded, in all)"
 _LONGEST_REPORTER = 4_096
-_OWN_TOOLS_S = 0.5  # how long an organisation that asks for the first time waits for its own tools
-_LOOK_S = 0.002  # between two looks whether they are there
+_OWN_TOOLS_S = 0.5  # how long the first request of an organisation waits for the organisation's own tools
+_LOOK_S = 0.002  # between two looks for them
 _TASKS = 4  # refreshes, flushes and the like of event loops at the same time
 LONGEST_SESSION = 1_024
 _LONGEST_TIMEOUT_S = 86_400 * 365
+
+_Read = Callable[["Iterable[Any] | None"], "Definitions | SavedSource"]
 
 
 class RecordOptions(TypedDict, total=False):
@@ -88,21 +86,6 @@ class RecordOptions(TypedDict, total=False):
     org: str | None
 
 
-class _Actor(TypedDict):
-    actor: str
-
-
-class ForgetOptions(_Actor, total=False):
-    """Keyword arguments of `Toolroll.forget_outcomes`."""
-
-    event: str | None
-    reporter: str | None
-    tool: str | None
-    since: datetime | None
-    until: datetime | None
-    reason: str
-
-
 class Toolroll:
     """A catalog, and selections from it. Safe to share between threads.
 
@@ -111,12 +94,12 @@ class Toolroll:
     """
 
     def __init__(self, home: Home, observers: Iterable[Observer] = ()) -> None:
-        """home: what selects, learns and keeps conversations; the class methods make one."""
+        """home: selects, learns and keeps conversations; the class methods make one."""
         warn_of_unknown()
         self._home, self._engine = home, home.engine
         survive_forks(home, lambda one: one.fork_locks(), lambda one: one.after_fork())
-        self._base: Toolroll | None = None  # where this one is of `with_tools`: it must not be closed
-        self._tasks = CallPool(_TASKS, "toolroll-tasks")  # that event loops wait for, maybe for minutes
+        self._base: Toolroll | None = None  # the one that `with_tools` was called on
+        self._tasks = CallPool(_TASKS, "toolroll-tasks")  # event loops may wait for minutes here
         for observer in items_of(observers, "observers"):
             self.observe(observer)
 
@@ -127,149 +110,89 @@ class Toolroll:
         *,
         toolkits: Iterable[Toolkit] = (),
         routes: Iterable[Route] = (),
-        rules: Iterable[Rule] = (),
-        pages: Iterable[PageMapping] = (),
-        tiers: Iterable[str] = (),
-        embedder: EmbedderChoice = "static",
-        profile: str | Profile = "default",
-        hnsw: bool | Literal["auto"] = "auto",
-        experiment: Experiment | None = None,
-        on_bad_tool: OnBadTool | None = None,
-        progress: Progress | None = None,
-        observers: Iterable[Observer] = (),
-        steps: Iterable[Step] = (),
+        **options: Unpack[SourceOptions],
     ) -> Toolroll:
         """From `Tool`s, OpenAI, Anthropic, Gemini or MCP definitions and annotated callables, mixed.
 
         Args:
             tools: the definitions; `Selection.tools` gives these objects back.
-            toolkits: descriptions, settings and keywords of toolkits, where the tools do not say them.
+            toolkits: descriptions, settings and keywords of toolkits that the tools do not describe.
             routes: keywords and patterns that switch toolkits on.
-            rules: who sees which tool (`docs/registry.md`).
-            pages: which toolkits belong to which page.
-            tiers: subscription tiers, lowest first.
-            embedder: "static" (offline, built in), "minilm", "multilingual", "ollama:MODEL", …
-                (`docs/embedders.md`), "none" for lexical retrieval only, or an `Embedder`.
-            profile: the name of a profile, or a `Profile`.
-            hnsw: whether a large catalog gets an HNSW graph: "auto" builds it in the background from some
-                40,000 tools on, True before this returns, False never (`docs/catalogs.md`).
-            experiment: assigns selections to profiles (`docs/learning.md`).
-            on_bad_tool: what happens to a tool with an error: "refuse" raises, "skip" repairs it or leaves it
-                out and logs that. None skips tools in MCP's form and refuses all others.
-            progress: called with (texts embedded, in all).
-            observers: called with each selection and each report (`docs/observability.md`).
-            steps: of your own in every selection: objects with a method `narrow`, `rerank` or both
-                (`docs/selections.md`).
+            **options: all optional:
+
+                - rules: who sees which tool (`docs/registry.md`).
+                - pages: which toolkits belong to which page.
+                - tiers: subscription tiers, lowest first.
+                - embedder: "static" (offline, built in; the default), "minilm", "multilingual",
+                  "ollama:MODEL", … (`docs/embedders.md`), "none" for words alone, or an `Embedder`.
+                - profile: the name of a profile, or a `Profile`.
+                - hnsw: whether a large catalog gets an HNSW graph: "auto" (the default) builds it in the
+                  background from some 40,000 tools on, True before the call returns, False never
+                  (`docs/catalogs.md`).
+                - experiment: assigns selections to profiles (`docs/learning.md`).
+                - on_bad_tool: what happens to a tool with an error: "refuse" raises, "skip" repairs the tool
+                  or leaves it out, and logs that. None skips tools in MCP's form and refuses all others.
+                - progress: called with (texts embedded, in all).
+                - observers: called with each selection and each report (`docs/observability.md`).
+                - steps: your own, in every selection: objects with a method `narrow`, `rerank` or both
+                  (`docs/selections.md`).
 
         Raises:
             InvalidDefinition: a tool, toolkit or route is malformed, or a name is there twice.
         """
-        declared = Definitions(
-            (),
-            items_of(toolkits, "toolkits", Toolkit),
-            items_of(routes, "routes", Route),
-            items_of(rules, "rules", Rule),
-            items_of(pages, "pages", PageMapping),
-            items_of(tiers, "tiers", str),
-        )
-        absent = AbsentNames(declared.rules, declared.pages)
-
-        def read(newer: Iterable[Any] | None) -> Definitions:
-            if newer is None:
-                raise InvalidInput("refresh: this catalog was made from objects, pass the new ones as tools")
-            return absent.warn(_joined(newer, declared, on_bad_tool))
-
+        checked = CheckedOptions.of("from_tools", options, SourceOptions)
+        declared = checked.declared(toolkits, routes)
         if tools is None:
             raise InvalidDefinition("tools is None, must be a list of tools")
-        check_callable(progress, "progress", _PROGRESS)
-        builder = _builder(embedder, profile, hnsw, experiment, steps)
-        home = MemoryHome(read(tools), builder, read=read, experiment=experiment, progress=progress)
-        return cls(home, observers)
+        read = _reader(declared, checked.on_bad_tool)
+        return cls._in_memory(checked, lambda: read(tools), read)
 
     @classmethod
-    def from_folder(
-        cls,
-        path: str | PathLike[str],
-        *,
-        rules: Iterable[Rule] = (),
-        pages: Iterable[PageMapping] = (),
-        tiers: Iterable[str] = (),
-        embedder: EmbedderChoice = "static",
-        profile: str | Profile = "default",
-        hnsw: bool | Literal["auto"] = "auto",
-        experiment: Experiment | None = None,
-        on_bad_tool: OnBadTool | None = None,
-        progress: Progress | None = None,
-        observers: Iterable[Observer] = (),
-        steps: Iterable[Step] = (),
-    ) -> Toolroll:
+    def from_folder(cls, path: str | PathLike[str], **options: Unpack[SourceOptions]) -> Toolroll:
         """From a folder with one JSON file a toolkit, a folder with `tools.jsonl`, or one such file.
 
-        The other arguments are those of `from_tools`. `catalog.json` in the folder may hold `tiers`, if none
-        are passed, and further `pages`.
+        The options are those of `from_tools`. `catalog.json` in the folder may hold further `pages`, and
+        `tiers` if none are passed.
 
         Raises:
-            InvalidDefinition: with file, line and key of what is wrong.
+            InvalidDefinition: with file, line and key of the error.
             NotFound: there is no such file or folder.
         """
+        checked = CheckedOptions.of("from_folder", options, SourceOptions)
         if not isinstance(path, (str, PathLike)):
             raise InvalidInput(f"path: is {quoted(path)}, must be a folder or a file")
         if not os.path.exists(path):  # Path.exists raises for a name that is too long
             raise NotFound(f"catalog {str(path)!r:.300}: no such file or folder")
-        declared = Definitions(
-            rules=items_of(rules, "rules", Rule),
-            pages=items_of(pages, "pages", PageMapping),
-            tiers=items_of(tiers, "tiers", str),
-        )
-        absent = AbsentNames(declared.rules, declared.pages)  # those in files have their warnings by now
+        declared, on_bad_tool = checked.declared(), checked.on_bad_tool
+        absent = AbsentNames(declared.rules, declared.pages)  # reading the files warns of names in them
 
         def read(newer: Iterable[Any] | None) -> Definitions:
             if newer is not None:
-                return absent.warn(_joined(newer, declared, on_bad_tool))
+                return absent.warn(with_tools(declared, newer, on_bad_tool))
             found = read_folder(path, declared.tiers, on_bad_tool)
             return absent.warn(replace(found, rules=declared.rules, pages=(*found.pages, *declared.pages)))
 
-        check_callable(progress, "progress", _PROGRESS)
-        builder = _builder(embedder, profile, hnsw, experiment, steps)
-        home = MemoryHome(read(None), builder, read=read, experiment=experiment, progress=progress)
-        return cls(home, observers)
+        return cls._in_memory(checked, lambda: read(None), read)
 
     @classmethod
-    def from_definitions(
-        cls,
-        definitions: Definitions,
-        *,
-        embedder: EmbedderChoice = "static",
-        profile: str | Profile = "default",
-        hnsw: bool | Literal["auto"] = "auto",
-        experiment: Experiment | None = None,
-        progress: Progress | None = None,
-        observers: Iterable[Observer] = (),
-        steps: Iterable[Step] = (),
-    ) -> Toolroll:
-        """From definitions that were read before (`Definitions`). The arguments are those of `from_tools`.
+    def from_definitions(cls, definitions: Definitions, **options: Unpack[BuildOptions]) -> Toolroll:
+        """From definitions that were read before (`Definitions`).
+
+        The options are `embedder`, `profile`, `experiment`, `observers`, `steps`, `hnsw` and `progress` of
+        `from_tools`.
 
         Raises:
             InvalidDefinition: they make no catalog, such as a name that is there twice.
         """
+        checked = CheckedOptions.of("from_definitions", options, BuildOptions)
         if not isinstance(definitions, Definitions):
             raise InvalidInput(
                 f"definitions: is {type(definitions).__name__}, must be toolroll.Definitions; "
                 "from_tools takes a list of tools"
             )
         absent = AbsentNames(definitions.rules, definitions.pages)
-
-        def read(newer: Iterable[Any] | None) -> Definitions:
-            if newer is None:
-                raise InvalidInput("refresh: this catalog was made from objects, pass the new ones as tools")
-            return absent.warn(_joined(newer, replace(definitions, tools=())))
-
-        check_callable(progress, "progress", _PROGRESS)
-        builder = _builder(embedder, profile, hnsw, experiment, steps)
-        home = MemoryHome(
-            absent.warn(definitions), builder, read=read, experiment=experiment, progress=progress
-        )
-        return cls(home, observers)
+        read = _reader(replace(definitions, tools=()), None, absent)
+        return cls._in_memory(checked, lambda: absent.warn(definitions), read)
 
     @classmethod
     def load(
@@ -279,94 +202,75 @@ class Toolroll:
         rules: Iterable[Rule] | None = None,
         pages: Iterable[PageMapping] | None = None,
         tiers: Iterable[str] | None = None,
-        embedder: EmbedderChoice = "static",
-        profile: str | Profile = "default",
-        experiment: Experiment | None = None,
-        observers: Iterable[Observer] = (),
-        steps: Iterable[Step] = (),
+        **options: Unpack[EngineOptions],
     ) -> Toolroll:
-        """From a file that `save` wrote, or `toolroll build`: nothing is embedded, read or indexed again.
+        """From a file that `save` or `toolroll build` wrote: nothing is embedded, read or indexed again.
 
-        The file is mapped: processes that load the same file share its memory, forked workers too. Replace
-        it (as `save` does), never edit it: a process that has it open keeps the old one until `refresh()`.
+        The file is mapped: all processes that load it share its memory, forked workers too. Replace it (as
+        `save` does), never edit it: a process that has it open keeps the old one until `refresh()`.
         `Selection.tools` has `Tool` values, since the objects of the process that saved it are gone.
 
-        Arguments that are missing here are those of `from_tools`.
+        The options are `embedder`, `profile`, `experiment`, `observers` and `steps` of `from_tools`. The
+        embedder must be the one that the catalog was built with. The file has the measurements for the
+        profile of `save`; for other weights they are made again.
 
         Args:
-            path: of the file.
-            rules: in place of those that were saved; None for these.
-            pages: in place of those that were saved; None for these.
-            tiers: in place of those that were saved; None for these.
-            embedder: the one that the catalog was built with.
-            profile: the name of a profile, or a `Profile`. What was measured for the profile at `save` is in
-                the file; for other weights it is measured again.
-            experiment: see `from_tools`.
-            observers: see `from_tools`.
-            steps: see `from_tools`.
+            path: the file.
+            rules: replace the saved rules; None keeps these.
+            pages: replace the saved page mappings; None keeps these.
+            tiers: replace the saved tiers; None keeps these.
+            **options: see above.
 
         Raises:
             NotFound: there is no such file.
             InvalidInput: it is no saved catalog, is damaged, or was built by another version of toolroll,
                 with another embedder or for another kind of profile: build it again.
         """
+        checked = CheckedOptions.of("load", options, EngineOptions, rules=rules, pages=pages, tiers=tiers)
         if not isinstance(path, (str, PathLike)):
             raise InvalidInput(f"path: is {quoted(path)}, must be a file")
-        given = (
-            None if rules is None else items_of(rules, "rules", Rule),
-            None if pages is None else items_of(pages, "pages", PageMapping),
-            None if tiers is None else items_of(tiers, "tiers", str),
-        )
-        source = SavedSource.open(path, *given)
+        source = SavedSource.open(path, *checked.policy)
         absent = AbsentNames(source.declared.rules, source.declared.pages)
 
         def read(newer: Iterable[Any] | None) -> Definitions | SavedSource:
             if newer is None:
-                return SavedSource.open(path, *given)
-            return absent.warn(_joined(newer, source.declared))
+                return SavedSource.open(path, *checked.policy)
+            return absent.warn(with_tools(source.declared, newer))
 
-        builder = _builder(embedder, profile, source.saved.options.hnsw, experiment, steps)
-        return cls(MemoryHome(source, builder, read=read, experiment=experiment), observers)
+        return cls._in_memory(replace(checked, hnsw=source.saved.options.hnsw), lambda: source, read)
+
+    @classmethod
+    def _in_memory(
+        cls, options: CheckedOptions, first: Callable[[], Definitions | SavedSource], read: _Read
+    ) -> Toolroll:
+        """first: the definitions, or the file that has the catalog. read: the next ones, for `refresh`."""
+        builder = options.builder()
+        home = MemoryHome(
+            first(), builder, read=read, experiment=options.experiment, progress=options.progress
+        )
+        return cls(home, options.observers)
 
     @classmethod
     def from_published(
         cls,
         published: PublishedCatalogs,
         otherwise: str | PathLike[str] | None = None,
-        *,
-        rules: Iterable[Rule] | None = None,
-        pages: Iterable[PageMapping] | None = None,
-        tiers: Iterable[str] | None = None,
-        embedder: EmbedderChoice = "static",
-        profile: str | Profile = "default",
-        experiment: Experiment | None = None,
-        on_bad_tool: OnBadTool | None = None,
-        progress: Progress | None = None,
-        observers: Iterable[Observer] = (),
-        steps: Iterable[Step] = (),
+        **options: Unpack[SourceOptions],
     ) -> Toolroll:
         """From the newest catalog that `toolroll catalogs build` published, and from each newer one.
 
-        The catalog is copied to this machine, verified, and mapped, so all processes of the machine share its
-        memory. Where none is published for this process, or a wrong one, it builds its own from `otherwise`,
-        and `health()` says so. Needs the extra `published` (`docs/scale.md`).
+        The catalog is copied to this machine, verified and mapped, so all processes of the machine share its
+        memory. If none can be used, the process builds its own from `otherwise`, and `health()` says so.
+        Needs the extra `published` (`docs/scale.md`).
 
-        Arguments that are missing here are those of `load`.
+        The options are those of `from_tools`. Rules, pages and tiers replace the published ones. The
+        embedder must be the one that the catalog was built with.
 
         Args:
             published: the location, and the keys of trusted publishers.
-            otherwise: a folder or file as for `from_folder`. Only catalogs of exactly these files are taken.
-                None takes any catalog of a trusted publisher, and builds none.
-            rules: see `load`.
-            pages: see `load`.
-            tiers: see `load`.
-            embedder: the one that the catalog was built with.
-            profile: see `load`.
-            experiment: see `from_tools`.
-            on_bad_tool: see `from_tools`; of the own build.
-            progress: see `from_tools`; of the own build.
-            observers: see `from_tools`.
-            steps: see `from_tools`.
+            otherwise: a folder or file as for `from_folder`. Then only catalogs of exactly these files are
+                used. None uses any catalog of a trusted publisher, and builds none.
+            **options: see above.
 
         Raises:
             Unavailable: no published catalog can be used and there is nothing to build from, or the extra is
@@ -375,47 +279,43 @@ class Toolroll:
         from toolroll.homes.published import PublishedHome
         from toolroll.snapshots.publisher import source_digest
 
-        given = (
-            None if rules is None else items_of(rules, "rules", Rule),
-            None if pages is None else items_of(pages, "pages", PageMapping),
-            None if tiers is None else items_of(tiers, "tiers", str),
-        )
+        checked = CheckedOptions.of("from_published", options, SourceOptions)
+        declared = checked.declared()
 
         def own() -> Definitions:
             assert otherwise is not None
-            found = read_folder(otherwise, given[2] or (), on_bad_tool)
-            return replace(found, rules=given[0] or (), pages=(*found.pages, *(given[1] or ())))
+            found = read_folder(otherwise, declared.tiers, checked.on_bad_tool)
+            return replace(found, rules=declared.rules, pages=(*found.pages, *declared.pages))
 
         def digest() -> str:
             assert otherwise is not None
-            return source_digest(otherwise, on_bad_tool)
+            return source_digest(otherwise, checked.on_bad_tool)
 
         if otherwise is not None and not os.path.exists(otherwise):
             raise NotFound(
                 f"{str(otherwise)!r:.300}: no such file or folder; `otherwise` names the tools to build from"
             )
-        check_callable(progress, "progress", _PROGRESS)
         home = PublishedHome(
             published,
-            _builder(embedder, profile, "auto", experiment, steps),
+            checked.builder(),
             own=None if otherwise is None else own,
             source=None if otherwise is None else digest,
-            open_file=lambda path: SavedSource.open(path, *given),
-            experiment=experiment,
-            progress=progress,
+            open_file=lambda path: SavedSource.open(path, *checked.policy),
+            experiment=checked.experiment,
+            progress=checked.progress,
         )
-        return cls(home, observers)
+        return cls(home, checked.observers)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Writes the catalog to a file, from which `load` makes the same one in milliseconds.
 
-        The file holds tools, toolkits, routes, rules and page mappings, all vectors and indexes, and what was
-        measured for this profile. It takes the place of an older one in one step. What outcomes taught and
-        conversations are not in it.
+        The file holds tools, toolkits, routes, rules and page mappings, all vectors and indexes, and the
+        measurements for this profile. It replaces an older one in one step. It does not hold conversations
+        and what outcomes have taught.
 
         Raises:
-            InvalidInput: it cannot be written; the catalog is a registry's or that of one request; a tool has
-                something that is no JSON.
+            InvalidInput: it cannot be written; the catalog belongs to a registry or to one request; a tool
+                has a value that is no JSON.
         """
         if not isinstance(path, (str, PathLike)):
             raise InvalidInput(f"path: is {quoted(path)}, must be a file")
@@ -433,22 +333,22 @@ class Toolroll:
         on_bad_tool: OnBadTool | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> Manifest:
-        """Publishes the catalog for `from_published` and `Follow(published=…)`, as the newest of its name.
+        """Publishes the catalog, of a registry the shared one, as the newest of its name.
 
-        Of a registry that is the shared catalog. Needs the extra `published` (`docs/scale.md`).
+        `from_published` and `Follow(published=…)` read it. Needs the extra `published` (`docs/scale.md`).
 
         Args:
             location: a folder, or a URL such as s3://bucket/catalogs.
-            name: under which it is published.
+            name: names the catalog in the location.
             key: the file of the private key that signs it; `toolroll catalogs key` makes one.
-            source: the folder or file that the catalog was built from: replicas with the same one take it.
+            source: the folder or file that the catalog was built from: replicas with the same one use it.
             on_bad_tool: as it was built with.
-            options: what the storage's package takes.
+            options: for the storage's package.
 
         Raises:
             InvalidInput: the catalog cannot be saved, has no vectors because the embedder failed, or the
                 registry's policy is not whole.
-            Unavailable: the location does not take it, or the extra is not installed.
+            Unavailable: the location does not accept it, or the extra is not installed.
         """
         with needs_extra("publish", "published"):
             from toolroll.runtime.locations import Location
@@ -460,18 +360,16 @@ class Toolroll:
         if self._base is not None:
             raise InvalidInput("publish: the catalog is that of one request; make one with from_tools")
         snapshot = self._engine.snapshot
-        policy = snapshot.policy.policy_source
         for failure in snapshot.shared.lasting_failures:
             raise InvalidInput(f"publish: the catalog is not whole ({failure}); call refresh() first")
         if snapshot.policy.failures:
             raise InvalidInput("publish: the registry's policy is not whole; see: toolroll registry check")
         signing = SigningKey.read(key)
-        shelf = Shelf(Location.of(location, options), checked_name(name), (signing.public,))
         manifest, _ = publish(
-            shelf,
+            Shelf(Location.of(location, options), checked_name(name), (signing.public,)),
             signing,
             snapshot.shared.catalog,
-            policy,
+            snapshot.policy.policy_source,
             source="" if source is None else source_digest(source, on_bad_tool),
             registry_revision=self._home.health()["revision"],
         )
@@ -491,21 +389,21 @@ class Toolroll:
         recording: Recording = Recording(),
         sessions: Sessions = Sessions(),
     ) -> Toolroll:
-        """From a registry: "sqlite:///tools.db", or "postgresql://…" where several processes share one.
+        """From a registry: "sqlite:///tools.db", or "postgresql://…" if several processes share one.
 
-        The catalog follows the registry in the background, off the path of every selection
+        The catalog follows the registry in the background, so that no selection waits for it
         (`docs/registry.md`). Needs the extra `store` or `postgres`.
 
         Args:
             url: where the registry is; `toolroll import FOLDER --to URL` makes one.
-            create: makes an empty one where there is none: for adapters of agent frameworks and lists that
-                come with requests, whose rules, outcomes and conversations it keeps.
+            create: makes an empty registry if there is none: for adapters of agent frameworks and tool lists
+                of requests, whose rules, outcomes and conversations it keeps.
             embedder: see `from_tools`.
             profile: see `from_tools`.
             observers: see `from_tools`.
             steps: see `from_tools`.
             follow: how this process learns of changes, and builds catalogs.
-            recording: what is kept of selections and outcomes.
+            recording: how selections and outcomes are kept.
             sessions: how long conversations are kept.
 
         Raises:
@@ -528,7 +426,7 @@ class Toolroll:
         ):
             if not isinstance(value, kind):
                 raise InvalidInput(f"{name}: is {quoted(value)}, must be toolroll.{kind.__name__}")
-        builder = _builder(embedder, profile, follow.hnsw, None, steps)
+        builder = CheckedOptions(embedder, profile, steps=steps, hnsw=follow.hnsw).builder()
         if follow.published is not None:
             from toolroll.homes.published import PublishedFor
 
@@ -536,21 +434,23 @@ class Toolroll:
         name = profile if isinstance(profile, str) else "custom"
         home = RegistryHome(url, builder, follow, recording, sessions, profile=name, create=create)
         roll = cls(home, observers)
-        # Its threads hold the home, so it would live on when nobody holds the Toolroll any more.
+        # Its threads hold the home, which would outlive the Toolroll.
         weakref.finalize(roll, _abandon, home).atexit = False
         return roll
 
     @classmethod
-    def demo(
-        cls,
-        *,
-        embedder: EmbedderChoice = "static",
-        profile: str | Profile = "default",
-        steps: Iterable[Step] = (),
-    ) -> Toolroll:
-        """The built-in demonstration catalog: a revenue platform, a personal assistant, a home server."""
-        folder = Path(__file__).with_name("demo") / "toolkits"
-        return cls.from_folder(folder, embedder=embedder, profile=profile, steps=steps)
+    def demo(cls, **options: Unpack[EngineOptions]) -> Toolroll:
+        """The built-in demonstration catalog: a revenue platform, a personal assistant, a home server.
+
+        The options are `embedder`, `profile`, `experiment`, `observers` and `steps` of `from_tools`.
+        """
+        return cls.from_folder(Path(__file__).with_name("demo") / "toolkits", **options)
+
+    def _over(self, engine: Engine) -> Toolroll:
+        """A Toolroll with the same home and another engine."""
+        roll = object.__new__(Toolroll)
+        roll._home, roll._tasks, roll._base, roll._engine = self._home, self._tasks, self, engine
+        return roll
 
     # Selecting.
 
@@ -573,18 +473,18 @@ class Toolroll:
         Args:
             message: what the user wrote. Of a long one the first and the last 4,096 characters are read.
             context: who asks, from where; None for anyone.
-            k: how many tools retrieval adds at the most; base, pinned and always included tools come on top.
-                None leaves it to the profile, and hands a small catalog on whole.
-            max_tools: how many tools at the most, of whatever origin.
+            k: how many tools retrieval adds at most; base, pinned and always included tools are extra. None
+                leaves the number to the profile, and selects all tools of a small catalog.
+            max_tools: how many tools at most, of whatever origin.
             budget_tokens: how many tokens the selected schemas may cost.
-            always_include: names of tools to select whatever the message says, as far as this caller may
-                have them; `Selection.missing_required` names the others.
-            sent: names already in the conversation's tool list: they keep their places, new tools go behind.
+            always_include: names of tools to select whatever the message says, if the caller may have them;
+                `Selection.missing_required` names the others.
+            sent: names in the conversation's tool list: they keep their places, and new tools follow.
             history: messages of the conversation before this one, oldest first: dicts with role and content
-                as OpenAI's and Anthropic's, or the user's as plain str. A short message ("yes, at 8") is
+                in OpenAI's or Anthropic's form, or the user's as plain str. A short message ("yes, at 8") is
                 read with the turns that it answers.
-            vector: the message's embedding, where the caller has it from this catalog's embedder.
-            strict: raises the first failure that would otherwise only be listed in `Selection.degraded`.
+            vector: the message's embedding, if the caller has it from this catalog's embedder.
+            strict: raises the first failure instead of listing it in `Selection.degraded`.
 
         Raises:
             InvalidInput: an argument is of the wrong type or out of range.
@@ -592,16 +492,7 @@ class Toolroll:
         """
         return self._engine.select(
             Request(
-                message,
-                context,
-                k,
-                max_tools,
-                budget_tokens,
-                always_include,
-                sent,
-                history,
-                vector,
-                strict,
+                message, context, k, max_tools, budget_tokens, always_include, sent, history, vector, strict
             )
         )
 
@@ -614,8 +505,7 @@ class Toolroll:
     ) -> Selection:
         """`select` for an event loop: an embedder that waits does so in a thread.
 
-        Over a registry, an organisation's first selection in a process waits for its own tools, half a second
-        at the most.
+        Over a registry, the first selection of an organisation waits up to half a second for its own tools.
         """
         if isinstance(context, Context):
             await self._aown_tools(context.org)
@@ -630,12 +520,12 @@ class Toolroll:
         profile: str | Profile | None = None,
         **options: Unpack[RequestOptions],
     ) -> Selection:
-        """What `select` would return now, for trying out: it is not logged, counted or learnt from.
+        """The selection that `select` would return now, for trials: not logged, counted or learnt from.
 
         The selection has no event, so no outcome can be reported for it. The arguments are those of `select`.
 
-        profile: decides in place of the present one, over the same catalog. Its `description_counts` and
-        `keyword_mode` have no effect: the catalog was indexed with those of the present profile.
+        profile: decides instead of the present one, over the same catalog. Its `description_counts` and
+            `keyword_mode` have no effect: the present profile's are in the catalog's indexes.
 
         Raises:
             NotFound: there is no profile of that name.
@@ -651,16 +541,16 @@ class Toolroll:
         tools: Iterable[Tool] = (),
         orgs: Iterable[str] = (),
     ) -> WhatIf:
-        """The same under other rules or with other tools: nothing is saved, logged, counted or learnt from.
+        """Previews under other rules or with other tools: nothing is saved, logged, counted or learnt from.
 
-        It describes the moment in which it was made. Over a registry, a rule or tool that was saved less than
-        a second ago may be missing.
+        It shows the moment of the call. Over a registry, a rule or tool that was saved within the last second
+        may be missing.
 
         Args:
-            rules: in force beside the present ones, or in place of one with the same `org` and `name`.
-            without_rules: organisation and name of rules that are not in force.
-            tools: in place of those of the same names. Their damping and calibration are those of before.
-            orgs: the organisations whose contexts will be asked about, beside those of `rules`.
+            rules: added to the present ones, or replacing those with the same `org` and `name`.
+            without_rules: organisation and name of rules that do not apply.
+            tools: replace the tools of the same names. Damping and calibration stay as measured.
+            orgs: the organisations whose contexts will be asked about, besides those of `rules`.
 
         Raises:
             InvalidDefinition: a rule or tool makes no sense.
@@ -679,48 +569,40 @@ class Toolroll:
             changed = engine.followed(with_rules(engine.base.serving, new, gone, asked))
         else:
             changed = with_rules(snapshot, new, gone, asked)
-        roll = object.__new__(Toolroll)
-        roll._home, roll._tasks, roll._base = self._home, self._tasks, self
-        roll._engine = engine.over(lambda _: changed)
-        return WhatIf(roll)
+        return WhatIf(self._over(engine.over(lambda _: changed)))
 
     def with_tools(self, tools: Iterable[Any]) -> Toolroll:
-        """The same over the tools that came with a request, in place of its own.
+        """A Toolroll over the tools that came with a request, instead of its own.
 
             picked = roll.with_tools(request["tools"]).select(message, context)
             request["tools"] = list(picked.tools)
 
         Rules apply to these tools by name, and outcomes are learnt by the tools' names and texts, for all
-        lists alike; reports may be made here or there, a session needs the same list. `Selection.tools` has
-        the very objects of the request, in their order: the selected ones, with all others of the same name,
-        and the hosted tools (`{"type": "web_search"}`), which no limit counts. No item refuses the list.
+        lists alike. Reports may be made to either Toolroll; a session needs the same list. `Selection.tools`
+        has the request's own objects in their order: the selected ones, all others of the same name, and the
+        hosted tools (`{"type": "web_search"}`), which no limit counts. No item refuses the list.
 
-        The last lists are kept by their content. In an event loop, use `awith_tools`. In place of an object
-        of the list, put another one when it changes: what is written into a known object of a long list is
-        noticed some calls later.
+        The last lists are kept by their content. In an event loop, use `awith_tools`. To change a tool,
+        replace its object in the list: a change within a known object of a long list is noticed some calls
+        later.
 
         Args:
-            tools: as `from_tools` takes them, in one list or as MCP's result of `tools/list`.
+            tools: as for `from_tools`, in one list or as MCP's result of `tools/list`.
 
         Raises:
             InvalidDefinition: it is no list.
         """
-        engine = self._engine
-        engine.check_open()
-        roll = object.__new__(Toolroll)
-        roll._home, roll._tasks, roll._base = self._home, self._tasks, self
-        lists = self._home.tool_lists
-        items = tools if type(tools) is list else list_of(tools)
-        roll._engine = engine.over(lambda base: lists.snapshot(items, base))
-        return roll
+        self._engine.check_open()
+        lists, items = self._home.tool_lists, tools if type(tools) is list else list_of(tools)
+        return self._over(self._engine.over(lambda base: lists.snapshot(items, base)))
 
     def release_tools(self) -> None:
-        """Lets go of the catalogs that a Toolroll of `with_tools` has read; the next call reads them again.
+        """Releases the catalogs that a Toolroll of `with_tools` has read; the next call reads them again.
 
-        For whoever keeps such a Toolroll while the catalog behind it changes.
+        For callers that keep such a Toolroll while the catalog behind it changes.
 
         Raises:
-            InvalidInput: it was not made by `with_tools`.
+            InvalidInput: `with_tools` did not make it.
         """
         if self._base is None:
             raise InvalidInput("release_tools: these tools came with no request")
@@ -738,17 +620,17 @@ class Toolroll:
         learns: bool = True,
         reporter: Reporter | None = None,
     ) -> Session:
-        """The conversation of this name, as far as it has come.
+        """The conversation of this name, in its present state.
 
         In memory the last 100,000 conversations are kept. Over a registry this reads the store, so that any
-        process can go on with the conversation; while the store is away it goes on with what this process
-        has. If its organisation asks for the first time in this process, it waits half a second at the most
-        for the organisation's own tools. In an event loop, use `asession`.
+        process can continue the conversation; while the store is away, the state in this process counts. The
+        first request of an organisation waits up to half a second for its own tools. In an event loop, use
+        `asession`.
 
         Args:
-            session: names it within its organisation; as long as it is the same, so is the conversation.
+            session: names the conversation within its organisation.
             context: who talks, from where.
-            learns: whether what `Session.used` reports is recorded as outcomes.
+            learns: whether outcomes that `Session.used` reports are recorded.
             reporter: who reports its outcomes, as for `record`; None for the context's user.
 
         Raises:
@@ -757,7 +639,9 @@ class Toolroll:
         org = _checked_context(context).org
         snapshot = self._engine.serving
         if org in snapshot.awaited:
-            self._await_own_tools(org)
+            deadline = time.monotonic() + _OWN_TOOLS_S
+            while self._home.is_preparing(org) and time.monotonic() < deadline:
+                time.sleep(_LOOK_S)
             snapshot = self._engine.serving
         retention = snapshot.own.get(org, snapshot.shared).retention
         live = self._home.conversations.open((org, _checked_session(session)), retention)
@@ -779,24 +663,18 @@ class Toolroll:
         return self._session(session, context, live, learns, reporter)
 
     def release_session(self, session: str, context: Context | None = None) -> None:
-        """Drops what this process has in memory of a conversation that a registry has; waits for nothing.
+        """Drops the memory of a conversation that a registry has; waits for nothing.
 
-        For hosts that know that a conversation has ended, or goes on in another process. It can go on here,
-        too: it is then read from the registry. In memory nothing is dropped; `Session.delete` does it.
+        For hosts that know that a conversation has ended or continues in another process. It can continue
+        here, too: it is then read from the registry. In memory nothing is dropped; `Session.delete` does it.
 
         Raises:
             InvalidInput: the name is empty or no text.
         """
         self._home.conversations.release((_checked_context(context).org, _checked_session(session)))
 
-    def _await_own_tools(self, org: str) -> None:
-        """Waits a moment for the tools of an organisation that asks for the first time in this process."""
-        deadline = time.monotonic() + _OWN_TOOLS_S
-        while self._home.is_preparing(org) and time.monotonic() < deadline:
-            time.sleep(_LOOK_S)
-
     async def _aown_tools(self, org: str) -> None:
-        """`_await_own_tools` for an event loop, if the organisation asks for the first time."""
+        """Waits a moment for the tools of an organisation that asks for the first time in this process."""
         if org in self._engine.snapshot.awaited:
             import asyncio  # the caller has imported it
 
@@ -817,32 +695,30 @@ class Toolroll:
         _stored_reporter(reporter)
         record = self._record_turn if learns else None
         home, asked = self._home, live.contexts
-        if asked is not None and asked[0] is context:  # so that what it may have is known
+        if asked is not None and asked[0] is context:  # then the tools that it may have are known
             own = asked[1]
         else:
             own = _checked_context(context)
             own = own if own.session == session else replace(own, session=session)
             live.contexts = None if context is None else (context, own)
-        conversations = home.conversations
-        if conversations.store is not None:
+        if home.conversations.store is not None:
             self._engine.check_open()  # `close` may have come while the store was read
         return Session(
-            self._engine, conversations, own, live, record, home.arun, owner=self, reporter=reporter
+            self._engine, home.conversations, own, live, record, home.arun, owner=self, reporter=reporter
         )
 
     def may(self, name: str, context: Context | None = None) -> bool:
-        """Whether this context may have the tool now: the one decision for lists, searches and calls alike.
+        """Whether this context may have the tool now: one decision for lists, searches and calls.
 
-        A tool that does not exist is one that nobody may have. `Selection.check` and `Session.check` ask this
-        too, and whether the model was offered the tool.
+        A tool that does not exist is a tool that nobody may have. `Selection.check` and `Session.check` also
+        ask whether the model was offered the tool.
         """
         return name in self.visible(context)
 
     def has_rules(self, context: Context | None = None) -> bool:
-        """Whether something could deny a tool to this context, or another one of its organisation.
+        """Whether a rule, a toolkit's tier or a tool's status could deny a tool to this organisation.
 
-        That is a rule, the tier of a toolkit, or the status of a tool. It does not say whether one of them
-        does; `why` says it of a tool.
+        `why` tells whether one of them does, for a tool.
         """
         return self._engine.serving.has_rules(_checked_context(context).org)
 
@@ -851,7 +727,7 @@ class Toolroll:
         return self._engine.visible(_checked_context(context))
 
     def core(self, context: Context | None = None) -> VisibleTools:
-        """Those of `visible` that every selection has: pinned tools and the tools of base toolkits."""
+        """The visible tools that every selection has: pinned tools and the tools of base toolkits."""
         return self.visible(context).core
 
     def why(self, name: str, context: Context | None = None) -> Verdict:
@@ -869,7 +745,7 @@ class Toolroll:
         return judge(pipeline, name, context, stored, snapshot.expired)
 
     def unknown_values(self, context: Context) -> tuple[str, ...]:
-        """What the context names in vain, in sentences: tiers, tools and pages that are not known.
+        """Names in the context that match nothing, one sentence each: unknown tiers, tools and pages.
 
         A selection ignores such values, because a catalog may change between two turns.
         """
@@ -895,30 +771,30 @@ class Toolroll:
         """Reports what the model did with a selection; later selections learn from it.
 
         Each tool of an event counts once, however often it is reported; a different report on it replaces
-        the one before. In memory this costs less than a selection, and no selection waits for it. Over a
+        the earlier one. In memory this costs less than a selection, and no selection waits for it. Over a
         registry the report is on disk when this returns and survives the end of the process, also while the
         database is away; other processes learn from it within a second.
 
         A selection, or a receipt with a key that this process knows, is recorded without the store. For the
-        event id of another process, or a receipt whose key is newer than the keys that were read last, this
-        waits for the store, at most 5 s: in an event loop, call `arecord`.
+        event id of another process, or a receipt with a newer key, this waits for the store, up to 5 s: in an
+        event loop, call `arecord`.
 
         Args:
             picked: the selection that the model was sent, its receipt, or its event id (in memory: while it
                 is among the last 128).
-            called: tools that were called → whether they did what was asked; None where that is not known,
-                or was no fault of the tool's. Names alone succeeded. Tools that are not named were not
-                called. To say how long a call took, give a mapping in place of the flag:
+            called: tools that were called → whether they did what was asked; None if that is unknown or was
+                not the tool's fault. Names alone succeeded. Tools that are not named were not called. To say
+                how long a call took, give a mapping:
                 `{"weather": {"succeeded": True, "duration_ms": 84.0}}`.
             wanted: the same for tools that were not shown, and that the model found by a search and called.
             corrected: tools that were called and were the wrong ones → the right one, or None.
-            final: False where more of this turn is to be reported. A turn with partial reports only is
-                closed ten minutes after the first of them.
+            final: False if more of this turn will be reported. A turn with partial reports only is closed ten
+                minutes after the first of them.
             reporter: who reports, such as a user's id; None for the context's user. A reporter counts for a
                 tool three times a day, and a tool's estimates stay at their prior until two reporters have
                 reported on it. "" is the application itself, whose reports always count. Give an
                 `UnnamedCaller` of `toolroll.learning.reporters` for people whom nobody has identified.
-            org: who reports, where that is known: an event of another organisation is refused.
+            org: the reporter's organisation, if it is known: events of other organisations are refused.
 
         Raises:
             InvalidInput: a tool was not shown, or an argument is of the wrong type. Nothing was recorded.
@@ -968,13 +844,13 @@ class Toolroll:
         return await self._home.arun(lambda: self.record(picked, called, **options))
 
     def receipt(self, picked: Selection) -> str:
-        """What to hand to a process that reports the outcome later: `record` takes it.
+        """A text by which another process can report the outcome later: `record` takes it.
 
-        Over a registry it is signed text that every process over the same registry takes for a day. It
-        hides nothing: names of tools and the context can be read from it. In memory it is the event id.
+        Over a registry it is signed, and every process over the same registry takes it for a day. It hides
+        nothing: names of tools and the context can be read from it. In memory it is the event id.
 
-        `open` reads the key to sign with, so this does not wait. If the store did not let `open` read it,
-        this waits for the store until it has been read in the background: see `areceipt`.
+        `open` reads the key to sign with, so this does not wait, unless the store did not answer then: see
+        `areceipt`.
 
         Raises:
             StoreUnavailable: the key to sign with has not been read yet, and the store does not answer.
@@ -988,86 +864,67 @@ class Toolroll:
         return await self._home.arun(lambda: self.receipt(picked))
 
     def forget_outcomes(
-        self,
-        org: str = "",
-        *,
-        actor: str,
-        event: str | None = None,
-        reporter: str | None = None,
-        tool: str | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        reason: str = "",
+        self, org: str = "", *, actor: str, reason: str = "", **which: Unpack[OutcomeChoice]
     ) -> int:
         """Takes an organisation's outcomes back, whole events at a time, and unlearns them.
 
-        They stay in the store, count no more, and reporting them again does not bring them back. The audit
-        log keeps who did this. Only over a registry: in memory, outcomes are not kept.
+        They stay in the store and no longer count, and a new report does not bring them back. The audit log
+        keeps who did this. Only over a registry: in memory, outcomes are not kept.
 
         Args:
             org: whose outcomes.
             actor: who does this.
-            event: of this event only; each further argument narrows the choice.
-            reporter: from this reporter.
-            tool: of events in which this tool was reported.
-            since: of events that were shown from then on.
-            until: of events that were shown up to then.
             reason: why, for the audit log.
+            **which: at least one; each narrows the choice: `event` (its id), `reporter`, `tool` (events in
+                which it was reported), `since` and `until` (events that were shown in this time).
 
         Returns:
-            Of how many events.
+            The number of events.
 
         Raises:
             InvalidInput: nothing says which, or this Toolroll is in memory.
             StoreUnavailable: nothing was changed.
         """
         self._engine.check_open()
-        return self._home.forget_outcomes(
-            org,
-            actor=actor,
-            event=event,
-            reporter=reporter,
-            tool=tool,
-            since=since,
-            until=until,
-            reason=reason,
-        )
+        return self._home.forget_outcomes(org, actor=actor, reason=reason, **which)
 
-    async def aforget_outcomes(self, org: str = "", **options: Unpack[ForgetOptions]) -> int:
+    async def aforget_outcomes(
+        self, org: str = "", *, actor: str, reason: str = "", **which: Unpack[OutcomeChoice]
+    ) -> int:
         """`forget_outcomes` for an event loop: it runs in a thread."""
-        return await self._tasks.arun(lambda: self.forget_outcomes(org, **options))
+        return await self._tasks.arun(lambda: self.forget_outcomes(org, actor=actor, reason=reason, **which))
 
-    # The catalog, and what runs behind it.
+    # The catalog, and the work behind it.
 
     @property
     def catalog(self) -> Catalog:
-        """The snapshot that the next selection reads; of a registry, the shared one."""
+        """The catalog that the next selection reads; of a registry, the shared one."""
         return self._engine.snapshot.shared.catalog
 
     def __len__(self) -> int:
         return len(self.catalog)
 
     def __bool__(self) -> bool:
-        """True, also without tools: `if roll:` asks whether there is a roll, which may get tools later."""
+        """Always true, so `if roll:` also holds for a Toolroll that has no tools yet."""
         return True
 
     def refresh(self, tools: Iterable[Any] | None = None, *, progress: Progress | None = None) -> Catalog:
-        """Puts the next catalog in place now; if that fails, the last good one stays.
+        """Replaces the catalog now. If that fails, the last good one stays.
 
-        In memory it reads the folder again, or takes the tools given. Over a registry it reads what is new,
+        In memory it reads the folder again, or takes the tools. Over a registry it reads all changes,
         settings included, instead of waiting for the next poll.
 
         Args:
-            tools: the new tools, under the toolkits and routes that were given at first; None reads the
-                folder or the registry again.
+            tools: the new tools, under the toolkits and routes of the first ones; None reads the folder or
+                the registry again.
             progress: called with (texts embedded, in all).
 
         Raises:
             InvalidDefinition: the new definitions make no catalog.
-            InvalidInput: there is nothing to read again, or tools are given for a registry.
+            InvalidInput: there is nothing to read again, or tools are passed for a registry.
             StoreUnavailable: the registry cannot be read.
         """
-        check_callable(progress, "progress", _PROGRESS)
+        check_callable(progress, "progress", PROGRESS)
         self._engine.check_open()
         self._home.refresh(tools, progress)
         return self.catalog
@@ -1079,12 +936,11 @@ class Toolroll:
         return await self._tasks.arun(lambda: self.refresh(tools, progress=progress))
 
     def warm_up(self, orgs: Iterable[str] | None = None, *, progress: Progress | None = None) -> None:
-        """Builds the catalogs of these organisations, or of all, reads their outcomes, and waits for it.
+        """Builds the catalogs of these organisations and reads their outcomes; waits for both.
 
-        All are the organisations with tools of their own; outcomes of others are read when they first ask.
-        Without it a registry's organisations are built in the background when they first ask; until then the
-        shared tools serve them and `degraded` lists "organisation". Of all, at most as many are built as are
-        kept (`Follow.organisations`). In memory there is nothing to do.
+        None stands for all organisations with tools of their own, up to `Follow.organisations`. Without this
+        call, a registry's organisations are built in the background when they first ask; until then the
+        shared tools serve them and `degraded` lists "organisation". In memory there is nothing to do.
 
         progress: called with (organisations built, in all).
 
@@ -1101,9 +957,9 @@ class Toolroll:
         await self._tasks.arun(lambda: self.warm_up(orgs, progress=progress))
 
     def flush(self, timeout_s: float = 10.0) -> bool:
-        """Whether all events, outcomes and sessions so far are in the store; waits for it so long.
+        """Waits up to `timeout_s` until everything recorded so far is in the store. Returns whether it is.
 
-        In memory, True at once: nothing waits to be written.
+        In memory it returns True at once.
         """
         self._engine.check_open()
         return self._home.flush(_checked_timeout(timeout_s))
@@ -1116,21 +972,21 @@ class Toolroll:
     def ready(self) -> bool:
         """Whether requests may come: there is a catalog, and nobody has called `close`.
 
-        What is degraded is ready: the last good catalog serves.
+        A degraded Toolroll is still ready: it serves the last good catalog.
         """
         return not self._home.is_closed
 
     def health(self) -> dict[str, Any]:
-        """What a health check asks. It never waits, and its keys are the same in memory and over a registry.
+        """The state for a health check. Never waits; the keys are the same in memory and over a registry.
 
-        `ready` (bool), `degraded` (names of the parts that fail) and `why` (a sentence for each) are the
+        `ready` (bool), `degraded` (names of the failing parts) and `why` (a sentence for each) are the
         verdict. `catalog_revision`, `tools`, `graph` and `sessions` follow. `revision`, `age_s`,
         `organisations` and `recording` are None in memory. `docs/server.md` describes them.
         """
         return self._home.health()
 
     def counters(self) -> Counters:
-        """What this process has counted: selections, latency, failures, reports (`docs/observability.md`).
+        """The counts of this process: selections, latency, failures, reports (`docs/observability.md`).
 
         Asks no database, and costs some microseconds for each thread that has selected.
         """
@@ -1151,16 +1007,16 @@ class Toolroll:
         return self._engine.telemetry.observe(observer)
 
     def close(self, timeout_s: float = 10.0) -> None:
-        """Writes what waits and stops background work.
+        """Writes everything that waits, and stops background work.
 
-        Over a registry, every call that selects, checks, opens or continues a conversation, signs, records or
-        refreshes is refused from now on (`StoreUnavailable`), because nobody follows the rules any more. What
-        was selected can still be read, and so can `catalog`, `health` and `counters`. A catalog in memory
-        follows nobody and goes on serving.
+        Over a registry, every later call that selects, checks, opens or continues a conversation, signs,
+        records or refreshes is refused (`StoreUnavailable`), because nobody follows the rules any more. Past
+        selections, `catalog`, `health` and `counters` can still be read. A catalog in memory follows nobody
+        and continues to serve.
 
         Outcomes that the store does not take in time stay in the outbox for the next process. A call that
         waits for PostgreSQL in another thread fails. A build of a catalog, or a wait for a lock of SQLite,
-        ends by itself, maybe later than this returns.
+        ends by itself, maybe after this returns.
 
         timeout_s: for all of it together.
         """
@@ -1168,8 +1024,8 @@ class Toolroll:
         self._tasks.stop()
 
     async def aclose(self, timeout_s: float = 10.0) -> None:
-        """`close` for an event loop: it waits in a thread. If the caller is cancelled, it goes on there."""
-        closing = CallPool(1, "toolroll-close")  # whatever the other threads wait for
+        """`close` for an event loop: it waits in a thread, also after the caller is cancelled."""
+        closing = CallPool(1, "toolroll-close")  # a thread of its own, whatever the others wait for
         closing.stop()  # its thread ends with the call
         await closing.arun(lambda: self.close(timeout_s))
 
@@ -1177,10 +1033,7 @@ class Toolroll:
         return self
 
     async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await self.aclose()
 
@@ -1193,17 +1046,14 @@ class Toolroll:
         return self
 
     def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
 
     def _record_turn(
         self, exposure: Exposure, entries: tuple[Entry, ...], found: tuple[ShownTool, ...], final: bool
     ) -> None:
-        """Records what a session reports of a turn."""
+        """Records a session's report about a turn."""
         result = self._home.record_turn(exposure, Report(exposure.event_id, entries, found, final))
         self._recorded(result, entries, final)
 
@@ -1253,32 +1103,18 @@ def _abandon(home: RegistryHome) -> None:
         warnings.warn(f"{home!r} was not closed: call close, or use a `with`", ResourceWarning, stacklevel=2)
 
 
-def _builder(
-    embedder: EmbedderChoice,
-    profile: str | Profile,
-    hnsw: bool | Literal["auto"],
-    experiment: Experiment | None,
-    steps: Iterable[Step],
-) -> PipelineBuilder:
-    """Makes pipelines of a profile, and of those between which an experiment chooses."""
-    check_hnsw(hnsw)
-    if experiment is not None and not isinstance(experiment, Experiment):
-        raise InvalidInput(f"experiment: is {quoted(experiment)}, must be toolroll.Experiment or None")
-    variants = {} if experiment is None else {name: profile_of(name) for name in experiment.variants}
-    return PipelineBuilder(named.embedder(embedder), profile_of(profile), hnsw, variants, own_steps(steps))
+def _reader(
+    declared: Definitions, on_bad_tool: OnBadTool | None, absent: AbsentNames | None = None
+) -> Callable[[Iterable[Any] | None], Definitions]:
+    """Makes definitions of new tools for a catalog that was made from objects."""
+    warned = AbsentNames(declared.rules, declared.pages) if absent is None else absent
 
+    def read(newer: Iterable[Any] | None) -> Definitions:
+        if newer is None:
+            raise InvalidInput("refresh: this catalog was made from objects, pass the new ones as tools")
+        return warned.warn(with_tools(declared, newer, on_bad_tool))
 
-def profile_of(choice: str | Profile) -> Profile:
-    """The profile of that name, or the profile itself.
-
-    Raises:
-        NotFound: there is no profile of that name.
-    """
-    if isinstance(choice, Profile):
-        return choice
-    if not isinstance(choice, str):
-        raise InvalidInput(f"profile: is {quoted(choice)}, must be a name or toolroll.Profile")
-    return profile(choice)
+    return read
 
 
 def _checked_session(session: object) -> str:
@@ -1295,7 +1131,7 @@ def _checked_session(session: object) -> str:
 
 
 def _stored_reporter(reporter: object) -> str | None:
-    """The reporter as outcomes are stored with it; None for the context's user.
+    """The reporter in the form that outcomes store; None for the context's user.
 
     Raises:
         InvalidInput: it is no reporter, or too long.
@@ -1313,7 +1149,7 @@ def _stored_reporter(reporter: object) -> str | None:
 
 
 def _of_selection(selection: Selection, entry: Entry) -> Entry:
-    """The entry by the tool's own name; a tool that was selected and not sent was wanted, not called."""
+    """The entry by the tool's own name. A tool that was selected and not sent was wanted, not called."""
     name = entry.name
     if name not in selection:
         name = own_name_of(name, selection.names) or name
@@ -1334,19 +1170,3 @@ def _checked_context(context: Context | None) -> Context:
     if context is not None and not isinstance(context, Context):
         raise InvalidInput(f"context: is {type(context).__name__}, must be toolroll.Context")
     return Context() if context is None else context
-
-
-def _joined(tools: Iterable[Any], declared: Definitions, on_bad_tool: OnBadTool | None = None) -> Definitions:
-    """The tools, and what was said about their toolkits, which comes before what the tools imply."""
-    given = read_tools(tools, on_bad_tool=on_bad_tool)
-    known = {toolkit.name for toolkit in declared.toolkits}
-    implied = (toolkit for toolkit in given.toolkits if toolkit.name not in known)
-    return replace(
-        declared,
-        tools=given.tools,
-        toolkits=(*implied, *declared.toolkits),
-        routes=(*given.routes, *declared.routes),
-        hosted=given.hosted,
-        skipped=given.skipped,
-        repaired=given.repaired,
-    )

@@ -67,14 +67,14 @@ def server() -> ModelServer:
 
 def ollama(folder: Path) -> Embedder:
     url = server().url
-    from toolroll.embedders.ollama import OllamaEmbedder
+    from toolroll.embedders.remote import OllamaEmbedder
 
     return OllamaEmbedder("bag", url, folder=folder)
 
 
 def openai(folder: Path) -> Embedder:
     url = server().url
-    from toolroll.embedders.openai_compatible import OpenAICompatibleEmbedder
+    from toolroll.embedders.remote import OpenAICompatibleEmbedder
 
     return OpenAICompatibleEmbedder("bag", url, folder=folder, batch=3)
 

@@ -196,8 +196,8 @@ def test_what_is_taken_back_is_unlearnt_everywhere(database: Database, follower:
     follower.follow(["acme"])
     report(database, "e3", "e4")
     follower.follow()
-    assert forget(database, "acme", OutcomeFilter(event_id="e3"), actor="ada") == 1
-    assert forget(database, "acme", OutcomeFilter(event_id="e4"), actor="ada") == 1
+    assert forget(database, "acme", OutcomeFilter(event="e3"), actor="ada") == 1
+    assert forget(database, "acme", OutcomeFilter(event="e4"), actor="ada") == 1
     follower.follow()
     assert follower.learned["acme"].to_bytes() == before == whole(database)
     report(database, "e5")

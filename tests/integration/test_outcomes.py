@@ -321,7 +321,7 @@ def test_outcomes_that_were_taken_back_count_no_more_and_never_again(database: D
 @pytest.mark.parametrize(
     ("which", "gone"),
     [
-        (OutcomeFilter(event_id="e1"), {"e1"}),
+        (OutcomeFilter(event="e1"), {"e1"}),
         (OutcomeFilter(tool="rain"), {"e2"}),
         (OutcomeFilter(since=datetime.fromtimestamp(NOW + 15, timezone.utc)), {"e2", "e3"}),
         (OutcomeFilter(until=datetime.fromtimestamp(NOW + 25, timezone.utc), reporter="ann"), {"e1"}),

@@ -249,7 +249,7 @@ def test_outcomes_wake_nobody_unless_some_are_taken_back(new_database_url: Calla
     assert not wait(heard, 0.5)
     write(database)
     assert wait(heard, 60) is Signal.REGISTRY
-    assert forget(database, "acme", OutcomeFilter(event_id="e1"), actor="ann") == 1
+    assert forget(database, "acme", OutcomeFilter(event="e1"), actor="ann") == 1
     assert wait(heard, 60) is Signal.OUTCOMES
     heard.close()
     database.close()

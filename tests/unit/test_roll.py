@@ -639,3 +639,18 @@ def test_an_argument_of_the_wrong_type_is_named(call, problem):
 def test_what_is_no_name_is_no_tool():
     with pytest.raises(NotFound, match="no name"):
         Toolroll.from_tools([]).why(["a"])
+
+
+@pytest.mark.parametrize(
+    ("make", "argument", "option"),
+    [
+        (Toolroll.from_tools, [], "embeder"),
+        (Toolroll.from_definitions, Definitions(), "rules"),
+        (Toolroll.load, "tools.catalog", "hnsw"),
+    ],
+)
+def test_an_option_that_a_call_does_not_have_is_refused_with_those_that_it_has(make, argument, option):
+    with pytest.raises(
+        TypeError, match=rf"^Toolroll\.{make.__name__}\(\) got .* '{option}'; it takes embedder"
+    ):
+        make(argument, **{option: None})

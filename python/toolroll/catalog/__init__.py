@@ -1,5 +1,5 @@
-"""What is computed once for a set of tools: texts, vectors, indexes, calibration.
+"""The values that are computed once for a set of tools: texts, vectors, indexes, calibration.
 
 A catalog never changes after it is built, and equal definitions with one embedder give equal catalogs. Add
-what a turn would compute again each time; what depends on who asks belongs to `selection`.
+values that each turn would compute again. Values that depend on the caller belong to `selection`.
 """

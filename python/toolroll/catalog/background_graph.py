@@ -1,7 +1,7 @@
 """Builds the graph of a large catalog in the background.
 
-Selections scan all vectors until the graph is there. The graph becomes part of the catalog's vector index,
-which pipelines, variants and organisations share, so nothing else is replaced.
+Selections scan all vectors until the graph is complete. It becomes part of the catalog's vector index, which
+pipelines, variants and organisations share, so nothing else is replaced.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ GraphState: TypeAlias = Literal["none", "building", "ready"]
 
 
 class GraphHealth(TypedDict):
-    """What `Toolroll.health` says about the graph.
+    """The graph in `Toolroll.health`.
 
     Attributes:
-        state: "none" where there is no graph and nothing builds one.
+        state: "none" if there is no graph and nothing builds one.
         rows: how many rows are linked, while it is being built.
     """
 
@@ -57,7 +57,7 @@ class BackgroundGraph:
         self._build, self._is_stopped = None, True
 
     def health(self) -> GraphHealth:
-        """What the graph is doing. In the child of a fork, the first call begins its build."""
+        """The state of the graph. In the child of a fork, the first call begins its build."""
         if self._pid != os.getpid():
             self._restart()
         index, build = self._index, self._build

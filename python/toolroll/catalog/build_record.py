@@ -1,6 +1,6 @@
-"""What a catalog was built from, by row. No selection reads it: a catalog with changes is made from it.
+"""The inputs of a catalog's build, by row. No selection reads them: a catalog with changes is made from them.
 
-It has what was computed of one tool alone and is smaller than the tool, such as digests; see refresh.py.
+Each value depends on one tool alone and is smaller than the tool, such as a digest; see refresh.py.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _DIGEST_BYTES = 16
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Samples:
-    """Texts of a catalog that tell how its tools compete: they are searched for to measure it.
+    """Texts of a catalog that tell how its tools compete: searches for them measure it.
 
     Attributes:
         probes: texts that show which tools are found for most messages.
-        calibration_set: messages that are held out, to learn what scores mean; None where there are too few.
+        calibration_set: messages that are held out, to learn what scores mean; None if there are too few.
         probe_tools: the first owner of each probe.
         held_out_tools: the tools of the calibration set, by place.
-        descriptions: tool → its `ToolText.description`, of those whose descriptions might be probes.
+        descriptions: tool → its `ToolText.description`, for descriptions that might be probes.
     """
 
     probes: Probes = NO_PROBES
@@ -41,15 +41,15 @@ class Samples:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BuildRecord:
-    """What a catalog was built from.
+    """The inputs of a build.
 
     Attributes:
-        digests: uint8[n, 16], of what the revision reads of each tool.
-        probe_digests: None where hubs are not damped.
+        digests: uint8[n, 16], of the parts of each tool that the revision reads.
+        probe_digests: None if hubs are not damped.
         example_digests: to choose held-out messages.
         toolkit_names, toolkit_numbers: the toolkit of row r is toolkit_names[toolkit_numbers[r]].
         declared, routes: as they were defined.
-        members: toolkit → rows that it or a toolkit below it has as members.
+        members: toolkit → rows of its own members and its descendants' members.
     """
 
     digests: npt.NDArray[np.uint8]
@@ -63,21 +63,13 @@ class BuildRecord:
 
 
 def digests_of(tools: Sequence[Tool], schemas: Sequence[str]) -> npt.NDArray[np.uint8]:
-    """uint8[n, 16], of what the revision reads of each tool. schemas: `schema_text` of each."""
+    """uint8[n, 16], of the parts of each tool that the revision reads. schemas: `schema_text` of each."""
     digests = b"".join(_digest(tool, schema) for tool, schema in zip(tools, schemas, strict=True))
     return np.frombuffer(digests, np.uint8).reshape(-1, _DIGEST_BYTES)
 
 
 def _digest(tool: Tool, schema: str) -> bytes:
-    kept = (
-        tool.toolkit,
-        tool.summary,
-        tool.when_to_use,
-        tool.tags,
-        tool.examples,
-        tool.status,
-        tool.public,
-    )
+    kept = (tool.toolkit, tool.summary, tool.when_to_use, tool.tags, tool.examples, tool.status, tool.public)
     governed = (tool.pinned, tool.pin_weight, *([tool.interchangeable] if tool.interchangeable else ()))
     hints = (sorted(tool.hints.items()),) if tool.annotations else ()  # rules read them
     written = repr((schema, kept, *governed, *hints)).encode("utf-8", "surrogatepass")

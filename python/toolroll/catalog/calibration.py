@@ -5,7 +5,7 @@ the same everywhere. A share does: confidence is the share of served messages wh
 On every catalog, a limit of 0.05 refuses one in twenty served messages.
 
 Examples tell which messages a tool serves. Some are held out, and searched for in the catalog without them
-(conformal prediction). Where a catalog has few, the scores of other catalogs stand in.
+(conformal prediction). If a catalog has few, the scores of other catalogs replace them.
 
 Source: V. Vovk et al., "Algorithmic Learning in a Random World", 2005.
 """
@@ -59,8 +59,8 @@ class CalibrationSet:
     Attributes:
         indexes: over the tools without them.
         turns: text, vector and clauses of each message.
-        owners: int32[h], the row of the tool whose example it was.
-        held_out: which messages and tools these are; None where that was not saved.
+        owners: int32[h], the row of each message's tool.
+        held_out: which messages and tools these are; None if that was not saved.
     """
 
     indexes: Indexes
@@ -85,7 +85,7 @@ class CalibrationSet:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HeldOut:
-    """Examples that are held out, and the tools of their search.
+    """Held-out examples, and the tools of their search.
 
     Attributes:
         rows: int32[w], the tools, ascending.
@@ -169,21 +169,21 @@ class ExampleDigests:
 
     @classmethod
     def of(cls, texts: Sequence[ToolText]) -> ExampleDigests:
-        """O(characters of the examples)."""
+        """Reads the texts. O(characters of the examples)."""
         names = np.array([_digest(text.name) for text in texts], np.uint64)
         return cls(TextDigests.of((text.examples for text in texts), _digest), names)
 
     def with_changes(self, sources: Rows, added: ExampleDigests) -> ExampleDigests:
-        """Of the kept rows and the added ones. sources: see `RowChanges`."""
+        """The digests of the kept rows and the added ones. sources: see `RowChanges`."""
         names = self.names[sources] if len(self.names) else np.empty(len(sources), np.uint64)
         names[sources < 0] = added.names
         return ExampleDigests(self.examples.with_changes(sources, added.examples), names)
 
     def held_out(self) -> HeldOut | None:
-        """At most `MOST_HELD_OUT`, and of a tool at most an eighth or one; None where tools have too few.
+        """At most `MOST_HELD_OUT`, and of each tool an eighth or one; None if tools have too few examples.
 
-        A tool may lend its only one, since messages come for tools without examples, too. The choice is a
-        function of the texts: the same definitions give the same confidence.
+        A tool may give its only one, since tools without examples get messages, too. The choice is a function
+        of the texts: the same definitions give the same confidence.
         """
         if len(self.examples.digests) < LEAST_HELD_OUT:
             return None

@@ -1,4 +1,4 @@
-"""An immutable, indexed snapshot of tools, toolkits and routes: what selection reads.
+"""An immutable, indexed snapshot of tools, toolkits and routes: the catalog that selection reads.
 
 All expensive work is done here, once: sorting, checking, embedding, indexing, counting tokens. A row is a
 tool's place in the catalog. Rows ascend with names, so a tie that is broken by row is broken by name,
@@ -17,15 +17,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from toolroll._core import (
-    Bitset,
-    Bm25Index,
-    Fusion,
-    Speller,
-    ToolKeys,
-    VectorIndex,
-    release_free_memory,
-)
+from toolroll._core import Bitset, Bm25Index, Fusion, Speller, ToolKeys, VectorIndex, release_free_memory
 from toolroll.catalog.build_record import BuildRecord, Samples, digests_of
 from toolroll.catalog.calibration import CalibrationSet, ExampleDigests
 from toolroll.catalog.damping import MOST_OWN_PROBES, MOST_PROBES, NO_PROBES, ProbeDigests, Probes
@@ -35,9 +27,9 @@ from toolroll.catalog.mark_table import MarkTable
 from toolroll.catalog.retriever import CalibratedRetriever, calibration_set_of
 from toolroll.catalog.routes import RouteTable
 from toolroll.catalog.saved_columns import SavedNames
-from toolroll.catalog.settings import Switches
 from toolroll.catalog.spelling import Correction, DeferredSpeller, general_words, speller_of
 from toolroll.catalog.stacked import Costs, StackedColumn, StackedRows, StackedTools, layered
+from toolroll.catalog.switches import Switches
 from toolroll.catalog.tokens import estimate_tokens
 from toolroll.catalog.tool2vec import DESCRIPTION_COUNTS, PARAMETERS_WEIGHT, VERB_WEIGHT, ToolVectors
 from toolroll.catalog.tool_text import FIELD_WEIGHTS, ToolText, columns, texts_of
@@ -84,15 +76,14 @@ class CatalogOptions:
     """How a catalog is built.
 
     Attributes:
-        hnsw: whether the vectors get an HNSW graph: at once (True), in the background where it pays
-            ("auto"), or never.
-        toolkits_by_meaning: also with vectors of the toolkits, for a profile with a `toolkit_threshold`.
-        description_counts: as many examples as a description does in a tool's vector.
-        keyword_mode: how keywords stand in a message where their author did not say; None for what their
-            script asks for.
-        damping: whether hubs can be damped; without, no probes are kept.
-        deferred: tokens, revision and the speller's words are computed when they are first read. A schema
-            that has no form in JSON is no error. For the tools of one request.
+        hnsw: whether the vectors get an HNSW graph: at once (True), in the background if it pays ("auto"), or
+            never.
+        toolkits_by_meaning: whether toolkits have vectors, for a profile with a `toolkit_threshold`.
+        description_counts: the weight of a description in a tool's vector, in examples.
+        keyword_mode: the mode of keywords without one; None for the default of their script.
+        damping: whether hubs can be damped; if not, no probes are kept.
+        deferred: tokens, revision and the speller's words are computed at their first use. A schema without a
+            form in JSON is no error. For the tools of one request.
     """
 
     hnsw: bool | Literal["auto"] = False
@@ -114,29 +105,28 @@ class Catalog:
     Attributes:
         tools: by row, ascending by name; of a stacked catalog the shared ones first.
         names: tool name → row.
-        toolkits: by name; those that only a tool mentions are among them.
-        below: toolkit → rows of its tools and of the toolkits below it, ascending, without members: rules,
+        toolkits: by name, including toolkits that only a tool mentions.
+        below: toolkit → rows of its tools and of its descendants' tools, ascending, without members: rules,
             settings and pages read this.
-        indexes: what retrieval searches; of a stacked catalog the shared part's, see `retriever`.
+        indexes: for retrieval; of a stacked catalog the shared part's, see `retriever`.
         parts: of a stacked catalog, the shared one and the own part, which is not complete alone.
         samples: texts that tell how the tools compete.
         routes: compiled keywords and patterns; a hit selects members, too.
         marks: the tools for each kind of mark and each service.
-        toolkit_index: vectors of the toolkits; None where no profile asked for them.
+        toolkit_index: vectors of the toolkits; None if no profile needs them.
         scale: how the embedder's cosines compare to others'.
         speller: corrects messages by the words of tools and keywords.
         switches: toolkits that need settings.
-        inactive: rows that are not "active"; None where all are.
-        not_public: rows that are hidden where the policy cannot be read.
+        inactive: rows that are not "active"; None if all are.
+        not_public: rows that are hidden if the policy cannot be read.
         base: rows of base toolkits and their members, ascending.
         pinned: rows of pinned tools, heaviest first.
         costs: int32[n], estimated tokens of each tool's schema.
         keys: of the statistics of outcomes, by row; computed at the first call.
-        hosted: tools that the provider runs and no selection chooses; given back with every selection.
-        space: identity of the embedder behind the vectors; "" for a catalog without vectors.
+        hosted: tools that the provider runs and no selection chooses; returned with every selection.
+        space: identity of the embedder behind the vectors; "" without vectors.
         dim: width of the vectors; 0 without.
-        options: how it was built.
-        record: what it was built from; None for one that cannot have changes.
+        record: the inputs of the build; None for a catalog that cannot have changes.
     """
 
     tools: Sequence[Tool]
@@ -182,10 +172,9 @@ class Catalog:
         """Checks the definitions and builds every index.
 
         progress: called with (texts embedded, texts in all). text_of: reads a tool's texts; for callers that
-            keep them.
+        keep them.
 
-        Raises:
-            InvalidDefinition: duplicate names, unknown parents, a cycle of parents, a lost route.
+        Raises InvalidDefinition for duplicate names, unknown parents, a cycle of parents or a lost route.
         """
         catalog = _built(definitions, embedder, options, progress, None, text_of)
         if len(catalog) >= _MANY:
@@ -202,8 +191,8 @@ class Catalog:
         shared ones. An own tool hides a shared one of the same name; own tools join a shared toolkit of the
         same name, whose settings count.
 
-        Words of own tools are weighed as if all tools were one catalog, those of shared tools as if these
-        were alone. Damping is measured within each part, calibration in the shared part where it has enough
+        Words of own tools are weighed as in one catalog of all tools, words of shared tools as in the shared
+        catalog alone. Damping is measured within each part, calibration in the shared part if it has enough
         examples. The own part has no HNSW graph.
 
         Raises:
@@ -262,20 +251,20 @@ class Catalog:
 
     @property
     def calibration_set(self) -> CalibrationSet | None:
-        """Messages that are held out, to learn what scores mean; None where there are too few."""
+        """Held-out messages, to learn what scores mean; None if there are too few."""
         return self.samples().calibration_set
 
     def measured(self) -> Catalog:
-        """The same with damping and calibration measured anew; itself if they are as they were.
+        """The catalog with damping and calibration measured again; itself if they are unchanged.
 
-        For a catalog with changes, which begins with those of the catalog before it.
+        For a catalog with changes, which begins with the measurements of the catalog before it.
         """
-        anew = replace(self, _retrievers={})
+        measured = replace(self, _retrievers={})
         is_same = True
         for key, known in list(self._retrievers.items()):
             fusion = Fusion(**dict(zip(_WEIGHTS, key[1:], strict=True)))
-            is_same &= anew.retriever(fusion, bool(key[0])).measures_as(known)
-        return self if is_same else anew
+            is_same &= measured.retriever(fusion, bool(key[0])).measures_as(known)
+        return self if is_same else measured
 
     def retriever(self, fusion: Fusion, damped: bool) -> CalibratedRetriever:
         """Retrieval with these weights, calibrated at the first call.
@@ -300,7 +289,7 @@ class Catalog:
     def wants_graph(self) -> bool:
         """Whether a graph over the vectors may be built and would make selections faster, or was asked for.
 
-        A build makes the one that was asked for at once, but a catalog with changes begins without.
+        A build makes a requested graph at once, but a catalog with changes begins without.
         """
         vectors = self.indexes.vectors
         if vectors is None or self.parts is not None:
@@ -332,7 +321,7 @@ class Catalog:
 
     @property
     def core_names(self) -> frozenset[str]:
-        """Names of the tools in every selection: pinned ones, and those of base toolkits."""
+        """Names of the tools in every selection: pinned ones, and the tools of base toolkits."""
         known = self._core_names
         if not known:
             rows = (*self.base.tolist(), *self.pinned.tolist())
@@ -361,9 +350,9 @@ class Catalog:
         return known
 
     def corrections(self, text: str, visible: Bitset) -> list[Correction]:
-        """The misspelt words of a text that a caller with these rows may have corrected.
+        """The misspelt words of a text whose correction a caller with these rows may see.
 
-        A correction to a word that only other tools have would tell of these tools.
+        A correction to a word that only other tools have would reveal these tools.
         """
         return [
             one
@@ -416,7 +405,8 @@ def _built(
         definitions.toolkits, tools, NO_TOOLKITS if shared is None else shared.toolkits
     )
     toolkits = own_toolkits if shared is None else layered(shared.toolkits, own_toolkits)
-    below = rows_below(toolkits, tools, own_toolkits)
+    toolkit_names, numbers = toolkit_numbers(tools)
+    below = rows_below(toolkits, toolkit_names, numbers, own_toolkits)
     members = members_of(own_toolkits.values(), toolkits, map(attrgetter("name"), tools))
     everywhere, reached, base = _reached(toolkits, own_toolkits, members, below, shared)
     costs: Costs
@@ -427,7 +417,6 @@ def _built(
         costs = np.fromiter(map(estimate_tokens, schemas), np.int32, len(tools))
         digests = digests_of(tools, schemas)
     texts = texts_of(tools, text_of)
-    toolkit_names, numbers = toolkit_numbers(tools)
     probes, probe_digests = NO_PROBES, None
     descriptions: dict[str, tuple[Tool, str]] = {}
     if options.damping:
@@ -572,7 +561,7 @@ def _reached(
 def members_of(
     named: Iterable[Toolkit], toolkits: Mapping[str, Toolkit], names: Iterable[str]
 ) -> dict[str, Rows]:
-    """Toolkit → rows that it or a toolkit below it has as members. names: of all tools, ascending."""
+    """Toolkit → rows of its own and its descendants' members. names: of all tools, ascending."""
     having = [toolkit for toolkit in named if toolkit.members]
     return rows_of_members(having, toolkits, list(names)) if having else {}
 
@@ -591,7 +580,7 @@ def keys_of(tools: Sequence[Tool]) -> ToolKeys:
 
 
 def _each(known: dict[int, T], rows: Sequence[int], make: Callable[[list[int]], Iterable[T]]) -> list[T]:
-    """What is known of each row; `make` makes it for the rows of which nothing is known yet."""
+    """The known value of each row; `make` computes the missing ones."""
     try:
         return [known[row] for row in rows]
     except KeyError:
@@ -641,7 +630,7 @@ def _rows_where(tools: Sequence[Tool], holds: Callable[[Tool], bool]) -> Bitset 
 def revision_of(
     digests: npt.NDArray[np.uint8], definitions: Definitions, space: str, options: CatalogOptions
 ) -> str:
-    """The revision. digests: `digests_of` the tools; those of the definitions are not read."""
+    """The revision. digests: `digests_of` the tools; the tools of the definitions are not read."""
     digest = hashlib.sha256(digests.tobytes())
     for toolkit in sorted(definitions.toolkits, key=lambda toolkit: toolkit.name):
         digest.update(_written(toolkit).encode("utf-8", "surrogatepass"))
@@ -656,14 +645,14 @@ def revision_of(
 
 
 def revision_of_definitions(definitions: Definitions, space: str, options: CatalogOptions) -> str:
-    """The revision of the catalog that these definitions would make. space: identity of the embedder."""
+    """The revision of the catalog of these definitions. space: identity of the embedder."""
     tools = tuple(sorted(definitions.tools, key=lambda tool: tool.name))
     digests = digests_of(tools, [schema_text(tool) for tool in tools])
     return revision_of(digests, definitions, space, options)
 
 
 def _written(toolkit: Toolkit) -> str:
-    """A toolkit as a revision reads it: the same in every release, since events outlive releases."""
+    """A toolkit in the form that a revision reads. Events outlive releases, so it never changes."""
     name, description, parent = toolkit.name, toolkit.description, toolkit.parent
     settings_keys, base, tier = toolkit.settings_keys, toolkit.base, toolkit.tier
     members = f", members={toolkit.members!r}" if toolkit.members else ""

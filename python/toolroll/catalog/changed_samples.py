@@ -1,4 +1,4 @@
-"""The samples of a catalog with changes: those of a whole build, at the cost of the tools that are new."""
+"""The samples of a catalog with changes: equal to a whole build's, at the cost of the new tools."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def changed_samples(
 ) -> Samples:
     """The samples of these tools.
 
-    Texts and vectors of a tool are taken from the known ones where these have the same object.
+    Texts and vectors of a tool are taken from the known samples if these have the same object.
 
     known: of any earlier catalog. record: of the tools. embed: the vectors of tools' texts; None without an
-        embedder.
+    embedder.
     """
     probes, descriptions = NO_PROBES, dict(known.descriptions)
     if record.probe_digests is not None:
@@ -145,7 +145,7 @@ def _calibration_set(
 
 
 def _numbers_by_row(held_out: HeldOut) -> dict[int, frozenset[int]]:
-    """Row → the numbers of its examples that are held out."""
+    """Row → the numbers of its held-out examples."""
     found: dict[int, set[int]] = {}
     for row, at in held_out.out:
         found.setdefault(row, set()).add(at)

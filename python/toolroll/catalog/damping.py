@@ -1,13 +1,13 @@
 """Damping of tools that are found for most messages (hubs), measured when a catalog is built.
 
 A plugin that writes its own examples can be found for most messages, and its own texts do not tell a greedy
-tool from a useful one. The other tools' texts do: they are messages and descriptions that are known to belong
-elsewhere. So all of them are searched for. A tool that is among the first k for far more of them than its
-share has all its scores damped until it is not; likewise all tools of a toolkit together. A tool that stays
-within its share keeps its scores.
+tool from a useful one. The other tools' texts do: they are messages and descriptions that belong elsewhere.
+So all of them are searched for. A tool that is among the first k for far more of them than its share has all
+its scores damped until it is not; likewise all tools of a toolkit together. A tool within its share keeps its
+scores.
 
-The naive way is a bound on the similarity of examples and own description. It loses the honest examples that
-are worth most, those that the description would not have found, and greedy descriptions pass it.
+The naive way is a bound on the similarity of examples and own description. It loses the most valuable honest
+examples, which the description would not have found, and greedy descriptions pass it.
 """
 
 from __future__ import annotations
@@ -23,10 +23,9 @@ import numpy.typing as npt
 from toolroll._core import Bitset, Fusion, Retriever, latin_share
 from toolroll.catalog.digests import DigestArray, TextDigests, ascending
 from toolroll.catalog.everyday import LEAST_TOOLS, everyday_vectors
-from toolroll.catalog.searches import Search, each_found
+from toolroll.catalog.searches import Search, best_found
 from toolroll.catalog.tool2vec import ToolVectors
 from toolroll.catalog.tool_text import MOST_EXAMPLES, ToolText
-from toolroll.catalog.toolkits import numbers_in_toolkits, toolkit_numbers
 from toolroll.model.arrays import NO_ROWS, Rows, Scores
 from toolroll.model.embedder import Embedder, vectors_of
 from toolroll.model.tools import Tool
@@ -50,7 +49,7 @@ _ERRORS = 1.0  # standard errors that a share must lie above its bound
 _VOTES = 0.1  # of a toolkit, at the most
 _MOST_AGAINST = 0.5  # of a bound: what one toolkit's texts, or one tool's, can weigh against a tool
 _ENOUGH = 50  # tools whose examples stand for the messages of all
-_OF_DESCRIPTIONS = 0.3  # of the probes, where everyday messages are searched for beside them
+_OF_DESCRIPTIONS = 0.3  # of the probes, if everyday messages are searched for, too
 FOUND = 64  # best tools of each probe that are read, to find the best outside a toolkit
 
 
@@ -59,16 +58,16 @@ ProbeVectors: TypeAlias = npt.NDArray[np.float32] | npt.NDArray[np.float16]
 
 @dataclass(frozen=True, slots=True)
 class Probes:
-    """Texts that are known to belong to certain tools.
+    """Texts that belong to certain tools.
 
     Attributes:
         texts: each once.
-        owners: of each text, the rows of the tools that have it.
+        owners: of each text, the rows of its tools.
         toolkits: int32[n], a number for the toolkit of each tool; -1 for a tool in none.
         have_examples: bool[n], whether each tool has examples.
         vectors: float32[m, dim] or float16, of the texts; None without an embedder.
         is_english: whether the embedder has learnt English alone.
-        everyday: `everyday_vectors`, where these are searched for, too; else None.
+        everyday: `everyday_vectors`, if these are searched for, too; else None.
     """
 
     texts: tuple[str, ...]
@@ -80,14 +79,14 @@ class Probes:
     everyday: npt.NDArray[np.float16] | None = None
 
     def in_space_of(self, embedder: Embedder, vectors: ProbeVectors) -> Probes:
-        """The same with these vectors, and with those of everyday messages if the tools need them."""
+        """The probes with these vectors, and with everyday messages' vectors if the tools need them."""
         everyday = everyday_vectors(embedder) if _is_large_and_cold(self.have_examples) else None
         return replace(self, vectors=vectors, is_english=embedder.is_english, everyday=everyday)
 
     def embedded(
         self, texts: Sequence[ToolText], known: ToolVectors, embedder: Embedder, dtype: npt.DTypeLike
     ) -> Probes:
-        """The same with vectors: nearly all of the texts were embedded with the tools."""
+        """The probes with vectors: nearly all of the texts were embedded with the tools."""
         vectors = np.empty((len(self.texts), embedder.dim), dtype)
         left = []
         for at, (probe, (row, *_)) in enumerate(zip(self.texts, self.owners, strict=True)):
@@ -103,9 +102,7 @@ class Probes:
         return self.in_space_of(embedder, vectors)
 
     def search(self, retriever: Retriever, fusion: Fusion) -> tuple[Rows, Scores]:
-        """What selection finds for each probe: int32[m, `FOUND`] and float32[m, `FOUND`], for `damping`."""
-        rows = np.full((len(self.texts), FOUND), -1, np.int32)
-        scores = np.zeros((len(self.texts), FOUND), np.float32)
+        """The results of selection for each probe, for `damping`: int32[m, `FOUND`], float32[m, `FOUND`]."""
         everything = Bitset.full(retriever.size)
         searches: list[Search] = [
             (
@@ -117,9 +114,7 @@ class Probes:
             )
             for at, text in enumerate(self.texts)
         ]
-        for at, (found, best, _) in enumerate(each_found(retriever, searches, FOUND, fusion)):
-            rows[at, : len(found)], scores[at, : len(found)] = found, best
-        return rows, scores
+        return best_found(retriever, searches, FOUND, fusion)
 
 
 NO_PROBES = Probes((), (), NO_ROWS, np.empty(0, np.bool_))
@@ -130,8 +125,7 @@ class ProbeDigests:
     """The digests by which probes are chosen.
 
     Attributes:
-        examples: of the tools' examples.
-        names: uint64[n], of their names.
+        names: uint64[n], of the tools' names.
         have_examples: bool[n], whether each tool has examples.
     """
 
@@ -141,7 +135,7 @@ class ProbeDigests:
 
     @classmethod
     def of(cls, tools: Sequence[Tool]) -> ProbeDigests:
-        """O(characters of the examples)."""
+        """Reads the tools. O(characters of the examples)."""
         return cls(
             TextDigests.of((tool.examples[:MOST_EXAMPLES] for tool in tools), _digest),
             np.array([_digest(tool.name) for tool in tools], np.uint64),
@@ -149,7 +143,7 @@ class ProbeDigests:
         )
 
     def with_changes(self, sources: Rows, added: ProbeDigests) -> ProbeDigests:
-        """Of the kept rows and the added ones. sources: see `RowChanges`."""
+        """The digests of the kept rows and the added ones. sources: see `RowChanges`."""
         is_added = sources < 0
         names, have_examples = self.names[sources], self.have_examples[sources]
         names[is_added], have_examples[is_added] = added.names, added.have_examples
@@ -162,7 +156,7 @@ class ProbeDigests:
         description_of: Callable[[int], str],
         most: int = MOST_PROBES,
     ) -> Probes:
-        """The tools' examples, which are messages; descriptions where too few tools have any.
+        """The tools' examples, which are messages; descriptions if too few tools have any.
 
         At most so many, fewer in a large catalog. toolkits: int32[n], as in `Probes`. description_of: a row's
         `ToolText.description`.
@@ -192,17 +186,11 @@ class ProbeDigests:
         return Probes(tuple(texts), tuple(owners), toolkits, self.have_examples)
 
 
-def probes_of(tools: Sequence[Tool], texts: Sequence[ToolText], most: int = MOST_PROBES) -> Probes:
-    """The probes of these tools; see `ProbeDigests.probes`."""
-    toolkits = numbers_in_toolkits(*toolkit_numbers(tools))
-    return ProbeDigests.of(tools).probes(tools, toolkits, lambda row: texts[row].description, most)
-
-
 def damping(probes: Probes, rows: Rows, scores: Scores, k: int = 5) -> Scores:
     """The factor for each tool's score: float32[n], 1 for all but the greedy ones, at least 0.16.
 
-    rows, scores: int32[m, s] and float32[m, s]: what selection finds for each probe, best first, s at least
-        k + 1 and better `FOUND`; -1 and 0 where it found fewer.
+    rows, scores: int32[m, s] and float32[m, s]: the results of selection for each probe, best first, s at
+    least k + 1 and better `FOUND`; -1 and 0 for missing results.
 
     O(m s log s), and O(m s) for each tool that reaches far.
     """
@@ -254,7 +242,7 @@ def damping(probes: Probes, rows: Rows, scores: Scores, k: int = 5) -> Scores:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _ProbeWeights:
-    """Whose each probe is, and how much it counts.
+    """The owner and the weight of each probe.
 
     Attributes:
         toolkits: how many there are; their numbers come first.
@@ -263,8 +251,8 @@ class _ProbeWeights:
         authors: intp[m], the group of each probe.
         owned: int64[p], probe * (toolkits + n) + group of each probe that one group alone has, ascending: a
             matrix of all probes and groups would take gigabytes for a million tools. A text that several
-            groups have is foreign to each of them: else examples that are copied from everybody would hide
-            for whose messages a tool is found.
+            groups have is foreign to each of them: otherwise examples copied from everybody would hide a
+            greedy tool.
     """
 
     toolkits: int

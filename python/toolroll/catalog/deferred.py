@@ -1,4 +1,4 @@
-"""Values of a catalog that are computed when somebody first reads them."""
+"""Values of a catalog that are computed at their first use."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Deferred(Generic[T]):
 
     @classmethod
     def of(cls, value: T) -> Deferred[T]:
-        """One that is computed already."""
+        """A value that is computed already."""
         deferred: Deferred[T] = cls(lambda: value)
         deferred()
         return deferred
@@ -38,22 +38,22 @@ class Deferred(Generic[T]):
         """The value."""
         if (make := self._make) is not None:
             self._value = make()
-            self._make = self._earlier = None  # lets go of everything that the value is made from
+            self._make = self._earlier = None  # releases everything that the value was made from
         return self._value
 
     @property
     def known(self) -> T | None:
-        """The value; None if nobody has asked for it yet."""
+        """The value; None if it is not computed yet."""
         return self._value if self._make is None else None
 
     @property
     def earlier(self) -> T | None:
-        """The value that the computation begins with; None if there is none, or it is done."""
+        """The value that the computation begins with; None without one, or after the computation."""
         return self._earlier
 
 
 class DeferredCosts:
-    """Estimated tokens of each tool's schema, as arrays of rows read them; computed for the rows in these."""
+    """Estimated tokens of each tool's schema, as arrays of rows read them; computed for these rows."""
 
     __slots__ = ("_costs", "_tools")
 
@@ -74,7 +74,7 @@ class DeferredCosts:
 
 
 def readable_schema(tool: Tool) -> str:
-    """`schema_text`; Python's own form of what has none in JSON."""
+    """`schema_text`, or Python's own form if the schema has none in JSON."""
     try:
         return schema_text(tool)
     except InvalidDefinition:

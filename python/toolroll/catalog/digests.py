@@ -49,7 +49,7 @@ class TextDigests:
         return np.diff(self.begins)
 
     def with_changes(self, sources: Rows, added: TextDigests) -> TextDigests:
-        """Of the kept rows and the added ones. sources: see `RowChanges`."""
+        """The digests of the kept rows and the added ones. sources: see `RowChanges`."""
         both = np.concatenate((self.digests, added.digests))
         is_added = sources < 0
         first = np.concatenate((self.begins[:-1], added.begins[:-1] + len(self.digests)))

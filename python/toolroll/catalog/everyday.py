@@ -1,10 +1,10 @@
-"""Damping by everyday messages, where a catalog has many tools and hardly any example.
+"""Damping by everyday messages, for a catalog with many tools and hardly any example.
 
-Descriptions are no messages. A text that is stuffed with what people say, such as examples of everything, is
+Descriptions are no messages. A text that is stuffed with common phrases, such as examples of everything, is
 found for few descriptions but for many messages. So a thousand everyday messages about everything are
-searched for, too. A useful tool is found for many of them where they are about its subject: these resemble
-each other. A greedy tool is found for messages that have nothing in common. So the share of the messages that
-a tool may be found for grows with their coherence, the mean cosine of two of them.
+searched for, too. A useful tool is found for many messages about its subject, which resemble each other. A
+greedy tool is found for messages that have nothing in common. So the share of the messages that a tool may be
+found for grows with their coherence, the mean cosine of two of them.
 
 The messages are written for this project; no data set has them.
 """
@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from toolroll._core import Bitset, Fusion, Retriever, latin_share
-from toolroll.catalog.searches import Search, each_found
+from toolroll.catalog.searches import Search, best_found
 from toolroll.model.arrays import Rows, Scores
 from toolroll.model.embedder import Embedder, vectors_of
 
@@ -47,10 +47,9 @@ def everyday_messages() -> tuple[str, ...]:
 
 
 def everyday_vectors(embedder: Embedder) -> npt.NDArray[np.float16] | None:
-    """float16[m, dim], the messages' vectors; None where to embed them would delay a catalog.
+    """float16[m, dim], the messages' vectors; None if their embedding would delay a catalog.
 
-    Raises:
-        EmbedderUnavailable: the embedder fails, or answers what is no vector.
+    Raises EmbedderUnavailable if the embedder fails, or its answer is no vector.
     """
     if not embedder.is_instant:
         return None
@@ -64,12 +63,17 @@ def everyday_damping(
 
     vectors: of `everyday_messages`. is_english: whether the embedder has learnt English alone.
     """
-    rows, scores = _search(vectors, is_english, retriever, fusion)
+    everything = Bitset.full(retriever.size)
+    searches: list[Search] = [
+        (text, vector.astype(np.float32), latin_share(text) if is_english else 1.0, (), everything)
+        for text, vector in zip(everyday_messages(), vectors, strict=True)
+    ]
+    rows, scores = best_found(retriever, searches, _FOUND, fusion)
     return damping_of_found(rows, scores, vectors.astype(np.float32), retriever.size, k)
 
 
 def damping_of_found(rows: Rows, scores: Scores, vectors: Scores, n: int, k: int = 5) -> Scores:
-    """`everyday_damping` of what was found: int32[m, s] and float32[m, s], best first, s above k."""
+    """`everyday_damping` of search results: int32[m, s] and float32[m, s], best first, s above k."""
     factors = np.ones(n, np.float32)
     others = np.where(np.arange(scores.shape[1]) < k, scores[:, k, None], scores[:, k - 1, None])
     leads = np.log(np.maximum(scores, _TINY) / np.maximum(others, _TINY))
@@ -91,22 +95,6 @@ def damping_of_found(rows: Rows, scores: Scores, vectors: Scores, n: int, k: int
             low, high = (low, middle) if is_more else (middle, high)
         factors[row] = low
     return factors
-
-
-def _search(
-    vectors: npt.NDArray[np.float16], is_english: bool, retriever: Retriever, fusion: Fusion
-) -> tuple[Rows, Scores]:
-    messages = everyday_messages()
-    rows = np.full((len(messages), _FOUND), -1, np.int32)
-    scores = np.zeros((len(messages), _FOUND), np.float32)
-    everything = Bitset.full(retriever.size)
-    searches: list[Search] = [
-        (text, vector.astype(np.float32), latin_share(text) if is_english else 1.0, (), everything)
-        for text, vector in zip(messages, vectors, strict=True)
-    ]
-    for at, (found, best, _) in enumerate(each_found(retriever, searches, _FOUND, fusion)):
-        rows[at, : len(found)], scores[at, : len(found)] = found, best
-    return rows, scores
 
 
 def _allowed(

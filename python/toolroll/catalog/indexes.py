@@ -15,7 +15,7 @@ from toolroll.model.arrays import Rows, Scores
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Indexes:
-    """Vectors and intents, which need an embedder, and postings."""
+    """The indexes that retrieval searches: postings, and vectors and intents, which need an embedder."""
 
     size: int
     vectors: VectorIndex | None
@@ -31,15 +31,15 @@ class Indexes:
         return cls(len(texts), VectorIndex.build(vectors.vectors()), postings, vectors.intents())
 
     def retriever(self, damping: Scores | None = None) -> Retriever:
-        """All of them in one retriever. damping: float32[size], a factor for each tool's evidence."""
+        """One retriever over all indexes. damping: float32[size], a factor for each tool's evidence."""
         return Retriever(self.size, self.vectors, self.postings, self.intents, damping)
 
     def with_changes(self, sources: Rows, texts: Sequence[ToolText], vectors: ToolVectors | None) -> Indexes:
-        """Of the kept rows and the added ones; the same searches as of indexes that are built whole.
+        """Over the kept rows and the added ones; searches like indexes that are built whole.
 
-        The memory is copied without the interpreter; nothing is read of the kept tools. There is no graph.
+        The memory is copied without the interpreter; the kept tools are not read. There is no graph.
 
-        sources: see `RowChanges`. texts, vectors: of the added rows; vectors are None where these have none.
+        sources: see `RowChanges`. texts, vectors: of the added rows; vectors are None without an embedder.
         """
         changes = RowChanges(self.size, sources)
         postings = self.postings.with_changes(changes, columns(texts), FIELD_WEIGHTS)

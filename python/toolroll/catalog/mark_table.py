@@ -1,4 +1,4 @@
-"""Which tools of a catalog deal with a mark, or belong to a service that a message names."""
+"""Finds the tools that deal with a mark, or belong to a service that a message names."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class MarkTable:
     """The tools for each meaning, which is a kind of mark, an ending of a file or a service.
 
     Attributes:
-        rows: meaning → the rows whose name or toolkit has one of its words, ascending; counted only where
-            they are few.
+        rows: meaning → the rows whose name or toolkit has one of its words, ascending; ignored if they are
+            many.
         shared: of a stacked catalog, the table of the shared part.
         behind: the number of rows of that part.
     """
@@ -71,11 +71,7 @@ class MarkTable:
 
     @classmethod
     def saved(cls, rows: Mapping[str, Rows]) -> MarkTable:
-        """The table of a saved catalog. rows: by `meaning_name`.
-
-        Raises:
-            KeyError: a service is unknown.
-        """
+        """The table of a saved catalog. rows: by `meaning_name`. Raises KeyError if a service is unknown."""
         named = {meaning_name(service): service for service in SERVICES}
         known: dict[str | Service, Rows] = {
             named[name] if name.startswith(_SERVICE) else name: found for name, found in rows.items()
@@ -83,7 +79,7 @@ class MarkTable:
         return cls(Deferred(lambda: known))
 
     def with_changes(self, targets: Rows, added: Rows, texts: Sequence[ToolText]) -> MarkTable:
-        """Of the kept rows and the added ones; for a table without a shared one.
+        """The table of the kept rows and the added ones; for a table without a shared one.
 
         targets: the new row of each old one, or -1. added: the new rows of the texts, ascending.
         """
@@ -125,7 +121,7 @@ class MarkTable:
         return answer
 
     def _hits(self, found: Sequence[str | int]) -> tuple[MarkHit, ...]:
-        """What `hits` returns for these marks and names of services."""
+        """The answer of `hits` for these marks and names of services."""
         meanings: dict[str | Service, str] = {}
         for mark in found:
             if isinstance(mark, int):
@@ -162,7 +158,7 @@ _NO_HITS: tuple[MarkHit, ...] = ()
 
 
 def _rows_for(texts: Sequence[ToolText]) -> Callable[[], Mapping[str | Service, Rows]]:
-    """Computes `MarkTable.rows` of these tools; keeps their names alone."""
+    """Computes `MarkTable.rows` of these tools; keeps only their names."""
     names = [(text.toolkit, text.name) for text in texts]
 
     def make() -> Mapping[str | Service, Rows]:
@@ -195,7 +191,7 @@ class _Vocabulary:
         self._common = frozenset(at for at, (name, _) in enumerate(self._services) if not name.islower())
 
     def meanings(self, name: str) -> Sequence[str | Service]:
-        """Meanings of which a tool's name has a word, each once; none where it has too many words."""
+        """The meanings whose words are in a tool's name, each once; none if the name has too many."""
         found = self._tools.find(name)
         if len(found) > _MOST_WORDS:
             return ()
@@ -220,7 +216,7 @@ class _Vocabulary:
         return self._services[name][1]
 
     def _proper(self, text: str) -> set[Service]:
-        """The services that are named by a common word, with a capital within a sentence."""
+        """The services named by a common word that has a capital within a sentence."""
         return {
             self.service(name)
             for name, start, _ in self._names.matches(text)

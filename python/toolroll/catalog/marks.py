@@ -1,7 +1,7 @@
-"""What the marks of a message mean: file endings, keys, numbers and times (marks.hpp).
+"""The meanings of a message's marks: file endings, keys, numbers and times (marks.hpp).
 
 "put costs.xlsx next to PAY-310" names neither a workbook nor an issue. Each kind of mark has a few words
-here, and a tool whose name or toolkit has one of them deals with this kind.
+here. A tool whose name or toolkit has one of them deals with this kind.
 """
 
 from __future__ import annotations

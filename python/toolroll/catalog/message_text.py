@@ -1,6 +1,6 @@
 """The texts of a turn: the message, its clauses, and the turns before it.
 
-The core reads them (message_reader.hpp); here are the forms that histories have, and the bounds of lengths.
+The core reads them (message_reader.hpp). This file knows the forms of histories and the bounds of lengths.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ class Reader:
         clauses: bool,
         may_show: Callable[[str, Bitset], bool] | None = None,
     ) -> None:
-        """speller: corrects the spelling; None to read messages as they are.
+        """speller: corrects the spelling; None to read messages unchanged.
 
-        clauses: whether a message is also read clause by clause. may_show: whether a correction may say this
-        word to a caller who sees these rows only; None where every caller sees all.
+        clauses: whether a message is also read clause by clause. may_show: whether a correction may show this
+        word to a caller who sees these rows only; None if every caller sees all.
         """
         self._deferred = speller if isinstance(speller, DeferredSpeller) else None
         self._with = clauses, may_show
@@ -48,11 +48,10 @@ class Reader:
     ) -> Reading:
         """The texts of one turn: valid Unicode, of bounded length.
 
-        visible: the rows that the caller may have; asked for where a word is misspelt. None for all.
-        table: the built-in table, where it is the embedder. is_english: as in `Embedder`.
+        visible: the rows that the caller may have, called if a word is misspelt; None for all. table: the
+        built-in table, if it is the embedder. is_english: as in `Embedder`.
 
-        Raises:
-            InvalidInput: message or history are not of their type.
+        Raises InvalidInput if message or history are not of their type.
         """
         if not isinstance(message, str):
             raise InvalidInput(f"message: is {type(message).__name__}, must be str")
@@ -65,7 +64,7 @@ class Reader:
         return reader.read(message, earlier, visible, table, is_english)
 
     def _reader_of(self, message: str) -> MessageReader:
-        """The reader that a message needs where the speller is deferred."""
+        """The reader for a message while the speller is deferred."""
         assert self._deferred is not None
         if self._deferred.knows_words_of(message):
             return self._as_it_is
@@ -83,7 +82,7 @@ def _last(said: Sequence[tuple[str, str]]) -> Sequence[tuple[bool, str]]:
 
 
 def _said(history: Sequence[object]) -> list[tuple[str, str]]:
-    """(role, text) of what user and assistant wrote, oldest first."""
+    """(role, text) of the messages of user and assistant, oldest first."""
     if isinstance(history, (str, bytes)) or not isinstance(history, Sequence):
         raise InvalidInput(f"history: is {quoted(history)}, must be a sequence of messages")
     said = []

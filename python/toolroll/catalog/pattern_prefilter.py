@@ -1,10 +1,10 @@
-r"""Tells most messages that no pattern matches without asking RE2.
+r"""Recognises most messages that no pattern matches without asking RE2.
 
-RE2's binding releases the interpreter for every call, however short. Another Python thread that gets it keeps
-it for the switch interval of 5 ms, fifty times as long as a selection takes. So a few short expressions of
-the standard library are searched for first. A text must contain each of them for the pattern to match:
-`\bs\d{1,2}e\d+\b` needs `s\d{1,2}e\d`. They have no unbounded repeat and few ways to match at one place,
-so their time is linear in the text, as RE2's is.
+RE2's binding releases the interpreter for every call, however short. Another Python thread that takes it
+keeps it for the switch interval of 5 ms, fifty times as long as a selection takes. So a few short expressions
+of the standard library are searched for first. A text must contain each of them for the pattern to match:
+`\bs\d{1,2}e\d+\b` needs `s\d{1,2}e\d`. They have no unbounded repeat and few ways to match at one place, so
+their time is linear in the text, as RE2's is.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _LETTER_OR_NOT = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]|[A-Z]")  # an escape, a c
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Needed:
-    """What a text must contain for one pattern to match it.
+class Requirement:
+    """The parts that a text must contain for one pattern to match it.
 
     Attributes:
         literals: substrings of a lower-case ASCII text, the longest first: the cheapest check.
@@ -52,14 +52,14 @@ class Needed:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PatternPrefilter:
-    """What texts must contain for any of some patterns to match."""
+    """The requirements of some patterns."""
 
-    needed: tuple[Needed, ...]
+    needed: tuple[Requirement, ...]
 
     @classmethod
     def of(cls, patterns: Iterable[str]) -> PatternPrefilter | None:
         """For valid RE2 patterns that ignore case; None if one of them may match any text."""
-        needed = [needed_by(pattern) for pattern in patterns]
+        needed = [requirement_of(pattern) for pattern in patterns]
         if len(needed) > _MOST_PATTERNS or None in needed:
             return None
         return cls(tuple(one for one in needed if one is not None))
@@ -87,8 +87,8 @@ class PatternPrefilter:
         )
 
 
-def needed_by(pattern: str) -> Needed | None:
-    """What a text must contain for the RE2 pattern to match it; None if nothing is known."""
+def requirement_of(pattern: str) -> Requirement | None:
+    """The requirement of an RE2 pattern; None if nothing is known."""
     if any(sign in pattern for sign in _FOREIGN):
         return None
     try:
@@ -99,7 +99,7 @@ def needed_by(pattern: str) -> Needed | None:
     runs.read(parsed)
     if not runs.sources():
         return None
-    return Needed(
+    return Requirement(
         tuple(sorted(runs.literals(), key=len, reverse=True)),
         tuple(re.compile(_lower(source), re.DOTALL) for source in runs.sources()),
         tuple(re.compile(source, re.IGNORECASE | re.DOTALL) for source in runs.sources()),
@@ -122,7 +122,7 @@ class _Runs:
         return ["".join(run) for run in self._runs if any(run)]
 
     def literals(self) -> set[str]:
-        """What stands in the runs letter by letter, in lower case."""
+        """The literal parts of the runs, in lower case."""
         found: set[str] = set()
         for run in self._runs:
             plain = ["" if _LITERAL.fullmatch(part) is None else part[-1].lower() for part in run]
@@ -130,7 +130,7 @@ class _Runs:
         return found
 
     def is_plain(self) -> bool:
-        """Whether all that was read is one sequence of single characters."""
+        """Whether the whole expression is one sequence of single characters."""
         return len(self._runs) == 1 and not self._repeats
 
     def read(self, sequence: Iterable[tuple[Any, Any]]) -> None:
@@ -187,8 +187,8 @@ class _Runs:
 def _character(name: str, value: Any) -> str | None:
     """An expression for one character, or for more than the pattern means; None if it is not one character.
 
-    Python's classes hold what RE2's do and more: RE2's are ASCII. Negated ones hold less, and other letters
-    than ASCII's may fold in another way: for those any character stands in.
+    Python's classes contain RE2's, which are ASCII. Negated classes contain less, and non-ASCII letters may
+    fold in another way: any character replaces both.
     """
     if name in ("ANY", "NOT_LITERAL"):
         return "."

@@ -1,4 +1,4 @@
-"""Pins of an organisation: it always shows a tool of the platform, or no longer does."""
+"""Pins of an organisation: a tool of the platform that it always selects, or no longer does."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class Pin:
 
 
 def with_pins(catalog: Catalog, pins: Iterable[tuple[Tool, Pin]]) -> Catalog:
-    """The same catalog with other pinned tools, and with another revision if they differ.
+    """The catalog with other pinned tools, and with another revision if they differ.
 
-    Indexes are shared with the given catalog. A pin of a tool that the catalog lacks, or that an own tool of
-    the same name hides, changes nothing.
+    It shares the given catalog's indexes. A pin of a tool that the catalog lacks, or that an own tool of the
+    same name hides, changes nothing.
     """
     weights = {row: catalog.tools[row].pin_weight for row in catalog.pinned.tolist()}
     for tool, pin in pins:

@@ -1,8 +1,8 @@
-"""Removes what a description contains for other readers than people: markup, addresses and encoded data.
+"""Removes parts of a description that are not for people: markup, addresses and encoded data.
 
 Descriptions of generated tools are HTML or Markdown. Retrieval would take "strong" and "href" as words, and
-one picture in base64 as a hundred of them. Only the texts that are searched are changed; a model is sent the
-description as it is.
+one picture in base64 as a hundred of them. Only the searched texts change; a model is sent the original
+description.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def plain_text(text: str) -> str:
 
 
 def without_encoded_data(text: str) -> str:
-    """The text without base64, which is long and has digits, as no word is and has."""
+    """The text without base64, which is long and has digits, as no word does."""
     if len(text) < _LONGEST_WORD or max(map(len, text.split()), default=0) < _LONGEST_WORD:
         return text
     return _LONG_WORD.sub(lambda found: " " if _DIGIT.search(found.group()) else found.group(), text)

@@ -1,12 +1,12 @@
-"""A catalog with changes: a few tools of a large one are other ones, at the cost of these.
+"""A catalog with changes: a few tools of a large one are replaced, at the cost of these.
 
-The result is the catalog that a whole build would make: the same rows, selections, scores and revision.
-Whatever is computed of one tool alone is taken over for all others. Indexes are copied natively, without the
-interpreter, and what depends on all tools, such as the weights of words, is computed anew there. Python code
-looks at changed tools only, so other threads never wait long.
+The result equals a whole build: the same rows, selections, scores and revision. Values of one tool alone are
+kept for all unchanged tools. Indexes are copied natively, without the interpreter, and values that depend on
+all tools, such as the weights of words, are computed again there. Python code reads changed tools only, so
+other threads never wait long.
 
-Damping and calibration take hundreds of searches. A catalog with changes begins with those of the catalog
-before it; `Catalog.measured` measures them.
+Damping and calibration take hundreds of searches. A catalog with changes begins with the measurements of the
+catalog before it; `Catalog.measured` makes new ones.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ from toolroll.catalog.indexes import Indexes
 from toolroll.catalog.retriever import CalibratedRetriever
 from toolroll.catalog.routes import RouteTable
 from toolroll.catalog.row_names import RowNames
-from toolroll.catalog.settings import Switches
 from toolroll.catalog.spelling import changed_speller
+from toolroll.catalog.switches import Switches
 from toolroll.catalog.tokens import estimate_tokens
 from toolroll.catalog.tool2vec import ToolVectors
 from toolroll.catalog.tool_text import ToolText, columns, texts_of
 from toolroll.catalog.toolkits import (
     joined_rows,
     moved_rows,
-    rows_by_toolkit,
+    rows_below,
     rows_of_members,
     toolkit_numbers,
     toolkits_of,
@@ -66,10 +66,10 @@ _MOST_MOVED = 8  # names are looked up beside the old ones until one in so many 
 
 @dataclass(frozen=True, slots=True)
 class ToolChanges:
-    """Tools that are others than in a catalog.
+    """The differences between a catalog's tools and others.
 
     Attributes:
-        removed: names of tools that go, and of those that change.
+        removed: names of removed and changed tools.
         added: new tools, and changed ones as they are now.
     """
 
@@ -81,7 +81,7 @@ class ToolChanges:
 
     @classmethod
     def between(cls, catalog: Catalog, tools: Iterable[Tool]) -> ToolChanges:
-        """What makes the catalog's tools these. O(n); other threads run meanwhile."""
+        """The changes that turn the catalog's tools into these. O(n); other threads run meanwhile."""
         left: dict[str, None] = {}
         added, yielder = [], GilYielder()
         for tool in tools:
@@ -107,7 +107,7 @@ def _is_same(one: Tool, other: Tool) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Placement:
-    """Where the rows of the changed catalog come from.
+    """The origin of each row of the changed catalog.
 
     Attributes:
         tools: the added ones, by name.
@@ -115,7 +115,7 @@ class _Placement:
         targets: for each old row the new one, or -1.
         added: the rows of the added tools, ascending.
         removed: the old rows of the removed ones, ascending.
-        is_in_place: whether each added tool takes the place of a removed one of the same name.
+        is_in_place: whether each added tool replaces a removed one of the same name.
     """
 
     tools: tuple[Tool, ...]
@@ -194,7 +194,7 @@ def with_changes(
     if is_same_tree and place.is_in_place and np.array_equal(numbers, record.toolkit_numbers):
         below = catalog.below
     else:
-        below = rows_by_toolkit(toolkits, names, numbers)
+        below = rows_below(toolkits, names, numbers, toolkits)
     yielder()
     members = _members(catalog, record, place, toolkits, tools, is_same_tree)
     reached = joined_rows(below, members) if members else below
@@ -330,7 +330,7 @@ def _members(
     tools: Sequence[Tool],
     is_same_tree: bool,
 ) -> Mapping[str, Rows]:
-    """`members_of` the changed catalog: the old ones under their new rows, and those that are added."""
+    """`members_of` the changed catalog: the old ones under their new rows, and the added ones."""
     having = [toolkit for toolkit in toolkits.values() if toolkit.members]
     if not having:
         return {}
@@ -353,7 +353,7 @@ def _samples(
     embed: Callable[[Sequence[ToolText]], ToolVectors] | None,
     embedder: Embedder | None,
 ) -> Deferred[Samples]:
-    """Computed when the catalog is measured, from those of the last catalog that was."""
+    """Computed when the catalog is measured, from the last measured catalog's samples."""
     known = before.known or before.earlier or Samples()
     return Deferred(lambda: changed_samples(known, record, tools, embed, embedder), known)
 
@@ -366,14 +366,14 @@ def _routes(
     reached: Mapping[str, Rows],
     options: CatalogOptions,
 ) -> RouteTable:
-    """What is compiled stays, as long as the routes do."""
+    """Keeps the compiled routes if the routes are the same."""
     if rest.routes != record.routes:
         return RouteTable.of(n, rest.routes, reached, None, options.keyword_mode)
     return catalog.routes.over(n, rest.routes, reached)
 
 
 def _chosen(place: _Placement, are: Sequence[bool]) -> Rows:
-    """The rows of the added tools of which it is true."""
+    """The rows of the added tools for which it is true."""
     return place.added[np.array(are, np.bool_)]
 
 
@@ -400,7 +400,7 @@ def _keys(before: Deferred[ToolKeys], place: _Placement, tools: Sequence[Tool]) 
 def _carried(
     known: CalibratedRetriever, indexes: Indexes, place: _Placement, catalog: Catalog
 ) -> CalibratedRetriever:
-    """Over the changed indexes, with the measurements of before: a new tool is not damped."""
+    """Over the changed indexes, with the old measurements: a new tool is not damped."""
     before = known.damping
     if before is None:
         return replace(known, retriever=indexes.retriever())

@@ -1,7 +1,7 @@
 """Damping and calibration of a catalog's indexes for given weights of retrieval.
 
-Both follow from the weights, so they are measured for each set of weights, with hundreds of searches for the
-catalog's own texts. That takes longer than building the indexes; so the part that many organisations share is
+Both depend on the weights, so they are measured for each set of weights, with hundreds of searches for the
+catalog's own texts. That takes longer than building the indexes, so the part that many organisations share is
 measured once for all of them.
 """
 
@@ -61,7 +61,7 @@ class CalibratedRetriever:
         return cls(indexes.retriever(factors), factors, calibration)
 
     def measures_as(self, other: CalibratedRetriever) -> bool:
-        """Whether another one has the same damping and calibration. Neither is stacked."""
+        """Whether another retriever has the same damping and calibration. Neither is stacked."""
         damping, others = self.damping, other.damping
         if isinstance(damping, np.ndarray) and isinstance(others, np.ndarray):
             if not np.array_equal(damping, others):
@@ -73,7 +73,7 @@ class CalibratedRetriever:
 
     @classmethod
     def stacked(cls, shared: CalibratedRetriever, own: CalibratedRetriever) -> CalibratedRetriever:
-        """Both as one. The calibration is that of the shared part, if it has one."""
+        """Both as one. The shared part's calibration counts, if it has one."""
         damping = None
         if shared.damping is not None or own.damping is not None:
             damping = StackedColumn(
@@ -90,7 +90,7 @@ class CalibratedRetriever:
 
 
 def _ones(size: int) -> Scores:
-    """Takes the memory of one."""
+    """Ones in the memory of a single number."""
     ones: Scores = np.broadcast_to(np.float32(1), size)
     return ones
 
@@ -98,7 +98,7 @@ def _ones(size: int) -> Scores:
 def calibration_set_of(
     digests: ExampleDigests, texts: Sequence[ToolText], vectors: ToolVectors | None, embedder: Embedder | None
 ) -> CalibrationSet | None:
-    """Held-out messages over indexes that are built without them; None where there are too few."""
+    """Held-out messages over indexes that are built without them; None if there are too few."""
     held_out = digests.held_out()
     if held_out is None:
         return None

@@ -23,11 +23,11 @@ class RouteTable:
     """The compiled routes of a catalog.
 
     Attributes:
-        automaton: keywords of all routes; None where there are none.
-        patterns: a compiled `re2.Set` of all routes' patterns; None where there are none.
-        keywords: keyword → (how it reads in an explanation, toolkits it switches on).
+        automaton: keywords of all routes; None if there are none.
+        patterns: a compiled `re2.Set` of all routes' patterns; None if there are none.
+        keywords: keyword → (its text in an explanation, toolkits that it switches on).
         expressions: the same for each pattern.
-        rows: toolkit → its rows, those of the toolkits below it and their members, ascending.
+        rows: toolkit → its rows, its descendants' rows and their members, ascending.
         size: rows in the catalog.
         definitions: the routes as they were written.
         shared: of a stacked catalog, the routes of the shared part, which come first; their toolkits are
@@ -54,10 +54,9 @@ class RouteTable:
         shared: RouteTable | None = None,
         keyword_mode: Mode | None = None,
     ) -> RouteTable:
-        """Compiles the routes. keyword_mode: of keywords whose author did not say; None for their script's.
+        """Compiles the routes. keyword_mode: of keywords without one; None for the default of their script.
 
-        Raises:
-            InvalidDefinition: an unknown toolkit, an empty keyword or a pattern that RE2 refuses.
+        Raises InvalidDefinition for an unknown toolkit, an empty keyword or a pattern that RE2 refuses.
         """
         definitions = tuple(routes)
         texts, modes = [], []
@@ -89,15 +88,14 @@ class RouteTable:
     def over(self, size: int, routes: Iterable[Route], rows: Mapping[str, Rows]) -> RouteTable:
         """The same routes over a catalog with changes; nothing is compiled.
 
-        Raises:
-            InvalidDefinition: an unknown toolkit.
+        Raises InvalidDefinition for an unknown toolkit.
         """
         for route in routes:
             _check(route, rows)
         return replace(self, size=size, rows=rows)
 
     def hits(self, text: str, query: str = "") -> dict[str, str]:
-        """Toolkit → the first keyword or pattern that switched it on. Empty where nothing did.
+        """Toolkit → the first keyword or pattern that switched it on. Empty if none did.
 
         query: the text with its spelling corrected. Keywords may be in either, patterns only in the text.
         """
@@ -127,7 +125,7 @@ class RouteTable:
         )
 
     def rows_of(self, toolkits: Iterable[str]) -> Rows:
-        """Rows of these toolkits, of those below them and of their members, ascending, each once."""
+        """Rows of these toolkits, of their descendants and of their members, ascending, each once."""
         known = [self.rows[toolkit] for toolkit in toolkits if toolkit in self.rows]
         if len(known) == 1:
             return known[0]
@@ -135,12 +133,12 @@ class RouteTable:
         return Bitset.of(self.size, np.concatenate(known)).rows() if known else NO_ROWS
 
     def bitset_of(self, toolkits: Iterable[str]) -> Bitset:
-        """The same as a set."""
+        """`rows_of` as a set."""
         return Bitset.of(self.size, self.rows_of(toolkits))
 
 
 def _in_quotes(text: str) -> str:
-    """The text in single quotes; as Python writes it, if it would not end there."""
+    """The text in single quotes, or Python's own form if it has quotes or control characters."""
     return f"'{text}'" if "'" not in text and text.isprintable() else repr(text)
 
 
@@ -161,11 +159,7 @@ def _check(route: Route, rows: Mapping[str, Rows]) -> None:
 
 
 def _automaton(texts: list[str], modes: list[Mode]) -> Automaton:
-    """The keywords, compiled.
-
-    Raises:
-        InvalidDefinition: one is too long.
-    """
+    """The compiled keywords. Raises InvalidDefinition if a keyword is too long."""
     try:
         return Automaton(texts, modes)
     except ValueError as error:

@@ -11,7 +11,7 @@ from toolroll.model.tools import Tool
 class RowNames(Mapping[str, int]):
     """Name → row, without a new table of all names.
 
-    The old table says where a name was; one array says where that row is now.
+    The old table gives the old row of a name; one array gives the new row of an old one.
     """
 
     __slots__ = ("_added", "_before", "_moved", "_tools", "targets")
@@ -56,5 +56,5 @@ class RowNames(Mapping[str, int]):
 
     @property
     def added(self) -> Mapping[str, int]:
-        """The names that it lacks, or has for other rows."""
+        """The names that the old table lacks, or has for other rows."""
         return self._added

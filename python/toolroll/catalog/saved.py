@@ -1,7 +1,7 @@
 """A catalog as one file, from which processes start without building anything.
 
-The file is mapped: arrays that a search reads are views of it, and tools and names are decoded row by row.
-All processes that map the same file share its pages. What the file holds and what is verified when:
+The file is mapped: the searched arrays are views of it, and tools and names are decoded row by row. All
+processes that map the same file share its pages. The sections of the file, and the checks of each:
 docs/decisions/0044-catalogs-are-saved-as-mapped-files.md.
 
 A file is replaced in one step, never edited. A process that has mapped the old one keeps it.
@@ -40,10 +40,11 @@ from toolroll.catalog.saved_columns import (
     check_rows,
     encoded,
     joined,
+    plain,
     row_lists,
 )
-from toolroll.catalog.settings import Switches
 from toolroll.catalog.spelling import general_words, language_gate
+from toolroll.catalog.switches import Switches
 from toolroll.catalog.toolkits_by_meaning import ToolkitIndex
 from toolroll.model.arrays import NO_ROWS, Rows, Scores
 from toolroll.model.embedder import Embedder, Scale
@@ -57,12 +58,11 @@ _MAGIC = b"TOOLSECT"
 
 
 def save(catalog: Catalog, path: str | PathLike[str], extra: Mapping[str, Any]) -> None:
-    """Writes the catalog, and what its caller adds as JSON, in place of any file at the path.
+    """Writes the catalog, and its caller's additions as JSON, in place of any file at the path.
 
-    What was measured for the weights in use is saved with it, so it must have been searched or composed.
+    The measurements for the weights in use are saved with it, so it must have been searched or composed.
 
-    Raises:
-        InvalidInput: it cannot be written, or the catalog has something that is no JSON.
+    Raises InvalidInput if it cannot be written, or a value of the catalog has no form in JSON.
     """
     if catalog.parts is not None:
         raise InvalidInput("save: the catalog is an organisation's; save the shared one")
@@ -71,14 +71,14 @@ def save(catalog: Catalog, path: str | PathLike[str], extra: Mapping[str, Any]) 
     with replacing(path) as fresh:
         try:
             writer = SectionWriter(fresh, _KIND, _VERSION)
-            _Writing(catalog, catalog.speller, writer, dict(extra)).write()
+            _Writer(catalog, catalog.speller, writer, dict(extra)).write()
             writer.finish()
         except RuntimeError as error:
             raise InvalidInput(f"{os.fspath(path)}: {error}") from error
 
 
 def is_saved(path: str | PathLike[str]) -> bool:
-    """Whether the file begins as one of `save` does."""
+    """Whether the file begins like one of `save`."""
     try:
         with open(path, "rb") as file:
             return file.read(len(_MAGIC)) == _MAGIC
@@ -87,7 +87,7 @@ def is_saved(path: str | PathLike[str]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Writing:
+class _Writer:
     """Writes one catalog, section by section."""
 
     catalog: Catalog
@@ -129,7 +129,7 @@ class _Writing:
             for at, (key, known) in enumerate(dict(catalog._retrievers).items())
         ]
         try:
-            text = json.dumps(about, separators=(",", ":"), default=_plain)
+            text = json.dumps(about, separators=(",", ":"), default=plain)
         except (TypeError, ValueError, RecursionError) as error:
             raise InvalidInput(f"save: a hosted tool or a rule cannot be saved as JSON: {error}") from error
         writer.add("about", np.frombuffer(text.encode(), np.uint8))
@@ -194,12 +194,6 @@ class _Writing:
         return {"weights": key, "has_vectors": known.calibration.has_vectors}
 
 
-def _plain(value: object) -> object:
-    if isinstance(value, Mapping):
-        return dict(value)
-    raise TypeError(f"{type(value).__name__} has no form in JSON")
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class SavedCatalog:
     """An open file.
@@ -207,7 +201,7 @@ class SavedCatalog:
     Attributes:
         path: as the caller wrote it.
         options: how the catalog was built.
-        extra: what the caller of `save` added.
+        extra: the additions of the caller of `save`.
     """
 
     path: str
@@ -246,7 +240,7 @@ class SavedCatalog:
 
     @property
     def toolkits(self) -> tuple[Toolkit, ...]:
-        """All toolkits, those among them that only a tool names."""
+        """All toolkits, including toolkits that only a tool names."""
         with _sound(self.path):
             return tuple(
                 [
@@ -275,21 +269,19 @@ class SavedCatalog:
     def catalog(self, embedder: Embedder | None, wanted: CatalogOptions) -> Catalog:
         """The catalog, ready to select.
 
-        embedder: that of the messages, which must be the one that it was built with. wanted: what the
-            caller's profile needs.
+        embedder: of the messages, which must be the one that it was built with. wanted: the needs of the
+        caller's profile.
 
-        Raises:
-            InvalidInput: the file is damaged, or was built with another embedder or for another profile.
+        Raises InvalidInput if the file is damaged, or was built with another embedder or for another profile.
         """
         self.check(embedder, wanted)
         with _sound(self.path):
             return self._catalog()
 
     def check(self, embedder: Embedder | None, wanted: CatalogOptions) -> None:
-        """Whether `catalog` would take these.
+        """Checks whether `catalog` accepts these.
 
-        Raises:
-            InvalidInput: the file was built with another embedder or for another profile.
+        Raises InvalidInput if the file was built with another embedder or for another profile.
         """
         space = self._about["space"]
         identity = "" if embedder is None else embedder.identity
@@ -460,11 +452,7 @@ class SavedCatalog:
 
 @contextmanager
 def _sound(path: str) -> Iterator[None]:
-    """What is read of a file, which may be hostile.
-
-    Raises:
-        InvalidInput: something of it is wrong.
-    """
+    """Wraps the reading of a file, which may be hostile. Raises InvalidInput if a part of it is wrong."""
     try:
         yield
     except (

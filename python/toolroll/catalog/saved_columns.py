@@ -1,7 +1,7 @@
 """Columns of a saved catalog that are read row by row from the mapped file: tools and names.
 
-A million tools cost no Python object until they are shown. What was decoded last is kept, so that a tool that
-is shown often is decoded once.
+A million tools cost no Python object until they are shown. The last decoded tools are kept, so that a tool
+that is shown often is decoded once.
 """
 
 from __future__ import annotations
@@ -27,10 +27,9 @@ _TUPLES = frozenset(name for name, value in _DEFAULTS.items() if isinstance(valu
 
 
 def encoded(tool: Tool) -> bytes:
-    """The tool as JSON, without what has its default; the caller's own object is left out.
+    """The tool as JSON, without default values and without the caller's own object.
 
-    Raises:
-        InvalidInput: a field has no form in JSON.
+    Raises InvalidInput if a field has no form in JSON.
     """
     found = {name: value for name, default in _DEFAULTS.items() if (value := getattr(tool, name)) != default}
     try:
@@ -43,10 +42,11 @@ def encoded(tool: Tool) -> bytes:
 
 
 def _json(value: object, is_ascii: bool) -> str:
-    return json.dumps(value, ensure_ascii=is_ascii, separators=(",", ":"), default=_plain)
+    return json.dumps(value, ensure_ascii=is_ascii, separators=(",", ":"), default=plain)
 
 
-def _plain(value: object) -> object:
+def plain(value: object) -> object:
+    """The value for JSON's encoder: a mapping of another kind as a dict."""
     if isinstance(value, Mapping):
         return dict(value)
     raise TypeError(f"{type(value).__name__} has no form in JSON")
@@ -65,11 +65,7 @@ class SavedTools(Sequence[Tool]):
     __slots__ = ("_decoded", "_ends", "_text")
 
     def __init__(self, text: npt.NDArray[np.uint8], ends: npt.NDArray[np.uint64]) -> None:
-        """text, ends: of `joined`.
-
-        Raises:
-            ValueError: the ends do not ascend to the size of the text.
-        """
+        """text, ends: of `joined`. Raises ValueError if the ends do not ascend to the size of the text."""
         check_ends(ends, len(text))
         self._text, self._ends = text.data, ends
         self._decoded: dict[int, Tool] = {}
@@ -96,11 +92,7 @@ class SavedTools(Sequence[Tool]):
         return map(self._decode, range(len(self)))
 
     def _decode(self, row: int) -> Tool:
-        """The tool of a row.
-
-        Raises:
-            InvalidDefinition: the file holds no tool there.
-        """
+        """The tool of a row. Raises InvalidDefinition if the file holds no tool there."""
         begin = int(self._ends[row - 1]) if row else 0
         try:
             found = json.loads(bytes(self._text[begin : int(self._ends[row])]))
@@ -157,8 +149,7 @@ class RowLists(Mapping[str, Rows]):
     def __init__(self, names: Iterable[str], begins: npt.NDArray[np.int64], rows: Rows, size: int) -> None:
         """names: in the order of the lists. begins, rows: of `row_lists`. size: rows in the catalog.
 
-        Raises:
-            ValueError: these are no lists of rows of such a catalog.
+        Raises ValueError if these are no lists of rows of such a catalog.
         """
         self._places = {name: at for at, name in enumerate(names)}
         check_ends(begins[1:], len(rows))
@@ -183,14 +174,14 @@ class RowLists(Mapping[str, Rows]):
 
 
 def row_lists(lists: Iterable[Rows]) -> tuple[npt.NDArray[np.int64], Rows]:
-    """The lists end to end: where each begins, and one more; and the rows."""
+    """The lists end to end: the begin of each, and the end of the last; and the rows."""
     parts = list(lists)
     begins = np.concatenate(([0], np.cumsum([len(part) for part in parts]))).astype(np.int64)
     return begins, np.concatenate([*parts, np.empty(0, np.int32)]).astype(np.int32)
 
 
 def check_rows(rows: npt.NDArray[Any], size: int) -> None:
-    """Raises ValueError unless all of them are rows of a catalog of this size."""
+    """Raises ValueError unless all are rows of a catalog of this size."""
     if rows.dtype != np.int32 or (len(rows) and not 0 <= int(rows.min()) <= int(rows.max()) < size):
         raise ValueError("a row is out of range")
 

@@ -1,6 +1,6 @@
 """Services by the names that people use: Outlook is a part of a server called ms365.
 
-General knowledge of well-known products, and of how servers for them are called.
+General knowledge of well-known products, and of the names of their servers.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ class Service(NamedTuple):
     Attributes:
         names: in messages, the usual one first. One that begins with a capital is also a common word, so it
             counts only with a capital, and not at the beginning of a sentence.
-        servers: words that the tools of its servers have in their names or toolkits.
+        servers: words in the names or toolkits of its servers' tools.
     """
 
     names: tuple[str, ...]

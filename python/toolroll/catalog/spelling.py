@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from functools import cache
 from importlib import resources
@@ -33,8 +32,8 @@ def speller_of(
 ) -> Speller:
     """A speller over the texts of tools, by field as in `ToolText.fields`, and over keywords.
 
-    shared: a speller whose words this one knows, too, without a copy.
-    Memory follows the distinct words, about 50 bytes each; reading costs some 10 ns a character.
+    shared: a speller whose words this one also knows, without a copy. Memory follows the distinct words,
+    about 50 bytes each; reading costs some 10 ns a character.
     """
     words = Lexicon.of_texts(*_weighed(fields, keywords))
     return Speller(words, general_words(), language_gate()) if shared is None else shared.with_own(words)
@@ -45,7 +44,7 @@ def changed_speller(
     removed: tuple[Sequence[Sequence[str]], Sequence[str]],
     added: tuple[Sequence[Sequence[str]], Sequence[str]],
 ) -> Speller:
-    """The speller without the texts and keywords that are removed, and with those that are added.
+    """The speller without the removed texts and keywords, and with the added ones.
 
     removed, added: as `speller_of` takes them.
     """
@@ -64,13 +63,13 @@ def _weighed(
 class DeferredSpeller:
     """A speller that reads the catalog's words at the first message that may need them.
 
-    A message of which the general vocabulary knows every word is right in every catalog.
+    A message whose words are all in the general vocabulary is right in every catalog.
     """
 
     __slots__ = ("_speller",)
 
     def __init__(self, make: Callable[[], Speller]) -> None:
-        """make: the speller, such as `speller_of` makes."""
+        """make: makes the speller, such as `speller_of`."""
         self._speller = Deferred(make)
 
     @property
@@ -87,30 +86,18 @@ class DeferredSpeller:
         return self._speller().corrections(text)
 
 
+@cache  # of each: two threads may both load it; the second one takes the place of the first
 def general_words() -> Lexicon:
-    """The whole words of `models/vocab.txt`: about 21,000, one copy a process, read when first asked for."""
-    global _loaded
-    if _loaded is None:
-        with _lock:
-            if _loaded is None:
-                _loaded = _load()
-    return _loaded
+    """The whole words of `models/vocab.txt`, about 21,000, read at the first call."""
+    return Lexicon.of_vocabulary(_vocabulary(), _FLAT)
 
 
-@cache  # two threads may both load it; the second one takes the place of the first
+@cache
 def language_gate() -> LanguageGate:
-    """Which messages are not English: the gate of the built-in table."""
+    """The gate of the built-in table: tells which messages are not English."""
     with resources.as_file(resources.files(_MODELS).joinpath("static_multilingual", "gate.npy")) as path:
         weights = np.load(path)
     return LanguageGate(WordPiece(_vocabulary()), weights.astype(np.float32))
-
-
-_lock = threading.Lock()
-_loaded: Lexicon | None = None
-
-
-def _load() -> Lexicon:
-    return Lexicon.of_vocabulary(_vocabulary(), _FLAT)
 
 
 def _vocabulary() -> bytes:

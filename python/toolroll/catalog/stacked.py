@@ -1,8 +1,8 @@
 """Two parts read as one: the part that all organisations share, and an organisation's own part behind it.
 
 Each value holds references to its two parts and copies neither, so the shared part is in memory once for a
-thousand organisations. Rows of the shared part come first and mean what they mean in its own catalog; row r
-of the own part is n + r, with n the rows of the shared one.
+thousand organisations. Rows of the shared part come first and keep their numbers; row r of the own part is n
++ r, with n the rows of the shared one.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ class StackedTools(Sequence[Tool]):
 
 
 def layered(first: Mapping[str, Value], then: Mapping[str, Value]) -> Mapping[str, Value]:
-    """Two mappings as one; where both have a key, the first one's value counts."""
+    """Two mappings as one. If both have a key, the first one's value counts."""
     return ChainMap(cast("dict[str, Value]", first), cast("dict[str, Value]", then))
 
 
 class StackedRows(Mapping[str, Rows]):
-    """Toolkit → rows, ascending; where both parts have some, put together when they are asked for.
+    """Toolkit → rows, ascending, joined at each read if both parts have some.
 
     They are not kept: a toolkit of the platform may be large, and organisations many.
     """
@@ -67,7 +67,7 @@ class StackedRows(Mapping[str, Rows]):
     __slots__ = ("own", "shared")
 
     def __init__(self, shared: Mapping[str, Rows], own: Mapping[str, Rows]) -> None:
-        """own: with rows of the whole; shared ones are among them where an own toolkit has shared members."""
+        """own: with rows of the whole, including shared ones if an own toolkit has shared members."""
         self.shared, self.own = shared, own
 
     def __getitem__(self, toolkit: str) -> Rows:
@@ -105,7 +105,7 @@ class Column(Protocol[NumberOut]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StackedColumn(Generic[Number]):
-    """A number a row, read as an array is by an array of rows."""
+    """A number a row, read by an array of rows."""
 
     shared: Column[Number]
     own: Column[Number]

@@ -48,8 +48,8 @@ class ToolVectors:
         descriptions: float32[n, dim], of the descriptions with the names of the parameters and the verbs.
         examples: float32[m, dim], of the example messages, tool by tool.
         begins: int64[n + 1]: tool r has the examples begins[r] to begins[r + 1].
-        description_counts: as how many examples; 0 for Tool2Vec as published, in which a description counts
-            only where there is no example.
+        description_counts: the weight of a description, in examples; 0 for Tool2Vec as published, in which a
+            description counts only without examples.
     """
 
     descriptions: Scores
@@ -68,11 +68,10 @@ class ToolVectors:
     ) -> ToolVectors:
         """Embeds the tools' texts. progress: called with (texts embedded, texts in all) after each batch.
 
-        centre: of the embedder's `Scale`. Parameters and verbs turn what a description's vector has beside
-        it: else a tool with many of them would be near to every message.
+        centre: of the embedder's `Scale`. Parameters and verbs turn only the rest of a description's vector:
+        otherwise a tool with many of them would be near every message.
 
-        Raises:
-            EmbedderUnavailable: the embedder fails, or answers what is no vector.
+        Raises EmbedderUnavailable if the embedder fails, or its answer is no vector.
         """
         n = len(texts)
         # Each once: many tools have the same parameters, and nearly all one of a few verbs.
@@ -100,7 +99,7 @@ class ToolVectors:
         return cls(descriptions, examples, begins, description_counts)
 
     def part(self, rows: Rows, kept: npt.NDArray[np.bool_]) -> ToolVectors:
-        """Of these rows, in this order, with the examples that are kept (bool[m])."""
+        """The vectors of these rows, in this order, with the kept examples (bool[m])."""
         places = [np.arange(self.begins[row], self.begins[row + 1]) for row in rows.tolist()]
         places = [some[kept[some]] for some in places]
         begins = np.concatenate(([0], np.cumsum([len(some) for some in places]))).astype(np.int64)
@@ -117,17 +116,17 @@ class ToolVectors:
         return _unit((1 - share) * self.descriptions + share * _unit(sums))
 
     def intents(self) -> Intents | None:
-        """The groups of the tools that have many examples; None where no tool has so many."""
+        """The groups of the tools that have many examples; None if no tool has."""
         groups = self.groups()
         return None if groups is None else Intents.build(*groups)
 
     def no_groups(self) -> Groups:
-        """What `groups` would be of tools that have none."""
+        """The result of `groups` for tools without groups."""
         dim = self.descriptions.shape[1]
         return np.zeros(len(self.begins), np.int64), np.empty((0, dim), np.float32), np.empty(0, np.float32)
 
     def groups(self) -> Groups | None:
-        """Begins of each tool, unit vectors and weights, as `Intents.build` takes them; None for none.
+        """Begins of each tool, unit vectors and weights, as `Intents.build` takes them; None without groups.
 
         They count as much as the examples do in the tool's vector.
         """
@@ -180,7 +179,7 @@ def _centres(examples: Scores) -> Scores:
 
 
 def _turned(rows: Scores, weight: np.float32, added: Scores, centre: bytes) -> Scores:
-    """Unit vectors: the rows, turned toward the added ones about what they all have in common."""
+    """Unit vectors: the rows, turned towards the added ones about their common part."""
     if not centre:
         return _unit(rows + weight * added)
     common = np.frombuffer(centre, np.float32)

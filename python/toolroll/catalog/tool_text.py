@@ -1,4 +1,4 @@
-"""What retrieval reads of a tool: the fields of the lexical index and the texts behind its vectors."""
+"""The texts of a tool that retrieval reads: the fields of the lexical index and the texts of its vectors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 from toolroll._core import parameter_words
 from toolroll.catalog.plain_text import plain_text, without_encoded_data
-from toolroll.catalog.verbs import verb_text
 from toolroll.model.tools import Tool
 
 # How much a term counts in each of `ToolText.fields`. Examples in a field of their own at half weight cost
@@ -26,15 +25,35 @@ _LONGEST_EMBEDDED = 400  # characters of the prose: conditions and exceptions fo
 _LONGEST_EXAMPLES = 8_000  # of all examples together
 _MOST_PARAMETERS = 64
 _LONGEST_NAME = 64
-_MOST_NAMED = 12  # parameters whose names are part of what a tool is known by
+_MOST_NAMED = 12  # parameters whose names are embedded
 _DEEPEST = 4
+
+# Other words for the verb in a tool's name. Forty tools of a generated catalog share one noun, and the verb
+# decides between them: list, read, create, replace, delete. Users say "get rid of", "which are there" or
+# "change". Words for "get", "set" or "send" are missing: they lose more on hand-written tools than they gain.
+_VERBS: Mapping[str, str] = {
+    "create": "create make add new set up",
+    "insert": "insert add create",
+    "put": "put set upload write",
+    "list": "list show all every which what exist",
+    "read": "read get show details",
+    "describe": "describe show list what",
+    "update": "update change modify set",
+    "patch": "patch change update modify",
+    "modify": "modify change update",
+    "replace": "replace change overwrite update",
+    "delete": "delete remove get rid of",
+    "remove": "remove delete take away",
+    "terminate": "terminate delete stop remove",
+    "destroy": "destroy delete remove",
+}
 
 # lower|Upper, letter|digit-free: HTTPServer -> HTTP Server, listFiles -> list Files
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 def words_of_tool(name: str) -> str:
-    """`words` of a name that stands once in a catalog."""
+    """`words` for a name that occurs once in a catalog."""
     if not name.islower():
         name = _CAMEL.sub(" ", name)
     return " ".join(name.replace("_", " ").replace("-", " ").replace(".", " ").split())
@@ -50,10 +69,9 @@ class ToolText(NamedTuple):  # made three times as fast as a frozen dataclass
     """The texts of one tool, made once for all indexes of a catalog.
 
     Attributes:
-        name, toolkit: of the tool.
-        prose, parameters: what it says about itself and about what it takes.
+        prose, parameters: about the tool and about its arguments.
         examples: the messages that count.
-        description, parameter_names, verb: the texts behind its vector; the last two may be empty.
+        description, parameter_names, verb: the texts of its vector; the last two may be empty.
     """
 
     name: str
@@ -101,7 +119,7 @@ def columns(texts: Sequence[ToolText]) -> list[list[str]]:
 
 
 def example_texts(tool: Tool) -> tuple[str, ...]:
-    """The examples that count, the first ones first: at most `MOST_EXAMPLES`, of bounded length together."""
+    """The first examples: at most `MOST_EXAMPLES`, of bounded length together."""
     left, texts = _LONGEST_EXAMPLES, []
     for example in tool.examples[:MOST_EXAMPLES]:
         text = without_encoded_data(example)
@@ -126,7 +144,7 @@ def embedded_texts(tool: Tool) -> tuple[str, ...]:
 def description_text(tool: Tool) -> str:
     """The text whose embedding stands for a tool: its toolkit, its name in words, and the start of its prose.
 
-    The toolkit is left out where the name says it already (`vm_create` of `vm`).
+    The toolkit is left out if the name has it already (`vm_create` of `vm`).
     """
     return _description(tool, _prose(tool))
 
@@ -178,3 +196,11 @@ def _parameter_words(schema: Mapping[str, Any], depth: int = 0) -> list[str]:
             if "properties" in parameter:
                 words += _parameter_words(parameter, depth + 1)
     return words
+
+
+def verb_text(name: str) -> str:
+    """The first known verb of a name in words, with other words for it; "" without one."""
+    words = name.casefold().split()
+    if _VERBS.keys().isdisjoint(words):  # half of all names
+        return ""
+    return next(_VERBS[word] for word in words if word in _VERBS)

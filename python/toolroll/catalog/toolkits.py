@@ -1,4 +1,4 @@
-"""The tree of toolkits: which there are, the rows below each, and the rows of its members."""
+"""The tree of toolkits: the toolkits, the rows below each, and the rows of its members."""
 
 from __future__ import annotations
 
@@ -19,12 +19,11 @@ NO_TOOLKITS: Mapping[str, Toolkit] = {}
 def toolkits_of(
     declared: Iterable[Toolkit], tools: Iterable[Tool], shared: Mapping[str, Toolkit] = NO_TOOLKITS
 ) -> dict[str, Toolkit]:
-    """By name, less the shared ones; those that only a tool mentions are among them.
+    """The toolkits by name without the shared ones, including toolkits that only a tool mentions.
 
-    A declaration of a shared toolkit is passed over: the shared declaration counts.
+    A declaration of a shared toolkit is ignored: the shared declaration counts.
 
-    Raises:
-        InvalidDefinition: one is declared twice, a parent is unknown, or parents form a cycle.
+    Raises InvalidDefinition if one is declared twice, a parent is unknown, or parents form a cycle.
     """
     toolkits: dict[str, Toolkit] = {}
     for toolkit in declared:
@@ -42,30 +41,35 @@ def toolkits_of(
 
 
 def rows_below(
-    toolkits: Mapping[str, Toolkit], tools: Sequence[Tool], empty: Iterable[str] = ()
+    toolkits: Mapping[str, Toolkit],
+    names: Sequence[str],
+    numbers: npt.NDArray[np.int32],
+    empty: Iterable[str] = (),
 ) -> dict[str, Rows]:
-    """Toolkit → rows of its tools and of those of the toolkits below it, ascending.
+    """Toolkit → rows of its tools and of its descendants' tools, ascending. O(n log n) in numpy.
 
-    empty: toolkits that are listed even where no tool is below them.
+    names, numbers: from `toolkit_numbers`. empty: toolkits that are listed even without a tool.
     """
-    rows: dict[str, list[int]] = {name: [] for name in empty}
-    above: dict[str, tuple[str, ...]] = {"": ()}
-    for row, tool in enumerate(tools):
-        lineage = above.get(tool.toolkit)
-        if lineage is None:
-            lineage = above[tool.toolkit] = tuple(_lineage(tool.toolkit, toolkits))
-        for name in lineage:
-            rows.setdefault(name, []).append(row)
-    return {name: frozen_rows(some) for name, some in rows.items()}
+    order = np.argsort(numbers, kind="stable").astype(np.int32)
+    ends = np.cumsum(np.bincount(numbers, minlength=len(names))).tolist()
+    parts: dict[str, list[Rows]] = {name: [] for name in empty}
+    for name, begin, end in zip(names, [0, *ends], ends, strict=False):
+        if name and begin < end:
+            for above in _lineage(name, toolkits):
+                parts.setdefault(above, []).append(order[begin:end])
+    rows = {name: np.sort(np.concatenate((NO_ROWS, *some))) for name, some in parts.items()}
+    for array in rows.values():
+        array.flags.writeable = False
+    return rows
 
 
 def rows_of_members(
     named: Iterable[Toolkit], toolkits: Mapping[str, Toolkit], names: Sequence[str]
 ) -> dict[str, Rows]:
-    """Toolkit → rows that it or a toolkit below it has as members, ascending; those that have some only.
+    """Toolkit → rows of its own and its descendants' members, ascending; without empty ones.
 
-    named: whose members are looked up. names: of all tools, ascending. O(p log n + m) for p patterns, with m
-    the names that begin as they do.
+    named: whose members are looked up. names: of all tools, ascending. O(p log n + m) for p patterns and m
+    names with their beginnings.
     """
     rows: dict[str, set[int]] = {}
     for toolkit in named:
@@ -77,7 +81,7 @@ def rows_of_members(
 
 
 def absent_members(toolkits: Iterable[Toolkit], names: Container[str]) -> list[tuple[str, str]]:
-    """(toolkit, member) for members that are the name of no tool; a pattern may wait for tools to come.
+    """(toolkit, member) for members that name no tool; a pattern may wait for new tools.
 
     names: of all tools.
     """
@@ -115,7 +119,7 @@ def _matching(pattern: str, names: Sequence[str]) -> Iterator[int]:
 
 
 def _ends_so(name: str, begin: int, parts: Sequence[str]) -> bool:
-    """Whether the name has all parts from there on, in order, the last one at its end.
+    """Whether the name continues with all parts, in order, the last one at its end.
 
     The first place of each part leaves the most for the others, so nothing is tried twice.
     """
@@ -135,26 +139,6 @@ def joined_rows(*parts: Mapping[str, Rows]) -> dict[str, Rows]:
             held = joined.get(name)
             joined[name] = rows if held is None else frozen_rows(np.union1d(held, rows))
     return joined
-
-
-def rows_by_toolkit(
-    toolkits: Mapping[str, Toolkit], names: Sequence[str], numbers: npt.NDArray[np.int32]
-) -> dict[str, Rows]:
-    """What `rows_below` gives for all of the toolkits, without a look at the tools.
-
-    names, numbers: the toolkit of row r is names[numbers[r]]. O(n log n) in numpy.
-    """
-    order = np.argsort(numbers, kind="stable").astype(np.int32)
-    ends = np.cumsum(np.bincount(numbers, minlength=len(names))).tolist()
-    parts: dict[str, list[Rows]] = {name: [] for name in toolkits}
-    for name, begin, end in zip(names, [0, *ends], ends, strict=False):
-        if name and begin < end:
-            for above in _lineage(name, toolkits):
-                parts[above].append(order[begin:end])
-    rows = {name: np.sort(np.concatenate((NO_ROWS, *some))) for name, some in parts.items()}
-    for array in rows.values():
-        array.flags.writeable = False
-    return rows
 
 
 def toolkit_numbers(

@@ -21,7 +21,6 @@ class ToolkitIndex:
 
     Attributes:
         names: of the toolkits, by row.
-        vectors: float32[len(names), dim].
         shared: of a stacked catalog, the toolkits of the shared part.
     """
 
@@ -38,10 +37,9 @@ class ToolkitIndex:
         embedder: Embedder,
         shared: ToolkitIndex | None = None,
     ) -> ToolkitIndex | None:
-        """Embeds the toolkits, on top of the shared ones; None where there are none.
+        """Embeds the toolkits behind the shared ones; None if there are none.
 
-        Raises:
-            EmbedderUnavailable: the embedder fails, or answers what is no vector.
+        Raises EmbedderUnavailable if the embedder fails, or its answer is no vector.
         """
         if not toolkits:
             return shared

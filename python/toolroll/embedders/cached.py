@@ -65,10 +65,7 @@ class CachedEmbedder(Embedder):
         self._max_rows = max(1, max_bytes // (4 * self.dim + 128))  # 128: key, checksum, index
         self._recent: OrderedDict[bytes, npt.NDArray[np.float32]] = OrderedDict()
         self._lock = threading.Lock()
-        self._resumes_at = {
-            False: 0.0,
-            True: 0.0,
-        }  # whether a call writes → until when it waits
+        self._resumes_at = {False: 0.0, True: 0.0}  # whether a call writes → until when it waits
         self._is_failing = False
         self.path: Path | None = None
         try:
@@ -176,7 +173,7 @@ class CachedEmbedder(Embedder):
         return None
 
     def _rest(self, path: Path, error: Exception, writes: bool) -> None:
-        """Does without the file for a while: a full disk has room again one day. Logs that once."""
+        """Continues without the file for a while, because a full disk may get room again. Logs it once."""
         until = time.monotonic() + REST_S
         self._resumes_at[True] = until
         if not writes:  # a file that cannot be written can still be read
@@ -220,7 +217,7 @@ def _key(text: str) -> bytes:
 
 
 def _packed(key: bytes, vector: npt.NDArray[np.float32]) -> bytes:
-    """The numbers, and a checksum over key and numbers, since SQLite itself does not detect a flipped bit."""
+    """The numbers, and a checksum over key and numbers, since SQLite does not detect a flipped bit."""
     numbers = vector.astype("<f4").tobytes()
     return numbers + zlib.crc32(key + numbers).to_bytes(4, "little")
 

@@ -1,4 +1,4 @@
-"""What embedders share about texts and refusals."""
+"""The text cleaning and the refusal that all embedders share."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from toolroll.model.errors import EmbedderUnavailable
 
 
 class RequestRejected(EmbedderUnavailable):
-    """The embedder works but rejects the request. A retry would be rejected again, so there is none.
+    """The embedder works but rejects the request. There is no retry: it would be rejected again.
 
     Attributes:
         only_this_text: whether it may accept other texts. False for a wrong key or an unknown model.
@@ -23,5 +23,5 @@ _LONE = re.compile("[\ud800-\udfff]")
 
 
 def clean(text: str) -> str:
-    """The text with U+FFFD for each lone surrogate: it has no UTF-8, and broken JSON escapes produce it."""
+    """The text with U+FFFD for each lone surrogate, which has no UTF-8; broken JSON escapes produce them."""
     return text if text.isascii() else _LONE.sub("\N{REPLACEMENT CHARACTER}", text)

@@ -36,11 +36,11 @@ Vector = npt.NDArray[np.float32]
 class FingerprintStore:
     """The stored answers of the models behind one name and one set of settings.
 
-    A missing or damaged file is started again. If it cannot be written, nothing is stored.
+    A missing or damaged file is replaced. If it cannot be written, nothing is stored.
     """
 
     def __init__(self, settings: dict[str, Any], place: str, folder: str | os.PathLike[str] | None) -> None:
-        """settings: everything that changes a vector; place: what else distinguishes two servers."""
+        """settings: the values that change a vector. place: distinguishes two servers with equal settings."""
         self._settings = json.dumps({"format": FORMAT, **settings}, sort_keys=True)
         digest = hashlib.sha256(f"{self._settings}\n{place}".encode()).hexdigest()[:16]
         readable = re.sub(r"[^a-z0-9]+", "-", str(settings.get("model", "")).lower()).strip("-")[:40]
@@ -53,11 +53,11 @@ class FingerprintStore:
 
     @property
     def latest(self) -> tuple[str, Vector] | None:
-        """Revision and answer of the model that was seen last."""
+        """Revision and answer of the last known model."""
         return next(reversed(self._known.items()), None)
 
     def revision_of(self, answer: Vector) -> str:
-        """The revision of the model that gave this answer: a stored one, or one derived from the answer."""
+        """The revision of the model that gave this answer: a stored one, or one made from the answer."""
         for revision, known in self._known.items():
             if is_same(answer, known):
                 if next(reversed(self._known)) != revision:

@@ -1,4 +1,4 @@
-"""Makes an embedder that may wait, fail or answer nonsense safe to use in a turn (extra `remote`).
+"""Makes an embedder that may wait, fail or return invalid vectors safe in a turn (extra `remote`).
 
 Put a `CachedEmbedder` around it, so that known texts need no call:
 `CachedEmbedder(GuardedEmbedder(OllamaEmbedder("nomic-embed-text")))`.
@@ -198,11 +198,7 @@ class Breaker:
         self._lock = Lock()
 
     def enter(self) -> bool:
-        """Whether this call is the trial call.
-
-        Raises:
-            EmbedderUnavailable: the breaker is open.
-        """
+        """Whether this call is the trial call. Raises EmbedderUnavailable if the breaker is open."""
         state = self._state
         if state.closed:
             return False
@@ -218,7 +214,7 @@ class Breaker:
             return True
 
     def leave(self, is_trial: bool, works: bool | None, why: str) -> None:
-        """Records the result of a call, unless the breaker opened while it ran."""
+        """Records the result of a call, unless the breaker opened meanwhile."""
         state = self._state
         if works and state.closed and not state.failure_count:
             return

@@ -16,15 +16,13 @@ class JointEmbedder(Embedder):
     """Two texts are as similar as two embedders find them on average.
 
     The cosine of two vectors is (1 − share) · cosine by `first` + share · cosine by `second`. Embedders of
-    different kinds make different errors, so both together rank better than each alone. A text that one of
-    them knows nothing of, with a zero vector, has the vector of the other. If only one of both is English, it
-    counts by the share of Latin letters in the text.
+    different kinds make different errors, so both together rank better than each alone. If one embedder has a
+    zero vector for a text, the other's vector counts alone. If only one of both is English, it counts by the
+    share of Latin letters in the text.
 
     Attributes:
-        identity, dim: of both.
-        is_instant: whether both are.
-        is_english: whether both are.
-        scale: as given; None to have it measured.
+        is_instant, is_english: whether both are.
+        scale: None to have it measured.
     """
 
     def __init__(

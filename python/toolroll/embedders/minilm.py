@@ -1,10 +1,9 @@
 """MiniLM on onnxruntime: the better encoder, milliseconds instead of microseconds (extra `onnx`).
 
-The graphs are ours (`data/minilm.onnx`, `data/minilm_f32.onnx`) and hold no weights. The weights are those of
-all-MiniLM-L6-v2. They come from a published package, are accepted only by their SHA-256 and passed to
-onnxruntime in memory: nothing is written or downloaded. A low-rank delta in this package
-(`data/minilm_delta.npy`), which knows how people ask for tools, is added to them before. How it was made and
-how good it is: `docs/model-card.md`.
+The graphs are ours (`data/minilm.onnx`, `data/minilm_f32.onnx`) and hold no weights. The weights of
+all-MiniLM-L6-v2 come from a published package, are accepted only by their SHA-256 and passed to onnxruntime
+in memory: nothing is written or downloaded. A low-rank delta in this package (`data/minilm_delta.npy`),
+trained on requests for tools, is added to them first. Training and quality: `docs/model-card.md`.
 """
 
 from __future__ import annotations
@@ -79,7 +78,6 @@ class MiniLMEmbedder(Embedder):
 
     Attributes:
         identity: name with precision, and revision; the revision covers weights, graph and `max_tokens`.
-        dim: 384.
 
     Source: Wang et al., "MiniLM", NeurIPS 2020; Reimers & Gurevych, "Sentence-BERT", EMNLP 2019.
     """
@@ -102,7 +100,8 @@ class MiniLMEmbedder(Embedder):
         "int8" takes 60 to 100 ms and 25 MB. "float32" takes 0.5 s and 140 MB and reads the published
         `model.safetensors`. With tuned=False the model is all-MiniLM-L6-v2 as published. `threads` is how
         many texts of one `embed` run at once; a query always runs on its caller's thread. Raises
-        EmbedderUnavailable if onnxruntime or the weights are missing, or if the weights are not those known.
+        EmbedderUnavailable if onnxruntime or the weights are missing, or if the weights have another
+        checksum.
         """
         if precision not in get_args(Precision):
             raise InvalidInput(
@@ -154,10 +153,7 @@ class MiniLMEmbedder(Embedder):
 
 
 def minilm_and_table(precision: Precision = "int8") -> JointEmbedder:
-    """MiniLM and the built-in table together, which find more than each of them: the embedder "minilm".
-
-    Raises as `MiniLMEmbedder` does.
-    """
+    """The embedder "minilm": MiniLM and the built-in table together, which find more than each alone."""
     return JointEmbedder(
         MiniLMEmbedder(precision=precision), StaticEmbedder(), share=TABLE_SHARE, scale=JOINT_SCALE
     )
@@ -188,8 +184,7 @@ def delta_parts() -> Iterator[tuple[str, str, slice, int, int]]:
 def read_delta() -> tuple[Delta, str]:
     """The two factors of each part, float32[in, rank] and float32[rank, out], and the SHA-256 of their file.
 
-    Raises:
-        EmbedderUnavailable: the file is not the one that its description names.
+    Raises EmbedderUnavailable if the file is not the one that its description names.
     """
     files = resources.files("toolroll.embedders.data")
     about = json.loads(files.joinpath(f"{DELTA}.json").read_text("utf-8"))

@@ -22,8 +22,8 @@ _LOCAL: dict[str, tuple[str, str, dict[str, Any], bool]] = {
 }
 # provider → module, class, whether it waits for a server, and the form of the text after the colon.
 _OF_MODELS = {
-    "ollama": ("ollama", "OllamaEmbedder", True, "MODEL[@URL]"),
-    "openai": ("openai_compatible", "OpenAICompatibleEmbedder", True, "MODEL[@BASE_URL]"),
+    "ollama": ("remote", "OllamaEmbedder", True, "MODEL[@URL]"),
+    "openai": ("remote", "OpenAICompatibleEmbedder", True, "MODEL[@BASE_URL]"),
     "sentence-transformers": (
         "sentence_transformers",
         "SentenceTransformersEmbedder",
@@ -33,7 +33,7 @@ _OF_MODELS = {
 }
 KNOWN = ", ".join([*_LOCAL, "none", *(f"{name}:{form}" for name, (*_, form) in _OF_MODELS.items())])
 GROUP = "toolroll.embedders"  # of entry points: functions that make an embedder
-_MEMBERS = ("embed", "identity", "dim")  # what an embedder has at least
+_MEMBERS = ("embed", "identity", "dim")  # that every embedder has
 
 
 def embedder(choice: EmbedderChoice) -> Embedder | None:
@@ -73,7 +73,7 @@ def embedder(choice: EmbedderChoice) -> Embedder | None:
 
 
 def _from_package(choice: str, name: str, arguments: list[str]) -> Embedder:
-    """What an installed package makes: with a cache, unless it is instant."""
+    """The embedder of an installed package, with a cache unless it is instant."""
     make = plugin(GROUP, name)
     if make is None:
         raise NotFound(

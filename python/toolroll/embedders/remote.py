@@ -1,4 +1,7 @@
-"""The base of embedders behind HTTP: batches, checks, and the identity of the model behind a name."""
+"""Embedders behind HTTP (extra `remote`): batches, checks, and the identity of the model behind a name.
+
+Ollama, OpenAI's embeddings and the servers that speak the same protocol: vLLM, TEI, LiteLLM, …
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
+from urllib.parse import urlsplit
 
 import numpy as np
 import numpy.typing as npt
@@ -30,9 +34,9 @@ class RemoteEmbedder(Embedder):
     """An embedder whose model is on a server and known by its name.
 
     The constructor embeds one fixed text, which gives width and identity (`fingerprint`). If the server does
-    not answer but was seen before, the embedder takes the earlier identity, so that cached vectors can be
-    used, and compares the model once it answers. It also compares it every ten minutes: vectors of another
-    model cannot be compared with the old ones, so from then on every call fails.
+    not answer but was seen before, the embedder uses the earlier identity, so that cached vectors remain
+    usable, and compares the model once the server answers. It compares again every ten minutes: vectors of
+    another model cannot be compared with the old ones, so from then on every call fails.
 
     A text is cut at `max_chars`, since servers reject longer texts or cut them at different places. A blank
     text is not sent: its row is zero. A zero vector from the server is an error. There are no retries and no
@@ -40,7 +44,6 @@ class RemoteEmbedder(Embedder):
 
     Attributes:
         identity: provider, model and revision, without the address: two servers may run one model.
-        dim: the width of what the model answered.
     """
 
     _provider: ClassVar[str]
@@ -64,10 +67,9 @@ class RemoteEmbedder(Embedder):
     ) -> None:
         """Requests one vector from the server.
 
-        base_url: None for the provider's own address. api_key: for a server that wants one. dim: asks for
-        shorter vectors, if the model has them. query_prefix, document_prefix: what the model's card says
-        belongs before a question and before a document. folder: where models are remembered, by default
-        beside the cached vectors.
+        base_url: None for the provider's own address. dim: asks for shorter vectors, if the model has them.
+        query_prefix, document_prefix: prefixes from the model's card for questions and documents. folder:
+        where models are remembered, by default beside the cached vectors.
         """
         for name, number in (("batch", batch), ("max_chars", max_chars), ("dim", 1 if dim is None else dim)):
             if number < 1:
@@ -126,7 +128,7 @@ class RemoteEmbedder(Embedder):
         return self._query_prefix + clean(text)[: self._max_chars]
 
     def _ask(self, texts: list[str], timeout_s: float) -> npt.NDArray[np.float32]:
-        """Unit rows; when due, the fixed text is sent too and must have the same vector as before."""
+        """Unit rows. When due, the fixed text is sent too and must have the same vector as before."""
         if time.monotonic() < self._recheck_at:
             return self._post(texts, timeout_s)
         rows = self._post([*texts, self._document(fingerprint.TEXT)], timeout_s)
@@ -139,7 +141,7 @@ class RemoteEmbedder(Embedder):
         return rows[:-1]
 
     def _identify(self, known: fingerprint.FingerprintStore) -> tuple[str, npt.NDArray[np.float32]]:
-        """Revision and answer of the model; those of the last one seen, if the server does not answer."""
+        """Revision and answer of the model; those of the last known model if the server does not answer."""
         try:
             workers = CallPool(1, "toolroll-probe")  # a deadline for a server that sends its headers slowly
             text = [self._document(fingerprint.TEXT)]
@@ -200,7 +202,7 @@ class RemoteEmbedder(Embedder):
 
     @abstractmethod
     def _advice(self) -> str:
-        """What to do if nothing answers."""
+        """The next step for a user if nothing answers."""
 
     @abstractmethod
     def _request(self, texts: list[str]) -> dict[str, Any]:
@@ -209,3 +211,69 @@ class RemoteEmbedder(Embedder):
     @abstractmethod
     def _rows(self, answer: Any, count: int) -> list[Any]:
         """The vectors in the order of the texts; KeyError, TypeError or ValueError if there are none."""
+
+
+class OllamaEmbedder(RemoteEmbedder):
+    """Embeds by Ollama's `POST /api/embed`. The first request loads the model.
+
+    Ollama unloads a model after five minutes without use, and the next message waits until it is loaded
+    again: longer than a turn has. `keep_alive` ("24h", or "-1m" for ever) asks it to keep the model.
+    """
+
+    _provider = "ollama"
+    _default_url = "http://localhost:11434"
+    _path = "/api/embed"
+
+    def __init__(
+        self, model: str, base_url: str | None = None, *, keep_alive: str | None = None, **options: Any
+    ) -> None:
+        """options: of `RemoteEmbedder`."""
+        self._keep_alive = keep_alive
+        super().__init__(model, base_url, **options)
+
+    def _advice(self) -> str:
+        return f"Is it running (`ollama serve`) and is the model there (`ollama pull {self.model}`)?"
+
+    def _request(self, texts: list[str]) -> dict[str, Any]:
+        body: dict[str, Any] = {"model": self.model, "input": texts, "truncate": True}
+        if self._keep_alive is not None:
+            body["keep_alive"] = self._keep_alive
+        return body
+
+    def _rows(self, answer: Any, count: int) -> list[Any]:
+        return list(answer["embeddings"])
+
+
+class OpenAICompatibleEmbedder(RemoteEmbedder):
+    """Embeds by `POST /embeddings`.
+
+    Without an `api_key` it sends `TOOLROLL_EMBEDDER_KEY` of the environment, and `OPENAI_API_KEY` only if
+    `base_url` is OpenAI's own. "" sends none.
+    """
+
+    _provider = "openai"
+    _default_url = "https://api.openai.com/v1"
+    _path = "/embeddings"
+
+    def _key(self, api_key: str | None, base_url: str) -> str | None:
+        if api_key is not None:
+            return api_key
+        key = os.environ.get("TOOLROLL_EMBEDDER_KEY")
+        if not key and urlsplit(base_url)[:2] == urlsplit(self._default_url)[:2]:
+            key = os.environ.get("OPENAI_API_KEY")
+        return key
+
+    def _advice(self) -> str:
+        return "Check base_url, model and key."
+
+    def _request(self, texts: list[str]) -> dict[str, Any]:
+        return {"model": self.model, "input": texts, "encoding_format": "float"}
+
+    def _rows(self, answer: Any, count: int) -> list[Any]:
+        """In the order of `index`, since some servers answer out of order."""
+        found = answer["data"]
+        if any("index" in one for one in found):
+            found = sorted(found, key=lambda one: one["index"])
+            if [one["index"] for one in found] != list(range(count)):
+                raise ValueError("its index does not number the texts")
+        return [one["embedding"] for one in found]

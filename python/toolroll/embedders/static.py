@@ -1,6 +1,6 @@
 """The built-in embedder: tables of token vectors inside the wheel, without a download, in microseconds.
 
-How the tables were made and how good they are: `docs/model-card.md`.
+How the tables were made, and their quality: `docs/model-card.md`.
 """
 
 from __future__ import annotations
@@ -24,14 +24,13 @@ ENGLISH, OTHERS = "static_minilm", "static_multilingual"
 class StaticEmbedder(Embedder):
     """Embeds a text as the sum of its tokens' vectors, at unit length; about 3 microseconds a message.
 
-    A first table reads English. A second one reads fifteen other languages, and puts a text where the first
-    one puts its English original (`MultilingualTable` in the core). A text without a known token (emoji, a
-    script of none of these languages) has a zero vector. All instances of a process share the tables, which
-    the first one reads (16 MB, some ten milliseconds).
+    A first table reads English. A second one reads fifteen other languages, and places a text where the first
+    one places its English original (`MultilingualTable` in the core). A text without a known token (emoji,
+    another script) has a zero vector. All instances of a process share the tables, which the first one reads
+    (16 MB, some ten milliseconds).
 
     Attributes:
         identity: `static-minilm@` and the start of a SHA-256 of both tables.
-        dim: 256.
         table: both tables, for readers of messages in the core.
     """
 
@@ -56,7 +55,7 @@ class StaticEmbedder(Embedder):
 
 
 def checksum(table: npt.NDArray[np.int8], scale: npt.NDArray[np.float32], *others: bytes) -> str:
-    """SHA-256 over the table's numbers, however a file wraps them: the revision in `table.json`."""
+    """SHA-256 over the table's numbers, in any file format: the revision in `table.json`."""
     return hashlib.sha256(b"".join((table.tobytes(), scale.astype("<f4").tobytes(), *others))).hexdigest()
 
 

@@ -50,7 +50,7 @@ class WeightsFile:
         return Path(spec.submodule_search_locations[0]) / self.file
 
     def read(self, path: Path) -> memoryview:
-        """The mapped bytes of `path`; raises EmbedderUnavailable if they are not the known ones."""
+        """The mapped bytes of `path`; raises EmbedderUnavailable if their checksum differs."""
         try:
             with open(path, "rb") as file:
                 content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from toolroll.formats.strict_json import decode, line_of, parse
-from toolroll.model.configuration_errors import InvalidConfiguration, kind_of, nearest, told, written
+from toolroll.front.configuration_errors import InvalidConfiguration, kind_of, nearest, told, written
 from toolroll.model.errors import InvalidDefinition, NotFound
 
 _ModelT = TypeVar("_ModelT", bound=BaseModel)

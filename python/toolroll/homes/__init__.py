@@ -1,1 +1,1 @@
-"""What a `Toolroll` works on: tools in memory, a registry, published catalogs."""
+"""The homes of a `Toolroll`: tools in memory, a registry, published catalogs."""

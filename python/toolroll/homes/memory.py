@@ -1,4 +1,4 @@
-"""What a `Toolroll` selects from and learns into: in memory, here; over a registry, in `registry.home`."""
+"""The home of a `Toolroll`: selects, learns and keeps conversations. Here is the one in memory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from os import PathLike
-from typing import Any, NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypedDict, TypeVar
 
 from toolroll._core import Learned
 from toolroll.learning.experiments import Experiment
@@ -34,32 +34,45 @@ from toolroll.selection.tool_lists import ToolLists
 from toolroll.sessions.live import Conversations, ConversationsInMemory
 from toolroll.snapshots.saved_source import SavedSource, save_catalog
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
 _log = logging.getLogger("toolroll")
 T = TypeVar("T")
 
 MOST_CONVERSATIONS = 100_000  # in memory
 
 
+class OutcomeChoice(TypedDict, total=False):
+    """Which outcomes `Toolroll.forget_outcomes` takes back."""
+
+    event: str | None
+    reporter: str | None
+    tool: str | None
+    since: datetime | None
+    until: datetime | None
+
+
 class Home(Protocol):
     """Everything that differs between a catalog in memory and one that follows a registry.
 
-    Safe to share between threads. `Toolroll` checks arguments before they come here.
+    Safe to share between threads. `Toolroll` checks arguments before it calls a home.
     """
 
     @property
     def engine(self) -> Engine:
-        """Selects from the newest catalog; the same one for the life of this home."""
+        """Selects from the newest catalog; the same engine for the life of this home."""
 
     @property
     def conversations(self) -> Conversations:
-        """What conversations hold between turns."""
+        """The state of conversations between turns."""
 
     @property
     def tool_lists(self) -> ToolLists:
-        """The catalogs of lists that came with requests."""
+        """The catalogs of tool lists that arrived with requests."""
 
     def recent(self, event_id: str) -> Selection | Exposure | None:
-        """The selection of this event, or what it showed; None where others may know it.
+        """The selection of this event, or its exposure; None if other processes may know it.
 
         Raises:
             NotFound: nobody knows it.
@@ -74,26 +87,26 @@ class Home(Protocol):
         reporter: str | None,
         org: str | None,
     ) -> RecordResult:
-        """Counts what a report says of a selection; see `Toolroll.record`."""
+        """Counts a report about a selection; see `Toolroll.record`."""
 
     @property
     def record_turn(self) -> Callable[[Exposure, Report], RecordResult]:
-        """Counts what a session reports of a turn; its result may leave out what changes no estimate yet."""
+        """Counts a session's report about a turn. The result may leave out `pending`."""
 
     def receipt(self, picked: Selection) -> str:
-        """Signed text that says what was selected; see `Toolroll.receipt`."""
+        """Text by which another process can report the outcome; see `Toolroll.receipt`."""
 
     def learned(self, org: str) -> Learned | None:
-        """What an organisation's outcomes have taught; None for nothing."""
+        """What an organisation's outcomes have taught; None if it has none."""
 
     def refresh(self, tools: Iterable[Any] | None, progress: Progress | None) -> None:
-        """Puts the next catalog in place; see `Toolroll.refresh`."""
+        """Replaces the catalog. If that fails, the last good one stays; see `Toolroll.refresh`."""
 
     def save(self, path: str | PathLike[str]) -> None:
         """Writes the catalog to a file; see `Toolroll.save`."""
 
     def trial(self, tools: tuple[Tool, ...], orgs: Iterable[str]) -> Snapshot:
-        """The snapshot with these tools in place of those of the same names; nothing is replaced.
+        """The snapshot with these tools instead of the tools of the same names. Nothing is replaced.
 
         orgs: the organisations that will be asked about.
 
@@ -103,53 +116,42 @@ class Home(Protocol):
         """
 
     def warm_up(self, orgs: frozenset[str] | None, progress: Progress | None) -> None:
-        """Builds what would be built at the first use; see `Toolroll.warm_up`."""
+        """Builds the catalogs that their first use would build; see `Toolroll.warm_up`."""
 
     def is_preparing(self, org: str) -> bool:
-        """Whether an organisation asks for the first time, and its own tools come soon. Must not wait."""
+        """Whether an organisation asks for the first time and its own tools come soon. Must not wait."""
 
-    def forget_outcomes(
-        self,
-        org: str,
-        *,
-        actor: str,
-        event: str | None,
-        reporter: str | None,
-        tool: str | None,
-        since: datetime | None,
-        until: datetime | None,
-        reason: str,
-    ) -> int:
+    def forget_outcomes(self, org: str, *, actor: str, reason: str, **which: Unpack[OutcomeChoice]) -> int:
         """Takes outcomes back; see `Toolroll.forget_outcomes`."""
 
     def flush(self, timeout_s: float) -> bool:
-        """Whether everything so far is durable, as far as it ever will be."""
+        """Waits until everything so far is durable. Returns whether it is."""
 
     @property
     def is_closed(self) -> bool:
         """Whether `close` has been called."""
 
     def counters(self) -> Counters:
-        """What this process has counted; see `Toolroll.counters`."""
+        """The counts of this process; see `Toolroll.counters`."""
 
     def health(self) -> dict[str, Any]:
-        """What a health check asks; see `Toolroll.health`. Must not wait."""
+        """The state for a health check; see `Toolroll.health`. Must not wait."""
 
     def close(self, timeout_s: float) -> None:
         """Ends background work; see `Toolroll.close`."""
 
     async def arun(self, call: Callable[[], T]) -> T:
-        """What a call of this home returns that may wait for the store: an event loop does not wait."""
+        """Runs a call that may wait for the store, without blocking an event loop."""
 
     def fork_locks(self) -> Iterable[threading.Lock]:
-        """What must be held while the process forks."""
+        """The locks to hold while the process forks."""
 
     def after_fork(self) -> None:
-        """Begins anew in the child of a fork, which has none of its parent's threads."""
+        """Starts again in the child of a fork, which has none of its parent's threads."""
 
 
 class MemoryHome:
-    """A catalog in this process: outcomes and conversations end with it."""
+    """A catalog in this process. Outcomes and conversations end with the process."""
 
     def __init__(
         self,
@@ -162,31 +164,25 @@ class MemoryHome:
         clock: Callable[[], float] | None = None,
         draw: Callable[[], int] | None = None,
     ) -> None:
-        """Builds the catalog.
+        """Builds the catalog of the definitions, or takes it from the file.
 
-        Args:
-            definitions: of the first catalog, or the file that has it.
-            builder: makes catalogs and pipelines of definitions.
-            read: makes the next definitions, of the tools that `refresh` got or None.
-            experiment: assigns selections to variants.
-            progress: called with (texts embedded, in all).
-            clock: see `Engine`.
-            draw: see `Engine`.
+        read: makes the next definitions from the tools that `refresh` received, or from None. progress:
+        called with (texts embedded, in all). clock, draw: see `Engine`.
         """
         self._builder, self._read = builder, read
-        self._tool_lists = ToolLists(builder)
+        self.tool_lists = ToolLists(builder)
         self._building = threading.RLock()  # held while a catalog is built: the later one wins
-        self._is_closed = False
+        self.is_closed = False
         self._experiments = {} if experiment is None else {"": experiment}
         self._recent = RecentSelections(
-            lambda selection: self._engine.exposure(selection, stored_reporter(selection.turn.context.user))
+            lambda selection: self.engine.exposure(selection, stored_reporter(selection.turn.context.user))
         )
         pipeline = self._first(definitions, progress)
         self._memory = Memory(pipeline.catalog.dim)
         self.record_turn = partial(self._memory.record, explains=False)
         self.conversations = ConversationsInMemory(MOST_CONVERSATIONS)
         hooks: dict[str, Any] = {"clock": clock, "draw": draw}
-        self._engine = Engine(
+        self.engine = Engine(
             self._snapshot(pipeline, definitions),
             builder.embedder,
             learned=self._memory.learned.get,
@@ -194,22 +190,7 @@ class MemoryHome:
             **{name: hook for name, hook in hooks.items() if hook is not None},
         )
 
-    @property
-    def engine(self) -> Engine:
-        """Selects from the newest catalog."""
-        return self._engine
-
-    @property
-    def tool_lists(self) -> ToolLists:
-        """The catalogs of lists that came with requests."""
-        return self._tool_lists
-
     def recent(self, event_id: str) -> Selection | Exposure:
-        """The selection of this event, or what it showed.
-
-        Raises:
-            NotFound: it is not among the last ones.
-        """
         found = self._recent.find(event_id)
         if found is None:
             raise NotFound(
@@ -227,11 +208,11 @@ class MemoryHome:
         reporter: str | None,
         org: str | None,
     ) -> RecordResult:
-        """Folds the report into what is learnt; one lock, microseconds.
+        """Folds the report into the statistics; one lock, microseconds.
 
         Raises:
             InvalidInput: a tool was not shown.
-            NotFound: the event is not among the last selections, or is another organisation's.
+            NotFound: the event is not among the last selections, or belongs to another organisation.
         """
         picked = self.recent(picked) if isinstance(picked, str) else picked
         owner = picked.org if isinstance(picked, Exposure) else picked.turn.context.org
@@ -243,45 +224,33 @@ class MemoryHome:
         if reporter is None:
             user = picked.turn.context.user
             reporter = stored_reporter(user) if user else ""
-        exposure = self._engine.exposure(picked, reporter)
+        exposure = self.engine.exposure(picked, reporter)
         names = [entry.name for entry in entries if entry.kind in NOT_SHOWN]
         others = not_shown(picked, names) if names else ()
         return self._memory.record(exposure, Report(picked.event_id, entries, others, final))
 
     def receipt(self, picked: Selection) -> str:
-        """The event id: in memory, nobody outside this process can report."""
+        """The event id: in memory, only this process can report."""
         return picked.event_id
 
     def learned(self, org: str) -> Learned | None:
-        """What an organisation's outcomes have taught; None for nothing."""
         return self._memory.learned.get(org)
 
     def refresh(self, tools: Iterable[Any] | None, progress: Progress | None) -> None:
-        """Builds the next catalog and puts it in place; if that fails, the last good one stays.
-
-        Raises:
-            InvalidDefinition: the new definitions are malformed.
-            InvalidInput: there is nothing to read again.
-        """
         with self._building:
             if self._read is None:
                 raise InvalidInput("refresh: this catalog was made from definitions, make another one")
             definitions = self._read(tools)
             changed = self._changed(definitions)
             if changed is not None:  # selections begin with the measurements of before
-                self._engine.swap(self._snapshot(changed, definitions))
+                self.engine.swap(self._snapshot(changed, definitions))
                 pipeline = self._builder.measured(changed)
             else:
                 pipeline = self._compose(definitions, progress)
-            self._engine.swap(self._snapshot(pipeline, definitions))
+            self.engine.swap(self._snapshot(pipeline, definitions))
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Writes the catalog and its rules to a file.
-
-        Raises:
-            InvalidInput: it cannot be written, or has no vectors because the embedder failed.
-        """
-        snapshot = self._engine.snapshot
+        snapshot = self.engine.snapshot
         if snapshot.shared.lasting_failures:
             raise InvalidInput(
                 f"save: the catalog was built without vectors ({snapshot.shared.lasting_failures[0].error}); "
@@ -290,23 +259,17 @@ class MemoryHome:
         save_catalog(snapshot.shared.catalog, snapshot.policy.policy_source, path)
 
     def trial(self, tools: tuple[Tool, ...], orgs: Iterable[str]) -> Snapshot:
-        """The snapshot with these tools in place of those of the same names; see `Home`."""
-        snapshot = self._engine.snapshot
+        snapshot = self.engine.snapshot
         return replace(snapshot, shared=self._builder.trial(snapshot.shared, tools, snapshot.policy))
 
     def warm_up(self, orgs: frozenset[str] | None, progress: Progress | None) -> None:
         """Does nothing: the catalog is built."""
 
     def is_preparing(self, org: str) -> bool:
-        """False: all tools are there."""
         return False
 
     def forget_outcomes(self, org: str, **which: object) -> NoReturn:
-        """Refuses: in memory, outcomes are folded into statistics and not kept.
-
-        Raises:
-            InvalidInput: always.
-        """
+        """Refuses: in memory, outcomes are folded into statistics and not kept."""
         raise InvalidInput(
             "forget_outcomes: in memory outcomes are not kept, so none can be taken back; "
             "use a registry (Toolroll.open)"
@@ -316,20 +279,14 @@ class MemoryHome:
         """True: nothing waits to be written."""
         return True
 
-    @property
-    def is_closed(self) -> bool:
-        """Whether `close` has been called."""
-        return self._is_closed
-
     def health(self) -> dict[str, Any]:
-        """The verdict, the catalog, and how many conversations are held."""
-        snapshot = self._engine.snapshot
+        snapshot = self.engine.snapshot
         catalog = snapshot.shared.catalog
         return {
             **readiness(
-                self._is_closed,
+                self.is_closed,
                 (*snapshot.failures(""), *snapshot.shared.lasting_failures),
-                self._engine.failing,
+                self.engine.failing,
             ),
             "catalog_revision": catalog.revision,
             "tools": len(catalog),
@@ -342,29 +299,26 @@ class MemoryHome:
         }
 
     def counters(self) -> Counters:
-        """What this process has counted."""
-        return self._engine.counters()
+        return self.engine.counters()
 
     def close(self, timeout_s: float) -> None:
         """Notes it for `health`: there is no background work."""
-        self._is_closed = True
-        self._engine.stop_threads()
+        self.is_closed = True
+        self.engine.stop_threads()
 
     async def arun(self, call: Callable[[], T]) -> T:
-        """What the call returns: nothing waits in memory."""
         return call()
 
     def fork_locks(self) -> Iterable[threading.Lock]:
-        """What must be held while the process forks; not that of a build, which may take long."""
+        """Leaves out the lock of a build, which may take long."""
         return (self._memory.recording, *self.conversations.locks)
 
     def after_fork(self) -> None:
-        """Has the child build for itself."""
         self._building = threading.RLock()
-        self._engine.graph.health()  # begins its build
+        self.engine.graph.health()  # begins its build
 
     def _first(self, definitions: Definitions | SavedSource, progress: Progress | None) -> Pipeline:
-        """A pipeline in any case: without vectors, and saying so, where the embedder fails now."""
+        """A pipeline in any case: without vectors, and degraded, if the embedder fails now."""
         try:
             return self._compose(definitions, progress)
         except EmbedderUnavailable as error:
@@ -374,8 +328,8 @@ class MemoryHome:
             return self._builder.by_words(definitions, _effective_policy(definitions), error)
 
     def _changed(self, definitions: Definitions | SavedSource) -> Pipeline | None:
-        """The pipeline of these definitions, if few of their tools are others than now."""
-        now = self._engine.snapshot.shared
+        """The pipeline of these definitions, if few of their tools differ from the present ones."""
+        now = self.engine.snapshot.shared
         if isinstance(definitions, SavedSource):
             return None
         changes = self._builder.changes(now, definitions)

@@ -1,4 +1,4 @@
-"""Homes that start from a published catalog and follow it, and build their own where there is none."""
+"""Homes that start from a published catalog and follow it, or build their own if none can be used."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from toolroll.model.tools import Definitions
 from toolroll.runtime.threads import Worker
 from toolroll.selection.pipeline_builder import PipelineBuilder, Progress
 from toolroll.snapshots.manifest import Manifest
-from toolroll.snapshots.replica import PublishedCatalogs, Wanted
+from toolroll.snapshots.replica import PublishedCatalogs, Requirements
 from toolroll.snapshots.saved_source import SavedSource
 
 _log = logging.getLogger("toolroll")
@@ -27,10 +27,10 @@ _AWAY_S = 60.0  # without a look after the location did not answer
 
 
 class Origin:
-    """Where the present catalog is from, and why it is not a published one if it is not.
+    """Where the present catalog comes from, and why it is not a published one if it is not.
 
     Attributes:
-        manifest: of the published catalog in use; None for one that this process has built.
+        manifest: of the published catalog in use; None for a catalog that this process has built.
         problem: why no published catalog, or no newer one, is in use; None if all is well.
     """
 
@@ -45,11 +45,11 @@ class Origin:
         self.problem: str | None = None
 
     def failures(self) -> tuple[Failure, ...]:
-        """For a health check."""
+        """The failures for a health check."""
         return () if self.problem is None else (Failure("published", Unavailable(self.problem)),)
 
     def health(self) -> dict[str, Any]:
-        """The location, the manifest in use or None, and what is wrong."""
+        """The location, the manifest in use or None, and the problem."""
         return {
             "location": str(self._published.shelf.folder),
             "in_use": None if self.manifest is None else self.manifest.to_dict(),
@@ -57,16 +57,16 @@ class Origin:
         }
 
     def takes(self, manifest: Manifest) -> None:
-        """A published catalog is in use."""
+        """Notes that a published catalog is in use."""
         self.manifest, self.problem = manifest, None
 
     def builds(self, error: Exception) -> None:
-        """The present catalog was built here."""
+        """Notes that this process has built the present catalog."""
         self.manifest, self.problem = None, f"{error}; this process built its own catalog"
         _log.warning("published catalogs: %s", self.problem)
 
     def keeps(self, error: Exception) -> None:
-        """A newer one cannot be used: the present catalog stays."""
+        """Notes that a newer catalog cannot be used, so the present one stays."""
         problem = f"{error}; the present catalog stays in use"
         if self.problem is None:
             _log.warning("published catalogs: %s", problem)
@@ -74,7 +74,7 @@ class Origin:
 
 
 class PublishedHome(MemoryHome):
-    """A catalog in this process that others have built. It is the home of `Toolroll.from_published`."""
+    """Selects from a catalog that another process has built: the home of `Toolroll.from_published`."""
 
     def __init__(
         self,
@@ -89,23 +89,16 @@ class PublishedHome(MemoryHome):
     ) -> None:
         """Maps the newest published catalog that fits, or builds one.
 
-        Args:
-            published: where catalogs are published.
-            builder: makes catalogs and pipelines.
-            own: reads the definitions to build from; None if there are none.
-            source: the digest of these; None takes whatever is published.
-            open_file: opens a saved file with the caller's own rules.
-            experiment: see `MemoryHome`.
-            progress: of a build.
+        own: reads the definitions to build from; None if there are none. source: the digest of these; None
+        accepts any published catalog. open_file: opens a saved file with the caller's own rules.
 
-        Raises:
-            Unavailable: no published catalog can be used, and there is nothing to build from.
+        Raises Unavailable if no published catalog can be used, and there is nothing to build from.
         """
         self._published, self._own, self._open_file = published, own, open_file
         self._source = source
         self._space = "" if builder.embedder is None else builder.embedder.identity
         self._origin = Origin(published)
-        self._wanted = self._wants()
+        self._required = self._requirements()
         self._taking = threading.Lock()
         self._worker = Worker(
             self._poll,
@@ -116,7 +109,7 @@ class PublishedHome(MemoryHome):
         )
         options: dict[str, Any] = {"read": self._reread, "experiment": experiment, "progress": progress}
         try:
-            copy = published.fetch(self._wanted)
+            copy = published.fetch(self._required)
             assert copy is not None
             super().__init__(open_file(str(copy.path)), builder, **options)
             self._origin.takes(copy.manifest)
@@ -125,7 +118,7 @@ class PublishedHome(MemoryHome):
         self._worker.wake()
 
     def health(self) -> dict[str, Any]:
-        """As in memory, and `published`: which catalog is in use, and why it is not a published one."""
+        """As in memory, and `published`: the catalog in use, and why it is not a published one."""
         health, failures = super().health(), self._origin.failures()
         return {
             **health,
@@ -135,16 +128,16 @@ class PublishedHome(MemoryHome):
         }
 
     def refresh(self, tools: Iterable[Any] | None, progress: Progress | None) -> None:
-        """Looks for a newer published catalog now; without one, builds again from the folder.
+        """Looks for a newer published catalog now. If there is none, builds again from the folder.
 
         Raises:
-            InvalidInput: tools are given: those of published catalogs are their publisher's.
+            InvalidInput: tools were passed: only a publisher changes the tools of a published catalog.
             Unavailable: the location does not answer, and there is nothing to build from.
         """
         if tools is not None:
             raise InvalidInput("refresh: this catalog is a published one; publish another")
         with self._taking:
-            self._wanted = self._wants()
+            self._required = self._requirements()
             self._look(progress)
 
     def close(self, timeout_s: float) -> None:
@@ -153,24 +146,24 @@ class PublishedHome(MemoryHome):
         super().close(timeout_s)
         self._worker.stop(timeout_s)
 
-    def _wants(self) -> Wanted:
-        """Which catalogs fit the folder as it is now; until `refresh`, others are not looked for."""
-        return Wanted(self._space, None if self._source is None else self._source())
+    def _requirements(self) -> Requirements:
+        """The catalogs that fit the folder as it is now; until `refresh`, no others are looked for."""
+        return Requirements(self._space, None if self._source is None else self._source())
 
     def _built(self, error: Exception) -> Definitions:
-        """The definitions to build from, in place of a published catalog."""
+        """The definitions to build from instead of a published catalog."""
         if self._own is None:
             raise Unavailable(f"{error}; and there is no folder to build from") from error
         self._origin.builds(error)
         return self._own()
 
     def _look(self, progress: Progress | None) -> None:
-        """Takes the newest catalog that fits, if it is another than the one in use."""
-        wanted, now = self._wanted, self._origin.manifest
-        if now is not None and wanted.refusal(now) is not None:
+        """Takes the newest catalog that fits, unless it is in use already."""
+        required, now = self._required, self._origin.manifest
+        if now is not None and required.refusal(now) is not None:
             now = None  # the folder has changed
         try:
-            copy = self._published.fetch(wanted, now)
+            copy = self._published.fetch(required, now)
             if copy is None:
                 self._origin.problem = None
                 return
@@ -196,14 +189,13 @@ class PublishedHome(MemoryHome):
         return self._published.poll_s
 
     def _is_published(self) -> bool:
-        """Whether there is one by now for a process that built its own: it must not build every time."""
+        """Whether a process that built its own catalog could take one: a look must not build again."""
         try:
-            return self._published.fetch(self._wanted) is not None
+            return self._published.fetch(self._required) is not None
         except ToolrollError:
             return False
 
     def after_fork(self) -> None:
-        """Has the child look for newer catalogs by itself."""
         super().after_fork()
         self._taking = threading.Lock()
         if not self.is_closed:
@@ -213,8 +205,8 @@ class PublishedHome(MemoryHome):
 class PublishedFor:
     """Finds the published catalog of definitions that a process has read from a registry.
 
-    It is asked when the shared catalog would be built whole, and matches by content: by the catalog's
-    revision, which is a digest of the tools, toolkits, routes and embedder.
+    It is asked before the shared catalog is built whole. It matches by content: the catalog's revision is a
+    digest of the tools, toolkits, routes and embedder.
     """
 
     def __init__(self, published: PublishedCatalogs) -> None:
@@ -231,7 +223,7 @@ class PublishedFor:
             if time.monotonic() < self._look_at:
                 raise Unavailable(f"{self._published.shelf.folder}: did not answer a moment ago")
             revision = revision_of_definitions(definitions, space, builder.options)
-            copy = self._published.fetch(Wanted(space, catalog_revision=revision), timeout_s=timeout_s)
+            copy = self._published.fetch(Requirements(space, catalog_revision=revision), timeout_s=timeout_s)
             assert copy is not None
             saved = SavedCatalog.open(copy.path)
             saved.check(builder.embedder, builder.options)
@@ -244,9 +236,9 @@ class PublishedFor:
         return saved
 
     def failures(self) -> tuple[Failure, ...]:
-        """Why the last catalog was built here; nothing if it was found."""
+        """Why the last catalog was built here; empty if it was found."""
         return self._origin.failures()
 
     def health(self) -> dict[str, Any]:
-        """What is in use, and from where."""
+        """The catalog in use and its location."""
         return self._origin.health()

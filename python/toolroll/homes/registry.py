@@ -6,13 +6,13 @@ import itertools
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from datetime import datetime
 from functools import partial
 from os import PathLike
 from threading import Lock
-from typing import Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from toolroll._core import Learned
+from toolroll.homes.memory import MOST_CONVERSATIONS, OutcomeChoice
 from toolroll.learning.effects import deltas
 from toolroll.learning.exposure import Exposure, ShownTool
 from toolroll.learning.outcomes import NOT_SHOWN, Entry, Report
@@ -43,7 +43,9 @@ from toolroll.selection.telemetry import Counters
 from toolroll.selection.tool_lists import ToolLists
 from toolroll.selection.verdict import judge
 
-MOST_CONVERSATIONS = 100_000  # in memory
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
 _SHOWN = 20  # organisations whose failures `health` names
 _SILENCE_S = 60.0  # of a PostgreSQL, until a connection is given up; longer than a wait for a lock
 _CALLS = 16  # calls of event loops that may wait for the store at the same time
@@ -56,9 +58,9 @@ T = TypeVar("T")
 
 
 class RegistryHome:
-    """The shared tools of a registry, each organisation's own beside them, and what their outcomes teach.
+    """The tools of a registry, each organisation's own tools beside them, and what outcomes have taught.
 
-    It is the `Home` of a `Toolroll` that `Toolroll.open` makes. A child of a fork follows by itself.
+    `Toolroll.open` makes it. The child of a fork follows the registry by itself.
     """
 
     def __init__(
@@ -75,28 +77,20 @@ class RegistryHome:
     ) -> None:
         """Reads the registry, builds the shared catalog and begins to follow.
 
-        Args:
-            url: of the registry.
-            builder: makes catalogs and pipelines of definitions.
-            follow: how the registry is followed.
-            recording: how events and outcomes are kept.
-            sessions: how long conversations are kept.
-            profile: the name of the builder's profile, for events.
-            create: makes an empty registry where there is none.
-            clock: see `Engine`.
+        profile: the name of the builder's profile, for events. create: makes an empty registry if there is
+        none. clock: see `Engine`.
 
-        Raises:
-            NotFound: there is no such database.
-            StoreUnavailable: it cannot be read, or is of another version.
+        Raises NotFound if there is no such database, or StoreUnavailable if it cannot be read or is of
+        another version.
         """
         self._profile, self._clock, self._find_saved = profile, clock, builder.find_saved
-        self._closes, self._is_closed = itertools.count(), False
-        # Readers and lookups have pools of their own, which give up a store that hangs after seconds.
+        self._closes, self.is_closed = itertools.count(), False
+        # Readers and lookups have their own pools, which give up a store that hangs after seconds.
         self._calls = CallPool(_CALLS, "toolroll-calls", patience_s=_CALLS_PATIENCE_S)
         self._database = Database.open(
             url, create=create, migrate=False, silence_s=_SILENCE_S, listen_url=follow.listen_url
         )
-        self._tool_lists = ToolLists(builder)
+        self.tool_lists = ToolLists(builder)
         try:
             self._assemble(url, builder, follow, recording, sessions)
         except BaseException:
@@ -108,14 +102,9 @@ class RegistryHome:
             self._keeper.start()
 
     def _assemble(
-        self,
-        url: str,
-        builder: PipelineBuilder,
-        follow: Follow,
-        recording: Recording,
-        sessions: Sessions,
+        self, url: str, builder: PipelineBuilder, follow: Follow, recording: Recording, sessions: Sessions
     ) -> None:
-        """Reads the registry and makes the parts; none has a thread yet."""
+        """Reads the registry and makes the parts, without threads."""
         database, embedder = self._database, builder.embedder
         if embedder is not None and not embedder.is_instant:  # an instant one is faster than a database
             builder = replace(builder, embedder=StoredEmbedder(embedder, database))
@@ -153,9 +142,7 @@ class RegistryHome:
             return KeeperProcess(url, options.events_s)
         if options.keeper == "thread":
             return Keeper(
-                self._database,
-                events_s=options.events_s,
-                on_counted=lambda: self._recording.learn_soon(),
+                self._database, events_s=options.events_s, on_counted=lambda: self._recording.learn_soon()
             )
         return None
 
@@ -165,13 +152,7 @@ class RegistryHome:
 
     @property
     def engine(self) -> Engine:
-        """Selects from the newest catalog."""
         return self._refresher.engine
-
-    @property
-    def tool_lists(self) -> ToolLists:
-        """The catalogs of lists that came with requests."""
-        return self._tool_lists
 
     def recent(self, event_id: str) -> Selection | None:
         """None: events are looked up in the store."""
@@ -186,7 +167,7 @@ class RegistryHome:
         reporter: str | None,
         org: str | None,
     ) -> RecordResult:
-        """Writes the report to the outbox; the errors are those of `Toolroll.record`."""
+        """Writes the report to the outbox."""
         found = None
         if isinstance(picked, Selection):
             found = not_shown(picked, [entry.name for entry in entries if entry.kind in NOT_SHOWN])
@@ -195,7 +176,6 @@ class RegistryHome:
         )
 
     def record_turn(self, exposure: Exposure, report: Report) -> RecordResult:
-        """Writes what a session reports of a turn to the outbox."""
         return self._recording.record(
             exposure,
             report.entries,
@@ -207,90 +187,46 @@ class RegistryHome:
         )
 
     def receipt(self, picked: Selection) -> str:
-        """Signed text that says what was selected, for any process over the same registry."""
         return self._recording.receipt(picked)
 
     def learned(self, org: str) -> Learned | None:
-        """What an organisation's outcomes have taught; None for nothing."""
         return self._recording.learned.get(org)
 
     def save(self, path: str | PathLike[str]) -> NoReturn:
-        """Refuses: each process that follows the registry builds its own catalog.
-
-        Raises:
-            InvalidInput: always.
-        """
+        """Refuses: each process that follows the registry builds its own catalog."""
         raise InvalidInput(
             "save: the catalog follows a registry and changes with it; save one that from_tools or "
             "from_folder made"
         )
 
     def refresh(self, tools: Iterable[Any] | None, progress: Progress | None) -> None:
-        """Reads and builds what is new in the registry now, settings included.
-
-        Raises:
-            StoreUnavailable: the registry cannot be read; the last good catalog goes on serving.
-            InvalidDefinition: what is in it makes no catalog; likewise.
-            InvalidInput: tools are given: those of a registry are written there.
-        """
         if tools is not None:
             raise InvalidInput("refresh: this catalog follows a registry, write the tools there")
         self._refresher.refresh(progress)
         self._refresher.read_settings()
 
     def trial(self, tools: tuple[Tool, ...], orgs: Iterable[str]) -> Snapshot:
-        """The snapshot with these tools in place of those of the same names; see `Home`."""
         return self._refresher.trial(tools, orgs)
 
     def warm_up(self, orgs: frozenset[str] | None, progress: Progress | None) -> None:
-        """Builds the catalogs of these organisations, or of all, and reads their outcomes.
-
-        All are those with tools of their own: outcomes of others are read when they first ask.
-        """
         self._refresher.prepare(orgs, progress)
         self._recording.follower.follow({"", *(self.engine.snapshot.own if orgs is None else orgs)})
 
     def is_preparing(self, org: str) -> bool:
-        """Whether an organisation asks for the first time, and its own tools come soon."""
         return self._refresher.is_preparing(org)
 
-    def forget_outcomes(
-        self,
-        org: str,
-        *,
-        actor: str,
-        event: str | None,
-        reporter: str | None,
-        tool: str | None,
-        since: datetime | None,
-        until: datetime | None,
-        reason: str,
-    ) -> int:
-        """Takes outcomes back; the arguments and errors are those of `Toolroll.forget_outcomes`."""
-        count = forget(
-            self._database,
-            org,
-            OutcomeFilter(event, reporter, tool, since, until),
-            actor=actor,
-            reason=reason,
-        )
+    def forget_outcomes(self, org: str, *, actor: str, reason: str, **which: Unpack[OutcomeChoice]) -> int:
+        count = forget(self._database, org, OutcomeFilter(**which), actor=actor, reason=reason)
         self._recording.learn_soon()
         return count
 
     def flush(self, timeout_s: float) -> bool:
-        """Whether all events, outcomes and sessions so far are in the store, and learnt; waits that long."""
         deadline = time.monotonic() + timeout_s
         is_written = self.conversations.flush(timeout_s)
         left_s = max(deadline - time.monotonic(), 0.0)
         return self._recording.flush(left_s, self._wake_keeper) and is_written
 
-    @property
-    def is_closed(self) -> bool:
-        """Whether `close` has been called."""
-        return self._is_closed
-
     def health(self) -> dict[str, Any]:
-        """The verdict, revision, age in seconds, organisations, and what waits for the store."""
         snapshot, replica = self.engine.snapshot, self._refresher.replica
         catalog = snapshot.shared.catalog
         recording, sessions = self._recording.health(), self.conversations.health()
@@ -323,7 +259,7 @@ class RegistryHome:
         if not recording["signs_receipts"]:
             failures.append(Failure("receipts", StoreUnavailable("their keys have not been read yet")))
         return {
-            **readiness(self._is_closed, failures, self.engine.failing),
+            **readiness(self.is_closed, failures, self.engine.failing),
             "catalog_revision": catalog.revision,
             "tools": len(catalog),
             "graph": self.engine.graph.health(),
@@ -341,34 +277,30 @@ class RegistryHome:
         }
 
     def counters(self) -> Counters:
-        """What this process has counted, of its store too."""
         counters, sessions = self.engine.counters(), self.conversations.health()
         return replace(
             counters,
-            calls_refused={
-                **counters.calls_refused,
-                "store": self._calls.refused,
-            },
+            calls_refused={**counters.calls_refused, "store": self._calls.refused},
             session_reads=sessions["reads"],
             session_timeouts=sessions["timeouts"],
             outbox_bytes=self._recording.shipper.health()["outcomes"]["waiting_bytes"],
         )
 
     def close(self, timeout_s: float) -> None:
-        """Refuses further selections, writes what waits, and stops following the registry.
+        """Refuses further selections, writes everything that waits, and stops following the registry.
 
         Outcomes that the store does not take in time stay in the outbox for the next process.
         """
         if next(self._closes):  # another thread closes it, or has
             return
-        self._is_closed = True
+        self.is_closed = True
         self.engine.close()
         deadline = time.monotonic() + timeout_s
         write_until = deadline - min(_END_S, timeout_s / 2)
         self.conversations.close(write_until - time.monotonic())
         self._recording.drain(write_until - time.monotonic())
         if isinstance(self._keeper, Keeper):
-            if not self._keeper.is_held:  # the one that is may be closing, too
+            if not self._keeper.is_held:  # the process that holds it may be closing, too
                 left_s = min(write_until - time.monotonic(), _OTHERS_S)
                 self._recording.shipper.flush(left_s, self._wake_keeper)
             self._keeper.drain(write_until - time.monotonic())
@@ -382,16 +314,15 @@ class RegistryHome:
         self.engine.stop_threads()
 
     def abandon(self) -> None:
-        """Closes this in a thread of its own. Garbage collection may call this: it does not wait."""
-        if not self._is_closed:
+        """Closes this home in a thread. Garbage collection may call it: it does not wait."""
+        if not self.is_closed:
             self._refresher.end_with(lambda: self.close(_ABANDON_S))
 
     async def arun(self, call: Callable[[], T]) -> T:
-        """What the call returns, from a thread: one that waits for the store holds up no event loop.
+        """Runs the call in a thread, so that a store that waits blocks no event loop.
 
-        Raises:
-            StoreUnavailable: all threads wait for a store that does not answer.
-            Overloaded: too many calls wait for a thread.
+        Raises StoreUnavailable if all threads wait for a store that does not answer, or Overloaded if too
+        many calls wait for a thread.
         """
         try:
             return await self._calls.arun(call)
@@ -399,19 +330,17 @@ class RegistryHome:
             raise StoreUnavailable(f"{self._database.url}: {error}", retry_after_s=1.0) from error
 
     def fork_locks(self) -> Iterable[Lock]:
-        """What must be held while the process forks: calls of SQLite, and changes of conversations."""
+        """The locks of SQLite's calls and of changes to conversations."""
         return (*self._refresher.locks(), *self.conversations.locks)
 
     def after_fork(self) -> None:
-        """Has the child follow by itself, without conversations: its parent writes what waits."""
+        """Starts without conversations: the parent writes what waits."""
         self.conversations.begin()
         self._refresher.restart()
         self.engine.graph.health()  # begins its build
 
     def __repr__(self) -> str:
         return f"Toolroll.open({self._database.url!r})"
-
-    # What the engine asks for.
 
     def _engine_over(
         self,
@@ -444,10 +373,8 @@ class RegistryHome:
     def _note(self, selection: Selection) -> None:
         self._recording.note(selection)
 
-    # What the recording asks for.
-
     def _found_in(self, exposure: Exposure, names: Iterable[str]) -> tuple[ShownTool, ...]:
-        # Roles and whatever else rules read is not in a receipt: what is not known shows nothing here, too.
+        # A receipt has no roles and no settings: as everywhere, what is unknown shows no tool.
         catalog = self.engine.snapshot.pipeline(exposure.org).catalog
         context = Context(
             org=exposure.org,

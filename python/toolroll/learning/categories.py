@@ -1,13 +1,13 @@
-"""Classifies a message by what it asks for. Statistics of tools are kept separately for each category.
+"""Classifies a message by its request. Statistics of tools are kept separately for each category.
 
-- **read**: what exists somewhere is to be shown, found or looked up; recommendations among it, how-tos
-- **write**: something is to be changed or done: created, sent, booked, switched on, deleted
-- **analyse**: an answer must be worked out: computed, compared, classified, explained, summed up
-- **generate**: something new is to be made, or made over: a text, a picture, code, a plan, a translation
+- **read**: something that exists is shown, found or looked up; includes recommendations and how-tos
+- **write**: something is changed or done: created, sent, booked, switched on, deleted
+- **analyse**: an answer is worked out: computed, compared, classified, explained, summed up
+- **generate**: something new is made, or made over: a text, a picture, code, a plan, a translation
 - **general**: none of these (thanks, an answer to a question, another language), or not certain
 
-Logistic regression over the built-in table's vector of the message and its cue words. How it was trained and
-what it is worth: `docs/model-card.md`.
+Logistic regression over the built-in table's vector of the message and its cue words. Training and quality:
+`docs/model-card.md`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _POLITE = frozenset(
 
 
 def cue_words(text: str) -> set[str]:
-    """The words of a text and, as "^word", the first of them that is not in `_POLITE`."""
+    """The words of a text and, as "^word", its first word that is not in `_POLITE`."""
     words = _WORD.findall(text[:LONGEST].lower().replace("\u2019", "'"))
     opening = next((word for word in words if word not in _POLITE), None)
     return {*words} if opening is None else {*words, f"^{opening}"}
@@ -74,8 +74,7 @@ class Classifier:
 
         vector: the built-in table's, of this text alone, without the messages before it.
 
-        Raises:
-            InvalidInput: the vector is not the table's.
+        Raises InvalidInput if the vector has another shape.
         """
         if vector.shape != (self.dim,):
             raise InvalidInput(
@@ -89,7 +88,7 @@ class Classifier:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Classifier:
-        """From what `tools.train.categories` writes: whole numbers, in units of `unit`."""
+        """Reads the result of `tools.train.categories`: whole numbers, in units of `unit`."""
         unit = np.float32(record["unit"])
         cues: dict[str, list[int]] = record["cues"]
         of_vector = np.asarray(record["vector"], np.float32) * unit

@@ -1,9 +1,8 @@
-"""Exactly-once counting: the part of a report that is new, given the earlier reports about its event.
+"""Exactly-once counting: finds the new part of a report, given the earlier reports about its event.
 
-The state of an event is one outcome for each tool, and whether the event is closed. The same outcome again
-adds nothing but a duration that was not known, another outcome revises the first, and an event closes once.
-So retries, duplicates and late reports change nothing: the changes always add up to the last outcome
-reported.
+The state of an event is one outcome for each tool, and whether the event is closed. A repeated outcome adds
+at most an unknown duration, another outcome revises the first, and an event closes once. So retries,
+duplicates and late reports change nothing: the changes always add up to the last reported outcome.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ class ReportedOutcome(NamedTuple):
 
     Attributes:
         weight: with which it counted.
-        at: when it was reported, seconds since the epoch; 0 where reports arrive in their order.
+        at: when it was reported, seconds since the epoch; 0 if reports arrive in their order.
         duration_ms: how long the call took; None if no report has said it.
     """
 
@@ -60,7 +59,7 @@ NEW_EVENT = EventState()
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What a report adds.
+    """The additions of a report.
 
     Attributes:
         changes: one for each tool whose outcome is new or revised.
@@ -87,14 +86,13 @@ def deduplicate(
     is_late: bool = False,
     at: float = 0.0,
 ) -> Step:
-    """The part of the report that is new.
+    """The new part of the report.
 
     weight_of: tool's name → the weight that this reporter has left for it today; called once for each tool of
-        an event. is_late: whether the report came too late to count. at: when it was made. Of two reports by
-        two processes the store may get the later one first; the earlier one then changes nothing.
+    an event. is_late: whether the report came too late to count. at: when the report was made. If two
+    processes report, the store may get the later report first; the earlier one then changes nothing.
 
-    Raises:
-        InvalidInput: the report calls a tool that was not shown, or says that a search found one that was.
+    Raises InvalidInput if the report calls a tool that was not shown, or a tool that it found was shown.
     """
     shown = {tool.name: tool for tool in exposure.shown} if report.entries else {}
     found = {tool.name: tool for tool in report.found}

@@ -1,9 +1,9 @@
-"""What one outcome adds to the statistics.
+"""The counts that one outcome adds to the statistics.
 
-For a tool in a context three things are counted: successes and failures (reliability), calls, and the calls
+For a tool in a context there are three counts: successes and failures (reliability), calls, and the calls
 that similarity alone would predict (lift is calls over these). For a tool alone, the vectors of the messages
-that it answered are summed. A `DELTA` row is what one event adds to these counts; half-lives decay it from
-the time that the tools were shown.
+that it answered are summed. A `DELTA` row has the additions of one event; half-lives decay them from the time
+of the event.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ UNEXPECTED = 0.05  # predicted calls of a tool that was not shown
 
 
 class Effect(NamedTuple):
-    """What a kind of outcome adds to the counts, at full weight."""
+    """The counts that an outcome of one kind adds, at full weight."""
 
     successes: float = 0.0
     failures: float = 0.0
@@ -55,10 +55,11 @@ class Change(NamedTuple):
 
     Attributes:
         tool: with its keys.
-        before: None if nothing was reported. after: the outcome now.
+        before: None if nothing was reported.
+        after: the outcome now.
         weight: in [0, 1], of this reporter for this tool; the same before and after.
         is_late: whether the report came too late to count.
-        duration_ms: how long the tool's call took, as far as that is known now.
+        duration_ms: how long the tool's call took; None if that is not known.
     """
 
     tool: ShownTool
@@ -69,12 +70,12 @@ class Change(NamedTuple):
     duration_ms: float | None = None
 
     def effect(self) -> Effect:
-        """What the change adds."""
+        """The difference of the counts."""
         now, then, weight = EFFECTS[self.after], EFFECTS[self.before], self.weight
         return Effect._make([weight * (new - old) for new, old in zip(now, then, strict=True)])
 
     def verdict(self) -> int:
-        """What the change detector sees: +1 or -1 for a first report of success or failure, else 0.
+        """The change detector's input: +1 or -1 for a first report of success or failure, else 0.
 
         It does not depend on the weight: the detector itself bounds the evidence of one reporter.
         """
@@ -87,14 +88,14 @@ class Change(NamedTuple):
 def deltas(
     exposure: Exposure, changes: Sequence[Change], closes: float = 0.0, vector: int = -1
 ) -> npt.NDArray[np.void]:
-    """DELTA[n]: what the changes add, a row or two for each tool whose counts change.
+    """DELTA[n]: the additions of the changes, one or two rows for each tool whose counts change.
 
-    Two, if the reporter has another key for whether a tool works than for what it is wanted for.
+    Two, if the reporter has different keys for reliability and for intent.
 
-    closes: in [0, 1]: the weight of the event as a whole if this report closes it, since every tool that was
-        shown could have been called; otherwise 0.
-    vector: the row of the event's vector among the vectors that go with these rows; -1 for none. Who moves a
-        vector counts as a caller, whether or not the vector goes with the rows.
+    closes: in [0, 1]: the weight of the event as a whole if this report closes it, since every shown tool
+    could have been called; otherwise 0. vector: the row of the event's vector among the vectors that go with
+    these rows; -1 for none. A reporter who moves a vector counts as a caller, whether or not the vector goes
+    with the rows.
     """
     tools = {tool.name: tool for tool in exposure.shown} if closes else {}
     by_name = {change.tool.name: change for change in changes}

@@ -26,10 +26,10 @@ _WHOLE = 2**64
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """The variants of an A/B test and how units are assigned to them.
+    """The variants of an A/B test and the assignment of units to them.
 
     Attributes:
-        name: of the experiment; another name assigns units independently.
+        name: another name assigns units independently.
         variants: name → share. The first is the control. Shares add up to 1.
         unit: what always gets the same variant.
         salt: another salt assigns units independently under the same name.
@@ -72,7 +72,7 @@ class Experiment:
         return next(iter(self.variants))
 
     def assign(self, unit: str) -> str | None:
-        """The variant of a unit; None for "": a turn without a name is in no experiment."""
+        """The variant of a unit; None for "": a turn without a unit is in no experiment."""
         if not unit:
             return None
         draw, below = key("experiment", self.name, self.salt, unit), 0.0

@@ -21,7 +21,6 @@ class ShownTool(NamedTuple):
     """A tool that the model was shown, or that it found by a search afterwards.
 
     Attributes:
-        name: the tool's own.
         key: of its statistics.
         expected: in [0, 1]: the share of calls that similarity alone predicts.
     """
@@ -31,28 +30,27 @@ class ShownTool(NamedTuple):
     expected: float
 
     def to_record(self) -> list[Any]:
-        """A list for JSON; keys as text, since JSON's readers round large numbers."""
+        """A list for JSON. Keys are text, because JSON's readers round large numbers."""
         return [self.name, *map(str, self.key), round(self.expected, 6)]
 
     @property
     def as_stored(self) -> ShownTool:
-        """The tool with the calls that stores keep: they round them."""
+        """The tool with `expected` rounded as in stores."""
         return self._replace(expected=round(self.expected, 6))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Exposure:
-    """One event: what was shown, to whom, in which context.
+    """One event: the tools that were shown, to whom, in which context.
 
     Attributes:
-        event_id: of the selection.
         org: the organisation whose statistics its outcomes change.
-        at: when it was shown, seconds since the epoch.
+        at: when the tools were shown, seconds since the epoch.
         reporter: who reports its outcomes, such as a user's id; "" for the application itself.
-        page, tier, category: the context that its counts belong to.
+        page, tier, category: the context of its counts.
         shown: the tools, in the order in which they were sent.
         vector: float16[dim] of the message; None without an embedder.
-        space: identity of that embedder.
+        space: identity of the embedder of the vector.
     """
 
     event_id: str
@@ -73,12 +71,12 @@ def pack_tools(tools: Iterable[ShownTool]) -> bytes:
 
 
 def unpack_keys(packed: bytes) -> list[ToolKey]:
-    """Reverses `pack_key` for several keys, one behind the other."""
+    """Reverses `pack_key` for several concatenated keys."""
     return [_new_key(numbers) for numbers in _KEYS.iter_unpack(packed)]
 
 
 def unpack_tools(names: Sequence[str], packed: bytes) -> tuple[ShownTool, ...]:
-    """Reverses `pack_tools`. Raises ValueError if the bytes are not those of so many tools."""
+    """Reverses `pack_tools`. Raises ValueError if the number of bytes does not fit the names."""
     if len(packed) != len(names) * _TOOL.size:
         raise ValueError(f"has {len(packed)} bytes of keys for {len(names)} tools")
     # As `ShownTool(name, ToolKey(…), …)`, whose two calls in Python would take most of a report's time.

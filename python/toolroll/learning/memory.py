@@ -40,9 +40,9 @@ class Memory:
         self.learned: dict[str, Learned] = {}
 
     def record(self, exposure: Exposure, report: Report, *, explains: bool = True) -> RecordResult:
-        """Counts what is new in the report.
+        """Counts the new part of the report.
 
-        explains: whether the result says what changes no estimate yet, and why.
+        explains: whether the result has `pending`.
 
         Raises:
             InvalidInput: it names a tool that was not shown.

@@ -1,4 +1,4 @@
-"""What a model did with what it was shown, as callers say it and as it is kept."""
+"""The outcomes of a selection, in the form of callers' reports and in the stored form."""
 
 from __future__ import annotations
 
@@ -12,25 +12,21 @@ from toolroll.model.errors import InvalidInput, quoted
 
 Kind: TypeAlias = Literal[
     "succeeded",  # called, and it worked
-    "failed",  # called, and the tool did not do what it says
-    "called",  # called; what came of it is unknown, or no fault of the tool's
+    "failed",  # called, and the tool did not work
+    "called",  # called; the result is unknown, or not the tool's fault
     "corrected",  # called, and the user said that it was the wrong one
     "wanted_succeeded",  # not shown: found by a search afterwards, called, and it worked
     "wanted_failed",
     "wanted",
-    "meant",  # what the user said should have been called
+    "meant",  # named by the user as the right one
 ]
 KINDS: frozenset[str] = frozenset(get_args(Kind))
-# What a call of a tool that was not shown is, by what a call of a shown one would be.
-WANTED: Mapping[Kind, Kind] = {
-    "succeeded": "wanted_succeeded",
-    "failed": "wanted_failed",
-    "called": "wanted",
-}
+# The kind of a call of a tool that was not shown, by the kind of a call of a shown one.
+WANTED: Mapping[Kind, Kind] = {"succeeded": "wanted_succeeded", "failed": "wanted_failed", "called": "wanted"}
 NOT_SHOWN: frozenset[str] = frozenset({"wanted_succeeded", "wanted_failed", "wanted", "meant"})
 SUCCEEDED: frozenset[str] = frozenset({"succeeded", "wanted_succeeded"})
 FAILED: frozenset[str] = frozenset({"failed", "wanted_failed"})
-CALLED: frozenset[str] = KINDS - {"meant"}  # what the user meant was not called
+CALLED: frozenset[str] = KINDS - {"meant"}  # the right one was not called
 
 LONGEST_MS = 86_400_000.0  # a day: a call that takes longer is no call of a turn
 
@@ -40,7 +36,7 @@ class _Succeeded(TypedDict):
 
 
 class CallReport(_Succeeded, total=False):
-    """A call with more than its result; a plain mapping in Python and in JSON alike.
+    """A call with its duration; a plain mapping in Python and in JSON alike.
 
     Attributes:
         succeeded: True, False, or None if that is unknown or not the tool's fault.
@@ -59,8 +55,6 @@ class Entry:
     """The outcome of one tool.
 
     Attributes:
-        name: the tool's.
-        kind: what came of it.
         duration_ms: how long its call took; None if nobody measured it.
     """
 
@@ -76,8 +70,8 @@ class Report:
     Attributes:
         event_id: of the selection.
         entries: one for each tool with a known outcome.
-        found: the tools among them that were not shown, with their keys.
-        is_final: whether all other tools that were shown were not called.
+        found: the reported tools that were not shown, with their keys.
+        is_final: whether all other shown tools were not called.
     """
 
     event_id: str
@@ -87,7 +81,7 @@ class Report:
 
 
 def read_entries(said: Iterable[Any], durations_ms: Any) -> tuple[Entry, ...]:
-    """The entries of a report from pairs of name and kind, and from what `durations_of` made.
+    """The entries of a report from pairs of name and kind, and from the result of `durations_of`.
 
     Raises TypeError or ValueError for anything else.
     """
@@ -99,12 +93,12 @@ def read_entries(said: Iterable[Any], durations_ms: Any) -> tuple[Entry, ...]:
 
 
 def durations_of(entries: Iterable[Entry]) -> dict[str, float]:
-    """Tool → how long its call took, of those whose duration is known."""
+    """Tool → how long its call took, for the entries with a known duration."""
     return {entry.name: entry.duration_ms for entry in entries if entry.duration_ms is not None}
 
 
 def read_durations(record: Any) -> dict[str, float]:
-    """Tool → how long its call took, from what `durations_of` made.
+    """Tool → how long its call took, from the stored result of `durations_of`.
 
     Raises TypeError or ValueError for anything else.
     """
@@ -117,29 +111,24 @@ def read_durations(record: Any) -> dict[str, float]:
 
 
 def is_duration(value: object) -> bool:
-    """Whether it is a number of milliseconds from 0 to a day."""
+    """Whether the value is a number of milliseconds from 0 to a day."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return False
     return 0 <= value <= LONGEST_MS  # which NaN is not
 
 
 def read_called(
-    called: Called,
-    wanted: Called = (),
-    corrected: Mapping[str, str | None] | Iterable[str] = (),
+    called: Called, wanted: Called = (), corrected: Mapping[str, str | None] | Iterable[str] = ()
 ) -> tuple[Entry, ...]:
     """The outcomes that a caller reports, one entry for each tool.
 
-    called: name → whether it succeeded; None if that is unknown or not the tool's fault; or a `CallReport`,
-        which also has the duration. A list of names means that all succeeded. A list of pairs has one for
-        each call; of several calls of one tool the last with a known result counts, so that a call that was
-        tried again is no failure.
-    wanted: the same for tools that were not shown and that a search found.
-    corrected: name → the tool that should have been called instead, or None if nobody said which; a list of
-        names means None for each.
+    called: name → whether it succeeded; None if that is unknown or not the tool's fault; or a `CallReport`
+    with the duration. A list of names means that all succeeded. A list of pairs has one for each call; of
+    several calls of one tool the last with a known result counts, so that a successful retry is no failure.
+    wanted: the same for tools that were not shown and that a search found. corrected: name → the tool that
+    should have been called instead, or None if nobody said which; a list of names means None for each.
 
-    Raises:
-        InvalidInput: an argument is of the wrong type, or a tool is in two of them.
+    Raises InvalidInput if an argument is of the wrong type, or a tool is in two of them.
     """
     entries: dict[str, Kind] = {}
     durations: dict[str, float | None] = {}
@@ -181,7 +170,7 @@ def read_called(
 
 
 class _Call(NamedTuple):
-    """What is said of one call."""
+    """The result of one call."""
 
     succeeded: bool | None
     duration_ms: float | None = None
@@ -204,7 +193,7 @@ def _read(what: str, said: object) -> Mapping[str, _Call]:
 
 
 def _call(what: str, name: object, result: object) -> _Call:
-    """A result as callers give it: whether it succeeded, or a `CallReport`."""
+    """A result in a caller's form: whether it succeeded, or a `CallReport`."""
     duration_ms = None
     if isinstance(result, Mapping):
         if "succeeded" not in result or not {"succeeded", "duration_ms"}.issuperset(result):

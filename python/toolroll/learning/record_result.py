@@ -1,4 +1,4 @@
-"""The answer to a report: what it added, and what changes no estimate yet, and why."""
+"""The result of a report: the number of new outcomes, and why some change no estimate yet."""
 
 from __future__ import annotations
 
@@ -28,13 +28,12 @@ class RecordResult:
     """The result of a report. `str` of it is a sentence for people.
 
     Attributes:
-        event_id: of the selection.
-        counted: for how many tools the report said something new; 0 for a repetition.
+        counted: for how many tools the report has a new outcome; 0 for a repetition.
         org: the organisation of the selection.
         pending: tool → why its outcome changes no estimate yet: "repeated", "quota" (the reporter's outcomes
             for the tool are used up for today; only the detection of broken tools reads more) or "reporters"
-            (counted; the estimate moves once two users have reported, and sinks once four have reported
-            failures). Over a registry this is what the process knows now, and the quota is not known.
+            (the estimate moves once two users have reported, and sinks once four have reported failures).
+            Over a registry this is what the process knows now, and the quota is not known.
     """
 
     event_id: str
@@ -64,7 +63,7 @@ def pending_of(report: Report, changes: Sequence[Change], waiting: frozenset[str
 
 
 def waiting_in(learned: Learned, exposure: Exposure, changes: Sequence[Change]) -> frozenset[str]:
-    """The tools with a new success or failure whose reliability is still that of a tool without outcomes.
+    """The tools with a new success or failure whose reliability is still the prior.
 
     learned: the statistics, with the changes.
     """

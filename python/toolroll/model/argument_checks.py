@@ -32,8 +32,7 @@ def items_of(value: Iterable[T], what: str, kind: type[T] | tuple[type[T], ...] 
 
     what: names the argument. kind: the type of each item; () for any.
 
-    Raises:
-        InvalidInput: it is no list of such items.
+    Raises InvalidInput if it is no list of such items.
     """
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
         raise InvalidInput(f"{what}: is {quoted(value)}, must be a list{_of(kind)}")
@@ -45,12 +44,11 @@ def items_of(value: Iterable[T], what: str, kind: type[T] | tuple[type[T], ...] 
 
 
 def check_callable(value: object, what: str, called_with: str, *, optional: bool = True) -> None:
-    """Checks a function of the caller's.
+    """Checks a caller's function.
 
-    called_with: its arguments, in words. optional: whether None means that there is none.
+    called_with: its arguments, in words. optional: whether None is allowed.
 
-    Raises:
-        InvalidInput: it is not callable.
+    Raises InvalidInput if it is not callable.
     """
     if not (callable(value) or (optional and value is None)):
         none = ", or None" if optional else ""
@@ -60,19 +58,14 @@ def check_callable(value: object, what: str, called_with: str, *, optional: bool
 def check_flag(value: object, what: str) -> None:
     """Checks a flag: the texts "no" and "false" would count as true.
 
-    Raises:
-        InvalidInput: it is not True or False.
+    Raises InvalidInput if it is not True or False.
     """
     if not isinstance(value, bool):
         raise InvalidInput(f"{what}: is {quoted(value)}, must be True or False")
 
 
 def check_number(value: object, what: str, least: int, most: int) -> None:
-    """Checks a whole number.
-
-    Raises:
-        InvalidInput: it is none, or not from `least` to `most`.
-    """
+    """Checks a whole number. Raises InvalidInput if it is no whole number from `least` to `most`."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         raise InvalidInput(f"{what}: is {quoted(value)}, must be a whole number from {least} to {most}")
 
@@ -80,8 +73,7 @@ def check_number(value: object, what: str, least: int, most: int) -> None:
 def check_hnsw(value: object) -> None:
     """Checks whether large catalogs get an HNSW graph.
 
-    Raises:
-        InvalidInput: it is not True, False or "auto".
+    Raises InvalidInput if it is not True, False or "auto".
     """
     if not isinstance(value, bool) and value != "auto":
         raise InvalidInput(f"hnsw: is {quoted(value)}, must be True, False or 'auto'")

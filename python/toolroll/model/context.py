@@ -1,7 +1,7 @@
-"""Who asks, and for what: everything a decision may depend on besides the catalog.
+"""Context and Turn: the facts besides the catalog that a decision may depend on.
 
-A `Context` is what the caller says. A `Turn` is what the engine makes of one call: the decision reads
-a turn and a catalog and nothing else, so the same two give the same selection again.
+A `Context` comes from the caller. A `Turn` is the engine's form of one call: the decision reads a turn and a
+catalog and nothing else, so the same two give the same selection again.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from toolroll.model.tool_list import ToolList
 class Context:
     """Who asks, from where, with which limits.
 
-    Its texts come from requests, so any text will do: what no rule can name fails no turn.
+    Its texts come from requests, so any text is accepted: a value that no rule names does not fail a turn.
 
     Attributes:
         org: organisation, whose own tools and rules count beside the platform's.
-        user, roles, tier, page: what rules and page mappings read. An empty or blank one is unknown, and
-            what is unknown never shows a tool.
-        settings: settings that have a value (a mapping, or just their names), beside those that a registry
-            has; only presence is read. None, False, blank text and empty collections are no value.
+        user, roles, tier, page: read by rules and page mappings. An empty or blank one is unknown, and an
+            unknown value never shows a tool.
+        settings: settings that have a value (a mapping, or just their names), beside a registry's; only
+            presence is read. None, False, blank text and empty collections are no value.
         provider: whose limits apply, such as "openai"; "" for none.
-        session: conversation the turn belongs to.
-        required: names of tools that are the selection; retrieval is not asked. Their JSON text will do, as
-            a database may hold it: '["get_mails", "list_contacts"]'.
+        session: the conversation of the turn.
+        required: names of tools that are the selection, without retrieval. Their JSON text works too, as a
+            database may hold it: '["get_mails", "list_contacts"]'.
         exclude: names of tools that must not be selected.
         only: names of tools: nothing else may be selected. Empty for no such limit.
         everything: selects all tools that rules, status, `exclude` and `only` allow, for clients that get
@@ -73,7 +73,7 @@ class Context:
             raise InvalidInput(f"context: everything is {quoted(self.everything)}, must be True or False")
 
     def has_setting(self, key: str) -> bool:
-        """Whether the setting is there and, where its value is known, has one."""
+        """Whether the setting is present and, if its value is known, has one."""
         if not isinstance(self.settings, Mapping):
             return key in self.settings
         return has_value(self.settings.get(key))
@@ -84,7 +84,7 @@ class Context:
         return isinstance(self.settings, (tuple, frozenset))
 
     def present(self, keys: frozenset[str]) -> frozenset[str]:
-        """Those of the settings that are there and have a value."""
+        """The settings among these that are present and have a value."""
         if isinstance(self.settings, Mapping):
             return frozenset([key for key in keys if self.has_setting(key)])
         return keys.intersection(self.settings)  # one step, whatever the number of keys
@@ -95,39 +95,38 @@ _OF_READING = frozenset(("vector", "clauses", "earlier"))
 
 @dataclass(slots=True, eq=False)  # not frozen: that sets each field by a call, 3 µs of every selection
 class Turn:
-    """One call, gathered: all a decision needs. Never changed.
+    """One call with all that its decision needs. Never changed.
 
     Attributes:
         text: the message as patterns read it: valid Unicode, of bounded length.
-        vector: float32[dim], unit length; None where there is no embedding.
+        vector: float32[dim], unit length; None without an embedding.
         k: how many tools retrieval may add; None leaves it to the profile.
-        max_tools: how many tools at the most, core tools included; None leaves it to the provider.
+        max_tools: how many tools at most, core tools included; None leaves it to the provider.
         budget_tokens: how many tokens the selected schemas may cost; None for no budget.
-        always_include: names of tools to select whatever the message, as far as the caller may have them.
+        always_include: names of tools to select whatever the message, if the caller may have them.
         sent: names already in the conversation's tool list, in their order.
         seed: of every random draw of this turn.
-        query: the message as keywords and retrieval read it, spelling mended; "" for `text` itself.
-        trust: in [0, 1]: what the vector counts; less where the embedder does not know the language.
+        query: the message as keywords and retrieval read it, with corrected spelling; "" for `text` itself.
+        trust: in [0, 1]: the weight of the vector; less if the embedder does not know the language.
         clauses: pieces of the query that may each ask for something.
-        earlier: what was said before, as far as it counts.
+        earlier: earlier messages that count.
         stored: settings that storage has a value for.
         revision: of the registry whose rules count; 0 without one.
-        at: when it is, seconds since the epoch: what was learnt fades.
-        learned: what outcomes have taught so far; None for nothing.
-        category: what kind of thing the message asks for ("read", "write", …); "" where the decision did not
-            need to know.
-        conversation: what it belongs to, in this turn; None for a message by itself.
-        shown: names of tools that the same turn has shown before: they stay, and no others come; None for
-            the first step of a turn.
-        is_search: whether the text is a query of a search: core tools count no more than others.
+        at: the time, seconds since the epoch: statistics fade.
+        learned: the statistics of outcomes so far; None for nothing.
+        category: the category of the message ("read", "write", …); "" if the decision did not need it.
+        conversation: in this turn; None for a message by itself.
+        shown: names of tools that the same turn has shown before: they stay, and no others come; None for the
+            first step of a turn.
+        is_search: whether the text is a query of a search: core tools get no preference.
         room: retrieval may add so many times k.
         loading: whether the model may be sent `manage_tools`.
-        variant: what an experiment dealt this turn; "" for none.
+        variant: the experiment's variant for this turn; "" for none.
         steps: names of the caller's own steps.
         engine_id: names the engine that gathered it; outcomes are reported there.
-        tool_list: the tools that came with the request, where the catalog is of these.
+        tool_list: the tools that came with the request, if the catalog is made of these.
         public_only: whether the policy is too old to show any other tools than public ones.
-        taken: what the core has read, where the engine gathers the turn; a changed turn has none.
+        taken: the core's reading, if the engine gathers the turn; a changed turn has none.
         reading: the same.
     """
 
@@ -190,12 +189,12 @@ class Turn:
         return Reading(self.query, self.vector, self.trust, self.clauses, self.earlier)
 
     def places(self, k: int | None) -> int | None:
-        """How many tools retrieval may add where the profile says k; None for any number."""
+        """How many tools retrieval may add if the profile says k; None for any number."""
         k = self.k if self.k is not None else k
         return k if k is None or self.room == 1.0 else math.ceil(k * self.room)
 
     def present(self, keys: frozenset[str]) -> frozenset[str]:
-        """Those of the settings for which the caller or storage has a value."""
+        """The settings among these for which the caller or storage has a value."""
         present = self.context.present(keys)
         return present | (keys & self.stored) if self.stored else present
 
@@ -210,11 +209,7 @@ def has_value(value: object) -> bool:
 
 
 def names(value: object, what: str) -> tuple[str, ...]:
-    """The names as a tuple.
-
-    Raises:
-        InvalidInput: it is one str, or anything else that is no collection of str.
-    """
+    """The names as a tuple. Raises InvalidInput if it is one str, or no collection of str."""
     if isinstance(value, (str, bytes)) or not isinstance(value, Collection):
         raise InvalidInput(f"{what} is {quoted(value)}, must be a tuple of names")
     for name in value:
@@ -226,8 +221,7 @@ def names(value: object, what: str) -> tuple[str, ...]:
 def names_of_json(text: str, what: str) -> tuple[str, ...]:
     """The names of a JSON list; blank text and null are none.
 
-    Raises:
-        InvalidInput: it is no JSON list of names.
+    Raises InvalidInput if it is no JSON list of names.
     """
     try:
         value = json.loads(text) if text.strip() else None
@@ -244,5 +238,5 @@ def _learned_of(content: bytes) -> Learned:
     return Learned.from_bytes(content)
 
 
-# A turn can be pickled, and what outcomes taught is part of it.
+# A turn can be pickled, and its statistics with it.
 copyreg.pickle(Learned, lambda learned: (_learned_of, (learned.to_bytes(),)))

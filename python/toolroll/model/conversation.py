@@ -1,8 +1,8 @@
-"""What a conversation holds across its turns: one immutable value, and what each event makes of it.
+"""The state of a conversation across its turns: one immutable value, and the change that each event makes.
 
-Loaded tools stay until they have been idle for some turns, called ones for a few turns more, and what was
-sent keeps its place. Turns are numbered by counting messages, so that the number survives a restart and is
-the same in every process. Names, not rows: catalogs change while people talk.
+Loaded tools stay until they have been idle for some turns, called ones for a few turns more, and sent tools
+keep their places. Turns are numbered by counting messages, so that the number survives a restart and is the
+same in every process. Names, not rows: catalogs change while people talk.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ class Retention:
     """How long a conversation keeps its tools, and whether a model may change them.
 
     Attributes:
-        idle_turns: a loaded tool goes when it was not called for more than so many turns.
-        sticky_turns, sticky_tools: tools called in the last so many turns stay, so many at the most.
-        sticky_count: whether `sticky_tools` counts all of these ("called"), or only those that the turn does
+        idle_turns: a loaded tool leaves after more than so many turns without a call.
+        sticky_turns, sticky_tools: tools called in the last so many turns stay, at most so many.
+        sticky_count: whether `sticky_tools` counts all of these ("called"), or only tools that the turn does
             not select anyway ("added").
-        opening: the first list of a conversation has so many times k retrieved tools: what it has from the
-            beginning stays in a provider's prompt cache.
-        newcomers: later turns add what is among the first so many times k and was not sent yet.
-        growth: a list grows to so many times k; then what was picked longest ago goes, a third at once. 0:
-            each turn sends what it selects and no more.
+        opening: the first list of a conversation has so many times k retrieved tools: they stay in a
+            provider's prompt cache.
+        newcomers: later turns add new tools among the first so many times k.
+        growth: a list grows to so many times k; then the third that was picked longest ago leaves at once. 0:
+            each turn sends its selection and no more.
         loading: whether the model may load and unload tools (`manage_tools`); the application always may.
     """
 
@@ -56,13 +56,13 @@ class Retention:
     loading: bool = True
 
     def room(self, conversation: Conversation | None) -> float:
-        """How many times k retrieval may add in a turn of this conversation."""
+        """The factor of k that retrieval may add in a turn of this conversation."""
         opens = conversation is not None and self.growth > 0 and not conversation.listed
         return self.opening if opens else 1.0
 
 
-class Loaded(NamedTuple):
-    """A tool that somebody asked for by name.
+class LoadedTool(NamedTuple):
+    """A tool that was loaded by name.
 
     Attributes:
         since, used: turns in which it was loaded and last called.
@@ -78,18 +78,18 @@ class Conversation:
     """The state of one conversation. Never changed: every method gives a changed copy.
 
     Attributes:
-        turn: number of the turn that it is in; 0 before the first.
-        loaded: in the order they were loaded.
-        called: (turn, names) of turns in which tools were called, newest first; core tools left out.
+        turn: number of the present turn; 0 before the first.
+        loaded: in the order of loading.
+        called: (turn, names) of turns with calls, newest first; without core tools.
         whole: the turn for which everything is loaded; 0 for none.
         listed: names in the order in which they were sent.
-        picked: for each of these, the turn that last selected it for what was said.
-        found: what searches found, newest first: a model may call it, as long as policy allows.
-        heard: 16 bits of the turn's message, to know it again.
+        picked: for each listed name, the last turn whose message selected it.
+        found: results of searches, newest first: a model may call them, if policy allows.
+        heard: 16 bits of the turn's message, to recognise it.
     """
 
     turn: int = 0
-    loaded: tuple[Loaded, ...] = ()
+    loaded: tuple[LoadedTool, ...] = ()
     called: tuple[tuple[int, tuple[str, ...]], ...] = ()
     whole: int = 0
     listed: tuple[str, ...] = ()
@@ -118,9 +118,9 @@ class Conversation:
     def number(self, message: str, history: Sequence[object], mark: int, *, is_open: bool) -> int:
         """The number of the turn that this message begins or continues. mark: `heard` of the message.
 
-        Counted from the messages, this one among them or not (`ends_with`). Where those are cut to a window,
-        and the number does not rise any more, another message is the next turn all the same, and the same
-        message is the same turn. With nothing to count, the same message is the same turn while that is open.
+        Counted from the messages, this one among them or not (`ends_with`). If these are cut to a window, so
+        that the number no longer rises, another message is the next turn, and the same message is the same
+        turn. Without a history, the same message is the same turn while that turn is open.
         """
         counted = turn_number(history) + (not ends_with(history, message)) if history else 0
         if counted > self.turn:
@@ -129,10 +129,10 @@ class Conversation:
         return self.turn if is_again else self.turn + 1
 
     def at(self, turn: int, retention: Retention, mark: int | None = None) -> Conversation:
-        """The conversation in its turn of this number, without what was idle for too long.
+        """The conversation in its turn of this number, without tools that were idle for too long.
 
-        A number below the last one says that it is counted otherwise now; then everything keeps its age.
-        mark: `heard` of the message that begins the turn; None where none does.
+        A lower number than before means that turns are counted differently now; then everything keeps its
+        age. mark: `heard` of the message that begins the turn; None if none does.
         """
         mark = self.heard if mark is None else mark
         if turn == self.turn:
@@ -152,14 +152,14 @@ class Conversation:
         return Conversation(turn, stays, called, whole, now.listed, now.picked, now.found, mark)
 
     def idle(self, turn: int, retention: Retention) -> tuple[str, ...]:
-        """Names of loaded tools that go when that turn begins."""
+        """Names of loaded tools that leave when that turn begins."""
         stays = {one.name for one in self.at(turn, retention).loaded}
         return tuple([one.name for one in self.loaded if one.name not in stays])
 
     def _older(self, turns: int) -> Conversation:
         return replace(
             self,
-            loaded=tuple([Loaded(one.name, one.since - turns, one.used - turns) for one in self.loaded]),
+            loaded=tuple([LoadedTool(one.name, one.since - turns, one.used - turns) for one in self.loaded]),
             called=tuple([(turn - turns, names) for turn, names in self.called]),
             picked=tuple([turn - turns for turn in self.picked]),
         )
@@ -170,15 +170,14 @@ class Conversation:
         return self.whole > 0 and self.whole == self.turn
 
     def load(self, names: Iterable[str]) -> Conversation:
-        """With these tools loaded; those that were loaded before count as loaded now.
+        """With these tools loaded; tools that were loaded before count as loaded now.
 
-        Raises:
-            InvalidInput: that would be more than `MOST_LOADED`.
+        Raises InvalidInput if that would be more than `MOST_LOADED`.
         """
         loaded = {one.name: one for one in self.loaded}
         for name in names:
             was = loaded.get(name)
-            loaded[name] = Loaded(name, self.turn, was.used if was is not None else self.turn)
+            loaded[name] = LoadedTool(name, self.turn, was.used if was is not None else self.turn)
         if len(loaded) > MOST_LOADED:
             raise InvalidInput(
                 f"load: {len(loaded)} tools would be loaded, at most {MOST_LOADED} can be; unload some first"
@@ -186,7 +185,7 @@ class Conversation:
         return replace(self, loaded=tuple(loaded.values()))
 
     def unload(self, names: Collection[str]) -> Conversation:
-        """Without these tools: neither loaded nor kept because they were called, found or sent."""
+        """Without these tools, whether loaded, called, found or sent."""
         stays = [at for at, name in enumerate(self.listed) if name not in names]
         called = tuple([(turn, tuple([n for n in used if n not in names])) for turn, used in self.called])
         return replace(
@@ -199,11 +198,11 @@ class Conversation:
         )
 
     def fallback(self, *, is_open: bool = True) -> Conversation:
-        """With everything loaded: for this turn only, or for the next one where none is open."""
+        """With everything loaded: for this turn only, or for the next one if none is open."""
         return replace(self, whole=self.turn if is_open else self.turn + 1)
 
     def use(self, names: Sequence[str], core: Collection[str] = ()) -> Conversation:
-        """These tools were called in this turn, the latest last. core: what is selected anyway."""
+        """After calls of these tools in this turn, the latest last. core: tools that are selected anyway."""
         loaded = tuple([one._replace(used=self.turn) if one.name in names else one for one in self.loaded])
         new = [name for name in reversed(names) if name not in core]
         is_first = not self.called or self.called[0][0] != self.turn
@@ -213,11 +212,11 @@ class Conversation:
         return replace(self, loaded=loaded, called=called)
 
     def find(self, names: Iterable[str]) -> Conversation:
-        """A search has told the model of these tools."""
+        """After a search that told the model of these tools."""
         return replace(self, found=tuple(dict.fromkeys((*names, *self.found)))[:MOST_FOUND])
 
     def recent(self, retention: Retention) -> tuple[str, ...]:
-        """Tools called in the last turns, newest first; `sticky` are some of them."""
+        """Tools called in the last turns, newest first; `sticky` returns some of them."""
         if not self.called:
             return ()
         least = self.turn - retention.sticky_turns
@@ -226,7 +225,7 @@ class Conversation:
     def sticky(self, retention: Retention, selected: Callable[[str], bool] | None = None) -> tuple[str, ...]:
         """Tools called in the last turns that stay, newest first.
 
-        selected: whether the turn selects a tool of this name anyway; None where that is not known.
+        selected: whether the turn selects a tool of this name anyway; None if that is not known.
         """
         recent, most = self.recent(retention), retention.sticky_tools
         if not recent:
@@ -237,7 +236,7 @@ class Conversation:
         return tuple([name for name in recent if name in added or selected(name)])
 
     def held(self, retention: Retention, selected: Callable[[str], bool] | None = None) -> tuple[str, ...]:
-        """What the list has whatever the message says: loaded tools, then sticky ones.
+        """The tools of the list whatever the message says: loaded ones, then sticky ones.
 
         selected: as for `sticky`.
         """
@@ -247,7 +246,7 @@ class Conversation:
         return tuple(dict.fromkeys((*[one.name for one in self.loaded], *sticky)))
 
     def sent(self, names: Sequence[str], picked: Collection[str]) -> Conversation:
-        """These names were sent, in this order. picked: those of them that this turn selected."""
+        """After these names were sent, in this order. picked: the ones that this turn selected."""
         turn, listed, before = self.turn, tuple(names[:MOST_LISTED]), self.listed
         if listed[: len(before)] == before:  # as usual: what was sent keeps its place
             turns = [turn if name in picked else at for name, at in zip(before, self.picked, strict=True)]
@@ -258,9 +257,9 @@ class Conversation:
         return self.listing(listed, tuple(turns))
 
     def listing(self, names: tuple[str, ...], turns: tuple[int, ...]) -> Conversation:
-        """These names were sent, in this order. turns: for each, the turn that last selected it.
+        """After these names were sent, in this order. turns: for each, the turn that last selected it.
 
-        Of a turn for which everything is loaded nothing is kept: the list before it counts again.
+        A turn for which everything is loaded leaves no trace: the list before it counts again.
         """
         if self.is_whole:
             return self
@@ -286,11 +285,7 @@ class Conversation:
 
     @classmethod
     def from_record(cls, record: Any) -> Conversation:
-        """From what `to_record` gave.
-
-        Raises:
-            InvalidInput: it is something else.
-        """
+        """Reverses `to_record`. Raises InvalidInput if the record has another form."""
         try:
             if record["form"] != _FORM:
                 raise ValueError(f"is of another form than {_FORM}")
@@ -300,7 +295,7 @@ class Conversation:
             if len(listed) != len(picked):
                 raise ValueError(f"has {len(picked)} turns for {len(listed)} listed tools")
             loaded = [
-                Loaded(_name(name), min(_number(since), turn), min(_number(used), turn))
+                LoadedTool(_name(name), min(_number(since), turn), min(_number(used), turn))
                 for name, since, used in record["loaded"][:MOST_LOADED]
             ]
             called = [
@@ -316,7 +311,7 @@ class Conversation:
             raise InvalidInput(f"conversation: the record is no state of ours: {error}"[:300]) from error
 
     def fitting(self, most_bytes: int) -> dict[str, Any]:
-        """The record, of at most so many bytes as JSON: what is worth least is left out until it fits."""
+        """The record, of at most so many bytes as JSON: the least valuable parts are left out."""
         lighter: tuple[dict[str, Any], ...] = (
             {},
             {"found": ()},
@@ -336,25 +331,25 @@ class Conversation:
 
 
 def heard(message: str) -> int:
-    """What is kept of a message: too little to tell what it was."""
+    """16 bits of a message: too few to tell its text."""
     if not isinstance(message, str):
         return 0  # who reads it says so
     return zlib.crc32(message.encode("utf-8", "surrogatepass")) & 0xFFFF
 
 
 def turn_number(messages: Sequence[object]) -> int:
-    """The number of the turn that these messages have come to: how often the user has said something.
+    """The number of the turn after these messages: how often the user has spoken.
 
-    Where user and assistant take turns that is (n + 1) // 2 for n messages, and the same however many calls,
-    results and remarks beside them are in a turn.
+    If user and assistant take turns that is (n + 1) // 2 for n messages. Calls, results and remarks within a
+    turn do not change it.
     """
     return sum(1 for message in messages if _is_of_the_user(message))
 
 
 def ends_with(messages: Sequence[object], said: str) -> bool:
-    """Whether this is the last that the user has said, and no assistant has answered it in words.
+    """Whether these are the user's last words, and no assistant has answered them in words.
 
-    Then the messages hold the one that a turn is selected for, and perhaps the calls of its first steps.
+    Then the messages include the one that a turn is selected for, and perhaps the calls of its first steps.
     """
     for message in reversed(messages):
         if _is_of_the_user(message):
@@ -365,7 +360,7 @@ def ends_with(messages: Sequence[object], said: str) -> bool:
 
 
 def _is_answer(message: object) -> bool:
-    """Whether an assistant's message is said to the user: it has text, and no calls to wait for."""
+    """Whether an assistant's message addresses the user: it has text, and no open calls."""
     content = content_of(message)
     blocks = content if isinstance(content, (list, tuple)) else ()
     calls = ("functionCall", "function_call")
@@ -388,7 +383,7 @@ def text_of(content: object) -> str:
 
 
 def _is_of_the_user(message: object) -> bool:
-    """Whether the user says something: no system prompt, and no result of a tool in the user's name."""
+    """Whether the user speaks: no system prompt, and no result of a tool in the user's name."""
     if isinstance(message, str):
         return True
     role = field_of(message, "role")
@@ -401,7 +396,7 @@ def _is_of_the_user(message: object) -> bool:
 
 
 def _is_said(block: object) -> bool:
-    """Whether a block of a message is something said: not a call, nor what a tool answered."""
+    """Whether a block of a message is speech: no call, and no result of a tool."""
     if isinstance(block, str):
         return bool(block)
     answers = ("functionResponse", "function_response")
@@ -411,13 +406,13 @@ def _is_said(block: object) -> bool:
 
 
 def content_of(message: object) -> Any:
-    """What a message holds: its content, or its parts, as Gemini calls them."""
+    """The content of a message, or its parts, as Gemini calls them."""
     content = field_of(message, "content")
     return field_of(message, "parts") if content is None else content
 
 
 def field_of(message: object, name: str) -> Any:
-    """A field of a message, which may be a dictionary or a library's own object; None without."""
+    """A field of a message, which may be a dictionary or a library's own object; None if it has none."""
     return message.get(name) if isinstance(message, Mapping) else getattr(message, name, None)
 
 

@@ -1,4 +1,4 @@
-"""The embedder as every room sees it, and the common scale of all embedders' cosines."""
+"""The protocol of embedders, and the common scale of their cosines."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Scale:
     Attributes:
         gain: at least 0.
         floor: the cosine that stands for 0.
-        centre: what the vectors of all texts have in common, as bytes of a float32 vector; b"" for nothing.
+        centre: the common part of all texts' vectors, as bytes of a float32 vector; b"" for nothing.
     """
 
     gain: float = 1.0
@@ -32,8 +32,8 @@ class Scale:
 class Embedder(Protocol):
     """Turns texts into unit vectors whose inner product says how much two texts have in common.
 
-    A subclass sets `identity` and `dim` and implements `embed`; everything else has a default. A class of
-    yours that is no subclass works too: `as_embedder` gives it the defaults of the members that it lacks.
+    A subclass sets `identity` and `dim` and implements `embed`; everything else has a default. A class that
+    is no subclass works too: `as_embedder` gives it the missing defaults.
 
     A vector depends on its text and on `identity` alone, whatever else is embedded beside it. Any str is
     accepted: empty, a megabyte long, with NUL or lone surrogates. A zero row means that the embedder knows
@@ -44,8 +44,7 @@ class Embedder(Protocol):
         identity: `name@revision`; the key of every cache. Vectors of two identities are never compared.
         dim: width of a vector.
         is_instant: whether it embeds a message without waiting, so that an event loop may call it directly.
-        is_english: whether it has learnt English alone, so that its vector of a text in another script means
-            nothing.
+        is_english: whether it has learnt English alone, so that its vectors of other scripts mean nothing.
         scale: how its cosines compare with those of other embedders; None to have it measured.
     """
 
@@ -61,17 +60,17 @@ class Embedder(Protocol):
         ...
 
     def embed_query(self, text: str) -> npt.NDArray[np.float32]:
-        """float32[dim]: the row that `embed([text])` gives, for the one message that a turn has."""
+        """float32[dim]: the row of `embed([text])`, for the one message of a turn."""
         row: npt.NDArray[np.float32] = self.embed([text])[0]
         return row
 
     def embed_queries(self, texts: Sequence[str]) -> Sequence[npt.NDArray[np.float32]]:
-        """float32[dim] for each text: the row that `embed_query` gives, for a message of several clauses."""
+        """float32[dim] for each text: the rows of `embed_query`, for a message of several clauses."""
         return [self.embed_query(text) for text in texts]
 
 
 class _WithDefaults(Embedder):
-    """An embedder of somebody else's class, with the defaults of the members that it lacks."""
+    """Wraps an embedder of another class and adds the defaults that it lacks."""
 
     def __init__(self, inner: Any) -> None:
         self.identity, self.dim = inner.identity, inner.dim
@@ -124,8 +123,7 @@ SAMPLES = (*_MESSAGES, *_TOOLS)
 def scale_of(embedder: Embedder) -> Scale:
     """The embedder's own `scale` if it has one, otherwise measured: 16 texts are embedded.
 
-    Raises:
-        EmbedderUnavailable: the embedder fails, or does not answer with vectors.
+    Raises EmbedderUnavailable if the embedder fails, or does not answer with vectors.
     """
     if isinstance(embedder.scale, Scale):
         return embedder.scale
@@ -140,8 +138,7 @@ def scale_of(embedder: Embedder) -> Scale:
 def vectors_of(embedder: Embedder, texts: Sequence[str]) -> npt.NDArray[np.float32]:
     """float32[n, dim], a row for each text.
 
-    Raises:
-        EmbedderUnavailable: the embedder fails, or does not answer with a vector for each text.
+    Raises EmbedderUnavailable if the embedder fails, or does not answer with a vector for each text.
     """
     try:
         answer = embedder.embed(texts)
@@ -153,7 +150,7 @@ def vectors_of(embedder: Embedder, texts: Sequence[str]) -> npt.NDArray[np.float
 
 
 def unit_rows(answer: object, count: int, dim: int, identity: str) -> npt.NDArray[np.float32]:
-    """The answer as float32[count, dim], not copied if it is that already; each row has length 1 or 0.
+    """The answer as float32[count, dim], copied only if needed; each row has length 1 or 0.
 
     Raises:
         EmbedderUnavailable: the answer is no array of that shape, or a row has another length or holds NaN.

@@ -103,16 +103,16 @@ class EmbedderUnavailable(Unavailable):
 
 
 class Overloaded(Unavailable):
-    """Too many calls of event loops wait for a thread. This one was not begun: nothing has happened."""
+    """Too many calls of event loops wait for a thread. This call has not begun: nothing has happened."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Something that failed in a selection, which went on without it.
+    """Something that failed in a selection, which continued without it.
 
     Attributes:
         where: name of the stage or dependency.
-        error: what it raised.
+        error: the exception.
     """
 
     where: str

@@ -18,7 +18,7 @@ from toolroll.model.tools import Tool
 def canonical_json(value: Any) -> str:
     """JSON with sorted keys and without spaces: equal values give equal text.
 
-    Raises InvalidDefinition for what JSON cannot hold: NaN, a cycle, a set, half of a surrogate pair.
+    Raises InvalidDefinition for values without a form in JSON: NaN, a cycle, a set, half of a surrogate pair.
     """
     return _text(value, sort_keys=True)
 
@@ -95,8 +95,8 @@ _KEYS = struct.Struct("<QQQ")  # of a `ToolKey`
 def key(*parts: str) -> int:
     """A key for these words in this order; never `NONE`.
 
-    Of their length-prefixed encoding, so ("ab", "c") and ("a", "bc") differ. Two of a million keys are equal
-    by chance in one of 37 million catalogs.
+    Hashes their length-prefixed encoding, so ("ab", "c") and ("a", "bc") differ. Two of a million keys are
+    equal by chance in one of 37 million catalogs.
     """
     digest = blake2b(digest_size=8)
     for part in parts:
@@ -113,7 +113,7 @@ class Scopes(NamedTuple):
         everywhere: the whole organisation.
         page: one page.
         leaf: one tier on one page with one category of message.
-        plain: seed 4's context key, "tier:page:general".
+        plain: "tier:page:general", for the level of statistics without priors.
     """
 
     everywhere: int
@@ -134,7 +134,7 @@ def scopes(page: str, tier: str, category: str) -> Scopes:
 
 
 def plain_key(tier: str, page: str) -> str:
-    """The context key as seed 4 writes it."""
+    """The context key of the plain level."""
     return f"{tier}:{page}:general"
 
 
@@ -165,7 +165,7 @@ def tool_keys(tools: Sequence[Tool]) -> list[ToolKey]:
 
 
 def pack_key(key: ToolKey) -> bytes:
-    """The first part of a packed tool (`pack_tools`), which is the same for each event."""
+    """The keys as bytes: the first part of a packed tool (`pack_tools`), the same in each event."""
     return _KEYS.pack(*key)
 
 

@@ -19,19 +19,18 @@ EVERYTHING = "*"  # as a rule's toolkit: all tools
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Allows or denies a tool, or a toolkit and those below it, in contexts that match its condition.
+    """Allows or denies a tool, or a toolkit and its descendants, in contexts that match its condition.
 
-    A condition may also compare annotations of the tool: then the rule is about those tools that match it.
+    A condition may also compare annotations of the tool: then the rule applies to the matching tools.
 
     Attributes:
         name: unique among the rules of its organisation; `why` reports it.
-        effect: "allow" or "deny".
         kind: the attribute that the condition reads, or "annotation"; "composite" for any of them.
         condition: as JSON, such as {"tier": {"lt": "pro"}} or {"all": [{"org": "acme"}, {"not": …}]}.
         tool, toolkit: one of them; toolkit "*" is everything.
         priority: of the rules that name a tool, the highest priority decides; at equal priority, deny wins.
-        org: the owner: "" for the platform, whose rules apply to everybody. An organisation's rules apply
-            to its own contexts and can only remove tools that the platform allows.
+        org: the owner: "" for the platform, whose rules apply to everybody. An organisation's rules apply to
+            its own contexts and can only remove tools that the platform allows.
         rule_id: its id in storage; "" outside a registry.
     """
 
@@ -52,7 +51,7 @@ class PageMapping:
 
     Attributes:
         pattern: "contacts" (exactly), "contacts*" (prefix), "*contacts" (suffix), "*contacts*" (contains).
-        toolkits: with those below them.
+        toolkits: with their descendants.
         priority: mappings are listed and read in this order, highest first; all matches count.
         org: the owner; "" for the platform.
         page_id: its id in storage; "" outside a registry.

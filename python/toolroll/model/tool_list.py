@@ -1,4 +1,4 @@
-"""The tools that came with one request, in the objects of that request."""
+"""The tools of one request, as the request's own objects."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 
-class Place(NamedTuple):
-    """What one item of a list of tools is.
+class ItemRows(NamedTuple):
+    """The tools behind one item of a list.
 
     Attributes:
-        rows: of its tools in the catalog; several where the item is a group, none where it is not chosen
-            from. Two items of one name have the same row. Rows behind the catalog's are of members that are
-            handed on.
+        rows: of its tools in the catalog; several for a group, none for an item that is never chosen. Two
+            items of one name have the same row. Rows beyond the catalog's belong to members that are always
+            returned.
         key: of the list in a group, whose members have these rows, in order; "" for a single tool.
-        hosted: the row, behind the catalog's, of an item that is handed on whatever is selected, or of what
-            stands beside a group's tools; -1 for none.
+        hosted: the row, beyond the catalog's, of an item that is always returned, or of the rest of a group
+            beside its tools; -1 for none.
     """
 
     rows: tuple[int, ...]
@@ -32,20 +32,20 @@ class ToolList:
         items: the sender's own objects.
         places: of each item.
         size: rows of the catalog.
-        withheld: rows behind the catalog's that this caller may not have.
-        unjudged: names of those among them that may bring tools which nobody can name.
+        withheld: rows beyond the catalog's that this caller may not have.
+        unjudged: names of the withheld ones that may bring unknown tools.
         memory_bytes: of the list and its catalog, by estimate.
     """
 
     items: Sequence[Any]
-    places: Sequence[Place]
+    places: Sequence[ItemRows]
     size: int
     withheld: frozenset[int] = frozenset()
     unjudged: tuple[str, ...] = ()
     memory_bytes: int = 0
 
     def of(self, rows: Collection[int]) -> tuple[Any, ...]:
-        """The items with these rows and the hosted ones, in the list's own order; groups without the rest."""
+        """The items with these rows and the hosted ones, in their order; groups keep chosen members only."""
         chosen = set(rows)
         kept = []
         for item, place in zip(self.items, self.places, strict=True):
@@ -58,16 +58,16 @@ class ToolList:
 
     @property
     def hosted(self) -> tuple[Any, ...]:
-        """The items that are handed on whatever is selected; of a group, what it has beside its tools."""
+        """The items that are always returned; of a group, the rest beside its tools."""
         return self.of(())
 
     def _hands_on(self, row: int) -> bool:
         return row >= self.size and row not in self.withheld
 
     def _group_of(
-        self, item: Mapping[str, Any], place: Place, chosen: Collection[int]
+        self, item: Mapping[str, Any], place: ItemRows, chosen: Collection[int]
     ) -> Mapping[str, Any] | None:
-        """The group with the chosen members only: itself where these are all, None where nothing is left."""
+        """The group with the chosen members only: itself if these are all, None if nothing is left."""
         members = item[place.key]
         kept = [
             member

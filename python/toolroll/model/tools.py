@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from itertools import chain
 from typing import Any, Literal, get_args
 
 from toolroll.model.argument_checks import LONE_SURROGATE, is_unicode, items_of
@@ -130,11 +131,11 @@ class Tool:
 
     @property
     def hints(self) -> dict[str, bool | str]:
-        """What the annotations tell about the tool, by name; a name that is missing is unknown.
+        """The annotations that rules can read, by name; a missing name is unknown.
 
         A hint of MCP must be true or false, another annotation may also be a string; any other value is
-        unknown. MCP gives `destructiveHint` and `idempotentHint` a meaning only for tools that change
-        something, so a tool with readOnlyHint true that omits them is not destructive, and idempotent.
+        unknown. MCP defines `destructiveHint` and `idempotentHint` only for tools that change something, so a
+        tool with readOnlyHint true that omits them is not destructive, and idempotent.
         """
         annotations = self.annotations
         if not annotations:
@@ -155,16 +156,15 @@ class Toolkit:
 
     Attributes:
         name: unique within a catalog.
-        description: what it is for; retrieval at toolkit level reads it.
-        parent: the toolkit above it; a rule that names a toolkit reaches those below.
-        settings_keys: on only where one of these settings has a value; empty means always on.
+        description: retrieval at toolkit level reads it.
+        parent: the toolkit above it; a rule that names a toolkit reaches its descendants.
+        settings_keys: on only if one of these settings has a value; empty means always on.
         base: its tools are part of every selection that policy and settings allow.
         tier: the lowest tier that gets it, in the order that the configuration gives; None for all.
         members: tools of other toolkits that are switched on with its own: their names, or patterns in which
-            `*` stands for any text (`memory_*`). They are looked up when a catalog is built, those of a
-            platform's toolkit among the platform's tools; a name that nothing has yet is no error. What a
-            member needs is what its own toolkit says: rules, tiers, settings and pages that name this
-            toolkit do not reach it.
+            `*` stands for any text (`memory_*`). They are looked up when a catalog is built, members of a
+            platform's toolkit among the platform's tools; an unknown name is no error. A member's own toolkit
+            decides who gets it: rules, tiers, settings and pages that name this toolkit do not reach it.
     """
 
     name: str
@@ -179,20 +179,15 @@ class Toolkit:
         if problem := _name_problem(self.name):
             raise InvalidDefinition(f"toolkit name {problem}", field="name")
         if type(self.base) is not bool:
-            raise InvalidDefinition(
-                f"toolkit {self.name!r}: base is {quoted(self.base)}, must be True or False", field="base"
-            )
+            raise self._wrong("base", f"is {quoted(self.base)}, must be True or False")
         if problem := _text_problem(self.description):
-            raise InvalidDefinition(f"toolkit {self.name!r}: description {problem}", field="description")
+            raise self._wrong("description", problem)
         for name in ("parent", "tier"):
             value = getattr(self, name)
             if value is not None and (problem := _name_problem(value)):
-                raise InvalidDefinition(f"toolkit {self.name!r}: {name} {problem}, or None", field=name)
+                raise self._wrong(name, f"{problem}, or None")
         if not _are_strings(self.settings_keys):
-            raise InvalidDefinition(
-                f"toolkit {self.name!r}: settings_keys is {quoted(self.settings_keys)}, must be strings",
-                field="settings_keys",
-            )
+            raise self._wrong("settings_keys", f"is {quoted(self.settings_keys)}, must be strings")
         for name in ("settings_keys", "members"):
             texts = getattr(self, name)
             for text in texts if _are_strings(texts) else ():
@@ -204,17 +199,17 @@ class Toolkit:
         if isinstance(members, list):
             object.__setattr__(self, "members", tuple(members))
         if not isinstance(self.members, tuple) or not _are_strings(members) or "" in self.members:
-            raise InvalidDefinition(
-                f"toolkit {self.name!r}: members is {quoted(self.members)}, must be a tuple of tool names "
-                "and patterns such as 'memory_*'",
-                field="members",
-            )
+            wanted = "must be a tuple of tool names and patterns such as 'memory_*'"
+            raise self._wrong("members", f"is {quoted(self.members)}, {wanted}")
         if len(self.members) > MOST_MEMBERS:
             raise InvalidDefinition(
                 f"toolkit {self.name!r}: has {len(self.members):,} members, must be at most "
                 f"{MOST_MEMBERS:,}; a pattern such as 'memory_*' stands for many",
                 field="members",
             )
+
+    def _wrong(self, name: str, problem: str) -> InvalidDefinition:
+        return InvalidDefinition(f"toolkit {self.name!r}: {name} {problem}", field=name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,26 +237,19 @@ class Route:
                 )
             for text in value:
                 if not is_unicode(text):
-                    one = name.removesuffix("s")
-                    raise InvalidDefinition(
-                        f"{self._place}: {one} {quoted(text)} {LONE_SURROGATE}", field=name
-                    )
+                    raise self._wrong(name, f"{name.removesuffix('s')} {quoted(text)} {LONE_SURROGATE}")
         if not isinstance(self.modes, (tuple, list)):
-            raise InvalidDefinition(
-                f"{self._place}: modes is {quoted(self.modes)}, must be a tuple of strings", field="modes"
-            )
+            raise self._wrong("modes", f"modes is {quoted(self.modes)}, must be a tuple of strings")
         if self.modes and len(self.modes) != len(self.keywords):
-            raise InvalidDefinition(
-                f"{self._place}: has {len(self.modes)} modes, "
-                f"must be none or one for each of its {len(self.keywords)} keywords",
-                field="modes",
-            )
+            wanted = f"must be none or one for each of its {len(self.keywords)} keywords"
+            raise self._wrong("modes", f"has {len(self.modes)} modes, {wanted}")
         for mode in self.modes:
             if not isinstance(mode, str) or mode not in MODES | {""}:
-                raise InvalidDefinition(
-                    f"{self._place}: mode is {quoted(mode)}, must be one of {', '.join(sorted(MODES))}",
-                    field="modes",
-                )
+                allowed = ", ".join(sorted(MODES))
+                raise self._wrong("modes", f"mode is {quoted(mode)}, must be one of {allowed}")
+
+    def _wrong(self, name: str, problem: str) -> InvalidDefinition:
+        return InvalidDefinition(f"{self._place}: {problem}", field=name)
 
     @property
     def _place(self) -> str:
@@ -288,12 +276,13 @@ class Definitions:
     """The result of a source: tools, toolkits and routes, in the source's own order.
 
     Attributes:
-        rules, pages: who sees what, and what belongs to which page.
+        rules, pages: who sees which tools, and which toolkits belong to which page.
         tiers: subscription tiers, lowest first; rules compare by this order.
-        hosted: tools that the provider runs, as they came: no part of the catalog, given back with every
+        hosted: tools that the provider runs, unchanged: not part of the catalog, returned with every
             selection.
-        skipped: the errors of tools that were left out; repaired: what was changed in others so that they
-            could be read; refused: errors for which a registry takes none of all this.
+        skipped: the errors of tools that were left out.
+        repaired: the changes that made other tools readable.
+        refused: errors for which a registry takes none of all this.
     """
 
     tools: tuple[Tool, ...] = ()
@@ -317,18 +306,9 @@ class Definitions:
     @classmethod
     def joined(cls, parts: Sequence[Definitions]) -> Definitions:
         """The definitions of several sources, in their order, with the longest list of tiers."""
-        return cls(
-            tuple(tool for part in parts for tool in part.tools),
-            tuple(toolkit for part in parts for toolkit in part.toolkits),
-            tuple(route for part in parts for route in part.routes),
-            tuple(rule for part in parts for rule in part.rules),
-            tuple(page for part in parts for page in part.pages),
-            max((part.tiers for part in parts), key=len, default=()),
-            tuple(tool for part in parts for tool in part.hosted),
-            tuple(error for part in parts for error in part.skipped),
-            tuple(error for part in parts for error in part.repaired),
-            tuple(error for part in parts for error in part.refused),
-        )
+        every = {one.name: [getattr(part, one.name) for part in parts] for one in fields(cls)}
+        joined: dict[str, Any] = {name: tuple(chain.from_iterable(some)) for name, some in every.items()}
+        return cls(**{**joined, "tiers": max(every["tiers"], key=len, default=())})
 
 
 def default_mode(keyword: str) -> Mode:
@@ -412,21 +392,10 @@ def _check_texts(tool: Tool) -> None:
     """Checks type, length and characters of all texts but the name."""
     try:
         together = "".join(
-            (
-                tool.toolkit,
-                tool.interchangeable,
-                tool.description,
-                tool.summary,
-                tool.when_to_use,
-                tool.limitations,
-                tool.version,
-                tool.tool_id,
-                tool.display_name,
-                tool.execution_type,
-                *tool.tags,
-                *tool.examples,
-            )
-        )
+            (tool.toolkit, tool.interchangeable, tool.description, tool.summary, tool.when_to_use,
+             tool.limitations, tool.version, tool.tool_id, tool.display_name, tool.execution_type,
+             *tool.tags, *tool.examples)
+        )  # fmt: skip
     except TypeError:  # one is no text: found below
         pass
     else:
@@ -448,16 +417,8 @@ def _check_texts(tool: Tool) -> None:
 
 
 _NAMES = ("toolkit", "interchangeable")
-_TEXTS = (
-    "description",
-    "summary",
-    "when_to_use",
-    "limitations",
-    "version",
-    "tool_id",
-    "display_name",
-    "execution_type",
-)
+_TEXTS = ("description", "summary", "when_to_use", "limitations", "version", "tool_id", "display_name",
+          "execution_type")  # fmt: skip
 
 
 def _wrong(tool: Tool, name: str, allowed: str) -> InvalidDefinition:

@@ -1,1 +1,1 @@
-"""What any program needs and this one has once: threads, files, locations, missing extras."""
+"""The services that any program needs, each once: threads, files, locations, missing extras."""

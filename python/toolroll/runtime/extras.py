@@ -10,12 +10,11 @@ from toolroll.model.errors import Unavailable
 
 @contextmanager
 def needs_extra(what: str, extra: str) -> Iterator[None]:
-    """Around imports: says which extra brings a package that is missing.
+    """Wraps imports: names the extra that brings a missing package.
 
-    Several extras bring the same packages, so whoever imports says which one its own work needs.
+    Several extras bring the same packages, so each importer names the one for its own work.
 
-    Raises:
-        Unavailable: a package is missing.
+    Raises Unavailable if a package is missing.
     """
     try:
         yield

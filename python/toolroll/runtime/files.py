@@ -1,4 +1,4 @@
-"""Files that a command writes: whole or not at all."""
+"""Writes the files of commands, each whole or not at all."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ _LONGEST = 300  # characters of a path in a message
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
-    """Says before a long run what would go wrong after it.
+    """Finds out before a long run whether its result can be written.
 
-    Raises:
-        InvalidInput: the path is a folder, or its folder is missing or closed to us.
+    Raises InvalidInput if the path is a folder, or its folder is missing or closed to us.
     """
     target = _target(path)
     if os.path.isdir(target):
@@ -30,12 +29,11 @@ def check_writable(path: str | os.PathLike[str]) -> None:
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[str]:
-    """What to write to: it takes the file's place in one step, unless something is raised.
+    """A path to write to. The new file replaces the old one in one step, unless something is raised.
 
-    Pipes and devices are written to as they are.
+    Pipes and devices are written in place.
 
-    Raises:
-        InvalidInput: it cannot be written.
+    Raises InvalidInput if it cannot be written.
     """
     target = _target(path)
     try:
@@ -61,17 +59,16 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[str]:
 
 
 def replace_file(path: str | os.PathLike[str], content: bytes) -> None:
-    """Puts the content in the file's place in one step; pipes and devices are written to as they are.
+    """Replaces the file by the content in one step; pipes and devices are written in place.
 
-    Raises:
-        InvalidInput: it cannot be written.
+    Raises InvalidInput if it cannot be written.
     """
     with replacing(path) as fresh, open(fresh, "wb") as stream:
         stream.write(content)
 
 
 def _target(path: str | os.PathLike[str]) -> str:
-    """The path without links: a link stays, what it points to is replaced."""
+    """The path without links: a link stays, and the file behind it is replaced."""
     try:
         return os.path.realpath(path)
     except ValueError as error:  # NUL in it

@@ -20,11 +20,11 @@ _PAUSE_S = 0.00005  # with 0, this thread would take the GIL again before anothe
 
 
 class GilYielder:
-    """Call it in every iteration of a loop: it pauses if the last pause was some time ago.
+    """Pauses a loop that calls it in every iteration, if the last pause was some time ago.
 
-    Where other threads never wait, each pause lasts until they are made to yield, 5 ms for each of them, and
-    a loop that holds a lock of the database would hold it for seconds. So a long pause is followed by at
-    least as long a time without one.
+    If other threads never wait, each pause lasts until the interpreter switches, 5 ms for each of them, and a
+    loop that holds a database's lock would hold it for seconds. So a long pause is followed by at least as
+    long a time without one.
     """
 
     __slots__ = ("_every_s", "_since")
@@ -45,7 +45,7 @@ class GilYielder:
 
 
 def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """The items in lists of at most so many; lets another thread have the interpreter between two of them."""
+    """The items in lists of at most `size`. Other threads may run between two lists."""
     rest, yielder = iter(items), GilYielder()
     while some := list(islice(rest, size)):
         yield some

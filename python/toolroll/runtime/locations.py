@@ -1,9 +1,9 @@
 """A folder anywhere that `fsspec` reaches: on this machine, S3, Google Cloud Storage, Azure and others.
 
-Objects are written whole or not at all, as far as the storage lets us: an object store shows an object once
-its upload is complete, and elsewhere we write beside the file and rename. What is read is checked by its
-reader. Needs fsspec, which several extras bring, so whoever imports this says which; the package of the
-storage, such as s3fs, is the caller's choice.
+Objects are written whole or not at all, as far as the storage permits: an object store shows an object once
+its upload is complete, and elsewhere we write beside the file and rename. Each reader checks its object.
+Needs fsspec, which several extras bring, so each importer names its own. The storage's package, such as s3fs,
+is the caller's choice.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _PART = ".part"  # the end of the name of a file that is being written
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A folder. Safe to share between threads and forks: the connection is made where it is used.
+    """A folder. Safe to share between threads and forks, because each use connects by itself.
 
     Attributes:
         url: such as s3://bucket/folder, or a path on this machine.
-        options: what the storage's package takes, such as `key` and `client_kwargs` of s3fs.
+        options: for the storage's package, such as `key` and `client_kwargs` of s3fs.
     """
 
     url: str
@@ -52,11 +52,7 @@ class Location:
 
     @classmethod
     def of(cls, place: str | os.PathLike[str], options: Mapping[str, Any] | None = None) -> Location:
-        """The location that a caller names.
-
-        Raises:
-            InvalidInput: it is neither a path nor a URL.
-        """
+        """The location that a caller names. Raises InvalidInput if it is neither a path nor a URL."""
         return cls(os.fspath(place) if isinstance(place, os.PathLike) else place, options or {})
 
     def __str__(self) -> str:
@@ -70,7 +66,7 @@ class Location:
         """The content of an object.
 
         Raises:
-            NotFound: there is none of that name.
+            NotFound: there is no object of that name.
             InvalidInput: it has more than `most` bytes.
             Unavailable: the storage does not answer.
         """
@@ -89,9 +85,7 @@ class Location:
     def write(self, name: str, content: bytes) -> None:
         """Puts an object in place.
 
-        Raises:
-            InvalidInput: there cannot be such a folder.
-            Unavailable: the storage does not take it.
+        Raises InvalidInput if there cannot be such a folder, or Unavailable if the storage does not take it.
         """
         with self._connected(name, writes=True) as (files, path), _whole(files, path) as target:
             files.pipe_file(target, content)
@@ -110,11 +104,11 @@ class Location:
                 return None
 
     def names(self) -> list[str]:
-        """The names of the objects right in this folder, ascending; none if there is no folder."""
+        """The names of the objects directly in this folder, ascending; empty if there is no folder."""
         return sorted(self._listed("file"))
 
     def folders(self) -> list[str]:
-        """The names of the folders right in this one, ascending."""
+        """The names of the folders directly in this one, ascending."""
         return sorted(self._listed("directory"))
 
     def _listed(self, kind: str) -> Iterator[str]:
@@ -134,12 +128,12 @@ class Location:
             return files
 
     def found(self, ending: str) -> tuple[str, list[str]]:
-        """The storage's own path of this folder or file, and those of all objects in it with this ending."""
+        """The storage's own path of this folder or file, and the paths of its objects with this ending."""
         with self._connected("") as (files, path):
             return path, sorted(name for name in files.find(path) if name.endswith(ending))
 
     def modified(self, name: str) -> datetime | None:
-        """When an object was written, by the storage's clock; None if there is none."""
+        """The time when an object was written, by the storage's clock; None if there is no object."""
         with self._connected(name) as (files, path):
             try:
                 at: datetime = files.modified(path)
@@ -157,7 +151,7 @@ class Location:
         """The file system and the path of an object in it.
 
         Raises:
-            NotFound, Unavailable, InvalidInput: in place of what the storage's package raises.
+            NotFound, Unavailable, InvalidInput: translate the errors of the storage's package.
         """
         place = f"{self.url}/{name}" if name else self.url
         try:
@@ -180,7 +174,7 @@ class Location:
 
 @contextmanager
 def _whole(files: Any, path: str) -> Iterator[str]:
-    """What to write to, so that nobody sees half of an object."""
+    """A path to write to, so that no reader sees half of an object."""
     protocols = {files.protocol} if isinstance(files.protocol, str) else set(files.protocol)
     if protocols & _OBJECT_STORES:
         yield path
@@ -202,5 +196,5 @@ def _whole(files: Any, path: str) -> Iterator[str]:
 
 
 def is_part(name: str) -> bool:
-    """Whether the name is that of a file that is being written, or was when its writer ended."""
+    """Whether the name belongs to an unfinished file."""
     return name.endswith(_PART)

@@ -1,6 +1,6 @@
-"""Background threads: a worker that repeats a step, calls with a deadline, and what a fork does to both.
+"""Background threads: a worker that repeats a step, calls with a deadline, and their life across a fork.
 
-After a fork the child has none of its parent's threads, and a lock that was held stays locked in the child.
+The child of a fork has none of its parent's threads, and a lock that another thread held stays locked there.
 """
 
 from __future__ import annotations
@@ -39,13 +39,11 @@ def survive_forks(
 ) -> None:
     """Holds the owner's locks while the process forks, and calls `in_child` with the owner in the child.
 
-    The owner is not kept alive. Where the system has no fork, this does nothing.
+    The owner is not kept alive. If the system has no fork, this does nothing.
 
-    Args:
-        owner: the object that has the threads and locks.
-        locks: returns the locks of whatever must not be running during a fork, such as a database call. It is
-            called at each fork. A lock that is not free within a second is skipped.
-        in_child: replaces the owner's locks and threads.
+    locks: returns the locks of work that must not run during a fork, such as a database call. It is called at
+    each fork. A lock that is not free within a second is skipped. in_child: replaces the owner's locks and
+    threads.
     """
     number = next(_numbers)
     this = weakref.ref(owner, lambda _: _survivors.pop(number, None))
@@ -63,18 +61,18 @@ def survive_forks(
     _survivors[number] = (hold, reset)
 
 
-class _Held(threading.local):
+class _HeldLocks(threading.local):
     """The locks that the forking thread holds."""
 
     def __init__(self) -> None:
         self.locks: list[threading.Lock] = []
 
 
-# By the order of their registration. Python never forgets a function of `os.register_at_fork`, so one set of
+# In the order of registration. Python never forgets a function of `os.register_at_fork`, so one set of
 # functions serves all owners: an entry goes with its owner.
 _survivors: dict[int, tuple[Callable[[], None], Callable[[], None]]] = {}
 _numbers = itertools.count()
-_held = _Held()
+_held = _HeldLocks()
 
 
 def _hold_locks() -> None:
@@ -104,7 +102,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class PerProcess(Generic[T]):
-    """A value that each process has its own of: the child of a fork makes one at its first use.
+    """A value of which each process has its own: the child of a fork makes one at its first use.
 
     Use costs 0.1 µs. Safe to share between threads.
     """
@@ -129,18 +127,18 @@ class PerProcess(Generic[T]):
 class _Background(Thread):
     """A daemon thread that ends before the interpreter does.
 
-    The interpreter ends a daemon thread that takes the GIL after it has begun to end, by unwinding the
-    thread's stack. If that stack has frames of C++, such as those of the core, the process aborts.
+    A daemon thread that takes the GIL while the interpreter ends has its stack unwound. If the stack has
+    frames of C++, such as the core's, the process aborts.
     """
 
     def __init__(self, target: Callable[[], None], name: str, request_end: Callable[[], object]) -> None:
-        """request_end: has the target return soon; must not wait."""
+        """request_end: makes the target return soon; must not wait."""
         super().__init__(target=target, name=name, daemon=True)
         self.request_end = request_end
 
 
 def _end_all() -> None:
-    """Ends all background threads. What they would still have written stays in files for the next process."""
+    """Ends all background threads. Unwritten work stays in files for the next process."""
     deadline = time.monotonic() + _END_S
     threads = [one for one in threading.enumerate() if isinstance(one, _Background)]
     for one in threads:
@@ -149,17 +147,17 @@ def _end_all() -> None:
         one.join(max(0.0, deadline - time.monotonic()))
 
 
-# The last registered runs first, so a `close` of somebody's comes before this.
+# The last registered function runs first, so a caller's own `close` comes before this one.
 atexit.register(_end_all)
 
 
 class Worker:
     """Repeats a step in a daemon thread: when it is woken, and after the pause that the step asks for.
 
-    The first `wake` starts the thread. When the step raises, the worker logs the first error, tries again
-    after a pause that doubles each time, and logs the first success. The worker does not keep the step's
-    object alive: once that is gone, the thread ends. In the child of a fork, the first `wake` starts a thread
-    of the child's own. Any thread may call the methods.
+    The first `wake` starts the thread. If the step raises, the worker logs the first error, tries again after
+    a pause that doubles each time, and logs the first success. The worker does not keep the step's object
+    alive: without the object, the thread ends. In the child of a fork, the first `wake` starts a thread of
+    the child's own. Any thread may call the methods.
 
     Attributes:
         batch_s: the pause between `wake` and the step, so that one step serves many calls. May be changed.
@@ -180,14 +178,9 @@ class Worker:
     ) -> None:
         """Starts no thread yet.
 
-        Args:
-            step: a bound method. It returns the seconds until its next call: 0 for at once, None for not
-                before `wake`.
-            name: the thread's name.
-            subject: what the log lines begin with; "" logs nothing.
-            batch_s: see above.
-            retry_s: the shortest and the longest pause after an error, before jitter.
-            holds_forks: whether a fork waits until the step has ended.
+        step: a bound method. It returns the seconds until its next call: 0 for at once, None to wait for
+        `wake`. subject: the beginning of log lines; "" logs nothing. retry_s: the shortest and the longest
+        pause after an error, before jitter. holds_forks: whether a fork waits until the step has ended.
         """
         self._step: Callable[[], Callable[[], float | None] | None] = weakref.WeakMethod(
             step, self.request_stop
@@ -213,7 +206,7 @@ class Worker:
         return self._thread is not None
 
     def wake(self) -> None:
-        """Has the step run soon, and returns at once. Starts the thread, if the system has one to give."""
+        """Runs the step soon, and returns at once. Starts the thread, if the system has one to give."""
         if not self._is_woken:
             self._is_woken = True
             self._signals.put(None)
@@ -221,13 +214,13 @@ class Worker:
             self._start()
 
     def hurry(self) -> None:
-        """Has the step run now, without the pause for a batch or after an error."""
+        """Runs the step now, without the pause for a batch or after an error."""
         self._is_hurried = True
         self._signals.put(None)
         self.wake()
 
     def flush(self, is_done: Callable[[], bool], timeout_s: float) -> bool:
-        """Repeats the step until `is_done`; False if that takes longer than `timeout_s`."""
+        """Repeats the step until `is_done`. Returns False if that takes longer than `timeout_s`."""
         deadline = time.monotonic() + timeout_s
         while not is_done():
             left = deadline - time.monotonic()
@@ -240,14 +233,14 @@ class Worker:
         return True
 
     def stop(self, timeout_s: float = 5.0) -> None:
-        """Ends the thread after its present step, and waits that long for it."""
+        """Ends the thread after its present step, and waits for it."""
         self.request_stop()
         thread = self._thread
         if thread is not None and thread is not threading.current_thread():
             thread.join(max(0.0, timeout_s))
 
     def request_stop(self, _: object = None) -> None:
-        """Ends the thread after its present step, without waiting for that."""
+        """Ends the thread after its present step, without a wait."""
         self.is_stopped = True
         self._signals.put(None)
 
@@ -327,7 +320,7 @@ class Worker:
 
 
 class Overdue(Exception):
-    """The call did not return in time. It may still be running."""
+    """The call did not return in time. It may still run."""
 
 
 class Full(Exception):
@@ -335,7 +328,7 @@ class Full(Exception):
 
 
 class _Current(threading.local):
-    """The task of a thread of a pool, and when what the thread does is given up."""
+    """The task of a pool's thread, and when the work of this thread is given up."""
 
     task: _Task[Any] | None = None
     give_up_at = math.inf  # monotonic
@@ -345,9 +338,9 @@ _current = _Current()
 
 
 def is_given_up() -> bool:
-    """Whether what this thread does has taken too long, so that a wait for a database should end.
+    """Whether this thread has worked for too long, so that a wait for a database should end.
 
-    It runs a call of a pool whose caller waited until its deadline, or is in a `give_up_after`.
+    The thread runs a call of a pool whose caller waited until its deadline, or is in a `give_up_after`.
     """
     task = _current.task
     return (task is not None and task.is_lost) or time.monotonic() >= _current.give_up_at
@@ -355,7 +348,7 @@ def is_given_up() -> bool:
 
 @contextmanager
 def give_up_after(timeout_s: float) -> Iterator[None]:
-    """Has this thread give up a wait for PostgreSQL after so long in all, with the driver's error."""
+    """Makes a wait of this thread for PostgreSQL fail after so long in all, with the driver's error."""
     before = _current.give_up_at
     _current.give_up_at = min(before, time.monotonic() + timeout_s)
     try:
@@ -367,13 +360,13 @@ def give_up_after(timeout_s: float) -> Iterator[None]:
 class CallPool:
     """Runs calls on at most `count` daemon threads, each before a deadline.
 
-    A thread starts when a call finds none that is idle, and ends when it has been idle for a second. `run`
-    waits in a thread, `arun` in an event loop. Safe to share between threads. The child of a fork begins
-    without threads and calls: those of the parent never return there.
+    A thread starts when a call finds no idle one, and ends after a second without a call. `run` waits in a
+    thread, `arun` in an event loop. Safe to share between threads. The child of a fork begins without threads
+    and calls: its parent's calls never return there.
 
-    With `patience_s`, a call is refused rather than kept waiting for a thread: at once if it would wait
-    longer than that, as far as the calls before it tell, and else after that time. However long calls take,
-    as many as there are threads may wait, and each for twice the time that a call takes.
+    With `patience_s`, the pool refuses a call that would wait longer for a thread: at once if the calls
+    before it tell, else after that time. However long calls take, as many may wait as there are threads, each
+    for twice the time of a call.
     """
 
     def __init__(self, count: int, name: str, *, patience_s: float | None = None) -> None:
@@ -386,11 +379,11 @@ class CallPool:
 
     @property
     def refused(self) -> int:
-        """How many calls were refused in this process because too many waited."""
+        """How many calls this process refused because too many waited."""
         return self._threads.refused
 
     def run(self, call: Callable[[], T], timeout_s: float) -> T:
-        """Returns what `call` returns, and raises what it raises.
+        """Returns the result of `call`, or raises its error.
 
         Raises:
             Overdue: it took longer than `timeout_s`.
@@ -407,18 +400,10 @@ class CallPool:
         return task.outcome(timeout_s)
 
     async def arun(self, call: Callable[[], T], timeout_s: float | None = None) -> T:
-        """The same for an event loop. The call sees the context variables of its caller.
+        """`run` for an event loop. The call sees the context variables of its caller.
 
         If the caller is cancelled, a call that has not begun never will; one that has begun runs to its end.
-
-        Args:
-            call: may wait.
-            timeout_s: as for `run`; None waits for as long as it takes.
-
-        Raises:
-            Overdue: it took longer than `timeout_s`.
-            Full: all threads were taken for that long, or all of them run calls that were given up.
-            Overloaded: it would wait for a thread for too long, or did.
+        A `timeout_s` of None waits for as long as it takes.
         """
         import asyncio  # the caller has imported it; a process without an event loop does without
 
@@ -453,15 +438,15 @@ class CallPool:
         return task.outcome(timeout_s)
 
     def stop(self, timeout_s: float = 0.0) -> bool:
-        """Has each thread end with its call; whether none is left within `timeout_s`.
+        """Ends each thread with its call. Returns whether none is left within `timeout_s`.
 
-        A later call is run as before, on a thread of its own.
+        A later call runs on a new thread.
         """
         return self._threads.stop(time.monotonic() + timeout_s)
 
 
 class _Task(Generic[T]):
-    """A call and what has become of it; the lock of its `_Threads` guards the state."""
+    """A call and its result; the lock of its `_Threads` guards the state."""
 
     _result: T
 
@@ -479,11 +464,7 @@ class _Task(Generic[T]):
             self.error = error
 
     def outcome(self, timeout_s: float | None) -> T:
-        """What the call returned.
-
-        Raises:
-            Overdue: it has not returned.
-        """
+        """The result of the call. Raises Overdue if it has not returned."""
         if not self.is_done:
             raise Overdue(f"no answer in {round(timeout_s or 0.0, 2):g} s")
         if self.error is not None:
@@ -495,10 +476,7 @@ class _Task(Generic[T]):
 
 
 class _Threads:
-    """The threads of a `CallPool` and the calls that wait for one.
-
-    An idle thread keeps this alive, and not the pool.
-    """
+    """The threads of a `CallPool` and the calls that wait for one. An idle thread keeps no pool alive."""
 
     def __init__(self, count: int, name: str, patience_s: float | None) -> None:
         self._count, self._name, self.patience_s = count, name, patience_s
@@ -513,7 +491,7 @@ class _Threads:
         self._begun, self._ended = Condition(lock), Condition(lock)  # a task waits; a thread has ended
 
     def start(self, task: _Task[Any]) -> None:
-        """Has a thread run the task as soon as one is free.
+        """Gives the task to the next free thread.
 
         Raises:
             Full: all threads are lost, or the system has none to give.
@@ -547,7 +525,7 @@ class _Threads:
         raise Full(str(error)) from error
 
     def withdraw(self, task: _Task[Any]) -> bool:
-        """Takes back a task that has not begun; False if it has."""
+        """Takes back a task that has not begun. Returns False if it has."""
         with self._begun:
             if task not in self._waiting:
                 return False
@@ -556,7 +534,7 @@ class _Threads:
             return True
 
     def refuse(self, task: _Task[Any]) -> bool:
-        """Takes back a task that has waited for too long; False if it has begun."""
+        """Takes back a task that has waited for too long. Returns False if it has begun."""
         if not self.withdraw(task):
             return False
         with self._begun:
@@ -570,7 +548,7 @@ class _Threads:
         return None if self.patience_s is None else max(self.patience_s, 2 * self._mean_ns / 1e9)
 
     def _expected_wait_s(self) -> float:
-        """How long one more call would wait. Calls that run for longer than the last ones count so long."""
+        """How long one more call would wait. A long call counts with its time so far."""
         mean_ns = self._mean_ns
         if self._running:
             mean_ns = max(mean_ns, time.monotonic_ns() - self._begun_ns // self._running)
@@ -585,9 +563,9 @@ class _Threads:
         )
 
     def give_up(self, task: _Task[Any], *, is_lost: bool) -> None:
-        """Lets go of a task that nobody waits for any more.
+        """Abandons a task that nobody waits for any more.
 
-        is_lost: whether a task that is running is to count as one that may never return.
+        is_lost: whether the task, if it runs, counts as one that may never return.
         """
         if self.withdraw(task):
             return

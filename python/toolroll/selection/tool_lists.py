@@ -28,7 +28,7 @@ from toolroll.formats.sources.labels import Labels, labels_of, names_of_function
 from toolroll.formats.sources.lenient import group_in, read_one
 from toolroll.model.embedder import Embedder, as_embedder, vectors_of
 from toolroll.model.errors import EmbedderUnavailable
-from toolroll.model.tool_list import Place, ToolList
+from toolroll.model.tool_list import ItemRows, ToolList
 from toolroll.model.tools import Definitions, Tool
 from toolroll.selection.effective_policy import EffectivePolicy
 from toolroll.selection.listed_visibility import ListedRows, ListedVisibility
@@ -97,7 +97,7 @@ class _KnownList:
 
     bucket: Hashable
     copies: Sequence[Any]
-    places: Sequence[Place]
+    places: Sequence[ItemRows]
     size: int
     rows: ListedRows
     pipeline: Pipeline
@@ -285,7 +285,7 @@ class ToolLists:
                 size += one.size
                 copies.append(one.copy)
                 row = row_of(one)
-                places.append(Place((), hosted=row) if one.tool is None else Place((row,)))
+                places.append(ItemRows((), hosted=row) if one.tool is None else ItemRows((row,)))
             else:
                 rows, hosted = tuple(map(row_of, members)), -1
                 size += sum([one.size for one in members])
@@ -293,7 +293,7 @@ class ToolLists:
                     hosted = len(names) + len(others)
                     others.append(labels_of({key: item[key] for key in item if key != group.key}))
                 copies.append(_copy({**item, group.key: []}) | {group.key: [one.copy for one in members]})
-                places.append(Place(rows, group.key, hosted))
+                places.append(ItemRows(rows, group.key, hosted))
         listed = ListedRows(catalog, named, others)
         known = _KnownList(_bucket_of(items), copies, places, size, listed, pipeline)
         if is_whole and is_kept:

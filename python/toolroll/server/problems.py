@@ -15,7 +15,7 @@ from pydantic_core import PydanticSerializationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from toolroll.model.configuration_errors import demand, keys_at, one_of, written
+from toolroll.front.configuration_errors import demand, keys_at, one_of, written
 from toolroll.model.errors import (
     Conflict,
     Denied,

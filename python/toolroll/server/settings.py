@@ -14,8 +14,8 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
+from toolroll.front.configuration_errors import matching
 from toolroll.front.limits import FrontLimits
-from toolroll.model.configuration_errors import matching
 from toolroll.selection.environment_names import SERVER_PREFIX
 from toolroll.server.grants import Grant
 

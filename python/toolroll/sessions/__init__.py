@@ -1,1 +1,1 @@
-"""A conversation as its caller drives it, turn by turn. Its state is in memory."""
+"""Conversations, turn by turn. Their state is in memory; a store may keep it, too."""

@@ -1,8 +1,8 @@
-"""Tools that could be loaded, as text for a prompt: name and description, by toolkit, within a budget.
+"""Describes the tools that could be loaded as text for a prompt, by toolkit, within a budget.
 
-The budget decides how much is said: the whole description of each tool, its first 400 characters, its first
-sentence, its name, and at last only how many tools there are. Toolkits take turns, so that a large one leaves
-the others their share. What is written here comes from whoever wrote the tools: each has a line, and no more.
+With less room, less is said: the whole description of each tool, its first 400 characters, its first
+sentence, its name, and finally only the number of tools. Toolkits take turns, so that a large one does not
+crowd out the others. The texts are foreign: each tool has one line and no more.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ TITLE = "# Tools that can be loaded"
 LONGEST = 400  # characters of a description, until each tool has so many
 _SENTENCE = 90
 _LONGEST_WORD = 16  # characters of a token at the most, about
-_BREAK = 1.5  # tokens of a line break, and what an estimate is rounded by
+_BREAK = 1.5  # tokens of a line break and of rounding
 _NAMES = 0.6  # of the room is for names alone, the rest for what the tools do
 _MORE = "- … and {} more: search for them"
 _OTHERS = "- … and {} toolkits more"
 
 
 def hints(catalog: Catalog, rows: Rows, budget_tokens: int) -> str:
-    """The text; "" where there is nothing to say of, or no room to say it. O(n log n) of the rows.
+    """The text; "" if there are no tools or no room. O(n log n) of the rows.
 
-    rows: of the tools, in any order; they are listed by toolkit and name.
+    rows: the tools, in any order; they are listed by toolkit and name.
     """
     groups: dict[str, list[Tool]] = {}
     for tool in sorted(

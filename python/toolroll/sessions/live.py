@@ -1,4 +1,4 @@
-"""The conversations that a process has in memory: the newest state of each, which threads replace."""
+"""Holds the conversations of a process in memory: the newest state of each, which threads replace."""
 
 from __future__ import annotations
 
@@ -17,49 +17,49 @@ L = TypeVar("L", bound=LiveConversation)
 
 
 class Conversations(Protocol):
-    """Where the state of conversations is kept."""
+    """Holds the state of conversations."""
 
     @property
     def store(self) -> ConversationStore | None:
-        """What makes changes known to other processes; None where there are none."""
+        """The store that makes changes known to other processes; None in memory."""
 
     def open(self, key: Key, retention: Retention) -> LiveConversation:
-        """The conversation, a new one if there is none; may wait for a store."""
+        """The conversation; a new one if there is none. May wait for a store."""
 
     async def aopen(self, key: Key, retention: Retention) -> LiveConversation:
         """`open` for an event loop."""
 
     def forget(self, key: Key) -> bool:
-        """Deletes what a conversation holds; whether there was any."""
+        """Deletes the state of a conversation. Returns whether there was any."""
 
     async def aforget(self, key: Key) -> bool:
         """`forget` for an event loop."""
 
     def release(self, key: Key) -> None:
-        """Drops what is in memory of a conversation that a store has."""
+        """Drops the memory of a conversation that a store has."""
 
 
 class ConversationStore(Protocol):
-    """What makes the changes of conversations known to every process that asks from then on."""
+    """Makes the changes of conversations known to every process that asks later."""
 
     def save(self, live: LiveConversation) -> None:
-        """Writes the newest state; may wait for the store. In an event loop it is `later`."""
+        """Writes the newest state; may wait for the store. In an event loop it does what `later` does."""
 
     async def asave(self, live: LiveConversation) -> None:
         """`save` for an event loop."""
 
     def later(self, live: LiveConversation) -> None:
-        """Has the newest state written with the next `save`, or a moment later; does not wait."""
+        """Writes the newest state with the next `save` or a moment later; does not wait."""
 
     def refresh(self, live: LiveConversation) -> bool:
-        """Reads what other processes have changed; whether it did. In an event loop it does not."""
+        """Reads changes of other processes. Returns whether there were any. An event loop reads nothing."""
 
     async def arefresh(self, live: LiveConversation) -> bool:
         """`refresh` for an event loop."""
 
 
 class ConversationCache(Generic[L]):
-    """So many conversations, those that were asked for last. Safe to use from many threads."""
+    """The most recently used conversations. Safe to use from many threads."""
 
     def __init__(self, most: int, make: Callable[[Retention, threading.Lock], L]) -> None:
         self._most, self._make = most, make
@@ -79,44 +79,44 @@ class ConversationCache(Generic[L]):
             return live
 
     def pop(self, key: Key) -> L | None:
-        """Lets go of the conversation."""
+        """Removes and returns the conversation."""
         with self._looking:
             return self._live.pop(key, None)
 
     def clear(self) -> None:
-        """Lets go of all of them."""
+        """Removes all conversations."""
         with self._looking:
             self._live.clear()
 
     @property
     def locks(self) -> tuple[threading.Lock, ...]:
-        """What must be held during a fork."""
+        """The locks to hold during a fork."""
         return (self._looking, self._changing)
 
     def __len__(self) -> int:
         return len(self._live)
 
 
-class ConversationsInMemory:
-    """Conversations of one process: memory is where the state is, so nothing ever waits."""
+class ConversationsInMemory(ConversationCache[LiveConversation]):
+    """Conversations of one process, whose state is in memory only, so nothing waits."""
 
     store = None
 
     def __init__(self, most: int) -> None:
-        """most: conversations that are kept."""
-        self._live = ConversationCache(most, LiveConversation)
+        """most: how many conversations are kept."""
+        super().__init__(most, LiveConversation)
 
     def open(self, key: Key, retention: Retention) -> LiveConversation:
-        """The conversation, a new one if it is not held here."""
-        return self._live.get(key, retention)
+        """The conversation; a new one if it is not held here."""
+        return self.get(key, retention)
 
     async def aopen(self, key: Key, retention: Retention) -> LiveConversation:
         """`open` for an event loop."""
-        return self.open(key, retention)
+        return self.get(key, retention)
 
     def forget(self, key: Key) -> bool:
-        """Deletes what a conversation holds; whether there was any."""
-        live = self._live.pop(key)
+        """Deletes the state of a conversation. Returns whether there was any."""
+        live = self.pop(key)
         return live is not None and live.state is not NEW
 
     async def aforget(self, key: Key) -> bool:
@@ -125,11 +125,3 @@ class ConversationsInMemory:
 
     def release(self, key: Key) -> None:
         """Does nothing: no store has the conversation."""
-
-    @property
-    def locks(self) -> tuple[threading.Lock, ...]:
-        """What must be held during a fork."""
-        return self._live.locks
-
-    def __len__(self) -> int:
-        return len(self._live)

@@ -1,4 +1,4 @@
-"""Tools by the names that callers and models write: known ones, toolkits, and what was meant by others."""
+"""Finds tools by the names that callers and models write: exact, of a toolkit, or misspelt."""
 
 from __future__ import annotations
 
@@ -24,32 +24,32 @@ _BETWEEN = re.compile(r"[,;\n]")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NameLookup:
-    """Finds tools that one caller may have by what callers and models write.
+    """Finds the tools that one caller may have by written names.
 
     Attributes:
         visible: the tools that the caller may have.
-        find: what a search for a text finds, names, best first.
+        find: searches for a text and returns names, best first.
     """
 
     visible: VisibleTools
     find: Callable[[str], Sequence[str]]
 
     def own(self, name: str) -> str | None:
-        """The own name of the tool that the model was, or would be, sent under this one.
+        """The tool's own name, from the name that a model was or would be sent; None if there is none.
 
-        A name that looks like a replaced one is nobody's own: otherwise a tool that is called what another
-        one is sent as would get its calls as soon as that is gone. None where no tool is sent under it.
+        A name that has the form of a replaced one is never a tool's own name here. Otherwise a tool of that
+        name would receive the calls meant for the other tool as soon as that one is gone.
         """
         return own_name_of(name, self.visible) if is_replaced(name) else name
 
     def get(self, name: str | None) -> Tool | None:
-        """The tool of this own name, if the caller may have it. None passes for a meta-tool."""
+        """The tool of this own name, if the caller may have it. No tool passes for a meta-tool."""
         return None if name is None or name in META_NAMES else self.visible.get(name)
 
     def resolve(self, names: Iterable[str]) -> tuple[list[Tool], dict[str, Sequence[str]]]:
-        """The tools of these names, and the other names with the nearest that there are.
+        """The tools of these names, and each unknown name with the nearest existing ones.
 
-        A toolkit's name stands for those of its tools that the caller may have, if they are few.
+        A toolkit's name stands for its tools that the caller may have, if they are few.
         """
         tools: dict[str, Tool] = {}
         unknown: dict[str, Sequence[str]] = {}
@@ -63,7 +63,7 @@ class NameLookup:
         return list(tools.values()), unknown
 
     def nearest(self, name: str) -> Sequence[str]:
-        """Names spelt like this one, or of what it seems to ask for."""
+        """Names that are spelt alike, or else the best results of a search for the name."""
         found = self.find(name.replace("_", " "))
         names = self.visible.names if len(self.visible) <= _COMPARED else found
         return replies.near(name, names) or found[:3]
@@ -79,10 +79,9 @@ class NameLookup:
 
 
 def listed(names: object) -> list[str]:
-    """Names as a list, of a list or of a text with commas.
+    """Names as a list, from a list or from a text with commas.
 
-    Raises:
-        InvalidInput: it is neither, or there are none.
+    Raises InvalidInput if it is neither, or it is empty.
     """
     if isinstance(names, str):
         names = _BETWEEN.split(names[:_LONGEST])

@@ -1,7 +1,7 @@
-"""What a model is told when it loads, unloads, searches or calls: short, and with what to do next.
+"""The texts that a model is sent after it loads, unloads, searches or calls: short, with the next step.
 
-A tool that policy denies and one that does not exist are answered alike: "No tool is named …", with the
-nearest names of those that this caller may have.
+A tool that policy denies and a tool that does not exist get the same answer: "No tool is named …", with the
+nearest names that this caller may have.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from toolroll.formats.visible_text import one_line
 from toolroll.model.identity import canonical_json, object_schema
 from toolroll.model.tools import Tool
 
-_LONGEST_NAME = 80  # characters of what a model wrote that are said back to it
+_LONGEST_NAME = 80  # characters of a name that a reply repeats
 _MOST_NAMES = 64  # that are said at once
 _LONGEST_TEXT = 600  # characters of a description
 _LONGEST_PARAMETERS = 8_000  # characters of a schema
@@ -26,10 +26,10 @@ _ESSAY = {"description": "Too long to be shown here: load the tool to see them."
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """What a model asked for through `call_tool`: for the caller to run.
+    """A call that a model asked for through `call_tool`, for the caller to run.
 
     Attributes:
-        tool: one that this caller may have.
+        tool: this caller may have it.
         arguments: as the model gave them.
     """
 
@@ -39,13 +39,13 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came of a meta-tool.
+    """The result of a meta-tool.
 
     Attributes:
-        text: for the model, as the result of its call; "" where there is a call to run.
-        tools: that were loaded, unloaded or found.
-        unknown: names that are none of a tool that this caller may have.
-        call: what the caller should run now, and answer with.
+        text: for the model, as the result of its call; "" if there is a call to run.
+        tools: the tools that were loaded, unloaded or found.
+        unknown: names that match no tool of this caller.
+        call: the call that the caller should run now; its result is the answer.
         is_error: whether nothing was done.
     """
 
@@ -62,10 +62,10 @@ def loaded(
     unknown: Mapping[str, Sequence[str]],
     hidden: Sequence[Tool] = (),
 ) -> Answer:
-    """Of a load.
+    """The answer to a load.
 
-    there: that needed none. unknown: name → the nearest ones that there are. hidden: those of the tools for
-    which the list has no room.
+    there: core tools, which need no load. unknown: name → the nearest existing names. hidden: the loaded
+    tools for which the list has no room.
     """
     said = []
     if tools:
@@ -87,9 +87,10 @@ def unloaded(
     stays: Sequence[Tool] = (),
     absent: Sequence[Tool] = (),
 ) -> Answer:
-    """Of an unload.
+    """The answer to an unload.
 
-    there: that cannot be unloaded. stays: that this turn selects all the same. absent: that were not loaded.
+    there: core tools, which cannot be unloaded. stays: tools that this turn still selects. absent: tools that
+    were not loaded.
     """
     said = []
     if tools:
@@ -105,7 +106,7 @@ def unloaded(
 
 
 def everything(count: int, of: int) -> Answer:
-    """Of a fallback. count: tools that can be called in this turn, of so many."""
+    """The answer to a fallback. count: tools that can be called in this turn, out of `of`."""
     if count < of:
         return Answer(
             f"{count} of {of} tools are loaded, for this turn only: the list has no room for more. Search "
@@ -115,14 +116,14 @@ def everything(count: int, of: int) -> Answer:
 
 
 def everything_next(count: int) -> Answer:
-    """Of a fallback between two turns. count: tools that the next turn may have."""
+    """The answer to a fallback between two turns. count: tools that the next turn may have."""
     return Answer(f"The next turn begins with all tools: {count}, as far as its list has room for them.")
 
 
 def found(tools: Sequence[Tool], queries: Sequence[str], doubtful: Sequence[str]) -> Answer:
-    """Of a search: name, description and parameters of each tool, as JSON, best first.
+    """The answer to a search: name, description and parameters of each tool, as JSON, best first.
 
-    doubtful: those of the queries that no tool seems to serve.
+    doubtful: the queries that no tool seems to serve.
     """
     if not tools:
         return Answer(f"No tool fits {_quoted(queries)}. Say what it should do, in other words.")
@@ -141,17 +142,17 @@ def _listed(tool: Tool) -> Encoded:
 
 
 def unknown_tool(name: str, nearest: Sequence[str]) -> Answer:
-    """Of a call of something that is not there, or that this caller may not have."""
+    """The answer to a call of a tool that does not exist, or that this caller may not have."""
     return Answer(" ".join(_unknown({name: nearest})), (), (name,), None, True)
 
 
 def refused(reason: str) -> Answer:
-    """Of arguments that cannot be read."""
+    """The answer to arguments that cannot be read."""
     return Answer(reason, is_error=True)
 
 
 def near(name: str, names: Iterable[str]) -> list[str]:
-    """At most three of the names that are spelt like this one, the nearest first."""
+    """The three names with the nearest spelling, the nearest first."""
     by_folded = {each.casefold(): each for each in names}
     close = get_close_matches(name.casefold()[:_LONGEST_NAME], by_folded, 3, 0.6)
     return [by_folded[each] for each in close]
@@ -162,7 +163,7 @@ def _it(tools: Sequence[Tool]) -> str:
 
 
 def _parameters(tool: Tool) -> Encoded:
-    """What a call needs, as JSON, if it is no essay."""
+    """The parameters as JSON, unless they are too long."""
     parameters = visible_json(canonical_json(object_schema(tool.parameters)))
     return parameters if len(parameters) <= _LONGEST_PARAMETERS else json_line(_ESSAY)
 

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from dataclasses import replace
 from functools import partial
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 # Takes an event, its outcomes, the tools among them that were not shown, and whether that is all.
 Record = Callable[[Exposure, tuple[Entry, ...], tuple[ShownTool, ...], bool], object]
 
+T = TypeVar("T")
 _LAST_TURN = 1_000_000_000
 _MOST_TOKENS = 1_000_000_000
 _NO_EVENTS: frozenset[str] = frozenset()
@@ -63,10 +64,11 @@ RETRY_S = 600.0  # for so long, the same message again may be the same request
 class Session:
     """One conversation: a selection each turn, and the tools that it keeps from turn to turn.
 
-    `Toolroll.session` makes it. Everything that a turn has shown is part of the conversation's state, so a
-    turn may begin in one process and go on in another: get a session for each request. Over a store, a change
-    is known to every process when the call returns; what `used` says of a turn that this object has selected
-    is, when the turn ends, or within a second. In an event loop, use the calls that begin with "a".
+    `Toolroll.session` makes it. The state of the conversation has everything that a turn has shown, so a turn
+    may begin in one process and go on in another: get a session for each request. Over a store, every process
+    knows a change when the call returns. Calls that are reported with `used` are the exception: if this
+    object selected the turn, other processes know them when the turn ends, or within a second. In an event
+    loop, use the methods that begin with "a".
     """
 
     def __init__(
@@ -82,23 +84,23 @@ class Session:
     ) -> None:
         """Made by `Toolroll.session`.
 
-        conversations: where the state is kept. record: records the outcome of a turn; None where nothing is
-        learnt. arun: runs a call that may wait for a store, without holding up an event loop. owner: kept
-        alive as long as the session. reporter: who reports outcomes; None for the context's user.
+        conversations: where the state is kept. record: records the outcome of a turn; None if nothing is
+        learnt. arun: runs a call that may wait for a store, without blocking an event loop. owner: kept alive
+        as long as the session. reporter: who reports outcomes; None for the context's user.
         """
         self._owner, self._arun, self._reporter = owner, arun, reporter
         self._engine, self._conversations, self._live, self._record = engine, conversations, live, record
         self._store = store = conversations.store
         self._calls = SessionCalls(engine, store, context, live)
-        self._ending = ""  # the event of the turn that was selected here, if its end is expected here, too
-        self._exposed: tuple[bytes, Context, Exposure] | None = None  # what was reported on last
-        # What was selected here last, and what the conversation and the policy were then.
+        self._ending = ""  # the event of a turn that was selected here and will probably be ended here
+        self._exposed: tuple[bytes, Context, Exposure] | None = None  # the last one that was reported on
+        # The last selection here, and the conversation and the snapshot that it was made from.
         self._selection: Selection | None = None
         self._seen: tuple[Conversation, Snapshot] | None = None
 
     @property
     def context(self) -> Context:
-        """Who talks, from where; may be replaced between turns by another of the same organisation."""
+        """Who talks, from where. Between turns, another context of the same organisation may replace it."""
         return self._calls.context
 
     @context.setter
@@ -129,29 +131,28 @@ class Session:
         vector: npt.ArrayLike | None = None,
         strict: bool = False,
     ) -> Selection:
-        """Begins a turn and picks its tools, or goes on with the turn if the message is the same.
+        """Begins a turn and picks its tools, or continues the turn if the message is the same.
 
-        The arguments are those of `Toolroll.select`, but for two. A request that is sent again, and a further
-        step of a model that calls tools, belong to the same turn and the same event: what the turn has shown
-        stays, and what was loaded since comes behind.
+        A repeated request, and a further step of a model that calls tools, belong to the same turn and the
+        same event: the tools that the turn has shown stay, and tools that were loaded since follow them.
 
         Args:
             message: what the user wrote.
-            k: how many tools retrieval finds in a turn. The list is longer: it has what the conversation
-                holds, and keeps what was sent before (`docs/sessions.md`).
-            history: the messages before this one: the number of the turn is counted from them.
-            turn: its number, where the caller knows it. Without both it is the next one, unless the turn is
-                still open and its message is the same.
-            max_tools: see `Toolroll.select`, as for the rest.
+            k: how many tools retrieval finds in a turn. The list is longer: it also has the tools that the
+                conversation holds, and keeps tools that were sent before (`docs/sessions.md`).
+            history: the messages before this one. The number of the turn is counted from them.
+            turn: its number, if the caller knows it. Without `turn` and `history` it is the next one, unless
+                the turn is still open and its message is the same.
+            max_tools: see `Toolroll.select`, as for the others.
             budget_tokens: how many tokens the schemas may cost.
             always_include: names of tools to select whatever the message says.
             vector: the message's embedding.
-            strict: raises what would otherwise only be named in `Selection.degraded`.
+            strict: raises a failure instead of naming it in `Selection.degraded`.
 
         Raises:
             InvalidInput: an argument is of the wrong type or out of range. Nothing else, unless strict.
         """
-        before, now, same = self._begun(message, history, turn)
+        before, now, same = self._turn_of(message, history, turn)
         request = Request(
             message,
             self._calls.context,
@@ -166,9 +167,7 @@ class Session:
             *_step(same),
             self._failures(),
         )
-        selection = self._keep(self._engine.select(request, now, self._calls), now, before, same)
-        self._save()
-        return selection
+        return self._saved(self._keep(self._engine.select(request, now, self._calls), now, before, same))
 
     async def aselect(
         self,
@@ -180,7 +179,7 @@ class Session:
         **options: Unpack[TurnOptions],
     ) -> Selection:
         """`select` for an event loop: an embedder or a store that waits does so in a thread."""
-        before, now, same = self._begun(message, history, turn)
+        before, now, same = self._turn_of(message, history, turn)
         shown, event_id = _step(same)
         request = Request(
             message,
@@ -192,18 +191,17 @@ class Session:
             failures=self._failures(),
             **options,
         )
-        selection = self._keep(await self._engine.aselect(request, now, self._calls), now, before, same)
-        await self._asave()
-        return selection
+        selection = await self._engine.aselect(request, now, self._calls)
+        return await self._asaved(self._keep(selection, now, before, same))
 
     def __reduce__(self) -> NoReturn:
         raise InvalidInput("a Session cannot be copied or pickled: open it by its name in the other process")
 
     @property
     def selection(self) -> Selection:
-        """What the model may be sent now: what this turn has shown, and what was loaded since.
+        """The tools that the model may be sent now: shown in this turn, or loaded since.
 
-        Another process than the one that selected has it, too, without scores and reasons.
+        Works in every process. A process other than the one that selected has no scores and reasons.
 
         Raises:
             InvalidInput: no turn is open.
@@ -227,34 +225,32 @@ class Session:
         return last
 
     def deliver(self, provider: str, how: How = "replace", **options: Any) -> Delivery:
-        """`Selection.deliver` of the open turn's selection, in any process.
+        """`Selection.deliver` for the open turn's selection, in any process.
 
         Raises:
-            InvalidInput: no turn is open; or as `Selection.deliver`.
+            InvalidInput: no turn is open, or as `Selection.deliver`.
         """
         return self.selection.deliver(provider, how, **options)
 
     async def adeliver(self, provider: str, how: How = "replace", **options: Any) -> Delivery:
         """`deliver` for an event loop: when it returns, every process knows the delivery."""
-        delivery = self.deliver(provider, how, **options)
-        await self._asave()
-        return delivery
+        return await self._asaved(self.deliver(provider, how, **options))
 
     def used(self, called: Called) -> tuple[str, ...]:
-        """Says which tools the model called in this turn: they stay for some turns, and outcomes are learnt.
+        """Reports which tools the model called in this turn: they stay for some turns and teach selection.
 
-        Any process may say it. A tool that was neither shown nor found nor loaded counts for nothing.
+        Any process may report. A tool that was neither shown nor found nor loaded counts for nothing.
 
-        called: as for `Toolroll.record`: name → whether it worked, None where that is not known; or names; or
-            pairs of both, one for each call. Of those that were not shown, the first eight of a turn are
-            learnt from.
+        called: as for `Toolroll.record`: name → whether it worked, None if that is unknown; or names; or
+        pairs of both, one for each call. Of the tools that were not shown, the first eight of a turn are
+        learnt from.
 
         Returns:
-            Names of tools that this caller may not have or was not offered; they count for nothing.
+            Names of tools that this caller may not have or was not offered. They count for nothing.
 
         Raises:
             InvalidInput: the argument is of the wrong type.
-            StoreUnavailable: as `record` of a registry does; what was called counts for the conversation.
+            StoreUnavailable: as `record` over a registry. The calls still count for the conversation.
         """
         entries, visible = read_called(called), self._engine.visible(self._calls.context)
         offered, refused = self._offered(entries, visible)
@@ -273,16 +269,16 @@ class Session:
         return refused
 
     def end_turn(self) -> tuple[str, ...]:
-        """Closes the turn: what was shown and not called is known now, if `used` was told of any call.
+        """Closes the turn. Shown tools that were not called are known now, if `used` was told of any call.
 
-        Its selection is let go of; what is called or loaded now belongs to no selection.
+        Tools that are called or loaded from now on belong to no selection.
 
         Returns:
             Loaded tools that were idle for too long: they lose their place with the next turn, and leave a
-            list that keeps what was sent with its next batch.
+                list that keeps earlier tools with its next batch.
 
         Raises:
-            StoreUnavailable: as `record` of a registry does.
+            StoreUnavailable: as `record` over a registry.
         """
         if self._store is not None:
             self._engine.check_open()
@@ -290,14 +286,14 @@ class Session:
         if ended:
             events = frozenset([turn.event_id for turn in ended])
             self._live.apply(partial(ConversationState.ended, events=events))
-            if self._record is not None and self._store is None:  # else `used` has closed them
+            if self._record is not None and self._store is None:  # over a store, `used` has closed them
                 for turn in ended:
                     if turn.is_reported:
                         self._record(self._exposure(turn), (), (), True)
-            self._save()
+            self._saved(None)
         self._selection = self._seen = self._exposed = None
         now, retention = self._live.state.conversation, self._live.retention
-        return self._those_allowed(now.idle(now.turn + 1, retention)) if now.loaded else ()
+        return self._allowed(now.idle(now.turn + 1, retention)) if now.loaded else ()
 
     async def aend_turn(self) -> tuple[str, ...]:
         """`end_turn` for an event loop."""
@@ -305,7 +301,7 @@ class Session:
         return idle
 
     def delete(self) -> bool:
-        """Deletes what the conversation holds, here and in the store; whether there was anything.
+        """Deletes the conversation's state, here and in the store. Returns whether there was any.
 
         Raises:
             StoreUnavailable: it may still be in the store.
@@ -321,78 +317,61 @@ class Session:
     # Tools on demand.
 
     def load(self, names: str | Iterable[str]) -> Answer:
-        """Loads tools by name, from now on and until they are idle; a toolkit's name loads its tools.
+        """Loads tools by name until they are idle. The name of a toolkit loads its tools.
 
         names: one, several with commas between them, or a list.
 
         Raises:
             InvalidInput: the argument is of the wrong type.
         """
-        answer = self._load(names)
-        self._save()
-        return answer
+        return self._saved(self._load(names))
 
     async def aload(self, names: str | Iterable[str]) -> Answer:
         """`load` for an event loop."""
-        answer = self._load(names)
-        await self._asave()
-        return answer
+        return await self._asaved(self._load(names))
 
     def unload(self, names: str | Iterable[str]) -> Answer:
-        """Takes tools out of the conversation, wherever it has them from; core tools stay.
+        """Takes tools out of the conversation, however they came into it; core tools stay.
 
-        What the turn has shown stays until it is over.
+        Tools that the turn has shown stay until it is over.
         """
-        answer = self._unload(names)
-        self._save()
-        return answer
+        return self._saved(self._unload(names))
 
     async def aunload(self, names: str | Iterable[str]) -> Answer:
         """`unload` for an event loop."""
-        answer = self._unload(names)
-        await self._asave()
-        return answer
+        return await self._asaved(self._unload(names))
 
     def fallback(self) -> Answer:
-        """Loads everything that policy and settings allow: for this turn only, or for the next one."""
-        answer = self._fallback()
-        self._save()
-        return answer
+        """Loads every tool that policy and settings allow: for the open turn only, or for the next one."""
+        return self._saved(self._fallback())
 
     async def afallback(self) -> Answer:
         """`fallback` for an event loop."""
-        answer = self._fallback()
-        await self._asave()
-        return answer
+        return await self._asaved(self._fallback())
 
     def search(self, *queries: str, k: int = 5) -> tuple[Tool, ...]:
-        """Finds tools that were not shown, too: the best k of each query, the best of all queries first.
+        """Finds tools, including tools that were not shown: the best k of each query, the best of all first.
 
-        What it finds may be called (`check`). Where a turn was selected, a found tool that is called counts
-        as wanted. Where none was, as in MCP, the search is the turn: its queries are messages, what it finds
-        was shown, and the next call is the outcome.
+        A found tool may be called (`check`). If a turn was selected, a call of it counts as wanted. If none
+        was, as in MCP, the search is the turn: its queries are messages, the tools that it finds were shown,
+        and the next call is the outcome.
 
         Raises:
-            InvalidInput: a query is no text, or there are none, or more than five; k is not from 1 to 20.
+            InvalidInput: there are no queries or more than five; a query is no text; k is not from 1 to 20.
         """
         _check_search(queries, k)
-        found, _ = self._find(queries, k)
-        self._save()
-        return found
+        return self._saved(self._find(queries, k)[0])
 
     async def asearch(self, *queries: str, k: int = 5) -> tuple[Tool, ...]:
         """`search` for an event loop: an embedder that waits does so in a thread."""
         _check_search(queries, k)
         found, _ = await self._engine.arun(lambda: self._find(queries, k))
-        await self._asave()
-        return found
+        return await self._asaved(found)
 
     def hints(self, budget_tokens: int = 2_000) -> str:
-        """Name and description of what the model is not shown now and could load, for its prompt.
+        """Names and descriptions of tools that the model could load, for its prompt; "" if it may load none.
 
-        "" where the profile lets the model load nothing.
-
-        budget_tokens: estimated tokens of the text; the less room there is, the less is said of each tool.
+        budget_tokens: estimated tokens of the text. With less room, less is said about each tool.
         """
         if not self._live.retention.loading:
             return ""
@@ -409,37 +388,33 @@ class Session:
     def answer(self, name: str, arguments: object) -> Answer:
         """Does what a model asked of a meta-tool (`toolroll.formats.meta_tools`) and says what to tell it.
 
-        Never raises for what a model wrote: then the answer says what was wrong.
+        If the model's arguments are wrong, the answer says so: they never raise.
 
         arguments: as the model gave them, a mapping or JSON text.
 
         Raises:
             NotFound: there is no meta-tool of that name.
         """
-        answer = self._answer(name, arguments)
-        self._save()
-        return answer
+        return self._saved(self._answer(name, arguments))
 
     async def aanswer(self, name: str, arguments: object) -> Answer:
         """`answer` for an event loop."""
-        answer = await self._engine.arun(lambda: self._answer(name, arguments))
-        await self._asave()
-        return answer
+        return await self._asaved(await self._engine.arun(lambda: self._answer(name, arguments)))
 
     def check(self, name: str) -> Tool:
-        """The tool, or meta-tool, that the model may call under this name, its own or one it was sent under.
+        """The tool or meta-tool that the model calls by this name: its own, or the one that it was sent.
 
-        A call passes if the tool was shown in this turn, or found or loaded by the conversation, in whatever
-        process, and if the newest policy allows it.
+        A call passes if the turn showed the tool, or the conversation found or loaded it, in any process, and
+        if the newest policy allows it.
 
         Raises:
-            Denied: the tool was not offered, or policy does not allow it any more, or there is none.
+            Denied: the tool was not offered, policy no longer allows it, or there is none.
         """
         self._engine.check_open()
         return check_call(name, self.context, (), self._calls)
 
     async def acheck(self, name: str) -> Tool:
-        """`check` for an event loop: it also sees what another process has offered a moment ago."""
+        """`check` for an event loop. It also sees tools that another process offered a moment ago."""
         self._engine.check_open()
         if self._store is not None and isinstance(name, str) and name not in self._calls.granted():
             await self._store.arefresh(self._live)
@@ -449,7 +424,7 @@ class Session:
 
     @property
     def conversation(self) -> Conversation:
-        """The state: its turn, what is loaded, what was called and sent."""
+        """The state: its turn, and the tools that are loaded, were called and were sent."""
         return self._live.state.conversation
 
     @property
@@ -459,28 +434,26 @@ class Session:
 
     @property
     def is_open(self) -> bool:
-        """Whether a turn was selected and is not over, in whatever process."""
+        """Whether a turn was selected and is not over, in any process."""
         return self._live.state.turn is not None
 
     @property
     def has_called(self) -> bool:
-        """Whether a call was reported (`used`) in the open turn, by whatever process."""
+        """Whether any process has reported a call (`used`) in the open turn."""
         return any(turn.is_reported for turn in self._live.state.open_turns)
 
     @property
     def loaded(self) -> tuple[str, ...]:
-        """Names of the tools that are loaded, as far as this caller may have them."""
-        return self._those_allowed(one.name for one in self._live.state.conversation.loaded)
+        """Names of the loaded tools that this caller may have."""
+        return self._allowed(one.name for one in self._live.state.conversation.loaded)
 
     def __repr__(self) -> str:
         return f"<Session {quoted(self.context.session)}, turn {self.turn}>"
 
-    # Underneath.
-
-    def _begun(
+    def _turn_of(
         self, message: str, history: Sequence[object], turn: int | None
     ) -> tuple[ConversationState, Conversation, TurnRecord | None]:
-        """The state, the conversation in this turn, and what the same turn has shown before, if it has."""
+        """The state, the conversation in this turn, and the record of the same turn if it has one."""
         if type(history) not in (tuple, list) and (
             isinstance(history, (str, bytes)) or not isinstance(history, Sequence)
         ):
@@ -500,25 +473,21 @@ class Session:
         return state, begun, last if is_same else None
 
     def _is_same(self, last: Selection, turn: TurnRecord) -> bool:
-        """Whether the turn still has these tools, such as after the call of one that was shown."""
+        """Whether the turn still has these tools, such as after the call of a shown one."""
         now, names = self._live.state.conversation, set(last.names)
         held = now.held(self._live.retention)
         has_no_other = names.issubset((*(turn.selected or turn.names), *held))
         return not now.is_whole and has_no_other and names.issuperset(held)
 
     def _failures(self) -> tuple[Failure, ...]:
-        """What of the conversation is lost and has not been said yet."""
+        """The loss of the conversation's state, if no selection has named it yet."""
         failure = self._live.failure
         return () if failure is None else (failure,)
 
     def _keep(
-        self,
-        selection: Selection,
-        now: Conversation,
-        before: ConversationState,
-        same: TurnRecord | None,
+        self, selection: Selection, now: Conversation, before: ConversationState, same: TurnRecord | None
     ) -> Selection:
-        """Keeps what was selected.
+        """Keeps a selection in the state.
 
         before: the state that it was selected from. same: the record of this turn, for a further step of it.
         """
@@ -527,7 +496,7 @@ class Session:
             category = selection.turn.category or self._engine.category(selection)
             records = (TurnRecord.of(selection, category, now.turn),)
             known = frozenset([turn.event_id for turn in before.turns])
-            # Whoever has ended the turn before is expected to end this one.
+            # A caller that ended the previous turn will probably end this one.
             is_ended = bool(before.turns) and not before.open_turns
             self._ending = selection.event_id if is_ended else ""
         kept = self._with_list(selection, now, same is not None)
@@ -538,7 +507,7 @@ class Session:
 
     def _with_list(self, selection: Selection, now: Conversation, is_step: bool) -> Conversation:
         """The conversation with the list that the next turn begins with."""
-        if self._calls.context.required:  # a short cut leaves the conversation's list alone
+        if self._calls.context.required:  # such a selection leaves the conversation's list alone
             return now
         if not is_step and (turns := selection.candidates.list_turns) is not None:
             return now.listing(selection.names, turns)
@@ -549,7 +518,7 @@ class Session:
         return now.sent(selection.names, picked)
 
     def _resumed(self, turn: TurnRecord) -> Selection:
-        """What the turn has shown and loaded since, by the newest policy."""
+        """The tools that the turn has shown and loaded since, by the newest policy."""
         now = self._live.state.conversation
         request = Request(
             "",
@@ -567,7 +536,7 @@ class Session:
     def _offered(
         self, entries: Iterable[Entry], visible: VisibleTools
     ) -> tuple[dict[str, Entry], tuple[str, ...]]:
-        """The outcomes of tools that were offered, by own name, and the other names.
+        """The outcomes of tools that were offered, by the tools' own names, and the other names.
 
         visible: read once for a report, because the catalog may lose a tool meanwhile.
         """
@@ -590,9 +559,9 @@ class Session:
         return offered, tuple(refused)
 
     def _use(self, called: dict[str, Entry], visible: VisibleTools) -> None:
-        """Takes note of calls, and reports their outcomes.
+        """Notes calls in the state and reports their outcomes.
 
-        If the turn is expected to end here, the state is written then.
+        If the turn will probably end here, the state is written then.
         """
         if not called:
             return
@@ -602,7 +571,7 @@ class Session:
         wanted = {turn.event_id: turn.wanted for turn, _ in reports}
         live.apply(partial(ConversationState.used, names=tuple(called), core=core, wanted=wanted))
         if self._record is not None:
-            final = store is not None  # the store takes one report for the turn, and more if there is more
+            final = store is not None  # the store takes one report a turn, and more if there is more
             for turn, entries in reports:
                 names = [one.name for one in entries if one.kind in NOT_SHOWN]
                 found = _unshown(names, visible) if names else ()
@@ -673,7 +642,7 @@ class Session:
         return self.selection.names if turn.sends_loaded else turn.names
 
     def _find(self, queries: Sequence[str], k: int) -> tuple[tuple[Tool, ...], list[str]]:
-        """What the queries find, and those of them that no tool seems to serve."""
+        """The tools that the queries find, and the queries that no tool seems to serve."""
         if self._live.state.turn is None:
             found = self._searched(queries, k)
         else:
@@ -729,8 +698,8 @@ class Session:
         self._live.apply(lambda state: state.changed(lambda now: now.find([own])))
         return Answer("", (tool,), call=ToolCall(tool, given))
 
-    def _those_allowed(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Others of an organisation may have loaded what this caller must not know of."""
+    def _allowed(self, names: Iterable[str]) -> tuple[str, ...]:
+        """The names that this caller may know: others of the organisation may have loaded more."""
         lookup = self._lookup()
         return tuple([name for name in names if lookup.get(name) is not None])
 
@@ -741,20 +710,24 @@ class Session:
         return self._engine.find(text, self.context, MOST_FOUND).names
 
     def _named(self, names: object) -> tuple[list[Tool], list[Tool], dict[str, Sequence[str]]]:
-        """Core tools of these names, the others, and names of none."""
+        """The core tools of these names, the other tools, and the unknown names."""
         visible = self._calls.visible()
         found, unknown = self._lookup(visible).resolve(listed(names))
         names_of_core = visible.catalog.core_names
         core = [tool for tool in found if tool.name in names_of_core]
         return core, [tool for tool in found if tool.name not in names_of_core], unknown
 
-    def _save(self) -> None:
+    def _saved(self, result: T) -> T:
+        """Returns the result after the state is in the store."""
         if self._store is not None:
             self._store.save(self._live)
+        return result
 
-    async def _asave(self) -> None:
+    async def _asaved(self, result: T) -> T:
+        """`_saved` for an event loop."""
         if self._store is not None:
             await self._store.asave(self._live)
+        return result
 
 
 def _reports(
@@ -762,8 +735,8 @@ def _reports(
 ) -> list[tuple[TurnRecord, list[Entry]]]:
     """The outcomes of each event that showed the tools, the newest first.
 
-    A tool that none has shown was wanted when the newest was made. If that was a search and the call did not
-    work, the call had nothing to do with the search. The records have what was wanted so far.
+    A tool that no event showed counts as wanted in the newest event. If that was a search and the call
+    failed, the call had nothing to do with the search.
     """
     left, reports = dict(called), []
     for turn in turns:
@@ -793,7 +766,7 @@ def _unshown(names: Iterable[str], visible: VisibleTools) -> tuple[ShownTool, ..
 
 
 def _step(same: TurnRecord | None) -> tuple[tuple[str, ...] | None, str]:
-    """What the turn has shown, and its event, for a further step of it."""
+    """The tools that the turn has shown and its event, for a further step of it."""
     return (None, "") if same is None else (same.selected or same.names, same.event_id)
 
 

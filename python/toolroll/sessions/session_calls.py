@@ -1,4 +1,4 @@
-"""What the selections, deliveries and checks of one session share: its caller, its state, its policy."""
+"""The caller, state and policy that the selections, deliveries and checks of one session share."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ class SessionCalls:
         self._visible: tuple[Snapshot, Context, VisibleTools] | None = None
 
     def visible(self) -> VisibleTools:
-        """What this caller may have now.
+        """The tools that this caller may have now.
 
-        It is worked out once for a snapshot and a context: rules, settings and catalog change by a new
-        snapshot. Only a caller's own collection of settings may change unseen.
+        Computed once for a snapshot and a context: rules, settings and catalog change with the snapshot. Only
+        a caller's own mutable collection of settings may change unseen.
         """
         snapshot, context, known = self._engine.serving, self.context, self._visible
         if known is not None and known[0] is snapshot and known[1] is context:
@@ -59,12 +59,12 @@ class SessionCalls:
         return None if name in META_NAMES else self.visible().get(name)
 
     def shown(self, event_id: str) -> tuple[str, ...] | None:
-        """What the turn was delivered with, in whatever process."""
+        """The tools of the turn's delivery, from any process."""
         turn = next((one for one in self._live.state.turns if one.event_id == event_id), None)
         return turn.names if turn is not None and turn.provider else None
 
     def granted(self) -> Collection[str]:
-        """What the conversation has shown in this turn, found or loaded."""
+        """The tools that the conversation has shown in this turn, found or loaded."""
         state = self._live.state
         now, open_turns = state.conversation, state.open_turns
         if now.is_whole and open_turns:
@@ -73,26 +73,26 @@ class SessionCalls:
         return dict.fromkeys((*shown, *now.found, *[one.name for one in now.loaded]))
 
     def is_over(self, event_id: str) -> bool:
-        """Whether the turn was ended, or another has begun, in whatever process."""
+        """Whether the turn was ended or another has begun, in any process."""
         return all(turn.event_id != event_id for turn in self._live.state.open_turns)
 
     def meta_tools(self) -> Mapping[str, Tool]:
-        """Those that the open turn was delivered with. Another process knows our own ones only."""
+        """The meta-tools of the open turn's delivery. Another process knows only the built-in ones."""
         open_turns = self._live.state.open_turns
         if not open_turns or not open_turns[0].meta_tools:
             return NO_META
         return {name: self._meta[name] for name in open_turns[0].meta_tools if name in self._meta}
 
     def refresh(self) -> bool:
-        """Reads again what other processes have found and loaded."""
+        """Reads again which tools other processes have found and loaded. Returns whether anything changed."""
         return self._store is not None and self._store.refresh(self._live)
 
     def denied(self, reason: Denial) -> None:
-        """Counts with the engine's."""
+        """Counts it in the engine."""
         self._engine.denied(reason)
 
     def deliver(self, event_id: str, record: DeliveryRecord, catalog: Catalog) -> None:
-        """Keeps with the turn how it was delivered."""
+        """Keeps the delivery in the record of the turn."""
         state = self._live.state
         turn = next((one for one in state.turns if one.event_id == event_id), None)
         if turn is None:

@@ -1,7 +1,7 @@
-"""What a conversation holds at one moment, as one value, and what a selection or a call makes of it.
+"""The state of a conversation as one value, and the changes that a selection or a call makes to it.
 
-Every change is a function from one state to the next. So it can be applied again to a newer state that
-another thread or process has written meanwhile: that is how the changes of two processes come together.
+Every change is a function from one state to the next. It can be applied again to a newer state that another
+thread or process has written meanwhile, so the changes of two processes combine.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _ENCODE = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",",
 
 
 class ConversationState:
-    """Everything that a conversation holds at one moment. Never changed.
+    """The whole state of a conversation at one moment. Never changed.
 
     Attributes:
         conversation: its turn, its tools and its list.
-        turns: what its last turns have shown, newest first.
-        open_turns: the selection of the turn that is open, or the searches since the last call; newest first.
-        turn: the selection of the open turn; None where there is none.
+        turns: records of its last turns, newest first.
+        open_turns: the selection of the open turn, or the searches since the last call; newest first.
+        turn: the selection of the open turn; None if there is none.
     """
 
     __slots__ = ("conversation", "open_turns", "turn", "turns")
@@ -48,7 +48,7 @@ class ConversationState:
     __hash__ = None  # type: ignore[assignment]
 
     def pack(self) -> str:
-        """JSON of at most `MOST_BYTES`; what is worth least is left out until it fits."""
+        """JSON of at most `MOST_BYTES`; the least valuable parts are left out until it fits."""
         record = self.conversation.to_record()
         record["turns"] = [turn.to_record() for turn in self.turns]
         text = _ENCODE(record)
@@ -64,8 +64,7 @@ class ConversationState:
     def unpack(cls, text: str) -> ConversationState:
         """Reverses `pack`. Turns that cannot be read are left out.
 
-        Raises:
-            InvalidInput: the conversation cannot be read.
+        Raises InvalidInput if the conversation cannot be read.
         """
         try:
             record: Any = json.loads(text)
@@ -82,16 +81,16 @@ class ConversationState:
         return cls(conversation, tuple([turn for turn in turns if turn.turn <= conversation.turn]))
 
     def changed(self, make: Callable[[Conversation], Conversation]) -> ConversationState:
-        """With what `make` makes of the conversation."""
+        """The state with the changed conversation."""
         return ConversationState(make(self.conversation), self.turns)
 
     def with_turn(self, make: Callable[[TurnRecord], TurnRecord], event_id: str) -> ConversationState:
-        """With what `make` makes of the record of this event, if that is still there."""
+        """The state with the changed record of this event, if the record is still there."""
         turns = tuple([make(turn) if turn.event_id == event_id else turn for turn in self.turns])
         return ConversationState(self.conversation, turns)
 
     def ended(self, *, events: frozenset[str]) -> ConversationState:
-        """With the turns of these events over."""
+        """The state in which the turns of these events are over."""
         turns = tuple(
             [turn._replace(is_over=True) if turn.event_id in events else turn for turn in self.turns]
         )
@@ -100,9 +99,9 @@ class ConversationState:
     def used(
         self, *, names: Sequence[str], core: Collection[str], wanted: Mapping[str, tuple[str, ...]]
     ) -> ConversationState:
-        """Tools were called, and outcomes reported. core: those of them that are selected anyway.
+        """The state after calls and reported outcomes. core: the called tools that are selected anyway.
 
-        wanted: id of each event with an outcome → tools that were called and that it did not show.
+        wanted: id of each event with an outcome → called tools that the event did not show.
         """
         turns = self.turns
         if wanted:
@@ -117,7 +116,7 @@ class ConversationState:
         return ConversationState(self.conversation.use(names, core), turns)
 
     def with_vectors_of(self, other: ConversationState) -> ConversationState:
-        """With the vectors of messages, which only the process that selected has."""
+        """The state with the vectors of messages, which only the process that selected has."""
         known = {turn.event_id: turn for turn in other.turns if turn.vector}
         if not known:
             return self
@@ -139,11 +138,10 @@ class SelectedTurn:
     """The change that a selection makes, or a search that is a turn of its own.
 
     Attributes:
-        held: the conversation that it was made from.
-        kept: the same in this turn, with the list that was sent.
-        retention: how long the conversation keeps its tools.
-        records: the events of a turn that begins, and those that stay; None for a further step of a turn.
-        known: ids of the events that it was made from.
+        held: the conversation before.
+        kept: the conversation in this turn, with the list that was sent.
+        records: all records after the change; None for a further step of a turn.
+        known: ids of the events before.
     """
 
     held: Conversation
@@ -153,7 +151,7 @@ class SelectedTurn:
     known: frozenset[str] = frozenset()
 
     def __call__(self, state: ConversationState) -> ConversationState:
-        """The state in this turn. If another process has begun a later turn meanwhile, that one counts."""
+        """The state in this turn. If another process has begun a later turn meanwhile, that turn counts."""
         now, kept, turns = state.conversation, self.kept, self.records
         if now is not self.held:
             if now.turn > kept.turn and now.turn != self.held.turn:
@@ -175,14 +173,14 @@ _MOST_CHANGES = 256  # that wait to be written
 
 
 class LiveConversation:
-    """One conversation in this process; every `Session` of it holds the same one.
+    """One conversation in this process; all its `Session`s share it.
 
     Attributes:
         state: the newest state, which `apply` replaces.
-        unwritten: the changes that a store does not have yet, oldest first; None without a store.
+        unwritten: changes that the store does not have yet, oldest first; None without a store.
         retention: how long the conversation keeps its tools.
-        failure: why it began again although storage had it; None once a selection has named that.
-        contexts: a caller's context and the same of this session, of the last request.
+        failure: why the stored state was lost; None once a selection has named it.
+        contexts: the caller's context of the last request, and the same with this session's name.
     """
 
     __slots__ = ("__weakref__", "_lock", "contexts", "failure", "retention", "state", "unwritten")
@@ -197,7 +195,7 @@ class LiveConversation:
         self.contexts: tuple[Context, Context] | None = None
 
     def apply(self, change: Change) -> ConversationState:
-        """Changes the newest state, again if another thread was faster. Where `change` raises, nothing is."""
+        """Applies the change to the newest state, again if another thread was faster; returns the result."""
         while True:
             before = self.state
             after = change(before)

@@ -1,4 +1,4 @@
-"""What one turn of a conversation has put before the model, in a form that travels between processes."""
+"""Records what one turn of a conversation showed the model, in a form that travels between processes."""
 
 from __future__ import annotations
 
@@ -22,27 +22,24 @@ _LONGEST = 4_096  # characters of a text
 
 
 class TurnRecord(NamedTuple):
-    """One event of a conversation: a selection, or a search where nothing was selected.
+    """One event of a conversation: a selection, or a search if nothing was selected.
 
-    It says which tools may be called, and holds what it takes to learn from the calls.
+    It tells which tools may be called, and holds what learning from the calls needs.
 
     Attributes:
         event_id: of the selection or search.
         turn: number of the turn.
         at: when it was decided, seconds since the epoch.
-        revision: of the registry whose policy was in force; 0 without one.
+        revision: of the registry whose policy applied; 0 without one.
         names: own names of the tools that were shown, in order.
         keys: the packed keys of these tools (`pack_tools`).
-        page, tier, category: the context that outcomes belong to.
-        selected: names of the whole selection, where the delivery sent others; () where it is `names`.
+        page, tier, category: the context of its outcomes.
+        selected: names of the whole selection, if the delivery sent others; () if it is `names`.
         provider, how: of the delivery; "" before it.
         meta_tools: names of the meta-tools that were sent.
-        max_tools, budget_tokens: limits of the turn.
-        is_search: whether it is a search.
         is_reported: whether outcomes were reported.
-        is_over: whether the turn has ended.
         wanted: tools that were called in this turn and not shown.
-        added: tools that were found or loaded in this turn and then delivered: they stay callable in it.
+        added: tools that were found or loaded in this turn and then delivered; they stay callable in it.
         vector: the message's vector as float16 bytes, in the process that selected; b"" elsewhere.
         space: identity of the embedder of the vector.
     """
@@ -72,7 +69,7 @@ class TurnRecord(NamedTuple):
 
     @classmethod
     def of(cls, selection: Selection, category: str, turn: int, *, is_search: bool = False) -> TurnRecord:
-        """Of a selection that was not delivered yet. category: of its message. turn: its number."""
+        """The record of a selection before its delivery. category, turn: of its message."""
         decided = selection.turn
         context, (keys, vector) = decided.context, packed(selection)
         return cls(
@@ -94,18 +91,18 @@ class TurnRecord(NamedTuple):
 
     @property
     def sends_loaded(self) -> bool:
-        """Whether its deliveries send loaded tools; otherwise the model reaches them by `call_tool`."""
+        """Whether its deliveries send loaded tools. If not, the model reaches them by `call_tool`."""
         return self.how not in ("defer", "meta-tools")
 
     @property
     def most_tools(self) -> int | None:
-        """How many tools the list may have: `max_tools`, or what the provider takes beside the meta-tools."""
+        """The longest list: `max_tools`, or the provider's limit less the meta-tools."""
         taken = MOST_TOOLS[self.provider]
         limits = (self.max_tools, None if taken is None else max(0, taken - len(self.meta_tools)))
         return min((limit for limit in limits if limit is not None), default=None)
 
     def exposure(self, org: str, reporter: str) -> Exposure:
-        """What was shown, for a report on it."""
+        """The tools that were shown, for a report."""
         vector = np.frombuffer(self.vector, np.float16) if self.vector else None
         return Exposure(
             self.event_id,
@@ -123,7 +120,7 @@ class TurnRecord(NamedTuple):
     def delivered(
         self, delivery: DeliveryRecord, added: tuple[str, ...], others: Mapping[str, ShownTool]
     ) -> TurnRecord:
-        """The same, of which the delivery has sent these tools. others: those that the turn did not show."""
+        """The record after a delivery of these tools. others: delivered tools that the turn did not show."""
         known = {tool.name: tool for tool in self._tools()}
         shown = [known.get(name) or others[name] for name in delivery.shown]
         names, selected = tuple([tool.name for tool in shown]), self.selected or self.names
@@ -138,7 +135,7 @@ class TurnRecord(NamedTuple):
         )
 
     def is_delivered(self, delivery: DeliveryRecord) -> bool:
-        """Whether this is known."""
+        """Whether the record already has this delivery."""
         return (self.provider, self.how, self.names, self.meta_tools) == (
             delivery.provider,
             delivery.how,
@@ -166,11 +163,7 @@ class TurnRecord(NamedTuple):
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> TurnRecord:
-        """From what `to_record` gave.
-
-        Raises:
-            InvalidInput: it is something else.
-        """
+        """Reverses `to_record`. Raises InvalidInput if the record has another form."""
         try:
             names = _texts(record["names"])
             keys = b64decode(record["keys"], validate=True)

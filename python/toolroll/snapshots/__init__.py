@@ -1,4 +1,4 @@
 """Catalogs that are built once, published to a shared folder, and mapped by every process that selects.
 
-A builder publishes (`publisher`), replicas follow (`follower`). Needs the extra `published`.
+A builder publishes (`publisher`), replicas follow (`replica`). Needs the extra `published`.
 """

@@ -1,8 +1,7 @@
-"""Signs manifests, so that a replica takes catalogs only from publishers that its operator trusts.
+"""Signs manifests, so that a replica uses only catalogs of publishers that its operator trusts.
 
 Ed25519: a replica holds public keys alone, so nobody who breaks into one can publish. Private keys are PEM
-files as `openssl genpkey -algorithm ed25519` writes them. A public key is a line of text,
-`ed25519:BASE64`.
+files as `openssl genpkey -algorithm ed25519` writes them. A public key is a line of text, `ed25519:BASE64`.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _CONTEXT = b"toolroll published catalog\0"  # a signature of ours means nothing 
 
 @dataclass(frozen=True, slots=True)
 class PublicKey:
-    """A publisher that is trusted.
+    """The key of a trusted publisher.
 
     Attributes:
         text: `ed25519:BASE64`.
@@ -75,14 +74,11 @@ class SigningKey:
     def generate(cls, path: str | PathLike[str]) -> SigningKey:
         """Makes a key and writes it to a file that only its owner can read.
 
-        Raises:
-            InvalidInput: the file is there, or cannot be written.
+        Raises InvalidInput if the file exists, or cannot be written.
         """
         key = Ed25519PrivateKey.generate()
         pem = key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
         try:
             with open(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
@@ -97,9 +93,7 @@ class SigningKey:
     def read(cls, path: str | PathLike[str]) -> SigningKey:
         """Reads a PEM file.
 
-        Raises:
-            NotFound: there is no such file.
-            InvalidInput: it is no private key of this kind.
+        Raises NotFound if there is no such file, or InvalidInput if it is no private key of this kind.
         """
         name = f"{os.fspath(path)!r:.300}"
         try:
@@ -125,10 +119,10 @@ class SigningKey:
 
 
 def public_keys(trust: Iterable[str | PathLike[str]]) -> tuple[PublicKey, ...]:
-    """The keys in these texts, or in the files of that name: a line each, `#` begins a comment.
+    """The keys in these texts, or in the files of that name: a key a line, `#` begins a comment.
 
     Raises:
-        InvalidInput: one is none, or there is none at all.
+        InvalidInput: a key is malformed, or there is none at all.
         NotFound: there is no such file.
     """
     if isinstance(trust, (str, os.PathLike)):
@@ -154,11 +148,7 @@ def public_keys(trust: Iterable[str | PathLike[str]]) -> tuple[PublicKey, ...]:
 
 
 def verify(content: bytes, key_id: str, signature: bytes, trusted: Iterable[PublicKey]) -> PublicKey:
-    """The trusted key that signed this content.
-
-    Raises:
-        Denied: none of them did.
-    """
+    """The trusted key that signed this content. Raises Denied if none of them did."""
     for key in trusted:
         if key.key_id == key_id:
             if key.verifies(content, signature):

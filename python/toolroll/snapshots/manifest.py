@@ -1,4 +1,4 @@
-"""What a publisher says of a catalog, signed. A replica reads this before anything else.
+"""The signed description of a published catalog. A replica reads it before anything else.
 
 The object is JSON: the number of its format, the manifest as text, and a signature of exactly that text. The
 name of the manifest's object begins with its sequence number, so that a listing is in order.
@@ -28,15 +28,14 @@ class Manifest:
     """A published catalog.
 
     Attributes:
-        name: under which it is published.
-        sequence: milliseconds since 1970 when it was published, and above that of all before it.
-        sha256, size: of the saved catalog, which is named by its digest.
-        toolroll: the version that saved it, which alone can load it.
+        sequence: milliseconds since 1970 at publication, and above every earlier sequence.
+        sha256, size: of the saved catalog, whose object is named by its digest.
+        toolroll: the version that saved it; no other can load it.
         space: identity of the embedder; "" without one.
         tools: how many.
         catalog_revision: digest of tools, toolkits, routes and embedder (`Catalog.revision`).
-        source: digest of the folder that it was built from (`source_digest`); "" if it was none.
-        registry_revision: of the registry that it was built from; None if it was none.
+        source: digest of the folder that it was built from (`source_digest`); "" without a folder.
+        registry_revision: of the registry that it was built from; None without one.
         published_at: in ISO 8601, for people.
     """
 
@@ -72,7 +71,7 @@ class Manifest:
         return asdict(self)
 
     def refusal(self, space: str) -> str | None:
-        """Why a process with this embedder cannot load it; None if it may."""
+        """Why a process with this embedder cannot load it; None if it can."""
         if self.toolroll != __version__:
             return (
                 f"it was saved by toolroll {self.toolroll}, this is {__version__}: "
@@ -94,8 +93,8 @@ class Manifest:
         """The manifest in an object. trusted: None reads it without verifying who signed it.
 
         Raises:
-            InvalidInput: it is none, or of another format.
-            Denied: nobody who is trusted signed it.
+            InvalidInput: it is malformed, or of another format.
+            Denied: no trusted key signed it.
         """
         try:
             wrapped = json.loads(content)
@@ -136,11 +135,7 @@ def _is_sound(found: Manifest) -> bool:
 
 
 def checked_name(name: object) -> str:
-    """The name of a published catalog.
-
-    Raises:
-        InvalidInput: it is none.
-    """
+    """The name of a published catalog. Raises InvalidInput if it is malformed."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise InvalidInput(
             f"name: is {quoted(name)}, must be 1 to 100 small letters, digits, dots, dashes and underscores"

@@ -34,9 +34,9 @@ def sha256_of(path: str | PathLike[str]) -> str:
 
 
 def source_digest(path: str | PathLike[str], on_bad_tool: str | None = None) -> str:
-    """The digest of the files that `Toolroll.from_folder` reads: of their names and bytes.
+    """The digest of the names and bytes of the files that `Toolroll.from_folder` reads.
 
-    Reading and parsing them takes far longer, and this is what a start from a published catalog does instead.
+    A start from a published catalog computes it instead of parsing the files, which takes far longer.
     """
     name = os.fspath(path)
     digest = hashlib.sha256(f"{on_bad_tool}\0".encode())
@@ -55,14 +55,14 @@ def publish(
     source: str = "",
     registry_revision: int | None = None,
 ) -> tuple[Manifest, bool]:
-    """Saves a catalog and publishes it as the newest. Returns its manifest, and whether it was not there yet.
+    """Saves a catalog and publishes it as the newest. Returns its manifest, and whether it is new.
 
-    Any number of publishers may do so at the same time: the one whose manifest is last in order is the
-    newest, for all replicas alike.
+    Any number of publishers may do so at the same time: the last manifest in order is the newest, for all
+    replicas alike.
 
     Raises:
         InvalidInput: the catalog cannot be saved.
-        Unavailable: the location does not take it. Nothing that was published before is affected.
+        Unavailable: the location does not accept it. Earlier catalogs are unaffected.
     """
     with tempfile.TemporaryDirectory(prefix="toolroll-publish-") as folder:
         path = os.path.join(folder, "catalog")
@@ -110,10 +110,10 @@ def publish_file(shelf: Shelf, key: SigningKey, path: str, made: Manifest) -> tu
 
 
 def _point(shelf: Shelf) -> None:
-    """Has `newest.json` say which manifest is the newest.
+    """Makes `newest.json` name the newest manifest.
 
-    Another publisher may write it meanwhile. Whoever writes last has looked at the list after its own
-    manifest was in it, and looks again after writing, so the last write names the newest.
+    Another publisher may write it meanwhile. Each publisher reads the list after its own manifest is in it,
+    and again after writing, so the last write names the newest.
     """
     written: Manifest | None = None
     while (newest := next(shelf.every(), None)) is not None and newest != written:
@@ -122,12 +122,12 @@ def _point(shelf: Shelf) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Pruned:
-    """What was deleted.
+class PruneResult:
+    """The result of `prune`.
 
     Attributes:
-        manifests: names of their objects.
-        catalogs: names of their objects, catalogs without a manifest and unfinished uploads among them.
+        manifests: names of deleted manifests.
+        catalogs: names of deleted catalogs, including catalogs without a manifest and unfinished uploads.
         kept: how many manifests are left.
     """
 
@@ -140,15 +140,13 @@ class Pruned:
         return {"manifests": [*self.manifests], "catalogs": [*self.catalogs], "kept": self.kept}
 
 
-def prune(shelf: Shelf, *, keep: int, now: datetime | None = None, dry_run: bool = False) -> Pruned:
-    """Deletes all but the newest manifests and the catalogs that no kept one names.
+def prune(shelf: Shelf, *, keep: int, now: datetime | None = None, dry_run: bool = False) -> PruneResult:
+    """Deletes all but the newest manifests, and the catalogs that no kept manifest names.
 
-    Replicas map copies of their own, so none loses what it uses; one that is fetching a catalog meanwhile
-    takes the newest instead. What was written within the last hour stays: its publisher may not be done.
+    Replicas map their own copies, so none loses a catalog in use; a replica that is fetching a deleted one
+    takes the newest instead. Objects of the last hour stay: their publishers may not be done.
 
-    Raises:
-        InvalidInput: `keep` is below 1.
-        Unavailable: the location does not answer.
+    Raises InvalidInput if `keep` is below 1, or Unavailable if the location does not answer.
     """
     if keep < 1:
         raise InvalidInput(f"keep: is {keep}, must be at least 1: the newest catalog stays")
@@ -173,7 +171,7 @@ def prune(shelf: Shelf, *, keep: int, now: datetime | None = None, dry_run: bool
     if not dry_run:
         for name in blobs:
             shelf.catalogs.delete(name)
-    return Pruned(tuple(gone), tuple(blobs), len(kept))
+    return PruneResult(tuple(gone), tuple(blobs), len(kept))
 
 
 def _is_old(written: datetime | None, now: datetime) -> bool:

@@ -1,8 +1,8 @@
 """A replica's side: finds the newest catalog that fits, copies it into a folder of this machine, verifies it.
 
 All processes of the machine share the folder, and with it one copy in memory. Nothing is mapped before its
-signature and digest are verified. The folder must belong to the user alone: whoever can write into it can
-change what is mapped.
+signature and digest are verified. The folder must belong to the user alone: anyone who can write into it can
+change a mapped catalog.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ _BLOCK = 4 << 20
 _KEPT = 2  # copies of one name: the one in use, and the one before, which others may just open
 _ATTEMPTS = 3  # where the catalog is pruned between the manifest and the fetch
 
-_BAD_S = 600.0  # until a catalog that was not what was signed is fetched again
+_BAD_S = 600.0  # until a catalog with a wrong digest is fetched again
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """Which catalogs a process can use.
+class Requirements:
+    """The catalogs that a process can use.
 
     Attributes:
         space: identity of its embedder; "" without one.
-        source: digest of its own folder of tools; None if it has none and takes any.
-        catalog_revision: of the definitions that it has; None if any will do.
+        source: digest of its own folder of tools; None without a folder, which accepts any catalog.
+        catalog_revision: of its definitions; None accepts any.
     """
 
     space: str
@@ -60,7 +60,7 @@ class Wanted:
     catalog_revision: str | None = None
 
     def refusal(self, manifest: Manifest) -> str | None:
-        """Why a catalog is none for this process; None if it is."""
+        """Why this process cannot use a catalog; None if it can."""
         if self.source is not None and manifest.source != self.source:
             return "it was built from other tools than those here"
         if self.catalog_revision is not None and manifest.catalog_revision != self.catalog_revision:
@@ -69,7 +69,7 @@ class Wanted:
 
     @property
     def key(self) -> str:
-        """Names what such processes have used last: others on the same machine may want older catalogs."""
+        """Names the catalogs that such processes used last: others on the machine may want older ones."""
         text = repr((__version__, self.space, self.source, self.catalog_revision))
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
@@ -80,12 +80,12 @@ class PublishedCatalogs:
 
     Attributes:
         location: the folder or URL of `toolroll catalogs build --to`.
-        name: under which the catalog is published.
+        name: of the catalog in the location.
         trust: public keys, or files of them: a catalog that none of them signed is never mapped.
         cache: the folder of this machine for copies; None for one in the user's cache folder.
         poll_s: seconds between two looks for a newer catalog.
         timeout_s: how long a start waits for the location before it builds.
-        options: what the storage's package takes, such as `key` and `client_kwargs` of s3fs.
+        options: for the storage's package, such as `key` and `client_kwargs` of s3fs.
         shelf: the catalogs in the location.
         folder: of this machine, with the copies of this name.
     """
@@ -121,28 +121,28 @@ class PublishedCatalogs:
         object.__setattr__(self, "folder", folder.absolute() / self.name)
 
     def fetch(
-        self, wanted: Wanted, newer_than: Manifest | None = None, timeout_s: float | None = None
+        self, required: Requirements, newer_than: Manifest | None = None, timeout_s: float | None = None
     ) -> Copy | None:
         """The newest published catalog that a process can use, as a file of this machine.
 
-        newer_than: the one in use; the result is None where no newer one fits. timeout_s: in place of that of
-        a start.
+        newer_than: the one in use; the result is None if no newer one fits. timeout_s: replaces the timeout
+        of a start.
 
         Raises:
             NotFound: none is published, or none fits; the message says why.
-            Denied, InvalidInput: it is signed by nobody who is trusted, is damaged, or of another format.
+            Denied, InvalidInput: no trusted key signed it, or it is damaged or of another format.
             Unavailable: the location does not answer in time.
         """
         try:
-            return self._calls.run(lambda: self._fetch(wanted, newer_than), timeout_s or self.timeout_s)
+            return self._calls.run(lambda: self._fetch(required, newer_than), timeout_s or self.timeout_s)
         except (Overdue, Full) as error:
             raise Unavailable(f"{self.shelf.folder}: {error}") from error
 
-    def _fetch(self, wanted: Wanted, newer_than: Manifest | None) -> Copy | None:
-        used = self.folder / f"used-{wanted.key}.json"
+    def _fetch(self, required: Requirements, newer_than: Manifest | None) -> Copy | None:
+        used = self.folder / f"used-{required.key}.json"
         least = _last_used(used) if newer_than is None else newer_than.order
         for attempt in range(_ATTEMPTS):
-            manifest = self._chosen(wanted, least, newer_than is not None)
+            manifest = self._chosen(required, least, newer_than is not None)
             if manifest is None:
                 return None
             try:
@@ -158,7 +158,7 @@ class PublishedCatalogs:
             return Copy(manifest, path)
         raise AssertionError("the last attempt returns or raises")
 
-    def _chosen(self, wanted: Wanted, least: tuple[int, str], is_poll: bool) -> Manifest | None:
+    def _chosen(self, required: Requirements, least: tuple[int, str], is_poll: bool) -> Manifest | None:
         """The newest manifest that fits, from `least` on; None for a poll that finds none newer."""
         problems: list[str] = []
         newest: Manifest | None = None
@@ -169,14 +169,14 @@ class PublishedCatalogs:
         if newest is not None and newest.order >= least:
             if is_poll and newest.order == least:
                 return None
-            if self._refusal(wanted, newest) is None:
+            if self._refusal(required, newest) is None:
                 return newest
         for manifest in self.shelf.every(problems):
             if manifest.order < least or (is_poll and manifest.order == least):
                 if not is_poll:
                     problems.append(f"{manifest.object_name} is older than the one that was used here before")
                 break
-            refusal = self._refusal(wanted, manifest)
+            refusal = self._refusal(required, manifest)
             if refusal is None:
                 return manifest
             problems.append(f"{manifest.object_name}: {refusal}")
@@ -186,11 +186,11 @@ class PublishedCatalogs:
         which = "no newer catalog" if is_poll else "no catalog"  # the present one may stay in use
         raise NotFound(f"{self.shelf.folder}: {which} for this process: {why}")
 
-    def _refusal(self, wanted: Wanted, manifest: Manifest) -> str | None:
+    def _refusal(self, required: Requirements, manifest: Manifest) -> str | None:
         at, message = self._bad.get(manifest, (0.0, ""))
         if message and time.monotonic() - at < _BAD_S:
             return message
-        return wanted.refusal(manifest)
+        return required.refusal(manifest)
 
     # The copy of this machine.
 
@@ -229,7 +229,7 @@ class PublishedCatalogs:
 
     @contextmanager
     def _alone(self, manifest: Manifest) -> Iterator[None]:
-        """One process of this machine fetches; the others wait for it, and then find the copy."""
+        """One process of this machine fetches; the others wait, and then find the copy."""
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             lock = open(self.folder / f"{manifest.sha256}.lock", "wb")  # noqa: SIM115
@@ -276,12 +276,7 @@ def _note_used(path: Path, manifest: Manifest) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A verified file of this machine.
-
-    Attributes:
-        manifest: what its publisher says of it.
-        path: of the file.
-    """
+    """A verified file of this machine."""
 
     manifest: Manifest
     path: Path

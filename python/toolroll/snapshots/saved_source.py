@@ -1,4 +1,4 @@
-"""A saved catalog as a source: the file, and the rules and page mappings that were saved with it."""
+"""A saved catalog as a source: the file, and the rules and page mappings saved in it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class SavedSource:
 
     Attributes:
         saved: the open file.
-        declared: everything but the tools, as it was saved or as the caller replaced it.
+        declared: everything but the tools, from the file or from the caller.
     """
 
     saved: SavedCatalog
@@ -35,7 +35,7 @@ class SavedSource:
         pages: tuple[PageMapping, ...] | None = None,
         tiers: tuple[str, ...] | None = None,
     ) -> SavedSource:
-        """Opens the file. rules, pages, tiers: in place of those in the file; None for these.
+        """Opens the file. rules, pages, tiers: replace the saved ones; None keeps these.
 
         Raises:
             NotFound: there is no such file.

@@ -1,12 +1,12 @@
-"""The published catalogs of one name, as they lie in a location.
+"""The published catalogs of one name in a location.
 
     NAME/newest.json                 the newest manifest: a small read tells whether there is a new one
     NAME/manifests/SEQUENCE-SHA.json every manifest that is kept
     NAME/catalogs/SHA256.catalog     the saved catalogs, by their content
 
-A manifest is written when its catalog is there, and `newest.json` after both, so a publisher that is killed
-leaves nothing that is half there. Manifests and catalogs never change. `newest.json` is a hint: what counts
-is the order of the manifests.
+A manifest is written after its catalog, and `newest.json` after both, so an interrupted publisher leaves no
+incomplete catalog. Manifests and catalogs never change. `newest.json` is a hint: the order of the manifests
+decides.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ NEWEST = "newest.json"
 
 @dataclass(frozen=True, slots=True)
 class Shelf:
-    """One name's objects.
+    """The objects of one name.
 
     Attributes:
         location: of all names.
         name: of these catalogs.
-        trusted: whose signatures count; None reads manifests without verifying them, to list or prune.
+        trusted: keys whose signatures count; None reads manifests without verifying them, to list or prune.
     """
 
     location: Location
@@ -55,10 +55,10 @@ class Shelf:
         return self.location.below(self.name, "catalogs")
 
     def newest(self) -> Manifest | None:
-        """What `newest.json` says; None if there is none.
+        """The manifest in `newest.json`; None if there is none.
 
         Raises:
-            InvalidInput, Denied, Unavailable: it is wrong, is signed by nobody who is trusted, or cannot be
+            InvalidInput, Denied, Unavailable: it is malformed, no trusted key signed it, or it cannot be
                 read.
         """
         try:
@@ -67,7 +67,7 @@ class Shelf:
             return None
 
     def every(self, problems: list[str] | None = None) -> Iterator[Manifest]:
-        """All manifests that can be read, newest first. problems: gets a sentence for each other one."""
+        """All readable manifests, newest first. problems: gets a sentence for each other one."""
         for name in reversed(self.manifests.names()):
             if not name.endswith(".json") or is_part(name):
                 continue

@@ -6,11 +6,17 @@ import numpy as np
 import pytest
 
 from toolroll import Tool
-from toolroll.catalog.damping import FOUND, MOST_PROBES, Probes, probes_of
+from toolroll.catalog.damping import FOUND, MOST_PROBES, ProbeDigests, Probes
 from toolroll.catalog.damping import damping as damping_of_found
 from toolroll.catalog.tool_text import texts_of
+from toolroll.catalog.toolkits import numbers_in_toolkits, toolkit_numbers
 
 N = 60
+
+
+def probes_of(tools: list[Tool]) -> Probes:
+    toolkits, texts = numbers_in_toolkits(*toolkit_numbers(tools)), texts_of(tools)
+    return ProbeDigests.of(tools).probes(tools, toolkits, lambda row: texts[row].description)
 
 
 def damping(tools: list[Tool], probes: Probes, scores: np.ndarray) -> np.ndarray:
@@ -27,7 +33,7 @@ def world(greedy: int = 0) -> tuple[list[Tool], Probes, np.ndarray]:
     tools = [Tool(f"t{n:02}", examples=tuple(f"text {m} of {n}" for m in range(4))) for n in range(N)]
     hostile = [Tool(f"z{n:02}", examples=(f"claim {n}",), toolkit="plugin") for n in range(greedy)]
     every = tools + hostile
-    probes = probes_of(every, texts_of(every))
+    probes = probes_of(every)
     scores = np.random.default_rng(1).uniform(0.2, 0.5, (len(probes.texts), len(every))).astype(np.float32)
     for at, owners in enumerate(probes.owners):
         scores[at, list(owners)] = 0.8
@@ -67,7 +73,7 @@ def test_a_flood_of_texts_about_a_tools_subject_does_not_damp_that_tool():
         for n in range(20)
     ]
     tools = tools + flood
-    probes = probes_of(tools, texts_of(tools))
+    probes = probes_of(tools)
     scores = np.random.default_rng(1).uniform(0.2, 0.5, (len(probes.texts), len(tools))).astype(np.float32)
     for at, owners in enumerate(probes.owners):
         scores[at, list(owners)] = 0.8
@@ -87,7 +93,7 @@ def test_a_factor_lies_between_its_bounds():
 @pytest.mark.parametrize("n", [0, 1, 10])
 def test_a_catalog_of_which_half_is_selected_is_left_alone(n):
     tools = [Tool(f"t{at}", "does it") for at in range(n)]
-    probes = probes_of(tools, texts_of(tools))
+    probes = probes_of(tools)
     assert (damping(tools, probes, np.ones((len(probes.texts), n), np.float32)) == 1).all()
 
 
@@ -98,16 +104,16 @@ def test_scores_of_zero_are_nobodys_gain():
 
 def test_a_text_is_asked_once_and_belongs_to_all_who_have_it():
     tools = [Tool(f"t{n}", examples=("shared", f"own {n}")) for n in range(60)]
-    probes = probes_of(tools, texts_of(tools))
+    probes = probes_of(tools)
     assert len(set(probes.texts)) == len(probes.texts) == 61
     assert probes.owners[probes.texts.index("shared")] == tuple(range(60))
 
 
 def test_descriptions_stand_in_where_few_tools_have_examples():
     tools = [Tool("a", "about a", examples=("message",)), Tool("b", "about b")]
-    assert set(probes_of(tools, texts_of(tools)).texts) == {"message", "b: about b"}
+    assert set(probes_of(tools).texts) == {"message", "b: about b"}
 
 
 def test_no_more_texts_are_asked_than_pay():
     tools = [Tool(f"t{n}", examples=tuple(f"{n} {m}" for m in range(8))) for n in range(400)]
-    assert len(probes_of(tools, texts_of(tools)).texts) == MOST_PROBES
+    assert len(probes_of(tools).texts) == MOST_PROBES

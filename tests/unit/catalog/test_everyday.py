@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.unit.catalog.test_damping import probes_of
 from toolroll import Tool, Toolroll
-from toolroll.catalog.damping import probes_of
 from toolroll.catalog.everyday import LEAST_TOOLS, damping_of_found, everyday_messages, everyday_vectors
 from toolroll.catalog.refresh import ToolChanges, with_changes
-from toolroll.catalog.tool_text import texts_of
 from toolroll.embedders.static import StaticEmbedder
 from toolroll.model.tools import Definitions
 
@@ -64,7 +63,7 @@ def test_a_large_catalog_without_examples_is_probed_and_saved_with_them(tmp_path
     assert np.array_equal(everyday, everyday_vectors(StaticEmbedder()))
     roll.save(tmp_path / "catalog")
     assert np.array_equal(Toolroll.load(tmp_path / "catalog").catalog.probes.everyday, everyday)
-    assert len(probes_of(tools, texts_of(tools)).texts) == 300
+    assert len(probes_of(tools).texts) == 300
 
 
 def test_a_changed_catalog_is_damped_as_one_that_is_built_whole():

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.table import each_row
 from toolroll import Toolroll
-from toolroll.catalog.pattern_prefilter import PatternPrefilter, needed_by
+from toolroll.catalog.pattern_prefilter import PatternPrefilter, requirement_of
 
 PIECES = [
     "a", "K", "s", "é", "@", "-", r"\.", ".", r"\d", r"\D", r"\w", r"\W", r"\s", r"\S", r"\b", "^", "$",
@@ -41,7 +41,7 @@ def test_a_text_that_a_pattern_matches_may_match(pattern: str, text: str) -> Non
     if matches(pattern, text):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            needed = needed_by(pattern)
+            needed = requirement_of(pattern)
             assert needed is None or all(expression.search(text) for expression in needed.any_case)
             prefilter = PatternPrefilter.of([pattern])
             assert prefilter is None or prefilter.may_match(text)
@@ -78,7 +78,7 @@ def test_a_long_text_is_left_to_re2() -> None:
 
 
 def test_an_expression_has_few_ways_to_match_at_one_place() -> None:
-    needed = needed_by(r"(a{1,5}a{1,5}){1,5}a{1,4}a{1,4}a{1,4}a{1,4}x*b{1,900}")
+    needed = requirement_of(r"(a{1,5}a{1,5}){1,5}a{1,4}a{1,4}a{1,4}a{1,4}x*b{1,900}")
     assert needed is not None and len(needed.lower) > 2
     for expression in needed.lower:
         bounds = re.findall(r"\{(\d+),(\d+)\}", expression.pattern)

@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import random
 import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +25,7 @@ from toolroll._core import Bm25Index, SectionFile, SectionWriter, SortedStrings,
 from toolroll.catalog import saved
 from toolroll.catalog.catalog import Catalog
 from toolroll.catalog.saved import is_saved, save
+from toolroll.embedders import named
 from toolroll.embedders.hashing import HashingEmbedder
 from toolroll.model.errors import InvalidInput, NotFound
 from toolroll.model.tools import Definitions
@@ -224,7 +226,7 @@ def test_an_organisations_tools_stand_on_a_loaded_catalog(demo: tuple[Toolroll, 
     built, path = demo
     loaded = Toolroll.load(path).catalog
     own = Definitions((Tool("zz_own", "Books a table"),), (Toolkit("mine", members=("*mail*",)),))
-    embedder = toolroll_roll.named.embedder("static")
+    embedder = named.embedder("static")
     for one, other in zip(
         *(Catalog.stacked(catalog, own, embedder).tools for catalog in (built.catalog, loaded)), strict=True
     ):
@@ -458,11 +460,18 @@ def _memory(path: str) -> dict[str, int]:
     return found
 
 
+@pytest.fixture
+def disk() -> Iterator[Path]:
+    """A folder on a disk: in memory, where tmp_path may be, each page of a file counts as changed."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield Path(folder)
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/smaps")
 @pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_processes_that_load_the_same_file_share_its_memory(tmp_path: Path, method: str) -> None:
-    path = str(tmp_path / "shared.catalog")
+def test_processes_that_load_the_same_file_share_its_memory(disk: Path, method: str) -> None:
+    path = str(disk / "shared.catalog")
     rng = np.random.default_rng(0)
     tools = [
         Tool(f"tool_{at}", " ".join(rng.choice(some.WORDS, 12)), {"type": "object", "properties": {"x": {}}})
@@ -491,8 +500,8 @@ def test_processes_that_load_the_same_file_share_its_memory(tmp_path: Path, meth
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/smaps")
-def test_forked_workers_share_what_the_parent_loaded(tmp_path: Path) -> None:
-    path = str(tmp_path / "shared.catalog")
+def test_forked_workers_share_what_the_parent_loaded(disk: Path) -> None:
+    path = str(disk / "shared.catalog")
     tools = [Tool(f"tool_{at}", f"rain {at} mail " * 8) for at in range(20_000)]
     Toolroll.from_tools(tools, embedder=EMBEDDER).save(path)
     roll = Toolroll.load(path, embedder=EMBEDDER)

@@ -15,9 +15,9 @@ from toolroll.catalog.tool_text import (
     embedded_texts,
     example_texts,
     parameter_text,
+    verb_text,
     words,
 )
-from toolroll.catalog.verbs import verb_text
 
 
 def test_identifiers_become_words():

@@ -27,7 +27,7 @@ from toolroll.embedders.cached import CachedEmbedder
 from toolroll.embedders.checks import RequestRejected
 from toolroll.embedders.guarded import GuardedEmbedder
 from toolroll.embedders.hashing import HashingEmbedder
-from toolroll.embedders.ollama import OllamaEmbedder
+from toolroll.embedders.remote import OllamaEmbedder
 from toolroll.model.errors import EmbedderUnavailable, InvalidInput
 
 TEXTS = [f"tool {i}" for i in range(6)]

@@ -57,8 +57,7 @@ def test_minilm_keeps_its_vectors() -> None:
 
 def test_a_server_is_behind_a_guard_and_a_cache(server: ModelServer) -> None:
     from toolroll.embedders.guarded import GuardedEmbedder
-    from toolroll.embedders.ollama import OllamaEmbedder
-    from toolroll.embedders.openai_compatible import OpenAICompatibleEmbedder
+    from toolroll.embedders.remote import OllamaEmbedder, OpenAICompatibleEmbedder
 
     for choice, kind in (
         (f"ollama:nomic:latest@{server.url}", OllamaEmbedder),

@@ -22,8 +22,7 @@ from tests.model_server import ModelServer, running
 from tests.table import each_row
 from toolroll.embedders import fingerprint, remote
 from toolroll.embedders.checks import RequestRejected
-from toolroll.embedders.ollama import OllamaEmbedder
-from toolroll.embedders.openai_compatible import OpenAICompatibleEmbedder
+from toolroll.embedders.remote import OllamaEmbedder, OpenAICompatibleEmbedder
 from toolroll.model.errors import EmbedderUnavailable, InvalidInput
 
 TEXTS = ["Gets the weather forecast", "Creates an event", "Refunds an invoice"]

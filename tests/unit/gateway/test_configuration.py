@@ -10,6 +10,7 @@ pytest.importorskip("pydantic")
 
 from tests.table import each_row
 from toolroll.cli import main
+from toolroll.front.configuration_errors import InvalidConfiguration
 from toolroll.gateway.configuration import (
     Configuration,
     read_configuration,
@@ -18,7 +19,6 @@ from toolroll.gateway.configuration import (
 from toolroll.gateway.document import Document, without_comments
 from toolroll.gateway.manifests import read_manifests
 from toolroll.gateway.options import GatewayOptions
-from toolroll.model.configuration_errors import InvalidConfiguration
 from toolroll.model.errors import InvalidDefinition, NotFound
 
 

@@ -11,7 +11,7 @@ from tests.table import each_row
 from toolroll.model.conversation import (
     MOST_LOADED,
     Conversation,
-    Loaded,
+    LoadedTool,
     Retention,
     turn_number,
 )
@@ -99,7 +99,7 @@ def test_core_tools_do_not_stick():
 def test_unloading_takes_a_tool_out_of_everything():
     now = Conversation().at(1, KEPT).load(["mail", "post"]).use(["mail"]).sent(["mail", "post"], {"mail"})
     after = now.unload({"mail"})
-    assert (after.loaded, after.sticky(KEPT), after.listed) == ((Loaded("post", 1, 1),), (), ("post",))
+    assert (after.loaded, after.sticky(KEPT), after.listed) == ((LoadedTool("post", 1, 1),), (), ("post",))
 
 
 def test_more_tools_than_a_conversation_holds_are_refused_and_nothing_changes():
@@ -208,7 +208,7 @@ def test_a_record_of_somebody_elses_making_is_bounded():
     }
     read = Conversation.from_record(hostile)
     assert len(read.loaded) <= MOST_LOADED and len(read.listed) <= 1_024 and len(read.found) <= 64
-    assert all(turn <= 3 for turn, _ in read.called) and read.loaded[0] == Loaded("mail", 3, 3)
+    assert all(turn <= 3 for turn, _ in read.called) and read.loaded[0] == LoadedTool("mail", 3, 3)
     assert read.at(10, KEPT).loaded == () and read.at(7, KEPT).sticky(KEPT) == ()
 
 

@@ -21,7 +21,7 @@ from toolroll.runtime.locations import Location
 from toolroll.snapshots.keys import SigningKey, public_keys
 from toolroll.snapshots.manifest import FORMAT, Manifest
 from toolroll.snapshots.publisher import prune
-from toolroll.snapshots.replica import Wanted
+from toolroll.snapshots.replica import Requirements
 from toolroll.snapshots.shelf import NEWEST, Shelf
 
 MESSAGE = "will it rain tomorrow"
@@ -147,7 +147,7 @@ def test_a_bad_catalog_is_not_fetched_at_every_look(world: World, monkeypatch: p
     catalogs = world.catalogs()
     for _ in range(3):
         with pytest.raises((Denied, NotFound), match="not the catalog that was signed"):
-            catalogs.fetch(Wanted(""))
+            catalogs.fetch(Requirements(""))
     assert len(fetched) == 1
 
 
@@ -206,7 +206,7 @@ def test_a_catalog_of_another_release_is_passed_over_for_one_of_ours(
     os.unlink(world.tools / "catalog.json")
     with world.replica() as roll:
         assert roll.health()["published"]["in_use"] == ours.to_dict()
-    assert "9.9.9" in (Wanted("").refusal(newer) or "")
+    assert "9.9.9" in (Requirements("").refusal(newer) or "")
 
 
 def test_a_catalog_for_other_tools_is_not_taken(world: World, tmp_path: Path) -> None:
@@ -380,7 +380,7 @@ def test_processes_of_one_machine_fetch_once(world: World, monkeypatch: pytest.M
         real(self, manifest, path)
 
     monkeypatch.setattr(PublishedCatalogs, "_download", download)
-    wanted = Wanted("")
+    wanted = Requirements("")
     threads = [threading.Thread(target=lambda: world.catalogs().fetch(wanted)) for _ in range(2)]
     for thread in threads:
         thread.start()

@@ -34,20 +34,20 @@ class OutcomeFilter:
     """Selects outcomes of an organisation; None matches all.
 
     Attributes:
-        event_id: outcomes of this event.
+        event: outcomes of the event with this id.
         reporter: outcomes of this reporter's events.
         tool: outcomes of events with a report on this tool.
         since, until: outcomes of events at this time.
     """
 
-    event_id: str | None = None
+    event: str | None = None
     reporter: str | None = None
     tool: str | None = None
     since: datetime | None = None
     until: datetime | None = None
 
     def __post_init__(self) -> None:
-        for name in ("event_id", "reporter", "tool"):
+        for name in ("event", "reporter", "tool"):
             value = getattr(self, name)
             if value is not None:
                 checked_text(value, name)
@@ -116,8 +116,8 @@ def forget(
 def _events(connection: sa.Connection, org: str, matching: OutcomeFilter) -> list[str]:
     table = tables.outcomes
     where: list[sa.ColumnElement[bool]] = [table.c.org == org, table.c.voided_at.is_(None)]
-    if matching.event_id is not None:
-        where.append(table.c.event_id == matching.event_id)
+    if matching.event is not None:
+        where.append(table.c.event_id == matching.event)
     if matching.reporter is not None:
         where.append(table.c.reporter == matching.reporter)
     if matching.since is not None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from toolroll._core import Bitset
-from toolroll.catalog.settings import Switches
+from toolroll.catalog.switches import Switches
 from toolroll.model.context import Turn
 from toolroll.selection.candidates import Candidates
 

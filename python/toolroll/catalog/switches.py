@@ -1,4 +1,4 @@
-"""A toolkit that needs settings is on only for callers for whom one of them has a value."""
+"""A toolkit that needs settings is on only for callers that have a value for one of them."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class Switches:
     """Turns the settings that are present into the set of rows that are off.
 
     Attributes:
-        size: rows in the catalog, those of the shared part included.
-        needs: toolkit's settings keys → own rows that depend on them, those of toolkits below it included.
+        size: rows in the catalog, including the shared part's.
+        needs: toolkit's settings keys → own rows that depend on them, including its descendants'.
         keys: every key that some toolkit reads.
-        shared: of a stacked catalog, those of the shared part, which remember their own answers.
+        shared: of a stacked catalog, the switches of the shared part, which keep their own answers.
     """
 
     size: int
@@ -32,7 +32,7 @@ class Switches:
 
     @classmethod
     def of(cls, size: int, toolkits: Iterable[Toolkit], rows_below: Mapping[str, Rows]) -> Switches:
-        """Collects the toolkits that need settings. rows_below: toolkit → rows of it and those below it."""
+        """Collects the toolkits that need settings. rows_below: toolkit → its rows and its descendants'."""
         needs = tuple(
             (frozenset(toolkit.settings_keys), Bitset.of(size, rows_below[toolkit.name]))
             for toolkit in toolkits
@@ -41,11 +41,11 @@ class Switches:
         return cls(size, needs, frozenset().union(*(keys for keys, _ in needs)))
 
     def behind(self, shared: Switches) -> Switches:
-        """These behind the shared part; its toolkits may have own rows, too."""
+        """These switches behind the shared part's; a shared toolkit may have own rows, too."""
         return Switches(shared.size + self.size, self.needs, shared.keys | self.keys, shared)
 
     def off(self, asking: Context | Turn) -> Bitset | None:
-        """The rows that are off for whoever asks; None where no toolkit needs a setting."""
+        """The rows that are off for this caller; None if no toolkit needs a setting."""
         if not self.keys:
             return None
         if self.shared is None:

@@ -1,4 +1,4 @@
-"""What is wrong in a configuration, in words: each wrong key, its place, its value and what is allowed."""
+"""Describes the errors of a configuration: each wrong key, its place, its value and the allowed ones."""
 
 from __future__ import annotations
 
@@ -80,9 +80,9 @@ def matching(pattern: str, wanted: str) -> AfterValidator:
 
 
 def written(value: Any, problem: ErrorDetails) -> Iterator[str | int]:
-    """The part of an error's path that is in the file, with the key that is missing, which is its last.
+    """The part of an error's path that is in the file, with a missing key as its last part.
 
-    Pydantic adds names of types to it.
+    Pydantic adds names of types to the path.
     """
     last = len(problem["loc"]) - 1
     for at, part in enumerate(problem["loc"]):
@@ -95,7 +95,7 @@ def written(value: Any, problem: ErrorDetails) -> Iterator[str | int]:
 
 
 def one_of(name: str, names: Sequence[str]) -> str:
-    """The name that was probably meant, else all that are known, to end a message with."""
+    """The name that was probably meant, else all known names, to end a message with."""
     return nearest(name, names) or (f", must be one of {', '.join(names)}" if names else "")
 
 
@@ -105,9 +105,9 @@ def told(
     problems: Sequence[ErrorDetails],
     secret: Collection[str],
 ) -> str:
-    """What is wrong with the value at a path below a model, in one line.
+    """The error of the value at a path below a model, in one line.
 
-    secret: keys whose values, and what is below them, are not shown. A value of an unknown key never is.
+    secret: keys whose values, and everything below them, are not shown. A value of an unknown key never is.
     """
     first = problems[0]
     if first["type"] == "missing":
@@ -120,7 +120,7 @@ def told(
 
 
 def demand(problems: Sequence[ErrorDetails]) -> str:
-    """What must be in place of a value, from all that pydantic says of it, and the name that was meant."""
+    """The allowed values, from all errors of a value, and the name that was probably meant."""
     several = list(dict.fromkeys(map(_wanted, problems)))
     wanted = f"{', '.join(several[:-1])} or {several[-1]}" if len(several) > 1 else several[0]
     value = problems[0]["input"]
@@ -129,7 +129,7 @@ def demand(problems: Sequence[ErrorDetails]) -> str:
 
 
 def _wanted(problem: ErrorDetails) -> str:
-    """What pydantic wants in place of a value."""
+    """The value that pydantic demands."""
     bound = _BOUNDS.get(problem["type"])
     if bound is not None:
         return bound.format(**problem.get("ctx", {}))
@@ -137,7 +137,7 @@ def _wanted(problem: ErrorDetails) -> str:
 
 
 def _shown(path: Sequence[str | int], value: Any, secret: Collection[str]) -> str:
-    """A wrong value as a message shows it: lists, objects and what may be secret by their kind alone."""
+    """A wrong value in a message: lists, objects and possible secrets by their kind alone."""
     if isinstance(value, (dict, list)) or value is None or any(str(part) in secret for part in path):
         return kind_of(value)
     shown = json.dumps(value, ensure_ascii=False)
@@ -145,7 +145,7 @@ def _shown(path: Sequence[str | int], value: Any, secret: Collection[str]) -> st
 
 
 def keys_at(kind: type[BaseModel], path: Sequence[str | int]) -> tuple[str, ...]:
-    """The keys of the model that is at this path below another; () where the path leads to no model."""
+    """The keys of the model at this path below another; () if the path leads to no model."""
     found: Any = kind
     for part in path:
         found = _field(found, part) if _is_model(found) else _item(found)
@@ -173,7 +173,7 @@ def _is_model(kind: Any) -> bool:
 
 
 def kind_of(value: Any) -> str:
-    """What JSON calls a value of this type."""
+    """The name of a value's type in JSON."""
     if value is None:
         return "null"
     if isinstance(value, bool):

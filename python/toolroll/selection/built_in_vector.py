@@ -9,7 +9,7 @@ from toolroll.model.arrays import Vector
 
 
 def built_in_vector(text: str) -> Vector:
-    """The vector; zeros for a text without any word of the table."""
+    """The vector; zeros if the table has no word of the text."""
     return _table().embed_query(text)
 
 

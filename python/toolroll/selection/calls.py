@@ -33,7 +33,7 @@ class DeliveryRecord:
     """How a selection reached the model.
 
     Attributes:
-        provider, how: as in `Selection.deliver`.
+        provider, how: the arguments of `Selection.deliver`.
         shown: own names of the tools that the model may call at once, in the order of the selection.
         meta_tools: the meta-tools that were sent.
     """
@@ -45,41 +45,41 @@ class DeliveryRecord:
 
 
 class Calls(Protocol):
-    """What a check asks for beside what was shown.
+    """What `check_call` needs to know of the policy and the conversation.
 
     Attributes:
-        knows_deliveries: whether `shown` may know more than the selection.
+        knows_deliveries: whether `shown` can know of a delivery that the selection itself does not know.
     """
 
     knows_deliveries: bool
 
     def may(self, name: str, context: Context) -> Tool | None:
-        """The tool of this own name, if the newest policy allows it to this context."""
+        """The tool of this own name; None if the newest policy denies it to this context."""
 
     def shown(self, event_id: str) -> tuple[str, ...] | None:
-        """Own names of the tools that another process has delivered for this event; None for none."""
+        """Own names of the tools that another process delivered for this event; None if no other did."""
 
     def granted(self) -> Collection[str]:
         """Own names of tools that the conversation has shown in this turn, found or loaded."""
 
     def is_over(self, event_id: str) -> bool:
-        """Whether the turn of this event has ended: then it grants nothing any more."""
+        """Whether the turn of this event has ended. An ended turn allows no more calls."""
 
     def meta_tools(self) -> Mapping[str, Tool]:
-        """Name → meta-tool, of those that the conversation was sent in this turn."""
+        """Name → meta-tool, for the meta-tools that the conversation has sent in this turn."""
 
     def refresh(self) -> bool:
-        """Reads additions of other processes. Returns whether there was anything to read."""
+        """Reads the changes of other processes. Returns whether there were any."""
 
     def denied(self, reason: Denial) -> object:
-        """Counts a check that refuses."""
+        """Counts a refused call."""
 
     def deliver(self, event_id: str, record: DeliveryRecord, catalog: Catalog) -> object:
-        """Takes note of how a selection reached the model. catalog: of the selection."""
+        """Records how a selection reached the model. catalog: the selection's."""
 
 
 class NoConversation:
-    """`Calls` without a conversation: only the tools that the selection has shown may be called."""
+    """`Calls` outside a conversation: the model may call only the tools that the selection has shown."""
 
     __slots__ = ()
     knows_deliveries = False
@@ -93,11 +93,11 @@ class NoConversation:
         return ()
 
     def is_over(self, event_id: str) -> bool:
-        """False: nobody ends a turn."""
+        """False: no caller ends a turn."""
         return False
 
     def meta_tools(self) -> Mapping[str, Tool]:
-        """None: the delivery knows its own."""
+        """No meta-tool: the delivery knows which ones it sent."""
         return NO_META
 
     def refresh(self) -> bool:
@@ -105,7 +105,7 @@ class NoConversation:
         return False
 
     def denied(self, reason: Denial) -> None:
-        """Does nothing: no engine counts."""
+        """Does nothing: only an engine counts."""
 
     def deliver(self, event_id: str, record: DeliveryRecord, catalog: Catalog) -> None:
         """Does nothing."""
@@ -113,10 +113,10 @@ class NoConversation:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FixedCalls(NoConversation):
-    """The policy of one decision, for a selection that no engine made.
+    """`Calls` under the policy of one decision, for a selection that no engine made.
 
     Attributes:
-        catalog: of the decision.
+        catalog: the decision's.
         allowed: rows that its hard stages left.
     """
 
@@ -137,21 +137,21 @@ def check_call(
     meta_tools: Mapping[str, Tool] | None = None,
     event_id: str = "",
 ) -> Tool:
-    """The tool that the model may call under this name, its own or one that it was sent under.
+    """The tool that the model may call under this name: the tool's own name or the name that was sent.
 
-    A name that looks like a replaced one is no tool's own: a tool that has it is sent under another name.
+    If a tool's own name looks like a replaced name, the tool itself is sent under another name.
 
     Args:
-        name: from the model's reply, so it may be anything.
-        context: the caller's.
+        name: from the model's reply, so it may be any object.
         shown: own names of the tools that the turn has shown.
-        calls: answers for the newest policy, and for the conversation.
-        meta_tools: name → meta-tool, of those that were sent; None for those of the conversation. No other
-            tool can have their names.
-        event_id: of the selection that has shown the tools; "" where the conversation says what is shown.
+        context: the caller's.
+        calls: knows the newest policy and the conversation.
+        meta_tools: name → meta-tool that was sent; None for the conversation's. No other tool can have their
+            names.
+        event_id: the selection's event; "" if the conversation knows which tools are shown.
 
     Raises:
-        Denied: the tool was not offered, or policy does not allow it any more, or there is none.
+        Denied: the tool does not exist, was not offered, or is no longer allowed by policy.
     """
     if event_id and calls.is_over(event_id):
         shown, meta_tools = (), None
@@ -176,7 +176,7 @@ def check_call(
 
 
 def _own(name: str, shown: Collection[str], calls: Calls) -> str | None:
-    """The own name of a tool that was offered; None if none was offered under this name."""
+    """The own name of the offered tool with this name; None if no tool was offered under it."""
     if not is_replaced(name):
         return name if name in shown or name in calls.granted() else None
     return own_name_of(name, [*shown, *calls.granted()])

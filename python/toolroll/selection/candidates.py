@@ -7,8 +7,8 @@ tool back that a hard stage forbade. The soft stages run in the core (`PickedCan
 Until rows are ranked, a bitset (`pool`) is in play; from then on two columns, rows and scores, in order. So
 the work follows the tools in play and not the size of the catalog.
 
-A later part of a selection reads what earlier ones found by the type of their evidence (`retrieved`,
-`fallback`, `reranked`, `before_list`). The reason of a step is for explanations alone.
+A later stage finds the evidence of an earlier stage by its type (`retrieved`,
+`fallback`, `reranked`, `before_list`). Only explanations read the reason of a step.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Evidence:
     Attributes:
         rows: int32[n].
         terms: name of the term, its weight in the score, float32[n].
-        words: toolkit → what switched it on, such as "keyword 'rain'".
+        words: toolkit → the cause of its hit, such as "keyword 'rain'".
     """
 
     rows: Rows
@@ -47,9 +47,9 @@ class RetrievalResult(Evidence):
 
     Attributes:
         scores: float32[n], aligned with rows, best first.
-        confidence: in [0, 1]: how sure it is that some tool serves the message.
-        has_match: False where the confidence is too low for any tool.
-        leaders: rows that would be first, had nothing been learnt.
+        confidence: in [0, 1]: how sure retrieval is that some tool serves the message.
+        has_match: False if the confidence is too low for any tool.
+        leaders: rows that would be first without any outcomes.
     """
 
     scores: Scores
@@ -60,15 +60,15 @@ class RetrievalResult(Evidence):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Draw:
-    """The distributions that gave each row its place: enough to tell how likely it was to be shown.
+    """The distributions behind each row's place. They give the probability that the row was shown.
 
     Attributes:
         mean, spread: float32[n], of a normal distribution on the scale of the scores.
-        show: float32[n], in [0, 1]: how likely the row took part at all; below 1 while it is on probation.
+        show: float32[n], in [0, 1]: the probability that the row took part; below 1 during its probation.
         core: bool[n]: rows that are always selected and take no place.
         guarded: rows that always take a place, unless they are on probation.
-        places: how many rows the draw had to choose.
-        explore: how often the last place went to the row with the fewest outcomes.
+        places: the number of rows that the draw chose.
+        explore: the probability that the last place went to the row with the fewest outcomes.
     """
 
     mean: Scores
@@ -115,8 +115,8 @@ class Candidates:
         pool: rows in play while they are a set; None once they are columns.
         rows: int32[n]. With a pool: the rows that have evidence so far. Without: the rows in play, in order.
         scores: float32[n], aligned with rows; higher is better, 0 is no evidence.
-        verb, reason: of the step that made this set, such as "forbid", "settings.missing".
-        evidence: what the step found, where it found something.
+        verb, reason: the step that made this set, such as "forbid", "settings.missing".
+        evidence: the step's evidence, if it found any.
         before: the set before that step; None at the start.
     """
 
@@ -147,9 +147,9 @@ class Candidates:
         return Candidates(allowed, pool, rows, scores, "forbid", reason, None, self)
 
     def narrow(self, kept: Bitset | Rows, reason: str) -> Candidates:
-        """Keeps these rows in play and no others, for now. Rows that are not in play are passed over.
+        """Keeps only these rows in play, for now. Rows that are not in play are ignored.
 
-        A bitset leaves a set in play, int32[n] columns in the order of these rows. Scores stay.
+        After a bitset, a set is in play; after int32[n], columns in the order of these rows. Scores stay.
         """
         if isinstance(kept, Bitset):
             stays = kept.holds(self.rows)
@@ -165,9 +165,9 @@ class Candidates:
         return Candidates(self.allowed, None, rows, scores, "narrow", reason, None, self)
 
     def arrange(self, rows: Sequence[int], reason: str, evidence: Evidence | None = None) -> Candidates:
-        """Puts these rows into play and no others, in this order; columns must be in play.
+        """Puts only these rows into play, in this order. Columns must be in play.
 
-        Rows that are not allowed are passed over; those that were not in play come without a score.
+        Rows that are not allowed are ignored. Rows that were not in play get no score.
         """
         assert self.pool is None
         arranged = np.array(rows, np.int32)
@@ -179,13 +179,13 @@ class Candidates:
 
     @property
     def in_order(self) -> list[int]:
-        """The rows, as numbers of Python."""
+        """The rows as a list of Python numbers."""
         rows: list[int] = self.rows.tolist()
         return rows
 
     @property
     def retrieved(self) -> RetrievalResult | None:
-        """The tools that retrieval found; None where it did not run."""
+        """The tools that retrieval found; None if it did not run."""
         return self._latest(RetrievalResult)
 
     def packed_calls(
@@ -196,9 +196,9 @@ class Candidates:
         calls: float,
         elsewhere: float,
     ) -> bytes:
-        """`toolroll._core.packed_calls` of these rows in order, by the scores of what retrieval found.
+        """`toolroll._core.packed_calls` of these rows in order, with the scores of retrieval.
 
-        keys_of: rows → the packed key of each.
+        keys_of: returns the packed keys of rows.
         """
         keys = keys_of(self.in_order)
         found = self.retrieved
@@ -209,12 +209,12 @@ class Candidates:
 
     @property
     def fallback(self) -> Fallback | None:
-        """The rows that stand in for a match; None where something matched."""
+        """The rows that stand in for a match; None if something matched."""
         return self._latest(Fallback)
 
     @property
     def matched(self) -> Candidates:
-        """The set without a fallback: where nothing matched, the one before it."""
+        """The set before the fallback; the set itself without one."""
         step = self
         if self.fallback is not None:
             while not isinstance(step.evidence, Fallback):
@@ -226,22 +226,22 @@ class Candidates:
 
     @property
     def reranked(self) -> RerankingResult | None:
-        """The scores after outcomes; None where none counted."""
+        """The scores after outcomes; None if no outcome counted."""
         return self._latest(RerankingResult)
 
     @property
     def before_list(self) -> Rows:
-        """int32[n]: the rows before the list of the conversation changed them; these rows without a list."""
+        """int32[n]: the rows before the conversation's list; the final rows if there is no list."""
         found = self._latest(BeforeList)
         return self.rows if found is None else found.rows
 
     @property
     def list_turns(self) -> tuple[int, ...] | None:
-        """For each row, the turn of the conversation that last selected it; None without a list."""
+        """For each row, the last turn of the conversation that selected it; None if there is no list."""
         return None
 
     def trail(self) -> Iterator[Candidates]:
-        """The sets that led here, first one first, this one last."""
+        """The sets of all steps, from the first one to this one."""
         return reversed(tuple(self._steps()))
 
     def in_play(self, row: int) -> bool:
@@ -259,21 +259,21 @@ class Candidates:
         return len(self.rows) if self.pool is None else len(self.pool)
 
     def _steps(self) -> Iterator[Candidates]:
-        """Yields this set, then those before it."""
+        """Yields this set, then each set before it."""
         step: Candidates | None = self
         while step is not None:
             yield step
             step = step.before
 
     def _latest(self, kind: type[AnyEvidence]) -> AnyEvidence | None:
-        """The evidence of this type that was found last."""
+        """The latest evidence of this type."""
         for step in self._steps():
             if isinstance(step.evidence, kind):
                 return step.evidence
         return None
 
     def _known(self) -> dict[int, float]:
-        """Row → score, of the columns."""
+        """Row → score, from the columns."""
         return dict(zip(self.rows.tolist(), self.scores.tolist(), strict=True))
 
 

@@ -46,21 +46,21 @@ _NO_RULES = Visibility(None)
 
 @dataclass(frozen=True, slots=True)
 class PassThrough:
-    """Whether the candidates are few and cheap enough to be selected whole."""
+    """Whether the candidates are few and cheap enough for the selection to keep all of them."""
 
     catalog: Catalog
     most_tools: int
     most_tokens: int
 
     def __call__(self, candidates: Candidates, turn: Turn) -> bool:
-        """True where the call leaves k open and everything allowed is within both limits."""
+        """True if the call sets no k and all allowed rows are within both limits."""
         if turn.k is not None or len(candidates.allowed) > self.most_tools:
             return False
         return self.catalog.tokens_of(candidates.allowed.rows()) <= self.most_tokens
 
 
 def fusion_of(p: Profile, scale: Scale) -> Fusion:
-    """The weights of retrieval, for cosines of this scale."""
+    """The weights of retrieval, for cosines on this scale."""
     return Fusion(
         dense=p.dense * scale.gain,
         dense_floor=scale.floor,
@@ -89,7 +89,7 @@ def weights_of(p: Profile) -> Weights:
 
 
 def words_alone(p: Profile) -> Profile | None:
-    """The weights for messages that vectors find nothing for; None if the profile ranks by words anyway."""
+    """The profile for messages on which vectors find nothing; None if the profile ranks by words anyway."""
     if p.lexical or not p.dense:
         return None
     return p.with_(dense=0.0, intents=0.0, lexical=_DEFAULT.lexical, clauses=_DEFAULT.clauses)
@@ -104,7 +104,7 @@ def compose(
 ) -> Pipeline:
     """The pipeline of a profile over a catalog.
 
-    at_once: whether texts are embedded without waiting, so that each clause of a message may be.
+    at_once: whether the embedder answers without waiting; then each clause of a message may be embedded.
     visibility, pages: the rules and page mappings in force; none by default.
     """
     core = tuple(dict.fromkeys((*catalog.pinned.tolist(), *catalog.base.tolist())))
@@ -138,7 +138,8 @@ def compose(
 def recomposed(pipeline: Pipeline, p: Profile, at_once: bool = True) -> Pipeline:
     """The same catalog, rules, page mappings and steps under another profile.
 
-    The catalog stays as it was indexed: `description_counts` and `keyword_mode` are those of its own profile.
+    The catalog is not indexed again: it keeps the `description_counts` and `keyword_mode` of its first
+    profile.
     """
     return replace(
         compose(pipeline.catalog, p, at_once),
@@ -149,7 +150,7 @@ def recomposed(pipeline: Pipeline, p: Profile, at_once: bool = True) -> Pipeline
 
 
 def _selector(catalog: Catalog, cap: CapStage, **stages: Any) -> Selector:
-    """A selector of these stages and no others."""
+    """A selector with only these stages."""
     absent: dict[str, Any] = {
         "routes": None,
         "services": 0.0,
@@ -170,7 +171,7 @@ def _selector(catalog: Catalog, cap: CapStage, **stages: Any) -> Selector:
 
 
 def _ranking(catalog: Catalog, p: Profile, limits: Limits) -> Picker:
-    """The stages of a message."""
+    """The stages for a message."""
     retrieves, retrieved = p.retrieve == "tools", _retrieval(catalog, p, len(limits.core))
     finds_routes = p.routes != "ignore"
     has_marks = retrieves and bool(p.services or p.marks)
@@ -215,7 +216,7 @@ def _ranking(catalog: Catalog, p: Profile, limits: Limits) -> Picker:
 
 
 def _search(catalog: Catalog, p: Profile, limits: Limits) -> Picker:
-    """The stages of a search: core tools count no more than others, and the conversation does not count."""
+    """The stages for a search. Core tools get no preference, and the conversation does not count."""
     retrieved = _retrieval(catalog, p, len(limits.core))
     return Picker(
         _selector(catalog, CapStage((), p.k, None), **retrieved.stages, **_outcomes(catalog, p)),
@@ -227,7 +228,7 @@ def _search(catalog: Catalog, p: Profile, limits: Limits) -> Picker:
 
 
 def _whole(catalog: Catalog, cap: CapStage, limits: Limits, retention: Retention) -> Picker:
-    """The stages of a selection of everything: limits and order alone."""
+    """The stages that keep every candidate: limits and order alone."""
     return Picker(
         _selector(catalog, cap, list=_list(retention, 0.0), has_order=True), limits, retention=retention
     )
@@ -241,7 +242,7 @@ class _Retrieval(NamedTuple):
 
 
 def _retrieval(catalog: Catalog, p: Profile, core: int) -> _Retrieval:
-    """The stages that find tools. core: how many tools are selected anyway."""
+    """The stages that find tools. core: the number of tools that are selected anyway."""
     fusion = fusion_of(p, catalog.scale)
     found = catalog.retriever(fusion, p.damping)
     is_damped = found.damping is not None
@@ -272,7 +273,7 @@ def _retrieval(catalog: Catalog, p: Profile, core: int) -> _Retrieval:
 
 
 def _outcomes(catalog: Catalog, p: Profile) -> dict[str, Any]:
-    """The stage that reads outcomes, if any does."""
+    """The stage that reads outcomes, if the profile has one."""
     core = np.unique(np.concatenate((catalog.base, catalog.pinned))).astype(np.int32)
     if p.learning == "thompson":
         return {"thompson": ThompsonStage(core, p.k)}
@@ -282,6 +283,6 @@ def _outcomes(catalog: Catalog, p: Profile) -> dict[str, Any]:
 
 
 def _list(retention: Retention, growth: float) -> ListStage:
-    """The list of a conversation, which grows to so many times k."""
+    """The stage of a conversation's list, which grows to `growth` times k."""
     counts_added = retention.sticky_count == "added"
     return ListStage(retention.sticky_tools, counts_added, retention.newcomers, growth)

@@ -5,7 +5,7 @@ byte for byte the same on each turn, and restricts the model to the selected one
 the prompt until the model searches. **meta-tools** sends a few constant tools with which the model searches
 and calls. All but the first keep the provider's prompt cache, which any change in the list invalidates.
 
-Pure: what is made depends on the offer alone.
+Pure: the fields depend on the offer alone.
 """
 
 from __future__ import annotations
@@ -43,17 +43,15 @@ _DEFAULT_META: Mapping[How, tuple[Tool, ...]] = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Offer:
-    """What one turn has for a model.
+    """What one turn can send to a model.
 
     Attributes:
-        catalog: what the rows mean.
+        catalog: the catalog of the rows.
         allowed: rows that this caller may see.
         rows: int32[n], the selected ones, in order.
         scores: float32[n], aligned with rows.
         is_required: whether the caller named the tools.
-        context: the caller's.
-        calls: what `Delivery.check` asks.
-        event_id: of the selection.
+        calls: the policy and conversation for `Delivery.check`.
         loading: whether `manage_tools` may be sent.
     """
 
@@ -74,7 +72,7 @@ class Offer:
         return tuple([tools[row] for row in self.rows.tolist()])
 
     def core(self) -> Iterable[str]:
-        """Names of what is pinned or of a base toolkit; of the required tools where the caller named them."""
+        """Names of the core tools; of the required tools if the caller named them."""
         catalog = self.catalog
         rows = self.rows.tolist() if self.is_required else (*catalog.base.tolist(), *catalog.pinned.tolist())
         return [catalog.tools[row].name for row in rows]
@@ -85,7 +83,7 @@ class Delivery:
     """One turn's fields of a request, and what the model may then call.
 
     Attributes:
-        provider, how: as asked for.
+        provider, how: the arguments of `Selection.deliver`.
         allowed: own names of the tools that the model may call at once, meta-tools among them.
         left_out: own names of tools that could not be sent: a meta-tool has their name, or the provider takes
             no more.
@@ -103,18 +101,16 @@ class Delivery:
 
     @cached_property
     def request(self) -> dict[str, Any]:
-        """Fields to merge into the request; the caller's to change.
+        """Fields to merge into the request. The caller may change them.
 
-        ``tools`` and, where something restricts them, ``tool_choice`` or Gemini's ``tool_config``; empty
-        where there is no tool.
+        ``tools`` and, for a restriction, ``tool_choice`` or Gemini's ``tool_config``; empty if there is
+        no tool.
         """
         return {"tools": self._sent.schemas(), **copy_containers(self._choice)} if self._sent else {}
 
     @property
     def request_json(self) -> bytes:
-        """The same fields as they were delivered, as compact JSON in UTF-8: an object.
-
-        For a program that writes the request itself: merge the members of this object into the request.
+        """The fields of `request` as compact JSON in UTF-8, for a program that writes the request itself.
 
         Raises:
             InvalidInput: a tool holds an object that JSON does not have.
@@ -131,9 +127,9 @@ class Delivery:
         return b"".join(parts)
 
     def own_name(self, sent: str) -> str:
-        """The tool's own name for the one that the model called.
+        """The own name of the tool that the model called by `sent`.
 
-        A tool outside the list, which the model found by a search, has both of its names.
+        A tool that the model found by a search is known by both of its names.
 
         Raises:
             NotFound: no tool that this caller may see has such a name.
@@ -154,7 +150,7 @@ class Delivery:
         raise NotFound(f"tool {quoted(sent)}: is not among the tools that {self.provider} was sent")
 
     def sent_name(self, own: str) -> str:
-        """The name under which the provider was, or would be, sent this tool."""
+        """The name that this provider gets for the tool."""
         if not isinstance(own, str):
             raise InvalidInput(f"own: is {quoted(own)}, must be the name of a tool")
         for sent, name in self._names.items():
@@ -165,11 +161,11 @@ class Delivery:
     def check(self, sent: str) -> Tool:
         """The tool, or meta-tool, that the model may call under this name.
 
-        A call passes if the tool was sent, or the conversation has found or loaded it since, and if the
-        newest policy allows it.
+        The tool must have been sent, or found or loaded by the conversation since. The newest policy must
+        allow it.
 
         Raises:
-            Denied: it was not offered, or policy does not allow it any more, or there is no such tool.
+            Denied: the tool does not exist, was not offered, or is no longer allowed by policy.
         """
         offer = self._offer
         return check_call(sent, offer.context, self._shown, offer.calls, self.meta_tools, offer.event_id)
@@ -181,12 +177,12 @@ class Delivery:
 
     @cached_property
     def meta_tools(self) -> Mapping[str, Tool]:
-        """Name → meta-tool, of those that were sent."""
+        """Name → meta-tool that was sent."""
         return {tool.name: tool for tool in self._meta if tool.name in self.allowed} if self._meta else {}
 
     @cached_property
     def _shown(self) -> dict[str, None]:
-        """Own names of the tools that may be called at once: the selected ones, in order, then others."""
+        """Own names of the tools that the model may call at once: the selected ones in order, then others."""
         shown = self.allowed.difference(self.meta_tools) if self._meta else self.allowed
         tools = self._offer.catalog.tools
         names = [tools[row].name for row in self._offer.rows.tolist()]
@@ -206,7 +202,7 @@ def deliver(
     must_call: bool = False,
     form: Form = PLAIN,
 ) -> Delivery:
-    """What to send for a selection; `Selection.deliver` has the arguments and the errors."""
+    """The delivery of an offer; `Selection.deliver` documents the arguments and errors."""
     target = provider_of(provider)
     check_flag(must_call, "must_call")
     if not isinstance(how, str) or how not in target.hows:
@@ -233,28 +229,28 @@ def deliver(
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """What is asked for; a method for each way to answer it.
+    """The arguments of one delivery, with a method for each way to deliver.
 
     Attributes:
-        meta: tools in front of all others; a tool of the catalog that has the name of one is left out.
-        given_core: own names of the tools that every turn has; None for the offer's.
+        meta: tools in front of all others. A catalog tool with the name of one of them is left out.
+        core_names: own names of the core tools; None for the offer's core.
     """
 
     offer: Offer
     target: Provider
     how: How
     meta: tuple[Tool, ...]
-    given_core: frozenset[str] | None
+    core_names: frozenset[str] | None
     must_call: bool
     form: Form
 
     @property
     def core(self) -> frozenset[str]:
-        """Own names of the tools that every turn has."""
-        return frozenset(self.offer.core()) if self.given_core is None else self.given_core
+        """Own names of the core tools."""
+        return frozenset(self.offer.core()) if self.core_names is None else self.core_names
 
     def replace(self) -> Delivery:
-        """The selected tools; where the provider takes fewer, the core and the best by score."""
+        """Sends the selected tools. If the provider takes fewer, sends the core and the best by score."""
         tools, left_out = self.split(self.offer.definitions)
         most = self.target.most_tools
         if most is not None and len(tools) > most - len(self.meta):
@@ -268,7 +264,7 @@ class _Request:
         return self.send(tools, left_out)
 
     def send(self, tools: tuple[Tool, ...], left_out: tuple[str, ...]) -> Delivery:
-        """These tools; the model may call all of them."""
+        """Sends these tools; the model may call all of them."""
         self.check_number(len(self.meta) + len(tools))
         sent = sent_tools((*self.meta, *tools), self.target.name, self.form)
         names = sent.names
@@ -276,7 +272,7 @@ class _Request:
         return self.delivery(sent, choice, names.values(), names, left_out)
 
     def restrict(self) -> Delivery:
-        """All visible tools; the model may call the selected ones."""
+        """Sends all visible tools; the model may call the selected ones."""
         self.check_number(len(self.meta) + len(self.offer.allowed))
         sent, names, left_out = self.whole()
         if not sent:
@@ -289,7 +285,7 @@ class _Request:
         return self.delivery(sent, choice, offered, names, left_out)
 
     def defer(self) -> Delivery:
-        """All tools, most out of the prompt; or the core, if the answer to a search brings the others."""
+        """Sends all tools, most deferred; or only the core, if a search's answer brings the others."""
         search = self.target.search
         assert search is not None
         if not self.offer.allowed:
@@ -314,10 +310,10 @@ class _Request:
     def whole(
         self, core: tuple[Tool, ...] | None = None
     ) -> tuple[SentTools, Mapping[str, str], tuple[str, ...]]:
-        """All visible tools in catalog order, their sent names, and the names of those that are left out.
+        """All visible tools in catalog order, their sent names, and the names of the tools left out.
 
-        They are the same on each turn, so they are made once for a catalog. core: these in front, and all
-        others deferred.
+        They are the same on each turn, so each catalog makes them once. core: these tools come first, and all
+        others are deferred.
         """
         rows = self.offer.allowed.rows()
         core_names = None if core is None else tuple([tool.name for tool in core])
@@ -339,13 +335,13 @@ class _Request:
         return sent, names, left_out
 
     def visible_core(self) -> tuple[tuple[Tool, ...], tuple[str, ...]]:
-        """The core tools that this caller may see, in catalog order, and the names of those left out."""
+        """The core tools that this caller may see, in catalog order, and the names of the tools left out."""
         catalog, allowed = self.offer.catalog, self.offer.allowed
         rows = sorted(catalog.names[name] for name in self.core if name in catalog.names)
         return self.split(tuple(catalog.tools[row] for row in rows if row in allowed))
 
     def split(self, tools: tuple[Tool, ...]) -> tuple[tuple[Tool, ...], tuple[str, ...]]:
-        """The tools whose names no meta-tool takes, and the names of the others."""
+        """The tools whose names no meta-tool has, and the names of the other tools."""
         if not self.meta:
             return tools, ()
         taken = {provider_name(tool.name, self.target.name) for tool in self.meta}
@@ -391,7 +387,7 @@ class _Request:
 
 
 def _as_search(item: SentTool, search: Callable[[Mapping[str, Any]], dict[str, Any]]) -> SentTool:
-    """The item, or the provider's own search in the place of ours."""
+    """The item; for our search tool, the provider's own search."""
     if item.name != SEARCH_TOOLS.name:
         return item
     schema = search(item.schema)

@@ -1,4 +1,4 @@
-"""Rules and page mappings: as written, as effective when something is wrong, and as stages of a catalog."""
+"""Rules and page mappings: as written, in effect despite errors, and as stages over a catalog."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ T = TypeVar("T", Rule, PageMapping)
 
 @dataclass(frozen=True, slots=True)
 class PolicySource:
-    """Rules and page mappings as they are written.
+    """Rules and page mappings as their authors wrote them.
 
     Attributes:
-        rules, pages: of the platform ("") and of organisations.
+        rules, pages: the platform's ("") and the organisations'.
         tiers: lowest first.
-        problems: organisation → what is wrong with its rules, mappings or tiers; "" for the platform.
-        closed: organisation → what is wrong with anything else that policy reads, such as its toolkits.
+        problems: organisation → errors in its rules, mappings or tiers; "" for the platform.
+        closed: organisation → errors in other data that its policy reads, such as toolkits.
     """
 
     rules: tuple[Rule, ...] = ()
@@ -52,12 +52,12 @@ class PolicySource:
 
     @property
     def orgs(self) -> frozenset[str]:
-        """The organisations that it is about, "" for the platform."""
+        """The organisations with rules, mappings or errors; "" for the platform."""
         owners = {*(rule.org for rule in self.rules), *(page.org for page in self.pages)}
         return frozenset(owners.union(self.problems, self.closed))
 
     def check(self) -> None:
-        """Raises what is wrong with a rule or a mapping.
+        """Checks all rules and mappings.
 
         Raises:
             InvalidDefinition: see `policy.check` and `pages.check`; or two rules have one name.
@@ -73,10 +73,11 @@ class PolicySource:
             page_patterns.check(page)
 
     def sorted_out(self, before: PolicySource | None = None) -> PolicySource:
-        """The same without rules and mappings that make no sense, which are among the problems.
+        """The source without invalid rules and mappings; `problems` names them.
 
-        before: one that was sorted out. Its tiers count where these are no tiers, and its rules are not
-            checked again under the same tiers.
+        before: an earlier result of `sorted_out`. Its tiers stand in for missing tiers. Its rules are not
+        checked
+            again under the same tiers.
         """
         known_tiers = () if before is None else before.tiers
         problems = {org: list(found) for org, found in self.problems.items()}
@@ -94,15 +95,15 @@ class PolicySource:
             if names[rule.org, rule.name] > 1:  # neither can be told from the other
                 raise InvalidDefinition(f"rule {rule.name!r:.80}: there are two of that name")
 
-        rules = tuple(_sensible(self.rules, check_rule, problems))
-        pages = tuple(_sensible(self.pages, page_patterns.check, problems))
+        rules = tuple(_valid(self.rules, check_rule, problems))
+        pages = tuple(_valid(self.pages, page_patterns.check, problems))
         found = {org: tuple(several) for org, several in problems.items()}
         return replace(self, rules=rules, pages=pages, tiers=tiers, problems=found)
 
     def with_last_known(self, before: PolicySource) -> PolicySource:
-        """The same with the rules and mappings of an earlier policy, where something is wrong with these.
+        """The source with the rules and mappings of an earlier policy for each organisation with errors.
 
-        Rules to deny that were written since count, too.
+        Newer deny rules count, too.
         """
         kept = self.problems.keys() - before.problems.keys()
         if not kept:
@@ -118,22 +119,20 @@ class PolicySource:
         return PolicySource(rules, pages, tiers, rest.problems, self.closed).sorted_out(before)
 
     def failures(self) -> dict[str, tuple[Failure, ...]]:
-        """Organisation → the failure that its selections name; "" is for all."""
+        """Organisation → the failure in its selections; "" for all selections."""
         return {
             org: (Failure("policy", InvalidDefinition(summary(found))),)
             for org, found in self.wrong().items()
         }
 
     def wrong(self) -> dict[str, tuple[str, ...]]:
-        """Organisation → all that is wrong; "" for the platform."""
+        """Organisation → all of its errors; "" for the platform."""
         orgs = self.problems.keys() | self.closed.keys()
         return {org: (*self.problems.get(org, ()), *self.closed.get(org, ())) for org in orgs}
 
 
-def _sensible(
-    written: Iterable[T], check: Callable[[T], None], problems: dict[str, list[str]]
-) -> Iterator[T]:
-    """Those that pass the check. problems: gets what is wrong with the others, by organisation."""
+def _valid(written: Iterable[T], check: Callable[[T], None], problems: dict[str, list[str]]) -> Iterator[T]:
+    """Yields the items that pass the check, and adds the errors of the others to `problems`."""
     for one in written:
         try:
             check(one)
@@ -145,14 +144,15 @@ def _sensible(
 
 @dataclass(frozen=True, slots=True)
 class EffectivePolicy:
-    """The rules and mappings that count, whatever is wrong.
+    """The rules and mappings in effect, whatever errors there are.
 
     Attributes:
-        policy_source: the rules, mappings and tiers that count, and who sees public tools only.
-        failures: organisation → the failures that its selections name; "" for all selections.
-        require_known_tiers: whether a toolkit's tier that is not configured is an error; otherwise nobody
-            sees the toolkit.
-        owners: the organisations with rules or with something wrong, "" for the platform.
+        policy_source: the rules, mappings and tiers in effect, and the organisations that see public
+            tools only.
+        failures: organisation → the failures in its selections; "" for all selections.
+        require_known_tiers: whether an unknown tier of a toolkit is an error; otherwise the toolkit is
+            hidden.
+        owners: the organisations with rules or errors, "" for the platform.
     """
 
     policy_source: PolicySource = field(default_factory=PolicySource)
@@ -167,7 +167,7 @@ class EffectivePolicy:
 
     @classmethod
     def validated(cls, written: PolicySource) -> EffectivePolicy:
-        """All of it, or an error: for rules that the caller passes.
+        """The policy of rules that the caller passes, which must all be valid.
 
         Raises:
             InvalidDefinition: see `PolicySource.check`.
@@ -179,12 +179,13 @@ class EffectivePolicy:
     def of(
         cls, written: PolicySource, on_error: OnPolicyError, known: EffectivePolicy | None
     ) -> EffectivePolicy:
-        """The rules and mappings that make sense; for an organisation with an error, `on_error` decides.
+        """The valid rules and mappings; `on_error` decides about an organisation with errors.
 
-        With "last_known" its rules and mappings count as they are in `known`, and new rules that deny. If
-        they are not there, or something else is wrong with it, and with "closed", its contexts see public
-        tools only, of those that the other rules allow; if it is the platform, all contexts do. With "open"
-        that is only named.
+        "last_known": its rules and mappings in `known` count, and its new deny rules. If `known` has
+        none, or if
+        there are other errors, it is closed. "closed": its contexts see only those public tools that the
+        other
+        rules allow; an error of the platform closes all contexts. "open": the failure is only named.
 
         known: the policy before this one.
         """
@@ -201,7 +202,7 @@ class EffectivePolicy:
         return EffectivePolicy(self.policy_source.of(("", org)), require_known_tiers=self.require_known_tiers)
 
     def concerns_otherwise(self, before: EffectivePolicy) -> Callable[[str], bool]:
-        """Says whether the part for an organisation is another than in an earlier policy. O(rules)."""
+        """A function that tells whether an organisation's part differs from an earlier policy. O(rules)."""
         now, then = _by_owner(self.policy_source), _by_owner(before.policy_source)
         changed = {org for org in now.keys() | then.keys() if now.get(org) != then.get(org)}
         tiers_differ = self.policy_source.tiers != before.policy_source.tiers
@@ -210,13 +211,14 @@ class EffectivePolicy:
     def stages(
         self, catalog: Catalog, platform: Policy | None = None, before: Policy | None = None
     ) -> tuple[Visibility, PageTable]:
-        """The stage of the rules and the page mappings over a catalog.
+        """The rules and the page mappings as stages over a catalog.
 
-        platform: the policy of the shared catalog under the same rules, whose platform's hold here too.
+        platform: the policy of the shared catalog under the same rules; its platform rules are used here,
+        too.
         before: an earlier policy over this catalog, see `Policy.of`.
 
         Raises:
-            InvalidDefinition: a toolkit's tier is not configured, where that is an error.
+            InvalidDefinition: a toolkit's tier is unknown, and `require_known_tiers` is set.
         """
         policy_source = self.policy_source
         rules: Iterable[Rule] = policy_source.rules
@@ -242,7 +244,7 @@ class EffectivePolicy:
     def over_list(self, catalog: Catalog, size: int, listed: ListedNames) -> Visibility:
         """The rules over tools that came with a request. None of these tools counts as public.
 
-        size: rows of the list's functions, and behind them rows of its other items.
+        size: the number of the list's functions. The rows of its other items come after them.
         """
         source = self.policy_source
         compiled = Policy.of(
@@ -256,7 +258,7 @@ class EffectivePolicy:
 
 
 def _by_owner(source: PolicySource) -> dict[str, list[object]]:
-    """Organisation → everything of it, in its order."""
+    """Organisation → its rules, mappings and errors, in order."""
     found: dict[str, list[object]] = {}
     parts: tuple[Rule | PageMapping, ...] = (*source.rules, *source.pages)
     for one in parts:

@@ -1,4 +1,4 @@
-"""The shell of a turn: gathers what a decision needs, decides, and holds what serves."""
+"""The engine of a `Toolroll`: gathers what a decision needs, decides, logs, and keeps the snapshot in use."""
 
 from __future__ import annotations
 
@@ -98,12 +98,12 @@ class RequestOptions(TurnOptions, total=False):
 
 @dataclass(slots=True, eq=False)  # not frozen: as `Turn`
 class Request:
-    """One call of `select`, as its caller wrote it; see `Toolroll.select` for the fields. Never changed.
+    """One call of `select`. Immutable; `Toolroll.select` documents the fields.
 
     Attributes:
         shown: names that the same turn has shown before; None for the first step of a turn.
-        event_id: of the turn, for a further step of it; "" for a new event.
-        failures: of the conversation's state, which the selection names.
+        event_id: the turn's event for a further step; "" for a new event.
+        failures: failures of the conversation's state, which the selection names.
     """
 
     message: str
@@ -121,8 +121,8 @@ class Request:
     failures: tuple[Failure, ...] = ()
 
 
-class _Begun(NamedTuple):
-    """A request whose message is read, before its embedding: what one turn sees of the engine."""
+class _TurnStart(NamedTuple):
+    """A request with its message read but not yet embedded, and the snapshot and pipeline of its turn."""
 
     request: Request
     context: Context
@@ -131,14 +131,14 @@ class _Begun(NamedTuple):
     pipeline: Pipeline
     reading: Reading
     embedder: Embedder | None
-    given: Vector | None
-    started: int  # nanoseconds
-    read: int
+    vector: Vector | None
+    start_ns: int
+    read_ns: int
     is_search: bool
 
     @property
     def tool_list(self) -> ToolList | None:
-        """The list that came with the request, as this caller may have it."""
+        """The request's list of tools, without hosted tools that this caller may not have."""
         return _listed_for(self.snapshot, self.context)
 
 
@@ -147,7 +147,7 @@ _Base: TypeAlias = "tuple[Engine, tuple[Snapshot, Snapshot] | None, Callable[[Sn
 
 
 class Engine(NoConversation):
-    """Selects from the snapshot in place. Safe to call from many threads: a turn reads `snapshot` once."""
+    """Selects from the current snapshot. Safe to call from many threads: a turn reads `snapshot` once."""
 
     def __init__(
         self,
@@ -161,17 +161,17 @@ class Engine(NoConversation):
         clock: Callable[[], float] = time.time,
         draw: Callable[[], int] = _random_seed,
     ) -> None:
-        """Callables run on the path of every selection, so none of them may wait.
+        """The callables run on the path of every selection, so none of them may wait.
 
         Args:
-            snapshot: what the first turn reads.
-            embedder: of messages; None where the catalogs have no vectors.
-            learned: organisation → what its outcomes have taught.
+            snapshot: the first snapshot.
+            embedder: embeds messages; None if the catalogs have no vectors.
+            learned: returns the statistics of an organisation.
             observe: called with every selection.
-            want: called with an organisation that asks before its own pipeline is built.
-            expired: whether the policy is too old, as in `Snapshot`; None if it never is.
+            want: called with an organisation that selects before its own pipeline is built.
+            expired: returns the failure of a policy that is too old; None if policies never expire.
             clock: seconds since the epoch.
-            draw: the seed of a turn that belongs to no session.
+            draw: the seed of a turn outside a session.
         """
         self._snapshot = snapshot
         self._embedder = embedder
@@ -199,7 +199,7 @@ class Engine(NoConversation):
 
     @property
     def snapshot(self) -> Snapshot:
-        """What the next turn will use."""
+        """The snapshot that the next turn will use."""
         if self._base is None:
             return self._snapshot
         # A list of tools that came with a request, under rules that may change.
@@ -213,7 +213,7 @@ class Engine(NoConversation):
 
     @property
     def serving(self) -> Snapshot:
-        """What a turn that begins now reads.
+        """The snapshot for a turn that begins now.
 
         Raises:
             StoreUnavailable: `close` was called.
@@ -225,7 +225,7 @@ class Engine(NoConversation):
         return replace(snapshot, expired=failure)
 
     def check_open(self) -> None:
-        """The one rule of a closed engine: it answers nothing that depends on rules, and takes nothing.
+        """Checks that the engine is open: a closed one answers nothing about rules and takes no report.
 
         Raises:
             StoreUnavailable: `close` was called.
@@ -236,17 +236,17 @@ class Engine(NoConversation):
             )
 
     def close(self) -> None:
-        """Refuses all further turns. Those under way finish."""
+        """Refuses all further turns. Turns that have begun finish."""
         self._is_closed[0] = True
         self.graph.stop()
 
     @property
     def failing(self) -> Mapping[str, str]:
-        """Where → why: what failed in the last selection, beside lasting failures."""
+        """Where → why: the failures of the last selection that are not lasting."""
         return self._failing[0]
 
     def swap(self, snapshot: Snapshot) -> None:
-        """Puts something else in place; turns under way finish with what they read."""
+        """Replaces the snapshot. Turns that have begun finish with the old one."""
         was_whole = not self._snapshot.shared.lasting_failures
         if snapshot.shared.catalog is not self._snapshot.shared.catalog:
             self._catalog_since = self._clock()
@@ -256,9 +256,9 @@ class Engine(NoConversation):
             _log.warning("selection is whole again")
 
     def over(self, follow: Callable[[Snapshot], Snapshot]) -> Engine:
-        """The same engine over other tools; both share outcomes and observers.
+        """An engine over other tools that shares outcomes and observers with this one.
 
-        follow: makes the snapshot of the other tools, under the rules of the one that it gets.
+        follow: makes the snapshot of the other tools under the rules of a snapshot of this engine.
         """
         base = self.snapshot
         engine = object.__new__(Engine)
@@ -268,7 +268,7 @@ class Engine(NoConversation):
         return engine
 
     def release(self) -> None:
-        """Releases the catalog of an engine made by `over`; it is built again when it is needed."""
+        """Releases the catalog of an engine made by `over`. The next use builds it again."""
         assert self._base is not None
         engine, _, follow = self._base
         self._snapshot = engine.snapshot  # which nobody reads before the tools are followed again
@@ -276,12 +276,12 @@ class Engine(NoConversation):
 
     @property
     def base(self) -> Engine:
-        """Of an engine over other tools, the one that this is over."""
+        """The engine on which `over` was called."""
         assert self._base is not None
         return self._base[0]
 
     def followed(self, base: Snapshot) -> Snapshot:
-        """Of an engine over other tools, the snapshot of these under the rules of another one."""
+        """The snapshot of this engine's tools under the rules of `base`. For engines made by `over`."""
         assert self._base is not None
         return self._base[2](base)
 
@@ -290,38 +290,38 @@ class Engine(NoConversation):
     ) -> Selection:
         """Gathers, decides and logs.
 
-        conversation: what the turn belongs to, in this turn. calls: what the selection's check asks; None for
-        this engine.
+        conversation: the turn's, if it belongs to one. calls: for the selection's `check`; None for this
+        engine.
         """
-        begun = self._begin(request)
-        reading, failures = _embed(begun.embedder, begun.reading, begun.given)
-        return self._finish(begun, reading, failures, conversation, calls)
+        start = self._begin(request)
+        reading, failures = _embed(start.embedder, start.reading, start.vector)
+        return self._finish(start, reading, failures, conversation, calls)
 
     async def aselect(
         self, request: Request, conversation: Conversation | None = None, calls: Calls | None = None
     ) -> Selection:
-        """The same; an embedder that may wait does so outside the event loop."""
-        begun = self._begin(request)
-        embedder = begun.embedder
+        """`select` for event loops: an embedder that may wait runs outside the loop."""
+        start = self._begin(request)
+        embedder = start.embedder
         if embedder is None or embedder.is_instant:
-            reading, failures = _embed(embedder, begun.reading, begun.given)
+            reading, failures = _embed(embedder, start.reading, start.vector)
         else:
-            reading, failures = await self._aembed(embedder, begun.reading, begun.given)
-        return self._finish(begun, reading, failures, conversation, calls)
+            reading, failures = await self._aembed(embedder, start.reading, start.vector)
+        return self._finish(start, reading, failures, conversation, calls)
 
     def preview(self, request: Request, profile: Profile | None = None) -> Selection:
-        """What `select` would return: no event, no counter and no observer learns of it.
+        """What `select` would return, without an event, a counter or an observer's call.
 
         profile: decides in place of the engine's own.
         """
-        begun = self._begin(request, profile=profile)
-        self.ask(begun.context.org)
-        reading, failures = _embed(begun.embedder, begun.reading, begun.given)
-        lasting = begun.snapshot.failures(begun.context.org)
-        return begun.pipeline.decide(self._turn(begun, reading, None), "", (*lasting, *failures), calls=self)
+        start = self._begin(request, profile=profile)
+        self.ask(start.context.org)
+        reading, failures = _embed(start.embedder, start.reading, start.vector)
+        lasting = start.snapshot.failures(start.context.org)
+        return start.pipeline.decide(self._turn(start, reading, None), "", (*lasting, *failures), calls=self)
 
     async def arun(self, call: Callable[[], T]) -> T:
-        """What a call that embeds returns, from a thread if the embedder may wait.
+        """The result of a call that embeds, in a thread if the embedder may wait.
 
         Raises:
             EmbedderUnavailable: all threads wait for an embedder that does not answer.
@@ -336,33 +336,37 @@ class Engine(NoConversation):
             raise EmbedderUnavailable(f"embedder {embedder.identity}: {error}", retry_after_s=1.0) from error
 
     def stop_threads(self) -> None:
-        """Ends idle threads, and the build of a graph. Selecting still works."""
+        """Ends idle threads and the build of a graph. The engine can still select."""
         self._embedding.stop()
         self.graph.stop()
 
     async def _aembed(
-        self, embedder: Embedder, reading: Reading, given: Vector | None
+        self, embedder: Embedder, reading: Reading, vector: Vector | None
     ) -> tuple[Reading, tuple[Failure, ...]]:
-        """What `_embed` returns, from a thread. Without a free thread soon, the turn goes without vectors."""
+        """`_embed` in a thread. If no thread is free soon, the turn continues without vectors."""
         try:
-            return await self.arun(lambda: _embed(embedder, reading, given))
+            return await self.arun(lambda: _embed(embedder, reading, vector))
         except Unavailable as error:
-            return _embed(None, reading, given)[0], (Failure("embedder", error),)
+            return _embed(None, reading, vector)[0], (Failure("embedder", error),)
 
-    def _begin(self, request: Request, *, is_search: bool = False, profile: Profile | None = None) -> _Begun:
+    def _begin(
+        self, request: Request, *, is_search: bool = False, profile: Profile | None = None
+    ) -> _TurnStart:
         snapshot, context, vector = self.serving, _checked(request.context), request.vector
         if request.strict is not False:
             check_flag(request.strict, "strict")
         variant, pipeline = _variant_for(snapshot, context)
         if profile is not None:
             pipeline = recomposed(pipeline, profile, self._embedder is None or self._embedder.is_instant)
-        given = None if vector is None or _lost(pipeline) else _given(vector, pipeline.catalog.dim)
+        own = None
+        if vector is not None and not _lacks_vectors(pipeline):
+            own = _caller_vector(vector, pipeline.catalog.dim)
         # No embedding where no stage of this turn reads vectors, or the catalog has none to compare with.
         is_ranked = not context.required and not context.everything
         asks = bool(pipeline.catalog.dim) and (is_search or (pipeline.reads_vectors and is_ranked))
         may_be_spared = asks and not is_search and pipeline.keywords_suffice is not None
-        table = self._table if asks and given is None and not may_be_spared else None
-        started = time.perf_counter_ns()
+        table = self._table if asks and own is None and not may_be_spared else None
+        start_ns = time.perf_counter_ns()
         reading = pipeline.reader.read(
             request.message,
             request.history,
@@ -370,18 +374,28 @@ class Engine(NoConversation):
             table,
             self._is_english,
         )
-        read = time.perf_counter_ns()
+        read_ns = time.perf_counter_ns()
         if may_be_spared:
             asks = pipeline.reads_vector(_turn_without_vector(snapshot, context, reading.text))
         embedder = self._embedder if asks and table is None else None
-        return _Begun(
-            request, context, snapshot, variant, pipeline, reading, embedder, given, started, read, is_search
+        return _TurnStart(
+            request,
+            context,
+            snapshot,
+            variant,
+            pipeline,
+            reading,
+            embedder,
+            own,
+            start_ns,
+            read_ns,
+            is_search,
         )
 
     def resume(self, request: Request, conversation: Conversation, calls: Calls) -> Selection:
-        """What a turn has shown and loaded so far, by the newest policy; no retrieval and no event.
+        """The tools that a turn has shown and loaded, under the newest policy. No retrieval and no event.
 
-        request: without a message, and with what the turn has shown. conversation: in this turn.
+        request: without a message, but with the names that the turn has shown.
         """
         snapshot, context = self.serving, _checked(request.context)
         self.ask(context.org)
@@ -406,30 +420,31 @@ class Engine(NoConversation):
 
     def find(self, query: str, context: Context, k: int) -> Selection:
         """The allowed tools that fit the query best. Writes no event; core tools get no preference."""
-        begun = self._begin(Request(query, context, k), is_search=True)
-        self.ask(begun.context.org)
-        reading, failures = _embed(begun.embedder, begun.reading, None)
-        turn = self._turn(begun, reading, None)
-        failures = (*begun.snapshot.failures(turn.context.org), *failures)
-        selection = begun.pipeline.decide(turn, "", failures)
+        start = self._begin(Request(query, context, k), is_search=True)
+        self.ask(start.context.org)
+        reading, failures = _embed(start.embedder, start.reading, None)
+        turn = self._turn(start, reading, None)
+        failures = (*start.snapshot.failures(turn.context.org), *failures)
+        selection = start.pipeline.decide(turn, "", failures)
         self.telemetry.failed(selection.failures)
         return selection
 
     def search(
         self, query: str, context: Context, k: int, conversation: Conversation, calls: Calls
     ) -> Selection:
-        """The same as a turn of its own, with an event: the query is its message."""
-        begun = self._begin(Request(query, context, k), is_search=True)
-        reading, failures = _embed(begun.embedder, begun.reading, None)
-        return self._finish(begun, reading, failures, conversation, calls)
+        """`find` as a turn of its own in a conversation, with an event whose message is the query."""
+        start = self._begin(Request(query, context, k), is_search=True)
+        reading, failures = _embed(start.embedder, start.reading, None)
+        return self._finish(start, reading, failures, conversation, calls)
 
     # One decision, for lists and calls alike (`Calls`).
 
     def visible(self, context: Context) -> VisibleTools:
         """The tools that this caller may have now.
 
-        The last answer is kept: a model's calls are checked one after the other. Rules, settings and catalog
-        change by a new snapshot; only a caller's own collection of settings may change unseen.
+        The last answer is kept, because a model's calls are checked one after the other. A change of rules,
+        settings or catalog brings a new snapshot. Only a caller's own collection of settings can change
+        unseen.
         """
         snapshot, known = self.serving, self._visible
         self.ask(context.org)
@@ -447,24 +462,24 @@ class Engine(NoConversation):
         return visible
 
     def may(self, name: str, context: Context) -> Tool | None:
-        """The tool of this own name, if this caller may have it now."""
+        """The tool of this own name; None if this caller may not have it now."""
         return self.visible(context).get(name)
 
     def denied(self, reason: Denial) -> None:
-        """Counts a check that refuses."""
+        """Counts a refused call."""
         self.telemetry.denied(reason)
 
     def ask(self, org: str) -> None:
-        """Has an organisation's tools read and indexed if it has no pipeline of its own. Does not wait."""
+        """Requests the pipeline of an organisation if it is not built yet. Does not wait."""
         if org in self._snapshot.awaited:
             self._want(org)
 
     def exposure(self, selection: Selection, reporter: str) -> Exposure:
-        """What a selection showed. reporter: who reports what came of it; "" for the application itself."""
+        """The exposure of a selection. reporter: reports its outcome; "" for the application itself."""
         return exposure_of(selection, reporter, self.category(selection))
 
     def category(self, selection: Selection) -> str:
-        """What kind of request a selection's message is."""
+        """The category of a selection's message."""
         turn = selection.turn
         vector = turn.vector if turn.reading is None else turn.reading.vector
         return turn.category or self._category(turn.text, vector)
@@ -475,7 +490,7 @@ class Engine(NoConversation):
         return category(text, vector if vector is not None and known else built_in_vector(text))
 
     def counters(self) -> Counters:
-        """What was counted so far; see `Toolroll.counters`."""
+        """The totals so far; see `Toolroll.counters`."""
         return self.telemetry.counters(
             now=self._clock(),
             catalog_since=self._catalog_since,
@@ -487,9 +502,9 @@ class Engine(NoConversation):
         """Seconds since the epoch, by the engine's clock."""
         return self._clock()
 
-    def _turn(self, begun: _Begun, reading: Reading, conversation: Conversation | None) -> Turn:
+    def _turn(self, start: _TurnStart, reading: Reading, conversation: Conversation | None) -> Turn:
         """The turn. reading: with its vectors."""
-        request, context, text = begun.request, begun.context, reading.text
+        request, context, text = start.request, start.context, reading.text
         learned = self._learned(context.org)
         return Turn(
             text=text,
@@ -504,29 +519,29 @@ class Engine(NoConversation):
             seed=_session_seed(context.org, context.session) if context.session else self._draw(),
             query=reading.query,
             trust=reading.trust,
-            stored=_stored(begun.snapshot, context.org),
-            revision=begun.snapshot.revision,
+            stored=_stored(start.snapshot, context.org),
+            revision=start.snapshot.revision,
             at=round(self._clock() * 1e6) / 1e6,  # as events keep it: a replay must read the same
             learned=learned,
             category="" if learned is None else self._category(text, reading.vector),
             conversation=conversation,
             shown=request.shown,
-            is_search=begun.is_search,
+            is_search=start.is_search,
             room=1.0
-            if conversation is None or begun.is_search
-            else begun.pipeline.retention.room(conversation),
-            loading=begun.pipeline.retention.loading,
-            variant=begun.variant,
-            steps=tuple([step.name for step in begun.pipeline.steps]) if begun.pipeline.steps else (),
+            if conversation is None or start.is_search
+            else start.pipeline.retention.room(conversation),
+            loading=start.pipeline.retention.loading,
+            variant=start.variant,
+            steps=tuple([step.name for step in start.pipeline.steps]) if start.pipeline.steps else (),
             engine_id=self.id,
-            tool_list=begun.tool_list,
-            public_only=begun.snapshot.expired is not None,
+            tool_list=start.tool_list,
+            public_only=start.snapshot.expired is not None,
             taken=reading,
         )
 
     def _finish(
         self,
-        begun: _Begun,
+        start: _TurnStart,
         reading: Reading,
         failures: tuple[Failure, ...],
         conversation: Conversation | None,
@@ -534,24 +549,24 @@ class Engine(NoConversation):
     ) -> Selection:
         embed_ns = reading.embed_ns  # of the built-in table, which reading embeds with
         timings = (
-            ("read", begun.read - begun.started - embed_ns),
-            ("embed", time.perf_counter_ns() - begun.read + embed_ns),
+            ("read", start.read_ns - start.start_ns - embed_ns),
+            ("embed", time.perf_counter_ns() - start.read_ns + embed_ns),
         )
-        snapshot, pipeline, org = begun.snapshot, begun.pipeline, begun.context.org
-        turn = self._turn(begun, reading, conversation)
-        lasting = (*_failures(snapshot, org), *begun.request.failures)
+        snapshot, pipeline, org = start.snapshot, start.pipeline, start.context.org
+        turn = self._turn(start, reading, conversation)
+        lasting = (*_failures(snapshot, org), *start.request.failures)
         if org in snapshot.own:
             self.used[org] = time.perf_counter_ns()
         self.ask(org)
         calls = self if calls is None else calls
-        event_id = begun.request.event_id or random_bytes()[:12].hex()
+        event_id = start.request.event_id or random_bytes()[:12].hex()
         selection = pipeline.decide(turn, event_id, (*lasting, *failures), timings, calls)
-        if not begun.request.event_id:  # else a further step of a turn
+        if not start.request.event_id:  # else a further step of a turn
             self._observe(selection)
-            self.telemetry.selected(selection, time.perf_counter_ns() - begun.started)
+            self.telemetry.selected(selection, time.perf_counter_ns() - start.start_ns)
         else:
             self.telemetry.failed(selection.failures)
-        if begun.request.strict and selection.failures:
+        if start.request.strict and selection.failures:
             raise selection.failures[0].error
         # Whoever found a lasting failure has logged it: it comes and goes with the organisation that asks.
         passing = selection.failures[len(pipeline.lasting_failures) + len(lasting) :]
@@ -574,12 +589,12 @@ class Engine(NoConversation):
 def _allowed(
     snapshot: Snapshot, pipeline: Pipeline, context: Context, failures: list[Failure] | None = None
 ) -> Bitset:
-    """The rows that this caller may have. failures: gets the failures of the hard stages."""
+    """The rows that this caller may have. failures: the hard stages' failures are added to it."""
     return pipeline.allowed(_turn_without_vector(snapshot, context), failures)
 
 
 def _listed_for(snapshot: Snapshot, context: Context) -> ToolList | None:
-    """The list that came with a request, without what is withheld from this caller of its hosted tools."""
+    """The request's list of tools, without the hosted tools that are withheld from this caller."""
     tool_list = snapshot.tool_list
     if tool_list is not None:
         (stage,) = [one for one in snapshot.shared.hard if isinstance(one, ListedVisibility)]
@@ -589,7 +604,7 @@ def _listed_for(snapshot: Snapshot, context: Context) -> ToolList | None:
 
 
 def _turn_without_vector(snapshot: Snapshot, context: Context, text: str = "") -> Turn:
-    """A turn for what is decided before the embedding: permissions, and whether the turn needs a vector."""
+    """A turn for decisions before the embedding: permissions, and whether the turn needs a vector."""
     return Turn(
         text,
         context,
@@ -600,19 +615,19 @@ def _turn_without_vector(snapshot: Snapshot, context: Context, text: str = "") -
 
 
 def _variant_for(snapshot: Snapshot, context: Context) -> tuple[str, Pipeline]:
-    """`Snapshot.variant_for`, which is asked only where there is an experiment."""
+    """`Snapshot.variant_for`, called only if there is an experiment."""
     if snapshot.experiments:
         return snapshot.variant_for(context)
     return "", snapshot.own.get(context.org, snapshot.shared)
 
 
 def _stored(snapshot: Snapshot, org: str) -> frozenset[str]:
-    """`Snapshot.settings`, which is asked only where there are any."""
+    """`Snapshot.settings`, called only if there are any."""
     return snapshot.settings(org) if snapshot.stored else _NO_SETTINGS
 
 
 def _failures(snapshot: Snapshot, org: str) -> tuple[Failure, ...]:
-    """`Snapshot.failures`, which is asked only where there may be any."""
+    """`Snapshot.failures`, called only if there may be any."""
     may_fail = snapshot.lasting_failures or snapshot.org_failures or snapshot.expired or snapshot.awaited
     return snapshot.failures(org) if may_fail else _NOTHING_FAILED
 
@@ -626,17 +641,17 @@ def _checked(context: Context | None) -> Context:
 
 
 def _embed(
-    embedder: Embedder | None, reading: Reading, given: Vector | None
+    embedder: Embedder | None, reading: Reading, vector: Vector | None
 ) -> tuple[Reading, tuple[Failure, ...]]:
     """The reading with vectors of the query, its clauses and the earlier messages.
 
-    If the embedder fails or returns invalid vectors, selection continues with those it made before.
-    embedder: None to make no more vectors. given: of the query, from the caller.
+    If the embedder fails or returns invalid vectors, selection continues with the vectors made before that.
+    embedder: None to make no more vectors. vector: the caller's, of the query.
     """
-    if embedder is None and given is None:
+    if embedder is None and vector is None:
         return reading, _NOTHING_FAILED
     texts = reading.texts
-    vectors: list[Vector | None] = [given, *[None] * (len(texts) - 1)]
+    vectors: list[Vector | None] = [vector, *[None] * (len(texts) - 1)]
     failures = _NOTHING_FAILED
     if embedder is not None:
         try:
@@ -668,7 +683,7 @@ def _embed_together(embedder: Embedder, texts: list[str]) -> list[Vector | None]
 
 
 def _checked_vector(embedder: Embedder, text: str, vector: Vector) -> Vector:
-    """The vector of one text.
+    """The vector if it is valid.
 
     Raises:
         EmbedderUnavailable: it is no unit vector of the embedder's width. Zeros are valid for a text without
@@ -690,13 +705,13 @@ def _has_latin(text: str) -> bool:
     return any("a" <= letter <= "z" for letter in text.lower())
 
 
-def _lost(pipeline: Pipeline) -> bool:
+def _lacks_vectors(pipeline: Pipeline) -> bool:
     """Whether the catalog temporarily has no vectors, so that a vector from the caller cannot be used."""
     return bool(pipeline.lasting_failures) and not pipeline.catalog.dim
 
 
-def _given(vector: npt.ArrayLike, dim: int) -> Vector:
-    """A vector that the caller computed.
+def _caller_vector(vector: npt.ArrayLike, dim: int) -> Vector:
+    """The caller's own vector as float32.
 
     Raises:
         InvalidInput: it is no vector of finite numbers, or not of the catalog's width.

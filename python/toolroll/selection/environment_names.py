@@ -1,6 +1,6 @@
-"""The names of all environment variables that are read, and a warning about those that nothing reads.
+"""The names of all environment variables that we read, and a warning about unknown ones.
 
-A misspelt variable changes nothing, and nobody would know. Nothing here reads a value.
+A misspelt variable has no effect, and without a warning nobody would notice. This module reads no value.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ warned: set[str] = set()  # names that this process has warned of
 
 
 def warn_of_unknown(names: Iterable[str] = os.environ) -> None:
-    """Logs each variable that begins as ours do and is none of ours, once, with the nearest name."""
+    """Logs each variable with our prefix that we do not know, once, with the nearest name."""
     unknown = [
         name
         for name in names

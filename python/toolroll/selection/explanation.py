@@ -1,6 +1,6 @@
 """Puts into words how a selection came about: why each tool is in or out, and where tools came from.
 
-Only this module reads the reason of a step: stages read the evidence of earlier stages, never its name.
+Only this module reads the reason of a step. Stages read the evidence of earlier stages.
 """
 
 from __future__ import annotations
@@ -103,8 +103,6 @@ class Trail:
 
     Attributes:
         candidates: the final set; its steps lead back to the whole catalog.
-        catalog: what the rows mean.
-        turn: what was asked.
     """
 
     candidates: Candidates
@@ -121,7 +119,7 @@ class Account:
     """Why one tool is in or out.
 
     Attributes:
-        name, toolkit: of the tool.
+        name, toolkit: the tool's.
         selected: whether it is in the selection.
         score: its last score while it was in play.
         reasons: why it was found or kept, then what took it out.
@@ -139,9 +137,9 @@ class TrailStep:
     """One step of a selection.
 
     Attributes:
-        verb: what it did: "forbid", "narrow", "admit", "arrange", "rescore" or "reorder".
-        reason: why, as the stage says it.
-        in_play: number of tools in play after it.
+        verb: "forbid", "narrow", "admit", "arrange", "rescore" or "reorder".
+        reason: the stage's.
+        in_play: the number of tools in play after it.
     """
 
     verb: str
@@ -150,12 +148,12 @@ class TrailStep:
 
 
 def steps(trail: Trail, *, known: bool) -> tuple[TrailStep, ...]:
-    """The steps in their order. known: without those that say how many tools the caller may not see."""
-    return tuple(TrailStep(one.verb, one.reason, len(one)) for one in _told(trail, known))
+    """The steps in order. known: leaves out the steps that say how many tools the caller may not see."""
+    return tuple(TrailStep(one.verb, one.reason, len(one)) for one in _listed_steps(trail, known))
 
 
-def _told(trail: Trail, known: bool) -> list[Candidates]:
-    """The sets after the steps that are told; known: see `steps`."""
+def _listed_steps(trail: Trail, known: bool) -> list[Candidates]:
+    """The sets after the steps that `steps` returns; known: see `steps`."""
     sets = (*trail.candidates.trail(),)
     if known:
         sets = sets[max((at for at, one in enumerate(sets) if one.verb == "forbid"), default=0) :]
@@ -163,9 +161,9 @@ def _told(trail: Trail, known: bool) -> list[Candidates]:
 
 
 def scores(trail: Trail, rows: Sequence[int], *, known: bool) -> list[tuple[float | None, ...]]:
-    """For each row its score after each of `steps`: None where it is not in play, 0 without evidence."""
+    """For each row, its score after each of `steps`: None if it is not in play, 0 without evidence."""
     columns = []
-    for one in _told(trail, known):
+    for one in _listed_steps(trail, known):
         score = dict(zip(one.rows.tolist(), one.scores.tolist(), strict=True))
         if one.pool is None:
             columns.append([score.get(row) for row in rows])
@@ -208,21 +206,21 @@ def account(trail: Trail, row: int) -> Account:
 
 
 def _removal(reason: str) -> str:
-    """What a step's reason says about a tool that it took out."""
+    """The reason for the removal of a tool, in words."""
     return REMOVED.get(reason, f"left out by {reason}" if reason.startswith("step ") else reason)
 
 
 def known_rows(candidates: Candidates) -> Bitset:
-    """The rows that neither rules nor a status hide from this caller, settings and limits aside."""
+    """The rows that neither rules nor a status hide from this caller; settings and limits do not count."""
     first, *steps = candidates.trail()
     hiding = (step.allowed for step in reversed(steps) if step.reason in _HIDING)
     return next(hiding, first.allowed)
 
 
 def activated(trail: Trail) -> dict[str, str]:
-    """Toolkit → the strongest reason for it; toolkits with a selected tool, in order of their best tool.
+    """Toolkit → the strongest reason for it, in order of each toolkit's best selected tool.
 
-    Toolkits that were hit and have selected tools as members alone come last.
+    Toolkits that were hit, but have selected tools only as members, come last.
     """
     best: dict[str, str] = {}
     for row in trail.candidates.rows.tolist():
@@ -237,7 +235,7 @@ def activated(trail: Trail) -> dict[str, str]:
 
 
 def by_message(activated: Mapping[str, str]) -> list[str]:
-    """toolkit(reason) for each activated toolkit that the message switched on."""
+    """toolkit(reason) for each toolkit that the message activated."""
     return [
         f"{name_text(toolkit)}({line_text(reason)})"
         for toolkit, reason in activated.items()
@@ -246,9 +244,9 @@ def by_message(activated: Mapping[str, str]) -> list[str]:
 
 
 def explain(trail: Trail, name: str | None) -> str:
-    """The selected tools, then those that were found and cut, then how many each reason removed.
+    """The selected tools, then the tools that were found and cut, then the number each reason removed.
 
-    name: only this tool.
+    name: explains only this tool.
     """
     if name is not None:
         return _table([account(trail, trail.catalog.names[name])])
@@ -269,21 +267,21 @@ def log_lines(trail: Trail, degraded: Sequence[str]) -> tuple[str, ...]:
     lines = [f"tool selection: {', '.join([*_selected(trail, selected), *failed])}"]
     if cuts:
         before, after = steps[cuts[0] - 1], steps[cuts[-1]]
-        count, names = _gone(trail, before, after)
+        count, names = _cut(trail, before, after)
         lines.append(f"tool cap: kept={len(after)}/{len(before)}, dropped={count}: {names}")
     if hits := _hits(trail):
         named = by_message(hits)
         more = ", …" if len(named) > _MOST_NAMES else ""
         lines.append(f"tool routes: hit={len(named)}: {', '.join(named[:_MOST_NAMES])}{more}")
     if lists:
-        count, names = _gone(trail, steps[lists[0] - 1], steps[lists[-1]])
+        count, names = _cut(trail, steps[lists[0] - 1], steps[lists[-1]])
         if count:
             lines.append(f"tool list: held_back={count}: {names}")
     return tuple(lines)
 
 
 def _without_stages(row: int, trail: Trail, said: Sequence[str]) -> list[str]:
-    """Why the tool would be there even if no stage had found it."""
+    """The reasons to select the tool that do not depend on any stage."""
     if trail.turn.context.required or not trail.candidates.in_play(row):
         return []
     core = zip(_ALWAYS, (trail.catalog.base, trail.catalog.pinned), strict=True)
@@ -297,7 +295,7 @@ def _without_stages(row: int, trail: Trail, said: Sequence[str]) -> list[str]:
 
 
 def _holds(conversation: Conversation, name: str) -> Iterator[str]:
-    """Why a conversation has the tool, whatever this turn selects."""
+    """The reasons why a conversation keeps the tool, whatever this turn selects."""
     if any(one.name == name for one in conversation.loaded):
         yield "loaded"
     if any(name in names for _, names in conversation.called):
@@ -307,7 +305,7 @@ def _holds(conversation: Conversation, name: str) -> Iterator[str]:
 
 
 def _evidence(step: Candidates, row: int, toolkit: str, trail: Trail) -> dict[str, float]:
-    """What this step found for the row, with its part of the score."""
+    """The evidence of this step for the row, with its part of the score."""
     evidence = step.evidence
     if evidence is None:
         return {}
@@ -339,7 +337,7 @@ def _hits(trail: Trail) -> dict[str, str]:
 
 
 def _is_broken(step: Candidates, row: int) -> bool:
-    """Whether outcomes say so, as of this step."""
+    """Whether the outcomes of this step show that the tool is broken."""
     evidence = step.evidence
     if not isinstance(evidence, RerankingResult) or evidence.draw is None:
         return False
@@ -354,7 +352,7 @@ def _lineage(toolkit: str, catalog: Catalog) -> Iterator[str]:
 
 
 def _found(trail: Trail) -> list[int]:
-    """Rows for which some stage found evidence, best score first."""
+    """Rows with evidence from some stage, best score first."""
     score: dict[int, float] = {}
     for step in trail.candidates.trail():
         if step.evidence is not None and step.pool is None:
@@ -367,9 +365,9 @@ def _removed(trail: Trail) -> Iterator[str]:
     for step in trail.candidates.trail():
         if step.before is None or len(step.before) <= len(step):
             continue
-        gone = _in_play(step.before) - _in_play(step) - chosen  # what came back later was not removed
-        if gone:
-            yield f"{len(gone):>7} removed: {_removal(step.reason)}"
+        removed = _in_play(step.before) - _in_play(step) - chosen  # what came back later was not removed
+        if removed:
+            yield f"{len(removed):>7} removed: {_removal(step.reason)}"
 
 
 def _table(accounts: Iterable[Account]) -> str:
@@ -396,7 +394,7 @@ def _required(trail: Trail) -> list[str]:
 
 
 def _selected(trail: Trail, steps: Sequence[Candidates]) -> list[str]:
-    """How many tools come from where, before any is cut for space, and what the conversation adds."""
+    """The number of tools from each origin, before any is cut for space, and what the conversation adds."""
     merged = _in_play(steps[-1])
     origins = _origins(trail, steps)
     counts: Counter[str] = Counter(core=0, retrieved=0, routes=0)
@@ -418,7 +416,7 @@ def _selected(trail: Trail, steps: Sequence[Candidates]) -> list[str]:
 
 
 def _origins(trail: Trail, steps: Sequence[Candidates]) -> dict[int, str]:
-    """Row → the origin that brought it in last; a core tool is core, whatever found it."""
+    """Row → the origin that last brought it in. A core tool's origin is always core."""
     origins: dict[int, str] = {}
     for step in steps:
         if step.verb == "admit" or (step.verb == "narrow" and step.reason in _ORIGINS):
@@ -428,12 +426,12 @@ def _origins(trail: Trail, steps: Sequence[Candidates]) -> dict[int, str]:
     return origins | dict.fromkeys(core, "core")
 
 
-def _gone(trail: Trail, before: Candidates, after: Candidates) -> tuple[int, str]:
-    """Number and names of the tools that are in play before and not after, in their order."""
+def _cut(trail: Trail, before: Candidates, after: Candidates) -> tuple[int, str]:
+    """Number and names of the tools that are in play before a step and not after it, in order."""
     kept = _in_play(after)
-    gone = [trail.name(row) for row in before.rows.tolist() if row not in kept]
-    names = ", ".join(map(name_text, gone[:_MOST_NAMES]))
-    return len(gone), f"{names}, …" if len(gone) > _MOST_NAMES else names
+    removed = [trail.name(row) for row in before.rows.tolist() if row not in kept]
+    names = ", ".join(map(name_text, removed[:_MOST_NAMES]))
+    return len(removed), f"{names}, …" if len(removed) > _MOST_NAMES else names
 
 
 def _in_play(candidates: Candidates) -> frozenset[int]:

@@ -1,4 +1,4 @@
-"""What a selection showed, as learning keeps it."""
+"""The exposure of a selection: the record that learning keeps of it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ELSEWHERE = 0.08
 def exposure_of(selection: Selection, reporter: str, category: str) -> Exposure:
     """The exposure of a selection.
 
-    reporter: who will report its outcome; "" for the application itself. category: of the message.
+    reporter: will report its outcome; "" for the application itself. category: the message's.
     """
     turn, catalog = selection.turn, selection.catalog
     context, shown = turn.context, selection.shown
@@ -48,25 +48,25 @@ def exposure_of(selection: Selection, reporter: str, category: str) -> Exposure:
 
 
 def packed(selection: Selection) -> tuple[bytes, npt.NDArray[np.float16] | None]:
-    """What `pack_tools` makes of the tools in a selection that was not delivered yet, and `vector_of`."""
+    """`packed_tools` and `vector_of`, for a selection that was not delivered yet."""
     return packed_tools(selection), vector_of(selection.turn)
 
 
 def packed_tools(selection: Selection) -> bytes:
-    """What `pack_tools` makes of the tools in a selection that was not delivered yet."""
+    """The tools of a selection that was not delivered yet, packed as by `pack_tools`."""
     return selection.candidates.packed_calls(
         selection.catalog.packed_keys, temperature=TEMPERATURE, calls=_CALLS, elsewhere=_ELSEWHERE
     )
 
 
 def vector_of(turn: Turn) -> npt.NDArray[np.float16] | None:
-    """The message's vector as outcomes are learnt with it; None without one that says something."""
+    """The message's vector for learning; None if there is none, or if it cannot be trusted."""
     vector = turn.vector if turn.reading is None else turn.reading.vector
     return None if vector is None or not turn.trust else vector.astype(np.float16)
 
 
 def not_shown(selection: Selection, names: Iterable[str]) -> tuple[ShownTool, ...]:
-    """The tools among the names that this caller could have been shown and was not."""
+    """The tools of these names that the turn could have shown to this caller and did not."""
     catalog, candidates, shown = selection.catalog, selection.candidates, selection.shown
     found = []
     for name in names:
@@ -77,7 +77,7 @@ def not_shown(selection: Selection, names: Iterable[str]) -> tuple[ShownTool, ..
 
 
 def _expected(selection: Selection, rows: Rows) -> list[float]:
-    """For each row, the share of calls that similarity alone predicts."""
+    """For each row, the share of calls that its similarity alone predicts."""
     found = selection.candidates.retrieved
     if found is None:
         return [0.0] * len(rows)

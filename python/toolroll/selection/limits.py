@@ -1,4 +1,4 @@
-"""The limits of a selection, and the tools that every selection has."""
+"""The limits of a selection, and the tools that are in every selection."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Limits:
     Attributes:
         names: tool name → row.
         costs: int32[n], tokens of each tool's schema.
-        core: rows of pinned tools and of base toolkits, in the order in which they stand in front.
-        max_tools: how many tools at the most, unless the turn says; None for no limit.
-        provider_limits: provider → how many tools its API takes; None for any number, also for "".
+        core: rows of pinned tools and of base toolkits, in their order at the front.
+        max_tools: the most tools, unless the turn sets it; None for no limit.
+        provider_limits: provider → the most tools that its API takes; None for any number, also for "".
     """
 
     names: Mapping[str, int]
@@ -30,12 +30,12 @@ class Limits:
     provider_limits: Mapping[str, int | None]
 
     def most(self, turn: Turn) -> int | None:
-        """How many tools at the most; None for any number."""
+        """The most tools for this turn; None for any number."""
         limits = (turn.max_tools, self.max_tools, self.provider_limits[turn.context.provider])
         return min((limit for limit in limits if limit is not None), default=None)
 
     def affordable(self, rows: list[int], tokens: int) -> list[int]:
-        """The rows that fit into so many tokens, one after the other."""
+        """The rows that fit into this many tokens, taken in order."""
         kept = []
         for row, cost in zip(rows, self.costs[np.array(rows, np.int32)].tolist(), strict=True):
             if cost <= tokens:
@@ -48,7 +48,7 @@ class Limits:
         return int(self.costs[np.array(rows, np.int32)].sum()) if rows else 0
 
     def without_ranking(self, turn: Turn) -> list[int]:
-        """The rows of a turn that cannot be ranked: core tools, and the tools that the call names."""
+        """The rows for a turn that cannot be ranked: core tools, and the tools that the call names."""
         named = (self.names.get(name) for name in turn.always_include)
         rows = list(dict.fromkeys((*self.core, *(row for row in named if row is not None))))
         rows = rows[: self.most(turn)]

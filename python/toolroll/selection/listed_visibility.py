@@ -1,8 +1,8 @@
-"""The one decision about names, for tools that came with a request.
+"""Decides by name which tools of a request's list a caller may have.
 
-The registry decides about a tool that it has, with its toolkits, tier, settings, status and annotations. Any
-other name is under the rules, as a tool in no toolkit. A name that only its writing tells apart from a hidden
-one is hidden, too, and so is what may bring tools that nobody can name.
+If the registry has the tool, its rules, toolkits, tier, settings, status and annotations decide. Rules treat
+any other name as a tool in no toolkit. A name that differs from a hidden name only in its spelling is hidden,
+too. So is an item that may bring tools with unknown names.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _PLAIN = re.compile(r"[a-z0-9]+(?:_[a-z0-9]+)*\Z")  # a name that is its own fol
 
 
 class KnownRows(NamedTuple):
-    """The rows of a list that have names in one catalog of the registry.
+    """The rows of a list whose names one catalog of the registry has.
 
     Attributes:
-        rows, registered: a row of the list and one of the catalog that has a name of it, side by side.
-        settled: functions whose only name the catalog has: rules are applied to them there.
+        rows, registered: pairs of a row of the list and the row of the catalog with one of its names.
+        settled: functions whose only name is in the catalog. Only the catalog's rules apply to them.
         held: rows with a name that the registry has in no catalog, because it waits for review or is damaged.
     """
 
@@ -47,21 +47,21 @@ class KnownRows(NamedTuple):
 
 
 class ListedRows:
-    """The names that the rows of a list may have: first its functions, then the items that are handed on.
+    """The names of a list's rows: first its functions, then the items that are passed on unchanged.
 
     Attributes:
-        size: rows of functions, which are the rows of the list's catalog.
-        labels: every text that may be a name → the rows that have it.
+        size: the number of functions, which are also the rows of the list's catalog.
+        labels: each text that may be a name → its rows.
         singles: functions that have one name only.
-        unseen: rows that may bring tools whose names do not stand in the list.
-        own: the name of each row of what is handed on.
-        listed: the same for rules.
+        unseen: rows that may bring tools whose names are not in the list.
+        own: the names of the items after the functions.
+        listed: the names in the form that rules read.
     """
 
     __slots__ = ("_known", "labels", "listed", "own", "singles", "size", "unseen")
 
     def __init__(self, catalog: Catalog, functions: Mapping[int, Iterable[str]], others: Sequence[Labels]):
-        """functions: names beside its own, of a function's row. others: what is handed on, in order."""
+        """functions: row → the function's other names. others: the items after the functions."""
         self.size, self.own = len(catalog), tuple([one.own for one in others])
         self.unseen = np.array([self.size + at for at, one in enumerate(others) if one.is_unseen], np.int32)
         own: dict[str, list[int]] = {}
@@ -89,12 +89,12 @@ class ListedRows:
         return self.size + len(self.own)
 
     def unjudged(self, rows: Iterable[int]) -> tuple[str, ...]:
-        """The names of the rows that may bring tools whose names do not stand in the list."""
+        """The names of those rows that may bring tools whose names are not in the list."""
         unseen = set(self.unseen.tolist())
         return tuple([self.own[row - self.size] for row in sorted(rows) if row in unseen])
 
     def known(self, registry: Snapshot, org: str) -> KnownRows:
-        """What the organisation's catalog in the registry has of the list: looked up once for a catalog."""
+        """The rows of the list that the organisation's catalog has. Looked up once for each catalog."""
         org = org if org in registry.own or org in registry.held or org in registry.coming else ""
         catalog, held = registry.pipeline(org).catalog, registry.held_by(org)
         found = self._known.get(org)
@@ -132,12 +132,12 @@ class ListedRows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ListedVisibility:
-    """Hard. Forbids functions of a list that the caller may not have; tells which other items are withheld.
+    """Hard. Forbids the list's functions that the caller may not have, and names the withheld other items.
 
     Attributes:
         rows: the list.
-        rules: over all rows of the list, for names that the registry does not have.
-        registry: the pipelines whose decision counts.
+        rules: the rules over the list, for names that the registry does not have.
+        registry: the pipelines that decide about its own tools.
     """
 
     rows: ListedRows
@@ -156,7 +156,7 @@ class ListedVisibility:
         return Bitset.full(self.rows.size)
 
     def withheld(self, turn: Turn) -> frozenset[int]:
-        """The rows of what is handed on to others and not to this caller; all of them if rules fail."""
+        """The rows of items to withhold from this caller; all items if the rules fail."""
         try:
             hidden = self.hidden(turn)
         except Exception:  # the stage itself fails in the same turn, which is reported
@@ -165,9 +165,9 @@ class ListedVisibility:
         return frozenset([row for row in found if row >= self.rows.size])
 
     def hidden(self, turn: Turn) -> Bitset | None:
-        """The rows of the list that the caller may not have; None where nothing can be hidden.
+        """The rows of the list that the caller may not have; None if nothing can be hidden.
 
-        Raises what a hard stage of the registry raises.
+        Raises any error of a hard stage of the registry.
         """
         registry, org = self.registry, turn.context.org
         if not registry.may_hide(org):
@@ -191,19 +191,19 @@ class ListedVisibility:
         return hidden
 
     def registered(self, row: int, org: str) -> tuple[Pipeline, tuple[str, ...], bool]:
-        """The names in the registry by which a function is decided, and whether these alone decide it."""
+        """The registry's pipeline and names for a function, and whether they alone decide."""
         pipeline, known = self.registry.pipeline(org), self.rows.known(self.registry, org)
         tools = pipeline.catalog.tools
         names = [tools[at].name for at in known.registered[known.rows == row].tolist()]
         return pipeline, tuple(names), row in known.settled
 
     def is_held(self, row: int, org: str) -> bool:
-        """Whether the registry has the name in no catalog."""
+        """Whether the registry knows the name but has it in no catalog."""
         return row in self.rows.known(self.registry, org).held
 
 
 def _alike_in(catalog: Catalog, name: str) -> Iterable[str]:
-    """The catalog's names from which only its writing tells this one apart."""
+    """The catalog's names that differ from this one only in spelling."""
     parts = (catalog,) if catalog.parts is None else catalog.parts
     for key in alike(name):
         if key in catalog.names:
@@ -213,7 +213,7 @@ def _alike_in(catalog: Catalog, name: str) -> Iterable[str]:
 
 
 def _odd_names(catalog: Catalog) -> Mapping[str, Sequence[str]]:
-    """Folded name → the names that are written otherwise."""
+    """Folded name → the names with another spelling."""
     found: dict[str, list[str]] = {}
     for name in catalog.names:
         if _PLAIN.match(name) is None and (key := folded(name)) != name:

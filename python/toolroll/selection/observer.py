@@ -12,17 +12,16 @@ from toolroll.selection.selection import Selection
 
 @dataclass(frozen=True, slots=True)
 class OutcomeReport:
-    """A report that was recorded. It does not say who reported.
+    """A recorded report. It does not tell its reporter.
 
     Attributes:
-        event_id: of the selection.
-        org: the organisation of the selection.
+        event_id, org: the selection's.
         outcomes: tool → "succeeded", "failed", "called" (the result is unknown), "corrected" (it was the
             wrong tool), "meant" (it was the right one), or "wanted", "wanted_succeeded", "wanted_failed" (a
             search found it afterwards).
-        counted: for how many of these tools the report said something new; 0 for a repetition.
+        counted: the number of tools about which the report was new; 0 for a repetition.
         final: False if more reports on this selection are expected.
-        durations_ms: tool → how long its call took, of those whose reporter measured it.
+        durations_ms: tool → the duration of its call, for measured calls.
     """
 
     event_id: str
@@ -44,7 +43,7 @@ class Observer(Protocol):
     """
 
     def on_selection(self, selection: Selection) -> None:
-        """Called with each selection that becomes an event. Searches in a session are none."""
+        """Called with each selection that becomes an event. A search in a session does not."""
 
     def on_report(self, report: OutcomeReport) -> None:
         """Called with each report that `Toolroll.record` or a session has recorded."""

@@ -1,4 +1,4 @@
-"""The candidates that `Selector.pick` returns: their steps are made from columns when somebody reads them."""
+"""The candidates that `Selector.pick` returns. Their steps are made from columns on the first read."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ _OF_STEP = ("verb", "reason", "evidence", "before")
 
 
 class PickedCandidates(Candidates):
-    """Candidates after all soft stages. Immutable, as all candidates are.
+    """Candidates after all soft stages. Immutable.
 
-    The steps are made from the columns when somebody first reads one; a selection alone needs none.
+    The steps are made from the columns on the first read. Most selections never need one.
     """
 
     __slots__ = ("_columns", "in_order")
@@ -47,7 +47,7 @@ class PickedCandidates(Candidates):
     _columns: tuple[Picked, Candidates, Said]
 
     def __init__(self, picked: Picked, start: Candidates, said: Said) -> None:
-        """picked: the columns. start: the set before. said: see `Said`."""
+        """picked: the columns. start: the set before the soft stages. said: see `Said`."""
         _set_allowed(self, start.allowed)
         _set_pool(self, None)
         _set_order(self, picked.selected)
@@ -63,7 +63,7 @@ class PickedCandidates(Candidates):
 
     @property
     def retrieved(self) -> RetrievalResult | None:
-        """The tools that retrieval found; None where it did not run."""
+        """The tools that retrieval found; None if it did not run."""
         by_words = self._picked.by_words
         return self._retrieved() if by_words is None else self._by_words(by_words)
 
@@ -75,18 +75,18 @@ class PickedCandidates(Candidates):
         calls: float,
         elsewhere: float,
     ) -> bytes:
-        """`toolroll._core.packed_calls` of these rows in order, by the scores of what retrieval found."""
+        """See `Candidates.packed_calls`."""
         keys = keys_of(self.in_order)
         return self._picked.packed_calls(keys, temperature=temperature, calls=calls, elsewhere=elsewhere)
 
     @property
     def before_list(self) -> Rows:
-        """int32[n]: the rows before the list of the conversation changed them; these rows without a list."""
+        """See `Candidates.before_list`."""
         return self._picked.before_list
 
     @property
     def list_turns(self) -> tuple[int, ...] | None:
-        """For each selected row, the turn of the conversation that last selected it; None without a list."""
+        """See `Candidates.list_turns`."""
         return self._picked.list_turns
 
     def __len__(self) -> int:
@@ -188,7 +188,7 @@ def _result(columns: FoundColumns, turn: Turn, is_damped: bool) -> RetrievalResu
 
 
 def terms_of(turn: Turn, terms: Sequence[Scores], damped: Scores | None) -> tuple[Term, ...]:
-    """The terms of the scores that the turn could have. damped: the loss by damping; None without damping."""
+    """The terms that the scores of this turn can have. damped: the loss by damping; None without damping."""
     is_dense = turn.vector is not None and turn.trust > 0
     asked = (is_dense, is_dense, True, turn.clauses, turn.earlier)
     columns = [

@@ -1,7 +1,7 @@
 """One call into the core for all soft stages: `Selector.pick` ranks, cuts and orders.
 
-`Selector` in selector.hpp is the definition of the soft stages. This module hands it what stands in Python:
-the rows of pages, keywords, marks and names, the conversation, and the statistics of outcomes.
+`Selector` in selector.hpp defines the soft stages. This module passes the data from Python: the rows of
+pages, keywords, marks and names, the conversation, and the statistics of outcomes.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ NamedRerank: TypeAlias = tuple[str, Callable[[Rows, Scores], Scores | None]]
 class CalledToolkits:
     """Favours the toolkits whose tools a conversation just called.
 
-    A user who has listed mails will read or answer one. A call in the past is no evidence that this message
-    needs a tool, so confidence does not count it.
+    A user who has listed mails will read or answer one. A past call is no evidence that this message needs a
+    tool, so the confidence ignores it.
 
     Attributes:
-        weight: added to a score for the last turn; half of it for the turn before, and so on.
-        tools, names: of the catalog, by row, and name → row.
+        weight: added to a score for the last turn, halved for each turn before it.
+        tools, names: the catalog's tools by row, and name → row.
         below: toolkit → rows of its tools and of the toolkits below it.
     """
 
@@ -67,7 +67,7 @@ class CalledToolkits:
     below: Mapping[str, Rows]
 
     def called(self, conversation: Conversation) -> list[tuple[Rows, float]]:
-        """The rows of each toolkit that was called, and what they gain; the latest turn first."""
+        """The rows of each called toolkit with their gain, the latest turn first."""
         weights: dict[str, float] = {}
         for number, names in conversation.called:
             weight = self.weight * _DECAY ** max(conversation.turn - number - 1, 0)
@@ -91,8 +91,8 @@ class Picker:
         retention: how long a conversation keeps its tools; None if the turn belongs to none.
         reads_page: whether the context's page narrows the tools.
         is_damped: whether evidence is damped.
-        keys: which statistics belong to which row; None if outcomes do not count.
-        explore: see `Draw`.
+        keys: the statistics of each row; None if outcomes do not count.
+        explore: see `Draw.explore`.
     """
 
     selector: Selector
@@ -109,7 +109,10 @@ class Picker:
     def __call__(
         self, candidates: Candidates, turn: Turn, pages: PageTable, reranks: Sequence[NamedRerank] = ()
     ) -> Candidates:
-        """The selected tools. candidates: a set; no other tool is selected. reranks: the caller's steps."""
+        """The selected tools.
+
+        candidates: a set, from which the core selects. reranks: the caller's steps.
+        """
         pool, context, text, query = candidates.pool, turn.context, turn.text, turn.query
         more: dict[str, Any] = {}  # what few turns have
         assert pool is not None
@@ -163,7 +166,7 @@ class Picker:
         )
 
     def _budget(self, tokens: int) -> Budget:
-        """The tokens, and the cost of each row."""
+        """The budget of this many tokens, with the cost of each row."""
         costs = self.limits.costs
         if isinstance(costs, StackedColumn):
             return Budget(tokens, _array(costs.shared), _array(costs.own))
@@ -183,13 +186,13 @@ class Picker:
 
 
 def _outcomes(turn: Turn, learned: Learned, keys: ToolKeys) -> Outcomes:
-    """What was learnt, and where it counts."""
+    """The statistics of outcomes, and the scopes in which they count."""
     context = turn.context
     return Outcomes(learned, keys, scopes(context.page, context.tier, turn.category), turn.at)
 
 
 def _array(costs: Any) -> npt.NDArray[np.int32]:
-    """The costs of all rows. Costs that were deferred are computed now, once."""
+    """The costs of all rows. Deferred costs are computed on the first call."""
     if isinstance(costs, np.ndarray):
         return costs
     every: npt.NDArray[np.int32] = costs[np.arange(len(costs), dtype=np.int32)]

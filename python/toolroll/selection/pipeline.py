@@ -43,7 +43,7 @@ _AS_IT_IS = Reader(None, clauses=False)
 
 
 class _Permitted(NamedTuple):
-    """The rows that the hard stages left, and all that these stages read of the turn."""
+    """The rows that the hard stages left, with the parts of the turn that these stages read."""
 
     context: Context
     stored: frozenset[str]
@@ -51,7 +51,7 @@ class _Permitted(NamedTuple):
     candidates: Candidates
 
     def holds_for(self, turn: Turn) -> bool:
-        """Whether the hard stages would leave the same rows to this turn."""
+        """Whether the hard stages would leave the same rows in this turn."""
         return (
             self.context is turn.context
             and self.stored is turn.stored
@@ -64,26 +64,26 @@ class Pipeline:
     """A catalog and the stages over it: everything that a turn needs, replaced as one.
 
     Attributes:
-        catalog: what rows mean.
+        catalog: the tools behind the rows.
         hard: always run, in order; a failure leaves public tools that the stage could not have forbidden.
         required: runs if the caller names the tools.
         soft: picks for a message.
         whole: picks if `passes_through` holds.
         everything: picks if the caller asks for everything.
-        search: picks for a search: core tools count no more than others.
+        search: picks for a search: core tools get no preference.
         continued: runs after all of these, for a further step of a turn that has shown tools.
         limits: of the profile and the providers, for turns that cannot be ranked.
-        passes_through: whether all candidates are few enough to be selected.
+        passes_through: tells whether the candidates are few enough to select all.
         pages: the page mappings in force.
-        steps: of the caller's own, before and after the core.
+        steps: the caller's, before and after the core.
         withdrawn: rows that must not be selected any more, though they are still indexed.
-        lasting_failures: of every selection until the next catalog, such as tools without vectors.
+        lasting_failures: in every selection until the next catalog, such as tools without vectors.
         variants: name → other stages over the same catalog, for the variants of an experiment.
         retention: how long a conversation keeps its tools.
-        reader: makes the texts that retrieval looks for from a message.
+        reader: makes the texts for retrieval from a message.
         reads_vectors: whether a selection reads the message's vector; otherwise no message is embedded.
-        keywords_suffice: whether this message needs no vector, by the rows in play; None if it always does.
-        build_s: seconds that the build took, with the catalog's.
+        keywords_suffice: tells whether a message needs no vector; None if every message needs one.
+        build_s: seconds for the build, with the catalog's.
     """
 
     catalog: Catalog
@@ -119,7 +119,7 @@ class Pipeline:
         object.__setattr__(self, "_start", start)
 
     def without(self, names: Iterable[str]) -> Pipeline:
-        """The same without these tools: a deleted tool must go before the next catalog is built."""
+        """The pipeline without these tools: a deleted tool must go before the next catalog is built."""
         known = self.catalog.names
         rows = np.array(sorted(known[name] for name in names if name in known), np.int32)
         if not len(rows):
@@ -128,29 +128,29 @@ class Pipeline:
         return self.withdrawing(gone if self.withdrawn is None else self.withdrawn | gone)
 
     def withdrawing(self, rows: Bitset | None) -> Pipeline:
-        """The same; none of these rows may be selected."""
+        """The pipeline without these rows, which stay indexed."""
         return self._everywhere(lambda pipeline: replace(pipeline, withdrawn=rows))
 
     def lacking(self, *lasting_failures: Failure) -> Pipeline:
-        """The same; every selection names these failures."""
+        """The pipeline with these failures in every selection."""
         return self._everywhere(lambda pipeline: replace(pipeline, lasting_failures=lasting_failures))
 
     def governed(self, visibility: HardStage, pages: PageTable) -> Pipeline:
-        """The same under other rules and page mappings; nothing is indexed again."""
+        """The pipeline under other rules and page mappings. Nothing is indexed again."""
         return self._everywhere(
             lambda pipeline: replace(pipeline, hard=(visibility, *pipeline.hard[1:]), pages=pages)
         )
 
     @property
     def may_deny(self) -> bool:
-        """Whether a tier or a status could deny a tool to somebody; rules are not counted."""
+        """Whether a tier or a status could deny a tool to some caller. Rules do not count."""
         if self.catalog.inactive is not None:
             return True
         stages = (stage for stage in self.hard if isinstance(stage, Visibility))
         return any(stage.policy is not None and stage.policy.gates for stage in stages)
 
     def _everywhere(self, change: Callable[[Pipeline], Pipeline]) -> Pipeline:
-        """The change, made to this pipeline and to its variants."""
+        """Applies the change to this pipeline and to its variants."""
         variants = {name: change(variant) for name, variant in self.variants.items()}
         return replace(change(self), variants=variants)
 
@@ -162,10 +162,10 @@ class Pipeline:
         timings: tuple[tuple[str, int], ...] = (),
         calls: Calls | None = None,
     ) -> Selection:
-        """Selects. Pure but for the clock of its timings: the same turn gives the same tools.
+        """Selects. Pure, apart from the clock of its timings: the same turn gives the same tools.
 
-        failures, timings: of the steps before the decision, such as embedding the message. calls: what the
-        selection's `check` asks later.
+        failures, timings: from before the decision, such as embedding the message. calls: for the selection's
+        `check`.
         """
         runner = _Runner([*self.lasting_failures, *failures], list(timings))
         candidates, context = self._allowed(turn, runner), turn.context
@@ -196,7 +196,7 @@ class Pipeline:
         runner: _Runner,
         steps: tuple[OwnStep, ...] = (),
     ) -> Candidates:
-        """The tools that the core selects; if it fails, core tools and the tools that the call names."""
+        """The tools that the core selects. If it fails: core tools and the tools that the call names."""
         start, reranks = time.perf_counter_ns(), _NO_RERANKS
         if steps:
             own = TurnSteps(steps, self.catalog, turn, runner.failures)
@@ -212,7 +212,7 @@ class Pipeline:
         return picked
 
     def reads_vector(self, turn: Turn) -> bool:
-        """Whether the selection of this turn, which has no vector yet, reads one."""
+        """Whether the selection of this turn needs the message's vector, which is not made yet."""
         if not self.reads_vectors or self.keywords_suffice is None:
             return self.reads_vectors
         pool, page = self.allowed(turn), self.on_page(turn.context)
@@ -221,7 +221,7 @@ class Pipeline:
         return not self.keywords_suffice(pool, turn)
 
     def allowed(self, turn: Turn, failures: list[Failure] | None = None) -> Bitset:
-        """The rows that the hard stages leave to the caller. failures: gets the failures of these stages."""
+        """The rows that the hard stages leave. failures: the stages' failures are added to it."""
         return self._allowed(turn, _Runner([] if failures is None else failures, [])).allowed
 
     def on_page(self, context: Context) -> Bitset | None:
@@ -230,7 +230,7 @@ class Pipeline:
         return None if found is None else found.rows
 
     def _allowed(self, turn: Turn, runner: _Runner) -> Candidates:
-        """What the hard stages leave. Answers are kept: an application has few contexts, or reuses them."""
+        """The candidates after the hard stages. Answers are kept, because applications reuse contexts."""
         context = turn.context
         known = self._permitted.get(id(context))
         if known is not None and known.holds_for(turn):
@@ -278,7 +278,7 @@ class _Runner:
     def run(
         self, stage: Stage, candidates: Candidates, turn: Turn, *, forbids: bool = False
     ) -> tuple[Candidates, bool]:
-        """The stage's output and False; or its input and True, if it failed. forbids: whether it may."""
+        """The stage's output and False; if it failed, its input and True. forbids: whether it may forbid."""
         name = _name(type(stage))
         start = time.perf_counter_ns()
         failed = False

@@ -1,4 +1,4 @@
-"""Builds pipelines from definitions: the same steps for a catalog of objects, a folder or a registry."""
+"""Builds pipelines from definitions, in the same steps for objects, a folder or a registry."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ _SHARE = 8  # of the tools: where one in so many changes, a whole build takes no
 
 
 class SavedFinder(Protocol):
-    """Finds the saved catalog of definitions that would otherwise be built."""
+    """Finds a saved catalog, so that it need not be built."""
 
     def __call__(self, definitions: Definitions, builder: PipelineBuilder) -> SavedCatalog | None:
-        """A catalog of exactly these definitions that `PipelineBuilder.over` takes; None to build one."""
+        """The saved catalog of exactly these definitions; None to build one."""
 
     def failures(self) -> Iterable[Failure]:
-        """Why the last catalog was built here, for a health check; nothing if it was found."""
+        """Why this process built the last catalog, for a health check; empty if a saved one was found."""
 
     def health(self) -> Mapping[str, Any]:
-        """What is in use, and from where."""
+        """The saved catalog in use, and its origin."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,14 +51,14 @@ class PipelineBuilder:
     """The settings that all pipelines of one process share.
 
     Attributes:
-        embedder: of tools and messages; None for lexical retrieval only.
+        embedder: embeds tools and messages; None for lexical retrieval only.
         parameters: the profile.
         hnsw: whether an HNSW graph is built over the shared tools; see `CatalogOptions`.
-        variants: profiles of an experiment, by variant. They share the catalog, so `description_counts` and
-            `keyword_mode` are those of `parameters`.
-        steps: of the caller's own, in every pipeline.
-        is_deferred: whether catalogs compute tokens and revision only when they are read.
-        find_saved: finds the saved catalog of definitions before they are built; None builds all.
+        variants: profiles of an experiment, by variant. They share the catalog, so they use the
+            `description_counts` and `keyword_mode` of `parameters`.
+        steps: the caller's, in every pipeline.
+        is_deferred: whether catalogs compute tokens and revision only on the first read.
+        find_saved: finds the saved catalog of definitions; None builds every catalog.
     """
 
     embedder: Embedder | None
@@ -105,10 +105,11 @@ class PipelineBuilder:
     ) -> Pipeline | None:
         """The pipeline of definitions that differ in a few tools from a pipeline of this builder.
 
-        It selects as one that is built whole, but for damping and calibration: they stay as they were until
-        `measured`. Vectors have no graph. None where a whole build is needed, or as good.
+        It selects like one that is built whole, except that damping and calibration stay the same until
+        `measured`
+        is called. Its vectors have no graph. None if a whole build is needed, or as good.
 
-        rest: the definitions; tools in them are not read.
+        rest: the definitions; their tools are not read.
 
         Raises:
             InvalidDefinition: the definitions are malformed.
@@ -130,9 +131,9 @@ class PipelineBuilder:
         return replace(self._staged(changed, policy), build_s=time.perf_counter() - started)
 
     def trial(self, pipeline: Pipeline, tools: Iterable[Tool], policy: EffectivePolicy) -> Pipeline:
-        """The pipeline with these tools in place of the tools of the same names, at any size; for trying out.
+        """The pipeline with these tools in place of the tools of the same names, for trying them out.
 
-        Damping and calibration stay as they were.
+        Damping and calibration stay the same. The catalog may have any size.
 
         Raises:
             InvalidInput: the catalog was read from a file, or cannot have changes for another reason.
@@ -156,13 +157,13 @@ class PipelineBuilder:
         return changed.withdrawing(pipeline.withdrawn)  # rows mean what they meant, as names stay
 
     def changes(self, pipeline: Pipeline, definitions: Definitions) -> ToolChanges | None:
-        """How these definitions differ from a pipeline's tools; None where a whole build is as good."""
+        """The changes from a pipeline's tools to these; None if a whole build is as good."""
         if pipeline.catalog.record is None or len(pipeline.catalog) < _LEAST:
             return None
         return ToolChanges.between(pipeline.catalog, definitions.tools)
 
     def measured(self, pipeline: Pipeline) -> Pipeline:
-        """The same with damping and calibration as a whole build measures them; itself if they are so."""
+        """The pipeline with its own damping and calibration; itself if it has them already."""
         catalog = pipeline.catalog.measured()
         return pipeline if catalog is pipeline.catalog else self._over(pipeline, catalog)
 
@@ -176,9 +177,9 @@ class PipelineBuilder:
         return replace(composed.withdrawing(pipeline.withdrawn), build_s=pipeline.build_s)
 
     def warn_of_absent(self, catalog: Catalog) -> None:
-        """Warns once of each toolkit in `no_hit`, and of each member of a toolkit, that the catalog lacks.
+        """Warns once of each toolkit in `no_hit`, and each member of a toolkit, that the catalog lacks.
 
-        Neither is an error: the tools of a server that starts later may have these names.
+        Neither is an error: a server that starts later may have tools of these names.
         """
         p = self.parameters
         kits = (() if p.no_hit is None else p.no_hit) if p.routes != "favour" else ()
@@ -194,7 +195,7 @@ class PipelineBuilder:
     def by_words(
         self, definitions: Definitions, policy: EffectivePolicy, error: EmbedderUnavailable
     ) -> Pipeline:
-        """The same without vectors, for an embedder that fails now; every selection names the failure."""
+        """The pipeline without vectors, for an embedder that fails now. Every selection names the failure."""
         # A copy, because the error itself keeps the frames of its caller alive.
         failure = Failure("embedder", EmbedderUnavailable(str(error), retry_after_s=error.retry_after_s))
         return self._built(definitions, None, policy).lacking(failure)
@@ -208,7 +209,7 @@ class PipelineBuilder:
     ) -> Pipeline:
         """An organisation's pipeline, over the shared catalog and its own definitions.
 
-        policy: what concerns this organisation. pins: its pins of shared tools.
+        policy: this organisation's part. pins: its pins of shared tools.
 
         Raises:
             InvalidDefinition: its own definitions are malformed.
@@ -223,15 +224,15 @@ class PipelineBuilder:
     def governed(
         self, pipeline: Pipeline, policy: EffectivePolicy, shared: Pipeline | None = None
     ) -> Pipeline:
-        """The same catalog under other rules and page mappings.
+        """The pipeline under other rules and page mappings.
 
-        shared: for an organisation, the shared pipeline, which is under the other rules already.
+        shared: for an organisation, the shared pipeline, already under the new rules.
         """
         return pipeline.governed(*policy.stages(pipeline.catalog, _compiled(shared), _compiled(pipeline)))
 
     @property
     def options(self) -> CatalogOptions:
-        """How its catalogs are built."""
+        """The options of its catalogs."""
         profiles = (self.parameters, *self.variants.values())
         return CatalogOptions(
             self.hnsw,
@@ -264,7 +265,7 @@ class PipelineBuilder:
         )
 
     def varied(self, pipeline: Pipeline) -> Pipeline:
-        """The same with the current steps and variants."""
+        """The pipeline with the current steps and variants."""
         if self.steps:
             pipeline = replace(pipeline, steps=self.steps)
         if not self.variants and not pipeline.variants:
@@ -274,7 +275,7 @@ class PipelineBuilder:
 
 
 def _compiled(pipeline: Pipeline | None) -> Policy | None:
-    """The compiled rules of a pipeline: the platform's are compiled once for all organisations."""
+    """The compiled rules of a pipeline. The platform's are compiled once for all organisations."""
     for stage in () if pipeline is None else pipeline.hard:
         if isinstance(stage, Visibility):
             return stage.policy

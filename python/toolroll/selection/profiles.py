@@ -26,10 +26,10 @@ _MOST = 1_000_000_000  # of what is counted
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """The values that a parameter may have, in the metadata of its field.
+    """The allowed values of a parameter, in the metadata of its field.
 
     Attributes:
-        holds: whether a value is one of them.
+        holds: tells whether a value is allowed.
         description: the words of an error after "must be".
     """
 
@@ -84,56 +84,58 @@ class Profile:
             the weight halves: among many words more match by chance.
         intents, intent_floor: weight of the nearest group of a tool's examples, and the cosine from which on
             it counts.
-        description_counts: as how many examples the description counts in a tool's vector; 0: for tools
-            without examples only, as in Tool2Vec.
+        description_counts: the description counts as this many examples in a tool's vector; 0: only in
+            tools without examples, as in Tool2Vec.
         clauses: in [0, 1]: how far a tool that fits one clause of the message gains on those that fit all.
-        damping: whether tools count less that are found, alone or with their toolkit, for most messages.
+        damping: whether tools that are found for most messages, alone or with their toolkit, count less.
         threshold: least score of a retrieved tool.
         minimum: how many are kept even below the threshold.
-        least_confidence: below it no tool applies: `Selection.has_match` is False.
-        on_no_tool: then "tell" says so and keeps the nearest tools, or a fallback where nothing matched at
-            all; "empty" keeps none of them.
+        least_confidence: below this confidence no tool applies: `Selection.has_match` is False.
+        on_no_tool: if no tool applies, "tell" says so and keeps the nearest tools, or a fallback if
+            nothing matched; "empty" keeps none of them.
         toolkit_threshold: cosine of message and toolkit from which on the toolkit counts as hit by a route;
             None leaves toolkits to their routes.
-        spare_embedding: whether, without retrieval, a message is not embedded if a keyword or pattern names a
-            toolkit in each of its parts.
+        spare_embedding: without retrieval, skips the embedding of a message if a keyword or pattern names
+            a toolkit in each of its parts.
         candidates: how many retrieved tools are kept until the cut; the cut ones show up in explanations.
         routes: whether a hit adds to a tool's score ("favour"), leaves only its toolkits ("narrow") or puts
             them behind what retrieval finds ("fill"), or nothing hits ("ignore").
-        route_weight: what a hit adds, with "favour".
-        services: what the tools of a service gain if the message names it.
-        marks: what tools gain that deal with a mark of the message, such as a file ending or a ticket key;
-            half of it where the message has several clauses.
-        no_hit: otherwise, toolkits that count as hit when none is. None: all stay, and none are put behind.
-        keyword_mode: how keywords stand in a message where their author did not say: "substring", "word" or
-            "prefix"; None for what their script asks for.
+        route_weight: the gain by a hit, with "favour".
+        services: the gain of a service's tools if the message names the service.
+        marks: the gain of tools for a mark of the message, such as a file ending or a ticket key; half of
+            it if the message has several clauses.
+        no_hit: toolkits that count as hit if the message hits none. None: all tools stay, in their order.
+        keyword_mode: how keywords match, unless their author says: "substring", "word" or "prefix"; None
+            for the mode that suits their script.
         spelling: whether misspelt words of a message are corrected first.
         max_tools: how many tools at the most, core tools included; None for the provider's limit.
         on_policy_error: where rules of a registry were changed by hand, "closed" leaves only public tools,
             "last_known" the rules before them (public tools where there are none), "open" all as they are.
-        learning: the rule by which outcomes of earlier selections count: "outcomes", "thompson" (a Beta draw
-            for each tool in one tier on one page), or None. Where nothing was learnt, nothing changes.
-        temperature: units of score that are one nat, that is, worth e times the odds of being called.
-        rescored: how many retrieved tools outcomes may put in another order.
-        reliability, lift: weights of whether a tool works, and of the messages that it is called for.
+        learning: the rule by which earlier outcomes count: "outcomes", "thompson" (a Beta draw for each
+            tool in one tier on one page), or None. Without outcomes, nothing changes.
+        temperature: units of score that multiply the odds of a call by e (one nat).
+        rescored: the number of retrieved tools that outcomes may reorder.
+        reliability, lift: weights of a tool's share of successful calls, and of the messages that lead to
+        calls.
         exploration_scale: the factor of the posterior's standard deviation in a draw.
         most_up, most_down: nats by which outcomes may lift or sink a tool, at the most.
-        protected_leaders: so many of retrieval's best tools stay selected unless they are known to be broken;
+        protected_leaders: this many of retrieval's best tools stay selected unless outcomes show them broken;
             at most a third of the selection.
         reliability_in_order: extra weight of reliability in the order of the selected tools: models call what
             they read first.
-        explore: how often the last place goes to the tool with the fewest outcomes.
-        affinity: what tools gain whose toolkit a conversation called in its last turn.
-        idle_turns: a loaded tool goes when it was not called for more than so many turns.
-        sticky_turns, sticky_tools: tools called in a conversation's last turns stay, so many at the most.
+        explore: the probability that the last place goes to the tool with the fewest outcomes.
+        affinity: the gain of tools whose toolkit a conversation called in its last turn.
+        idle_turns: a loaded tool is unloaded after more than this many turns without a call.
+        sticky_turns, sticky_tools: tools called in this many last turns of a conversation stay, up to
+        this many.
         sticky_count: whether `sticky_tools` counts all of these ("called"), or only those that the turn does
             not select anyway ("added").
-        opening: a conversation's first list has so many times k retrieved tools.
-        newcomers: later turns add what is among the first so many times k.
-        growth: its list grows to so many times k; 0: each turn sends what it selects and no more.
+        opening: a conversation's first list has `opening` times k retrieved tools.
+        newcomers: later turns add the tools among the first `newcomers` times k.
+        growth: its list grows to `growth` times k; 0: each turn sends only its own selection.
         loading: whether the model may load and unload tools: otherwise no delivery has `manage_tools`.
-        pass_through_tools, pass_through_tokens: a catalog of at most so many tools and tokens is selected
-            whole, unless the call sets k: to search ten tools is of no use.
+        pass_through_tools, pass_through_tokens: a catalog within both limits is selected whole, unless
+        the call sets k.
     """
 
     retrieve: Retrieve = field(default="tools", metadata=_one_of(*get_args(Retrieve)))
@@ -281,7 +283,7 @@ def profile(name: str) -> Profile:
     """The parameters of a built-in profile, or of one that an installed package offers (`GROUP`).
 
     Raises:
-        NotFound: no profile of that name.
+        NotFound: no profile has that name.
         InvalidInput: an installed package offers something else under this name.
     """
     found = PROFILES.get(name) or plugin(GROUP, name)

@@ -1,7 +1,7 @@
-"""Random bytes of the operating system without asking it each time.
+"""Random bytes of the operating system, read for many calls at once.
 
-`os.urandom` releases the interpreter for less than a microsecond; another Python thread that gets it keeps it
-for the switch interval of 5 ms. Here it is called once in 256 times.
+`os.urandom` releases the interpreter lock for less than a microsecond, but another Python thread that gets
+the lock keeps it for the switch interval of 5 ms. This module calls it once in 256 times.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _waiting: dict[int, list[bytes]] = {}
 
 
 def random_bytes() -> bytes:
-    """16 bytes that nobody else gets. Safe to call from many threads, and after a fork."""
+    """16 bytes that no other call returns. Safe to call from many threads, and after a fork."""
     try:
         return _waiting[os.getpid()].pop()
     except (KeyError, IndexError):

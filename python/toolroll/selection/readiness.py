@@ -1,4 +1,4 @@
-"""What a health check concludes: whether requests may come, and what does not work."""
+"""The conclusion of a health check: whether requests may come, and which parts fail."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def readiness(is_closed: bool, failures: Iterable[Failure], passing: Mapping[str
 
     A part that fails does not make a process unready: it selects from the catalog that it has.
 
-    passing: where → why, of what failed in the last selection.
+    passing: where → why, for failures of the last selection.
     """
     found = list(failures)
     why = [*map(str, found), *passing.values()]

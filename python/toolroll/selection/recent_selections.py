@@ -1,8 +1,8 @@
-"""`RecentSelections`: the last selections of a process, so that an event id finds what it showed.
+"""`RecentSelections`: the last selections of a process, for finding what an event id showed.
 
-A selection holds its catalog. A process that changes it, or gets other tools with each request, would
-keep a catalog for each of them. So only selections from the newest catalog are held; of the others, what they
-showed remains: ids and keys.
+A selection holds its catalog. A process whose catalog changes, or that gets other tools with each request,
+would keep many catalogs. So only selections from the newest catalog are held. Of the others, ids and keys of
+the shown tools remain.
 """
 
 from __future__ import annotations
@@ -20,20 +20,17 @@ MOST_SELECTIONS = 128
 
 @dataclass(slots=True, eq=False)
 class _Recent:
-    """A selection, or what it showed."""
+    """A selection, or its exposure."""
 
     event_id: str
     held: Selection | Exposure
 
 
 class RecentSelections:
-    """The last selections. Safe to share between threads, and nobody waits for a lock."""
+    """The last selections. Safe to share between threads, without locks."""
 
     def __init__(self, exposure_of: Callable[[Selection], Exposure], most: int = MOST_SELECTIONS) -> None:
-        """Has none yet.
-
-        exposure_of: what a selection showed.
-        """
+        """exposure_of: the exposure of a selection."""
         self._exposure_of = exposure_of
         self._recent: deque[_Recent] = deque(maxlen=most)
         self._newest: Catalog | None = None
@@ -48,7 +45,7 @@ class RecentSelections:
         self._recent.append(_Recent(selection.event_id, selection))
 
     def find(self, event_id: str) -> Selection | Exposure | None:
-        """The selection of this event, or its exposure; None if it is not among the last."""
+        """The selection of this event, or its exposure; None if the event is not among the last."""
         for recent in reversed(tuple(self._recent)):
             if recent.event_id == event_id:
                 return recent.held

@@ -18,9 +18,9 @@ class RouteHits:
     """Finds the toolkits that a message hits.
 
     Attributes:
-        table: the compiled routes.
-        toolkits: vectors of the toolkits; None for keywords and patterns alone.
-        threshold: the cosine of message and toolkit from which on the toolkit is hit.
+        table: compiled routes.
+        toolkits: vectors of the toolkits; None to use only keywords and patterns.
+        threshold: the least cosine of message and toolkit for a hit.
     """
 
     table: RouteTable
@@ -28,7 +28,7 @@ class RouteHits:
     threshold: float = 0.0
 
     def hits(self, turn: Turn) -> tuple[dict[str, str], dict[str, float]]:
-        """Toolkit → the words that hit it; and the cosines of toolkits that no keyword or pattern hit."""
+        """Toolkit → the words that hit it; and toolkit → cosine, for other toolkits."""
         hits = self.table.hits(turn.text, turn.query)
         cosines: dict[str, float] = {}
         if self.toolkits is not None and turn.vector is not None and turn.trust > 0:

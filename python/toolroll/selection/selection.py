@@ -29,8 +29,8 @@ class Tokens:
     """Estimated tokens of tool schemas.
 
     Attributes:
-        selected: of the tools in the selection.
-        total: of all tools that this caller may see.
+        selected: the tools in the selection.
+        total: all tools that this caller may see.
     """
 
     selected: int
@@ -48,10 +48,10 @@ class Selection:
 
     Attributes:
         names: in the order to send.
-        failures: of stages and dependencies; `degraded` has their names.
-        timings: (stage, nanoseconds) in the order they ran.
+        failures: failures of stages and dependencies; `degraded` has their names.
+        timings: (stage, nanoseconds), in order.
         event_id: identifies this selection in outcomes.
-        calls: what `check` asks.
+        calls: the policy and conversation for `check`.
     """
 
     names: tuple[str, ...]
@@ -75,7 +75,7 @@ class Selection:
         event_id: str,
         calls: Calls | None = None,
     ) -> Selection:
-        """Reads the names off the final candidates. calls: None for the policy of this decision."""
+        """The selection of the final candidates. calls: None for the policy of this decision."""
         if candidates.pool is not None:  # the stage that cuts has failed: everything allowed, by name
             candidates = candidates.narrow(candidates.pool.rows(), "failed.open")
         names = catalog.names_of(candidates.in_order)
@@ -101,10 +101,10 @@ class Selection:
 
     @property
     def tools(self) -> tuple[Any, ...]:
-        """The caller's own tool objects, untouched; a `Tool` where it came from a file.
+        """The caller's own tool objects, unchanged; a `Tool` for a tool from a file.
 
-        Hosted tools are among them, whatever was selected: behind the others; of tools that came with a
-        request (`Toolroll.with_tools`) in the order of that list.
+        Hosted tools are always among them. They come after the others; for tools that came with a request
+        (`Toolroll.with_tools`), they keep their places in the list.
         """
         if (tool_list := self.turn.tool_list) is not None:
             return tool_list.of(self.rows.tolist())
@@ -126,19 +126,20 @@ class Selection:
         returns: bool = False,
         deferred: Collection[str] = (),
     ) -> list[dict[str, Any]]:
-        """What to send as `tools`: "openai", "openai_responses", "anthropic", "gemini" or "mcp".
+        """The value of `tools` for "openai", "openai_responses", "anthropic", "gemini" or "mcp".
 
-        A name that the provider refuses is replaced; `sent_names` has the way back. The caller may change the
-        dictionaries: they share nothing with the catalog. Hosted tools stand behind the others, as they came.
+        A name that the provider refuses is replaced; `sent_names` maps it back. The caller may change the
+        dictionaries: they share nothing with the catalog. Hosted tools come after the others, unchanged.
 
         strict: in OpenAI's strict mode, wherever it can express the parameters.
         json_schema: Gemini's parameters as JSON Schema, not translated to its own subset of OpenAPI.
-        returns: with the schemas of results, where the provider has a place for them.
+        returns: with the schemas of results, if the provider has a field for them.
         deferred: names of tools that stay out of the prompt until a search finds them (Anthropic, Responses).
 
         Raises:
-            InvalidInput: the provider is unknown, or doesn't have what is asked for; all of Anthropic's tools
-                are deferred.
+            InvalidInput: the provider is unknown, or does not support an argument; all of Anthropic's
+                tools are
+                deferred.
         """
         sent = self._sent(provider, strict, json_schema, returns, deferred)
         hosted = self._hosted()
@@ -155,7 +156,7 @@ class Selection:
     ) -> bytes:
         """`schemas` as compact JSON in UTF-8, for a program that writes the request itself.
 
-        It takes the arguments of `schemas`. The tools' JSON is kept, so this takes a tenth of the time.
+        The tools' JSON is cached, so this takes a tenth of the time of `schemas`.
 
         Raises:
             InvalidInput: as for `schemas`; a tool holds an object that JSON does not have.
@@ -193,10 +194,10 @@ class Selection:
     def conversion_losses(
         self, provider: str, *, strict: bool = False, json_schema: bool = False, returns: bool = False
     ) -> tuple[Loss, ...]:
-        """What the provider's form cannot say about these tools: keywords, annotations, marks.
+        """Keywords, annotations and marks of these tools that the provider's form cannot express.
 
         Raises:
-            InvalidInput: the provider is unknown, or doesn't have what is asked for.
+            InvalidInput: the provider is unknown, or does not support an argument.
         """
         return losses(self.definitions, provider, form_of(strict, json_schema, returns))
 
@@ -214,20 +215,21 @@ class Selection:
     ) -> Delivery:
         """The fields to merge into the provider's request, in one of four ways.
 
-        "replace": the selected tools. "allow": all that this caller may see, the same on each turn, of
-        which only the selected may be called. "defer": the core and a search, all others out of the prompt.
+        "replace": the selected tools. "allow": all tools that this caller may see, the same on each turn;
+        the model may call only the selected ones. "defer": the core and a search, all others out of the
+        prompt.
         "meta-tools": the core, and tools to search and to call.
 
-        core: names of tools that every turn has; None for pinned tools and tools of base toolkits, or for the
-            context's required tools if it has some. Tools that the caller may not see are passed over.
-        meta_tools: sent in front of all others; None for those that the way needs.
+        core: names of tools that every turn has; None for pinned tools and tools of base toolkits, or for
+        the context's required tools if it has some. Tools that the caller may not see are ignored.
+        meta_tools: sent in front of all others; None for the default ones of `how`.
         must_call: the model must call a tool.
         strict, json_schema, returns: as in `schemas`.
 
-        Calls are checked and outcomes are learnt by what the last delivery sent, not by what was selected.
+        The check of calls and the learning from outcomes use the tools of the last delivery.
 
         Raises:
-            InvalidInput: the provider is unknown or cannot do this; more tools than it takes.
+            InvalidInput: the provider is unknown, does not support an argument, or takes fewer tools.
         """
         form = form_of(strict, json_schema, returns)
         delivery = deliver(
@@ -241,7 +243,7 @@ class Selection:
     def shown(self) -> tuple[str, ...]:
         """Own names of the tools that the model may call at once: the tools of the last delivery.
 
-        Without a delivery, the selected ones.
+        Without a delivery, the selected tools.
         """
         if self._deliveries:
             return self._deliveries[0].record.shown
@@ -258,13 +260,14 @@ class Selection:
         return provider_names(self.names, provider)
 
     def check(self, name: str) -> Tool:
-        """The tool that the model may call under this name, its own or one it was sent under.
+        """The tool that the model may call under this name: the tool's own name or the name that was sent.
 
-        A call passes if the tool was shown in this selection, or its conversation has found or loaded it
-        since, and if the newest policy allows it. `Delivery.check` and `Session.check` decide alike.
+        This selection must have shown the tool, or its conversation must have found or loaded it since.
+        The newest
+        policy must allow it. `Delivery.check` and `Session.check` decide alike.
 
         Raises:
-            Denied: the tool was not offered, or policy does not allow it any more, or there is none.
+            Denied: the tool does not exist, was not offered, or is no longer allowed by policy.
         """
         delivery = self.delivery
         if delivery is not None:
@@ -295,27 +298,28 @@ class Selection:
 
     @property
     def catalog_revision(self) -> str:
-        """Revision of the catalog that was read."""
+        """The revision of the catalog."""
         return self.catalog.revision
 
     @property
     def total(self) -> int:
-        """How many tools there are for this caller, with tools of toolkits that lack their settings."""
+        """The number of tools for this caller, including tools of toolkits that lack their settings."""
         return len(explanation.known_rows(self.candidates))
 
     @property
     def confidence(self) -> float | None:
-        """How sure it is that some tool serves the message, in [0, 1]; None where retrieval was not asked.
+        """How sure retrieval is that some tool serves the message, in [0, 1]; None if it did not run.
 
-        The share of messages which this catalog does serve that look no better: 0.05 means that one in twenty
-        of those would be turned away at this value.
+        It is the share of messages with a right tool in this catalog that look no better. At 0.05, a
+        limit of this
+        value would turn away one in twenty of such messages.
         """
         retrieved = self.candidates.retrieved
         return None if retrieved is None else retrieved.confidence
 
     @property
     def has_match(self) -> bool:
-        """False where no tool seems to serve this.
+        """False if no tool seems to serve the message.
 
         Then nothing matched, or the confidence is below the profile's `least_confidence`.
         """
@@ -329,7 +333,7 @@ class Selection:
 
     @property
     def spelling_corrections(self) -> tuple[tuple[str, str], ...]:
-        """Words of the message that were read as others: (as written, as read), in their order."""
+        """Corrected words of the message, in order: (as written, as read)."""
         text = self.turn.text
         if self.turn.query == text:
             return ()
@@ -366,12 +370,12 @@ class Selection:
         return explanation.activated(self._trail)
 
     def explain(self, name: str | None = None) -> str:
-        """A table: each tool, which stage put it there or took it out, with which score.
+        """A table of each tool, with its score and the stage that put it there or took it out.
 
-        name: only this tool.
+        name: explains only this tool.
 
         Raises:
-            NotFound: no tool of that name in the catalog, or rules hide it from this caller.
+            NotFound: the catalog has no tool of that name, or rules hide it from this caller.
         """
         if name is not None and not (
             isinstance(name, str)
@@ -388,7 +392,7 @@ class Selection:
     def accounts(self, known: bool = True) -> tuple[Account, ...]:
         """Why each tool is in or out: the selected tools in their order, then the others by name.
 
-        known: leaves out tools that a rule or their status hides from this caller. 20 µs a tool.
+        known: leaves out tools that a rule or their status hides from this caller. Takes 20 µs a tool.
         """
         rows = explanation.known_rows(self.candidates).rows() if known else range(len(self.catalog))
         chosen = self.rows.tolist()
@@ -403,7 +407,7 @@ class Selection:
         return explanation.steps(self._trail, known=known)
 
     def scores(self, names: Iterable[str], known: bool = True) -> list[tuple[float | None, ...]]:
-        """For each of these tools its score after each of `steps`; None where it is not in play.
+        """For each of these tools, its score after each of `steps`; None if it is not in play.
 
         A score of 0 is no evidence. known: as in `steps`.
         """
@@ -411,7 +415,7 @@ class Selection:
         return explanation.scores(self._trail, rows, known=known)
 
     def _delivered(self) -> Iterator[str]:
-        """What the last delivery sent of this, in words."""
+        """Yields sentences about the last delivery."""
         delivery = self.delivery
         if delivery is not None:
             shown = set(self.shown)
@@ -420,9 +424,9 @@ class Selection:
             yield f"delivered to {delivery.provider} by {delivery.how}: {len(shown)} callable at once{rest}"
 
     def summary(self) -> str:
-        """A line for a log: 18/35 tools | activated: weather(keyword 'rain'), mail(dense 0.52) | 0.21 ms.
+        """One line for a log: 18/35 tools | activated: weather(keyword 'rain'), mail(dense 0.52) | 0.21 ms.
 
-        Toolkits that are there whatever the message says are left out.
+        Toolkits that every message activates are left out.
         """
         parts = [f"{len(self)}/{self.total} tools"]
         if wanted := len(set(self.turn.context.required)):
@@ -437,7 +441,7 @@ class Selection:
         return " | ".join(parts)
 
     def log_lines(self) -> tuple[str, ...]:
-        """Where the tools came from, as `key=value` for a log; further lines for cuts and routes.
+        """The origins of the tools, as `key=value` for a log; further lines for cuts and routes.
 
         tool selection: method=retrieval+routes, core=5, retrieved=10, routes=8, total=23/72, top_score=0.682
         tool cap: kept=25/35, dropped=10: browser_click, browser_open, …

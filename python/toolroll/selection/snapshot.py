@@ -1,4 +1,4 @@
-"""The pipelines that serve: one for everybody, and one for each organisation with tools of its own."""
+"""The pipelines in use: one for everybody, and one for each organisation with tools of its own."""
 
 from __future__ import annotations
 
@@ -19,24 +19,25 @@ _NOBODY: Mapping[str, Pipeline] = {}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
-    """Everything that turns read, replaced as one. No method waits.
+    """The data that turns read, replaced as a whole. No method waits.
 
     Attributes:
         shared: for all organisations without a pipeline of their own.
         own: organisation → pipeline over the shared tools and its own.
-        awaited: organisations with tools of their own whose pipeline is not built yet: the shared one serves
-            them meanwhile, and their selections say so.
-        stored: organisation → settings that storage has a value for; "" for the platform's.
+        awaited: organisations whose own pipeline is not built yet. They get the shared one, and their
+            selections
+            say so.
+        stored: organisation → settings with a stored value; "" for the platform's.
         experiments: organisation → the experiment that assigns its turns to variants; "" for all others.
-        lasting_failures: of everybody, such as a registry that cannot be reached.
-        org_failures: organisation → its own, such as damaged policy rows; "" for all.
-        policy: the rules and page mappings that the pipelines are under.
-        expired: that the policy is too old to show any other tools than public ones; None if it is not.
-        tool_list: of the request that brought these tools; None for a catalog of one's own.
+        lasting_failures: failures for everybody, such as a registry that cannot be reached.
+        org_failures: organisation → its failures, such as damaged policy rows; "" for all.
+        policy: the rules and page mappings of the pipelines.
+        expired: the failure if the policy is too old to show other than public tools; otherwise None.
+        tool_list: the request's list of tools; None for a catalog.
         held: organisation → names of its tools that are in no catalog, because they wait for review or cannot
             be read; "" for the platform's.
         coming: organisation → names of tools that were read and are in no catalog yet.
-        revision: of the registry whose rules these are; a catalog may be of one before it.
+        revision: the registry's revision of the rules; the catalog may be older.
     """
 
     shared: Pipeline
@@ -60,8 +61,9 @@ class Snapshot:
     def has_rules(self, org: str) -> bool:
         """Whether something could deny a tool to a context of this organisation.
 
-        That is a rule, damaged policy rows, the tier of a toolkit, the status of a tool, and an
-        organisation's part of the catalog that is not built yet. Settings that have no value deny nothing.
+        Rules, damaged policy rows, a toolkit's tier, a tool's status, and a part of the catalog that is
+        not built yet
+        can. A setting without a value denies nothing.
         """
         owners = self.policy.owners
         return (
@@ -75,21 +77,21 @@ class Snapshot:
         )
 
     def may_hide(self, org: str) -> bool:
-        """Whether something could hide a tool from such a context: also a setting, or its deletion."""
+        """Whether a rule, setting or deletion could hide a tool from this organisation's contexts."""
         pipeline = self.pipeline(org)
         return bool(pipeline.catalog.switches.keys) or pipeline.withdrawn is not None or self.has_rules(org)
 
     @property
     def has_tools(self) -> bool:
-        """Whether it has tools of its own, which say what is in a toolkit."""
+        """Whether the snapshot has tools of its own, which define the toolkits."""
         return bool(len(self.shared.catalog) or self.own or self.awaited)
 
     def is_coming(self, org: str) -> bool:
-        """Whether the organisation has tools of its own that are in no catalog yet."""
+        """Whether the organisation has tools of its own, none of which is in a catalog yet."""
         return org in self.awaited and org not in self.own
 
     def held_by(self, org: str) -> frozenset[str]:
-        """Names in no catalog, of the platform and of this organisation."""
+        """Names of the platform and of this organisation that are in no catalog."""
         names = _NO_SETTINGS
         for owner in ("", org) if org else ("",):
             for by_org in (self.held, self.coming):
@@ -102,7 +104,7 @@ class Snapshot:
         return self.own.get(org, self.shared)
 
     def variant_for(self, context: Context) -> tuple[str, Pipeline]:
-        """The name of the variant that decides for this context, "" for none, and its pipeline."""
+        """The variant for this context ("" if none) and its pipeline."""
         pipeline = self.own.get(context.org, self.shared)
         if not self.experiments:
             return "", pipeline
@@ -116,7 +118,7 @@ class Snapshot:
         return self.experiments.get(org) or self.experiments.get("")
 
     def settings(self, org: str) -> frozenset[str]:
-        """Settings that storage has a value for, of this organisation or of the platform."""
+        """Settings with a stored value, of this organisation or of the platform."""
         stored = self.stored
         if not stored:
             return _NO_SETTINGS

@@ -1,4 +1,4 @@
-"""Steps of the caller's own in every selection: they leave tools out, or give them other scores.
+"""The caller's own steps in every selection: they leave tools out, or change scores.
 
 A step has a method `narrow`, a method `rerank`, or both. It needs no base class and nothing of this package.
 It can never bring back a tool that is denied, or one that the core did not consider: `narrow` only keeps
@@ -52,8 +52,8 @@ class NarrowingStep(Protocol):
     def narrow(self, allowed: VisibleTools, turn: StepTurn, /) -> Collection[str]:
         """The names of the tools that this turn may select.
 
-        allowed: the tools that policy, settings and earlier steps leave; return it to keep all. Other names
-            are passed over.
+        allowed: the tools that policy, settings and earlier steps leave; return it to keep all. Other
+        names are ignored.
         """
         ...
 
@@ -64,9 +64,10 @@ class RerankingStep(Protocol):
     def rerank(
         self, tools: Sequence[Tool], scores: npt.NDArray[np.float32], turn: StepTurn, /
     ) -> npt.ArrayLike | None:
-        """A new score for each of these tools; None leaves the scores as they are.
+        """A new score for each of these tools; None leaves the scores unchanged.
 
-        The highest score comes first, and equal ones keep their order. Core tools are not among the tools:
+        The highest score comes first; equal scores keep their order. Core tools are not among the tools,
+        because
         they are always selected.
 
         tools: best first. scores: float32[n]; higher is better, and 0 is no evidence.
@@ -78,7 +79,7 @@ Step: TypeAlias = NarrowingStep | RerankingStep
 
 
 class OwnStep(NamedTuple):
-    """A step with its name, which stands in trails, events and failures."""
+    """A step with the name that trails, events and failures give it."""
 
     name: str
     narrow: Callable[[VisibleTools, StepTurn], Collection[str]] | None
@@ -113,14 +114,14 @@ class TurnSteps:
     def __init__(
         self, steps: Sequence[OwnStep], catalog: Catalog, turn: Turn, failures: list[Failure]
     ) -> None:
-        """failures: gets a failure for each step that fails."""
+        """failures: a failure is added for each step that fails."""
         self._steps, self._catalog, self._failures = steps, catalog, failures
         self._turn = StepTurn(
             turn.text, turn.context, tuple([text for text, *_ in turn.earlier]), turn.k, turn.seed
         )
 
     def narrowed(self, candidates: Candidates) -> Candidates:
-        """The candidates that the steps keep."""
+        """The candidates that all steps keep."""
         for step in self._steps:
             if step.narrow is not None:
                 candidates = self._narrowed(step, candidates)
@@ -144,7 +145,7 @@ class TurnSteps:
 
     @property
     def reranks(self) -> list[NamedRerank]:
-        """Name → a function of rows and scores that never raises, for each step that reranks."""
+        """For each reranking step, its name and a function of rows and scores that never raises."""
         return [(step.name, self._reranked(step)) for step in self._steps if step.rerank is not None]
 
     def _reranked(self, step: OwnStep) -> Callable[[Rows, Scores], Scores | None]:

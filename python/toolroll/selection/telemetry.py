@@ -1,6 +1,6 @@
-"""What an engine says about its selections while it runs: counters, log records, calls of observers.
+"""Reports an engine's selections while it runs: counters, log records, calls of observers.
 
-All of it happens on the path of a selection, so nothing here waits. Neither counters nor log records hold the
+This runs on the path of a selection, so nothing here waits. Neither counters nor log records hold the
 message, names of users or arguments of tools.
 """
 
@@ -55,24 +55,24 @@ class LatencyHistogram:
 class Counters:
     """What a `Toolroll` has counted in this process since it was made, or since the fork.
 
-    Totals are exact, whatever the number of threads, and never decrease. Two of them may be read a selection
-    apart.
+    Totals are exact with any number of threads, and never decrease. Between the reads of two totals, a
+    selection may be counted.
 
     Attributes:
-        selections: how many became an event.
-        degraded: stage or dependency → how often it failed in a selection, in a search of a conversation, or
-            in a list of what a caller may have.
-        denied: reason → checks of calls, and reports with a receipt, that were refused.
+        selections: selections with an event.
+        degraded: stage or dependency → its failures in selections, searches of conversations, and lists
+            of visible tools.
+        denied: reason → refused calls and refused reports with a receipt.
         latency: how long selections took, from reading the message to the decision.
-        reports: how many were recorded.
-        outcomes: kind of outcome → how often it was reported for a tool; a repetition counts again.
-        outcomes_counted: outcomes that said something new.
+        reports: recorded reports.
+        outcomes: kind of outcome → reports of it for a tool; a repetition counts again.
+        outcomes_counted: outcomes that were no repetition.
         observer_errors: exceptions that observers raised.
-        catalog_since: when the shared catalog began to serve, in seconds since the epoch.
-        catalog_age_s: how long ago that was.
-        build_s: how long its build took, with the embedding of its texts.
-        calls_refused: "embedder", "store" → calls of event loops that were not begun because too
-            many waited for a thread (`docs/server.md`).
+        catalog_since: the start of the shared catalog's use, in seconds since the epoch.
+        catalog_age_s: seconds since then.
+        build_s: seconds for its build, with the embedding of its texts.
+        calls_refused: "embedder", "store" → calls from event loops that were refused because too many
+            waited for a thread (`docs/server.md`).
         session_reads: conversations read from the registry; None in memory.
         session_timeouts: calls for a conversation that the registry did not answer in time; None in memory.
         outbox_bytes: bytes of reports that wait for the registry; None in memory.
@@ -97,7 +97,7 @@ class Counters:
 
 @dataclass(slots=True, eq=False)
 class _Observing:
-    """One observer, and whether an error of it was logged."""
+    """An observer, and whether one of its errors was logged."""
 
     observer: Observer
     has_failed: bool = False
@@ -112,10 +112,10 @@ class Telemetry:
         self._observers: list[_Observing] = []  # `append` and `remove` are atomic; read as a copy
 
     def observe(self, observer: Observer) -> Callable[[], None]:
-        """Calls the observer from now on. Returns a function that ends this.
+        """Calls the observer from now on. Returns a function that removes it.
 
         Raises:
-            InvalidInput: it has not both methods, or one is a coroutine function, which nobody would await.
+            InvalidInput: it lacks a method, or a method is a coroutine function, which nobody would await.
         """
         for name in ("on_selection", "on_report"):
             method = getattr(observer, name, None)
@@ -134,7 +134,7 @@ class Telemetry:
         return remove
 
     def selected(self, selection: Selection, nanoseconds: int) -> None:
-        """Takes a selection, and how long it took."""
+        """Counts, logs and reports a selection."""
         self._durations.add(nanoseconds)
         if selection.failures:
             self.failed(selection.failures)
@@ -147,16 +147,16 @@ class Telemetry:
             _write(selection, nanoseconds)
 
     def failed(self, failures: Sequence[Failure]) -> None:
-        """Takes the failures of one selection, search or list: each part counts once."""
+        """Counts the failures of one selection, search or list: each part once."""
         for stage in {failure.where for failure in failures}:
             self._counts.add(("stage", stage))
 
     def denied(self, reason: Denial) -> None:
-        """Takes a call or a report that was refused."""
+        """Counts a refused call or report."""
         self._counts.add(("denial", reason))
 
     def recorded(self, report: OutcomeReport) -> None:
-        """Takes a report that was recorded."""
+        """Counts a recorded report, and passes it to the observers."""
         kinds = [("kind", kind) for kind in report.outcomes.values()]
         self._counts.add_all([_REPORTS, *([_COUNTED] * report.counted), *kinds])
         for one in self._observers.copy():
@@ -168,14 +168,7 @@ class Telemetry:
     def counters(
         self, *, now: float, catalog_since: float, build_s: float, calls_refused: Mapping[str, int]
     ) -> Counters:
-        """All totals so far.
-
-        Args:
-            now: seconds since the epoch.
-            catalog_since: when the catalog began to serve.
-            build_s: how long its build took.
-            calls_refused: see `Counters`.
-        """
+        """All totals so far; the arguments are fields of `Counters`."""
         totals = self._counts.totals()
         buckets, nanoseconds = self._durations.totals()
         return Counters(
@@ -209,7 +202,7 @@ def _named(totals: Mapping[Hashable, int], group: str) -> dict[str, int]:
 
 
 def _write(selection: Selection, nanoseconds: int) -> None:
-    """Writes one log record. What it holds is documented in docs/observability.md."""
+    """Writes one log record, as documented in docs/observability.md."""
     turn, selected, total, us = selection.turn, len(selection), selection.total, nanoseconds / 1e3
     fields = {
         "event_id": selection.event_id,

@@ -1,10 +1,10 @@
-"""Catalogs of the tools that come with requests, kept by the content of the list.
+"""Catalogs of the tools that come with requests, found again by the content of the list.
 
 A gateway parses the same list from each request, so the objects are new and the content is not. A list is
-found again by comparing it with a copy of what was read. That takes a quarter of the time of a digest. The
-copy also keeps a catalog apart from the objects of whoever sent the list first.
+compared with a copy of an earlier one, which takes a quarter of the time of a digest. The copy also keeps a
+catalog independent of the objects of its first request.
 
-Reading needs no lock: a dictionary is read, and a counter says when an entry was used last.
+Reading needs no lock: it reads a dictionary, and a counter tells the last use of an entry.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ class _ReadTool(NamedTuple):
     """One tool of a list, with its texts.
 
     Attributes:
-        copy: the tool as it was when it was read; the object itself if it is no plain dictionary.
-        tool, text: of the copy; None for an item that is handed on unchanged.
-        names: that the tool may be called by.
+        copy: the tool at the time of reading; the object itself if it is no plain dictionary.
+        tool, text: made from the copy; None for an item that is passed on unchanged.
+        names: names by which the tool may be called.
         size: bytes of its content.
     """
 
@@ -82,17 +82,17 @@ class _KnownList:
     """The content of a list, and the pipeline over it.
 
     Attributes:
-        bucket: where it is kept.
-        copies: of the items, as they were when they were read.
-        places: of the items.
+        bucket: its key in `ToolLists`.
+        copies: the items at the time of reading.
+        places: the places of the items.
         size: bytes of its content.
-        rows: what its rows may be called.
+        rows: the names of its rows.
         pipeline: over its functions, without rules.
-        ruled: the policy, whether toolkits that the list names count for it, and its rules over the rows.
-        is_kept: whether it is found again: it is not too large, and its tools have their vectors.
+        ruled: a policy, whether it believes the toolkits in the list, and its rules over the rows.
+        is_kept: whether later requests find it: it is not too large, and its tools have their vectors.
         governed: the pipeline under the rules and the registry of a snapshot.
         last: the last request with it.
-        used: when it was asked for last, by its owner's clock.
+        used: the time of its last use, by the counter of `ToolLists`.
     """
 
     bucket: Hashable
@@ -109,7 +109,7 @@ class _KnownList:
 
     @property
     def memory_bytes(self) -> int:
-        """By estimate."""
+        """The estimated memory, in bytes."""
         return _memory_bytes(self.size, len(self.copies))
 
 
@@ -118,9 +118,9 @@ class _Request:
     """The objects of one request, and the content that they had.
 
     Attributes:
-        key: where it is kept.
-        compared: how many items were compared with their copies, on end.
-        snapshots: the one that was in place at the last call, and the one over these objects.
+        key: its key in `ToolLists`.
+        compared: the number of items that were compared with their copies so far.
+        snapshots: the base snapshot of the last call, and the snapshot over these objects.
     """
 
     key: tuple[int, int, int]
@@ -130,10 +130,11 @@ class _Request:
     snapshots: tuple[Snapshot, Snapshot] | None = None
 
     def has_objects(self, items: Sequence[Any]) -> bool:
-        """Whether these are the very objects, unchanged.
+        """Whether these are the same objects, unchanged.
 
-        About `_COMPARED` bytes are read, others each time: an object of a long list that was changed in place
-        is noticed some calls later. So is an equal object in the place of another, between the same ends.
+        Each call compares about `_COMPARED` bytes, and the next call other ones. So a change in place in
+        a long list,
+        or an equal object in the place of another, is noticed some calls later.
         """
         own = self.tool_list.items
         try:
@@ -149,19 +150,15 @@ class _Request:
 
 
 class ToolLists:
-    """The catalogs of the lists that came last. Safe to share between threads, and nobody waits for a lock.
+    """The catalogs of the latest lists. Safe to share between threads, without locks.
 
-    Tools are found as in every other catalog, but for damping: to measure which tools are found for most
-    messages takes longer than all else.
+    They retrieve like every other catalog, but without damping, whose measurement takes longer than all else.
     """
 
     def __init__(
         self, builder: PipelineBuilder, most: int = MOST_LISTS, most_bytes: int = MOST_BYTES
     ) -> None:
-        """Reads nothing yet.
-
-        builder: of the catalog that these stand beside. most, most_bytes: how many lists are kept.
-        """
+        """builder: of the catalog beside these. most, most_bytes: number and bytes of lists to keep."""
         embedder = builder.embedder
         self._builder = replace(
             builder,
@@ -244,7 +241,7 @@ class ToolLists:
         return request
 
     def _read(self, items: Sequence[Any]) -> _KnownList:
-        """Reads and indexes a list that is not known, and keeps it, if it is not too large for that."""
+        """Reads and indexes a new list, and keeps it if it is not too large."""
         is_kept = _memory_bytes(sum(map(_size_of, items)), len(items)) <= self._most_bytes
         groups = [group_in(item) for item in items]
         read = [
@@ -301,7 +298,7 @@ class ToolLists:
         return known
 
     def _read_tool(self, item: Any, is_kept: bool, is_declaration: bool = False) -> _ReadTool:
-        """A tool. is_kept: whether its list is; else nobody changes the item while it is needed."""
+        """Reads a tool. is_kept: whether its list is kept; otherwise the item needs no copy."""
         content = _content(item)
         if content is None or not is_kept:
             return _ReadTool.of(item, is_declaration, len(content or b""))
@@ -326,7 +323,7 @@ class ToolLists:
         self._tool_bytes = sum(known.size for known in kept.values())
 
     def _keep(self, known: _KnownList) -> None:
-        """Keeps a list, and forgets the lists that were asked for longest ago."""
+        """Keeps a list, and forgets the least recently used lists."""
         known.is_kept, known.used = True, next(self._clock)
         self._buckets[known.bucket] = (known, *self._buckets.get(known.bucket, ())[: _ALIKE - 1])
         kept = sorted(self._all(), key=lambda other: other.used)
@@ -348,7 +345,7 @@ class ToolLists:
 
 
 class _RecentVectors(Embedder):
-    """Embeds the texts of tools, and keeps the vectors of the last few thousand."""
+    """Embeds the texts of tools, and keeps the last few thousand vectors."""
 
     def __init__(self, inner: Embedder) -> None:
         self.identity, self.dim, self.is_instant = inner.identity, inner.dim, inner.is_instant
@@ -357,7 +354,7 @@ class _RecentVectors(Embedder):
         self._vectors: dict[str | bytes, npt.NDArray[np.float32]] = {}
 
     def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
-        """float32[n, dim]: those that are kept, and the others of the inner embedder."""
+        """float32[n, dim], from the kept vectors and from the inner embedder."""
         known, keys = self._vectors, list(map(_key_of, texts))
         missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
         rows = (
@@ -376,7 +373,7 @@ class _RecentVectors(Embedder):
         return answer
 
     def embed_query(self, text: str) -> npt.NDArray[np.float32]:
-        """float32[dim], of the inner embedder."""
+        """float32[dim], from the inner embedder."""
         return self._inner.embed_query(text)
 
 
@@ -388,7 +385,7 @@ def _key_of(text: str) -> str | bytes:
 
 
 def _bucket_of(items: Sequence[Any]) -> Hashable:
-    """What equal lists have in common, and few others: their length and their ends."""
+    """A key that equal lists share with few others: their length and their ends."""
     return (len(items), *(_content(item) or id(item) for item in (*items[:1], *items[-1:])))
 
 
@@ -407,7 +404,7 @@ def _size_of(item: Any) -> int:
 
 
 def _memory_bytes(size: int, count: int) -> int:
-    """Of a list with this many items and bytes of content, by estimate."""
+    """The estimated memory of a list with this many items and bytes of content."""
     return _BYTES_PER_BYTE * size + _BYTES_PER_TOOL * count
 
 
@@ -417,7 +414,7 @@ def _copy(item: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _are_equal(items: Sequence[Any], copies: Sequence[Any]) -> bool:
-    """Whether dictionaries are equal and all other objects the same."""
+    """Whether all dictionaries are equal and all other objects identical."""
     if len(items) != len(copies):
         return False
     try:

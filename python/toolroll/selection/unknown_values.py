@@ -1,4 +1,4 @@
-"""What a context names that this catalog and its policy do not know: most likely a misspelt value."""
+"""Names in a context that its catalog and policy do not know: most likely misspelt values."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _LISTED = 10  # toolkits in a sentence, and sentences about the tools of one arg
 
 
 def unknown_values(pipeline: Pipeline, context: Context, visible: VisibleTools) -> Iterator[str]:
-    """Sentences about a tier that is not configured, tools that do not exist, a page that nothing reads.
+    """Sentences about unknown tiers, unknown tools and a page that no mapping or condition reads.
 
-    visible: the tools that the caller may have if it excludes none; a hidden one counts as unknown.
+    visible: the tools that the caller may have if it excludes none. A hidden tool counts as unknown.
     """
     reads: frozenset[str] = frozenset()
     for stage in pipeline.hard:

@@ -1,4 +1,4 @@
-"""Why a tool is visible or not: one plain answer, made apart from the sets that decide it."""
+"""Why a tool is visible or not. This code is independent of the sets that decide it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from toolroll.selection.stages.visibility import Visibility
 def judge(
     pipeline: Pipeline, name: str, context: Context, stored: frozenset[str], expired: Failure | None = None
 ) -> Verdict:
-    """What the hard stages do with one tool; the first reason counts.
+    """The decision of the hard stages about one tool; the first reason counts.
 
-    expired: that the policy is too old; see `Snapshot`.
+    expired: the failure of a policy that is too old; see `Snapshot`.
 
     Raises:
         NotFound: no tool of that name in the catalog.
@@ -71,7 +71,7 @@ def _judge_listed(
     stored: frozenset[str],
     expired: Failure | None,
 ) -> tuple[Verdict, bool]:
-    """What the registry says of a tool that came with a request, and whether no other rule is applied."""
+    """The registry's verdict on a tool that came with a request, and whether it is final."""
     org = context.org
     pipeline, registered, is_settled = stage.registered(row, org)
     if stage.is_held(row, org):
@@ -97,7 +97,7 @@ def _judge_listed(
 
 
 def _lacking(catalog: Catalog, tool: Tool, turn: Turn) -> str:
-    """Which toolkit lacks which settings: the tool's own, or the nearest one above it."""
+    """A sentence that names the toolkit, the tool's own or the nearest above, and its missing settings."""
     present = turn.present(catalog.switches.keys)
     name: str | None = tool.toolkit
     while name:

@@ -1,4 +1,4 @@
-"""The tools that one caller may have now: the decision that lists, searches and calls share."""
+"""The tools that one caller may have now: lists, searches and calls share this decision."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class VisibleTools:
     """The tools that policy, status and settings leave to one caller.
 
     It is a collection of names, in alphabetical order: `"get_forecast" in visible`, `len(visible)`,
-    `list(visible)`. It describes the moment in which it was made.
+    `list(visible)`. It describes the moment of its creation.
 
     Attributes:
         catalog: the catalog of the caller's organisation.
         rows: a bitset over the catalog.
-        tool_list: the list that came with a request, where the catalog is of its tools.
+        tool_list: the request's list, if the catalog is of its tools.
         page: the rows of the toolkits that mappings name for the caller's page; None if no mapping matches.
     """
 
@@ -44,7 +44,7 @@ class VisibleTools:
         page: Bitset | None = None,
         tool_list: ToolList | None = None,
     ) -> VisibleTools:
-        """allowed: rows that the hard stages leave. A context that requires tools may have no others."""
+        """The rows that the hard stages leave; for a context with required tools, only these."""
         if context.required:
             required = [catalog.names[name] for name in context.required if name in catalog.names]
             allowed = allowed & Bitset.of(len(catalog), np.array(required, np.int32))
@@ -68,31 +68,31 @@ class VisibleTools:
 
     @property
     def tools(self) -> tuple[Any, ...]:
-        """The tools as the caller defined them; a `Tool` for one from a file.
+        """The tools in the form in which the caller defined them; a `Tool` for a tool from a file.
 
-        Of a list that came with a request, its items in their order, hosted tools among them.
+        For a request's list, its items in their order, including hosted tools.
         """
         if self.tool_list is not None:
             return self.tool_list.of(self.rows.rows().tolist())
         return tuple([tool if tool.original is None else tool.original for tool in self.definitions])
 
     def has_all(self, rows: Rows) -> bool:
-        """Whether all of these rows of the catalog are among them."""
+        """Whether all of these rows are visible."""
         return self.rows.holds_all(rows)
 
     @property
     def withheld(self) -> frozenset[int]:
-        """Of a request's list, the rows of hosted tools that the caller may not have."""
+        """The rows of hosted tools in a request's list that the caller may not have."""
         return frozenset() if self.tool_list is None else self.tool_list.withheld
 
     @property
     def unjudged(self) -> tuple[str, ...]:
-        """Names of withheld hosted tools that may bring further tools, whose names are unknown."""
+        """Names of withheld hosted tools that may bring further tools with unknown names."""
         return () if self.tool_list is None else self.tool_list.unjudged
 
     @property
     def toolkits(self) -> tuple[str, ...]:
-        """The active toolkits: those that have one of these tools, themselves or below them; by name."""
+        """The active toolkits that have one of these tools, directly or below them, by name."""
         n = len(self.catalog)
         below = self.catalog.below.items()
         return tuple(sorted(name for name, rows in below if len(self.rows & Bitset.of(n, rows))))
@@ -105,7 +105,7 @@ class VisibleTools:
 
     @property
     def on_page(self) -> VisibleTools:
-        """Those of the caller's page, and the core; all of them where the page has none."""
+        """The tools of the caller's page, and the core; all tools if the page has none."""
         if self.page is None or not len(kept := self.rows & self.page):
             return self
         return VisibleTools(self.catalog, kept | self.core.rows, self.page)

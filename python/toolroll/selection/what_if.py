@@ -1,4 +1,4 @@
-"""Decisions under changed rules: what a rule would do, before anybody saves it."""
+"""Decisions under changed rules: the effect of a rule before anybody saves it."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def with_rules(
 ) -> Snapshot:
     """The snapshot under other rules, for contexts of these organisations alone. No catalog is built.
 
-    rules: in force beside the present ones, or in place of one with the same organisation and name.
-    without: organisation and name of rules that are not in force.
+    rules: added to the rules in force; a rule replaces another of the same organisation and name.
+    without: organisation and name of the rules to drop.
 
     Raises:
         InvalidDefinition: a rule makes no sense, or two of `rules` have one name.

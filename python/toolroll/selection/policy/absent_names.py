@@ -1,6 +1,6 @@
-"""Warnings about rules and page mappings that name tools or toolkits which a catalog lacks.
+"""Warnings about rules and page mappings with names of tools or toolkits that a catalog lacks.
 
-They are no errors: a tool may come later. But a misspelt name makes a rule that denies nothing.
+They are no errors: a tool may come later. But a rule with a misspelt name denies nothing.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ _MOST_WARNINGS = 20  # of one catalog
 
 
 class AbsentNames:
-    """Finds what rules and mappings name and definitions lack, and logs each once."""
+    """Finds names in rules and mappings that definitions lack, and logs each once."""
 
     def __init__(self, rules: Iterable[Rule], pages: Iterable[PageMapping]) -> None:
-        """rules, pages: as the caller passed them; their fields may still be malformed."""
+        """rules, pages: the caller's, not checked yet."""
         self._rules, self._pages = tuple(rules), tuple(pages)
         self._warned: set[str] = set()
 
     def warn(self, definitions: Definitions) -> Definitions:
-        """Logs what is absent from these definitions, and returns them.
+        """Logs the names that these definitions lack, and returns the definitions.
 
-        A catalog without tools is for the tools that come with requests, so nothing is absent from it.
+        A catalog without tools is for tools that come with requests, so it lacks no name.
         """
         if not definitions.tools or not (self._rules or self._pages):
             return definitions
@@ -53,8 +53,7 @@ class _Absent(NamedTuple):
     """A name that a catalog lacks.
 
     Attributes:
-        what: the rule or the page mapping, and the name in it.
-        name: the name itself.
+        what: the rule or page mapping, and the field with the name.
         known: the names that the catalog has.
     """
 

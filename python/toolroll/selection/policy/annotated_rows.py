@@ -1,8 +1,7 @@
-"""Which tools of a catalog satisfy what rules ask of annotations, as sets of rows.
+"""The rows of a catalog whose annotations satisfy the conditions of rules.
 
-A rule may read annotations of the tools that it is about. They do not depend on the context, so a policy
-looks at them once, when it is compiled: a rule becomes one part for each kind of tool, and a selection reads
-no annotation.
+A rule may read annotations of its tools. They do not depend on the context, so a policy reads them once, when
+it is compiled. A rule then becomes one part for each kind of tool, and a selection reads no annotation.
 """
 
 from __future__ import annotations
@@ -27,9 +26,8 @@ class AnnotatedRows:
     """The rows of a catalog by their annotations. Safe to use from many threads; the cache needs no lock.
 
     Attributes:
-        size: rows in the catalog.
-        tools: by row; none if no rule reads annotations.
-        shared: of the catalog below this one, whose rows are looked at once for all catalogs over it.
+        tools: by row; empty if no rule reads annotations.
+        shared: the rows of the shared catalog, computed once for all catalogs over it.
     """
 
     size: int
@@ -39,17 +37,17 @@ class AnnotatedRows:
 
     @classmethod
     def of(cls, size: int, tools: Sequence[Tool], below: AnnotatedRows | None = None) -> AnnotatedRows:
-        """below: of what may be the shared catalog; used if it is."""
+        """below: of a catalog that may be the shared one; used if it is."""
         is_below = below is not None and isinstance(tools, StackedTools) and tools.shared is below.tools
         return cls(size, tools, below if is_below else None)
 
     def truths(self, row: int, asked: Iterable[Annotated]) -> dict[Annotated, bool | None]:
-        """What is true of one tool; None is unknown."""
+        """For each comparison, whether it is true of one tool; None for unknown."""
         hints = self.tools[row].hints if row < len(self.tools) else {}
         return {one: one.holds(hints) for one in asked}
 
     def kinds(self, asked: Iterable[Annotated]) -> list[tuple[Truths, Bitset]]:
-        """The tools by what is true of them: disjoint sets of rows, none of them empty."""
+        """Disjoint sets of rows, each with the truth of the comparisons for its tools."""
         kinds: list[tuple[dict[Annotated, bool | None], Bitset]] = [({}, Bitset.full(self.size))]
         for one in asked:
             true, false = self._rows_of(one)
@@ -62,7 +60,7 @@ class AnnotatedRows:
         return list(kinds)
 
     def _rows_of(self, asked: Annotated) -> tuple[Bitset, Bitset]:
-        """The rows for which it is true, and the rows for which it is false."""
+        """The rows for which a comparison is true, and the rows for which it is false."""
         found = self._rows.get(asked)
         if found is not None:
             return found

@@ -5,8 +5,9 @@
     {"annotation": {"destructiveHint": true}}                    of the tool that the rule is about
     {"all": [...]}   {"any": [...]}   {"not": {...}}             of conditions
 
-What a context leaves empty or blank is unknown, and so is every comparison with it (Kleene's three values).
-The same holds for what a tool's annotations do not tell (`Tool.hints`). The caller of `truth` decides what
+An attribute that a context leaves empty or blank is unknown, and so is every comparison with it (Kleene's
+three values). The same holds for an annotation that a tool lacks (`Tool.hints`). The caller of `truth`
+decides what
 unknown means; for a rule it never helps (see policy.py). rule_checks.py reads conditions from JSON.
 
 Source: S. C. Kleene, Introduction to Metamathematics (1952), §64: the strong tables.
@@ -30,7 +31,7 @@ Facts: TypeAlias = Mapping[str, "str | frozenset[str]"]
 
 
 def facts_of(context: Context) -> Facts:
-    """A context's attributes as conditions read them. Blank text is unknown, as empty text is."""
+    """A context's attributes for conditions. Blank text is unknown, like empty text."""
     return {
         "org": _known(context.org),
         "user": _known(context.user),
@@ -46,12 +47,10 @@ def _known(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Among:
-    """Whether an attribute has one of these values; of several roles, one is enough.
+    """Whether an attribute has one of these values. For several roles, one is enough.
 
     Attributes:
-        attribute: whose value is looked at.
-        values: as they are written.
-        patterns: of pages.
+        patterns: page patterns.
         known: the values that can be compared; empty for all.
     """
 
@@ -74,33 +73,28 @@ class Among:
         return any(matches(pattern, said) for pattern in self.patterns)
 
     def unknown(self, facts: Facts) -> frozenset[str]:
-        """The attributes that leave it unknown."""
+        """The attributes that make the condition unknown."""
         return frozenset({self.attribute}) if self.truth(facts) is None else frozenset()
 
     def reads(self) -> frozenset[str]:
-        """The attributes that it looks at."""
+        """The attributes that the condition reads."""
         return frozenset({self.attribute})
 
 
 @dataclass(frozen=True, slots=True)
 class Annotated:
-    """Whether an annotation of the tool has one of these values: unknown until the tool is known.
-
-    Attributes:
-        name: of the annotation.
-        values: as they are written.
-    """
+    """Whether an annotation of the tool has one of these values. Unknown until the tool is known."""
 
     name: str
     values: frozenset[bool | str]
 
     def holds(self, hints: Mapping[str, bool | str]) -> bool | None:
-        """True, False, or None for unknown, of a tool with these hints."""
+        """True, False or None (unknown) for a tool with these hints."""
         value = hints.get(self.name)
         return None if value is None else value in self.values
 
     def truth(self, facts: Facts) -> bool | None:
-        """Unknown: it does not depend on the context."""
+        """None: the answer depends on the tool, not on the context."""
         return None
 
     def unknown(self, facts: Facts) -> frozenset[str]:
@@ -114,12 +108,12 @@ class Annotated:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """True or false, whatever the context."""
+    """True or false in every context."""
 
     value: bool
 
     def truth(self, facts: Facts) -> bool | None:
-        """Its value."""
+        """The constant."""
         return self.value
 
     def unknown(self, facts: Facts) -> frozenset[str]:
@@ -143,20 +137,21 @@ class Not:
         return None if truth is None else not truth
 
     def unknown(self, facts: Facts) -> frozenset[str]:
-        """The attributes that leave it unknown."""
+        """The attributes that make the condition unknown."""
         return self.part.unknown(facts)
 
     def reads(self) -> frozenset[str]:
-        """The attributes that it looks at."""
+        """The attributes that the condition reads."""
         return self.part.reads()
 
 
 @dataclass(frozen=True, slots=True)
 class Several:
-    """All of its parts, or any: the first part that is `settles` decides, else it is unknown if one part is.
+    """A condition of several parts, which must all be true, or one of which must.
+
+    A part with the value `settles` decides. Otherwise the condition is unknown if some part is.
 
     Attributes:
-        parts: conditions.
         settles: False for all, True for any.
     """
 
@@ -175,13 +170,13 @@ class Several:
         return result
 
     def unknown(self, facts: Facts) -> frozenset[str]:
-        """The attributes that leave it unknown."""
+        """The attributes that make the condition unknown."""
         if self.truth(facts) is not None:
             return frozenset()
         return frozenset().union(*(part.unknown(facts) for part in self.parts))
 
     def reads(self) -> frozenset[str]:
-        """The attributes that it looks at."""
+        """The attributes that the condition reads."""
         return frozenset().union(*(part.reads() for part in self.parts))
 
 
@@ -200,7 +195,7 @@ def annotated_in(condition: Condition) -> tuple[Annotated, ...]:
 
 
 def of_tool(condition: Condition, truths: Mapping[Annotated, bool | None]) -> Condition:
-    """The condition about a tool of which this is true: it depends on the context alone."""
+    """The condition for a tool with these annotations. The result depends on the context alone."""
 
     def known(one: Annotated, _: bool) -> Condition:
         truth = truths[one]
@@ -210,9 +205,9 @@ def of_tool(condition: Condition, truths: Mapping[Annotated, bool | None]) -> Co
 
 
 def of_some_tool(condition: Condition) -> Condition:
-    """Whether the condition could be true of some tool, whatever its annotations: every comparison helps.
+    """Whether the condition could be true of some tool: each comparison with an annotation may help it.
 
-    A context for which this is not true has no tool of which the condition is true.
+    If the result is not true in a context, the condition is true of no tool in that context.
     """
     return _replaced(condition, lambda _, helps: Constant(helps), True)
 
@@ -220,9 +215,9 @@ def of_some_tool(condition: Condition) -> Condition:
 def _replaced(
     condition: Condition, replacement: Callable[[Annotated, bool], Condition], helps: bool
 ) -> Condition:
-    """The condition with other comparisons for those with annotations.
+    """The condition with its comparisons with annotations replaced.
 
-    helps: whether the condition around it becomes true, not false, where this part is true.
+    helps: whether a true part makes the whole condition true rather than false.
     """
     if isinstance(condition, Annotated):
         return replacement(condition, helps)

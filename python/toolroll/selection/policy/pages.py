@@ -66,9 +66,9 @@ class OnPage(NamedTuple):
     """The toolkits of a page.
 
     Attributes:
-        rows: of the toolkits, and of those below them.
-        toolkits: their names, by the highest priority of a mapping that names them, then by name.
-        words: toolkit → the mapping that put it there, such as "page 'contacts*'".
+        rows: the tools of these toolkits and of the toolkits below them.
+        toolkits: names, by the highest priority of their mappings, then by name.
+        words: toolkit → its mapping, such as "page 'contacts*'".
     """
 
     rows: Bitset
@@ -78,12 +78,12 @@ class OnPage(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PageTable:
-    """Turns a page into the rows that belong to it. Safe to read from many threads.
+    """Finds the toolkits of a page. Safe to read from many threads.
 
     Attributes:
         size: rows in the catalog.
         mappings: organisation → its mappings, highest priority first; "" has the platform's.
-        below: toolkit → rows of it and those below it.
+        below: toolkit → rows of its tools and of the toolkits below it.
     """
 
     size: int
@@ -113,9 +113,9 @@ class PageTable:
         )
 
     def kept(self, context: Context) -> OnPage | None:
-        """The toolkits of the context's page, by the platform's mappings and its organisation's.
+        """The toolkits of the context's page, by the mappings of the platform and of its organisation.
 
-        None where the context's page is empty or blank, or none that a mapping matches.
+        None if the context has no page, or if no mapping matches it.
         """
         page = context.page
         if not self.mappings or is_blank(page):
@@ -151,7 +151,7 @@ class PageTable:
         return OnPage(self._rows_of(names), names, words)
 
     def _rows_of(self, names: tuple[str, ...]) -> Bitset:
-        """One set for all the pages that keep the same toolkits."""
+        """The rows of these toolkits. Pages with the same toolkits share one set."""
         rows = self._sets.get(names)
         if rows is None:
             found = [self.below[name] for name in names if name in self.below]

@@ -5,9 +5,10 @@ both show it: an organisation can hide tools and never add any. At one level, th
 priority that names a tool decides; at equal priority deny does. A tool that no rule names is visible, unless
 an allow rule matches: then the level is an allow list, even if the tool of that rule does not exist.
 
-An allow rule matches where its condition is true, a deny rule unless its condition is false: what a caller
-leaves empty is unknown, and unknown never helps. A condition that reads annotations is asked tool by tool,
-and what a tool does not tell is unknown as well. An allow rule with such a condition makes its level an allow
+An allow rule matches where its condition is true, a deny rule unless its condition is false: an attribute
+that the caller leaves empty is unknown, and unknown never helps. A condition on annotations is asked for
+each tool, and a missing annotation is unknown as well. An allow rule with such a condition makes its
+level an allow
 list wherever it could match some tool, even if the catalog has no such tool. A toolkit's lowest tier is a
 denial by the platform that no priority outweighs.
 
@@ -63,9 +64,9 @@ class Verdict:
     """Whether a context sees a tool, and the rule that decided it.
 
     Attributes:
-        visible: as in a selection.
-        rule: the rule that decided, or by which the level is an allow list; None where none did.
-        level: whose rules decided; "" where nothing did.
+        visible: whether a selection could have the tool.
+        rule: the rule that decided or made the level an allow list; None if no rule did.
+        level: the level that decided; "" if none did.
         reason: a sentence for people.
     """
 
@@ -76,13 +77,13 @@ class Verdict:
 
 
 class ListedNames(NamedTuple):
-    """The rows of a list that came with a request, by the names that rules may know them by.
+    """The rows of a request's list, by the names in rules.
 
     Attributes:
         own: own name → rows, for allow rules.
-        alike: folded name (`labels.py`) → rows, for deny rules: all names that the row may be called by.
-        claimed: toolkit → the rows that say of themselves that they are in it.
-        are_believed: whether `claimed` counts for allow rules, too.
+        alike: folded name (`labels.py`) → rows, for deny rules: all names of a row.
+        claimed: toolkit → the rows that claim to be in it.
+        are_believed: whether allow rules accept `claimed`, too.
     """
 
     own: Mapping[str, Sequence[int]]
@@ -92,7 +93,7 @@ class ListedNames(NamedTuple):
 
 
 def attribute_key(context: Context, attributes: Iterable[str]) -> bytes:
-    """A digest of these attributes of a context: equal exactly where all of them are equal.
+    """A digest of these attributes of a context. Digests are equal exactly if all attributes are.
 
     Each is written with its name and its length, so no text can pass for two ("a|b" is not "a" and "b").
     Roles count as a set.
@@ -112,15 +113,17 @@ def attribute_key(context: Context, attributes: Iterable[str]) -> bytes:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Level:
-    """The platform's rules, or one organisation's. As written it has no catalog: many catalogs may share it.
+    """The platform's rules, or one organisation's.
+
+    Without `rows` and `asked` they have no catalog yet: many catalogs share them.
 
     Attributes:
         rules: highest priority first, at equal priority deny before allow.
-        conditions: each once, though several rules may have it.
-        places: for each rule, where its condition is.
+        conditions: the distinct conditions of the rules.
+        places: for each rule, the place of its condition in `conditions`.
         denies: for each rule, whether it denies.
-        reads: the attributes that some condition looks at.
-        rows: for each rule, the rows of the tools that it is about, of those that it names; None for all.
+        reads: the attributes in the conditions.
+        rows: for each rule, the rows to which its condition applies; None for all that it names.
         asked: for each condition, its comparisons with annotations.
     """
 
@@ -152,7 +155,7 @@ class _Level:
         )
 
     def over(self, tools: AnnotatedRows) -> _Level:
-        """The same rules over a catalog: one that reads annotations becomes a part for each kind of tool.
+        """The rules over a catalog. A rule on annotations becomes one part for each kind of tool.
 
         The context alone decides the conditions of the parts. One more part without rows makes an allow list.
         """
@@ -170,7 +173,7 @@ class _Level:
         return self._of(parts)
 
     def matching(self, facts: Facts) -> bytes:
-        """For each rule 1 where it matches, else 0."""
+        """For each rule 1 if it matches, else 0."""
         truths = [condition.truth(facts) for condition in self.conditions]
         return bytes(
             [
@@ -190,15 +193,15 @@ class Policy:
     Attributes:
         size: rows in the catalog.
         names: tool name → row.
-        below: toolkit → rows of it and those below it, ascending.
+        below: toolkit → rows of its tools and of the toolkits below it, ascending.
         tiers: as configured, lowest first.
-        levels: organisation → its rules as written; "" has the platform's.
+        levels: organisation → its rules without a catalog; "" has the platform's.
         applied: organisation → its rules over this catalog.
         tools: the tools by their annotations.
         gates: toolkits with a lowest tier → the tiers that get them.
-        attributes: organisation → the attributes on which its contexts' answers depend, sorted; "" for those
-            without rules of their own. None where nothing can be denied.
-        listed: of tools that came with a request; None for a catalog.
+        attributes: organisation → the attributes that its rules read, sorted; "" for organisations
+            without rules. None if no rule can deny a tool.
+        listed: the names of a request's list; None for a catalog.
     """
 
     size: int
@@ -236,11 +239,11 @@ class Policy:
 
         tools: by row, for rules that read annotations.
         require_known_tiers: False hides a toolkit whose tier is not one of `tiers`, instead of raising.
-        platform: a policy with the same tiers whose platform rules hold here, too: they are compiled once
-        for all organisations' catalogs, and not passed again.
-        listed: of tools that came with a request.
-        before: an earlier policy. Over the same catalog and with the same tiers, the compiled rules of
-        organisations whose rules are the same objects are taken from it.
+        platform: a policy with the same tiers and platform rules, which are compiled once for all
+        organisations' catalogs and not passed again.
+        listed: the names of a request's list.
+        before: an earlier policy. If catalog and tiers are the same, it gives the compiled rules of each
+        organisation whose rules are the same objects.
 
         Raises:
             InvalidDefinition: see `check`; two rules of one organisation have the same name; a toolkit's
@@ -286,7 +289,7 @@ class Policy:
         return cls(size, names, below, known, levels, applied, annotated, gates, attributes, listed)
 
     def denied(self, context: Context) -> Bitset | None:
-        """The rows that this context must not see; None where there are none."""
+        """The rows that this context must not see; None if no rule applies."""
         org = context.org
         if org not in self.attributes:
             org = ""
@@ -305,7 +308,7 @@ class Policy:
         return answer
 
     def above(self, tier: str) -> Bitset | None:
-        """The rows of toolkits that this tier does not get; `denied` has them, too. None for none."""
+        """The rows of toolkits that need a higher tier; `denied` has them, too. None if there are none."""
         if not self.gates:
             return None
         shut = bytes([tier not in tiers for tiers in self.gates.values()])
@@ -325,11 +328,11 @@ class Policy:
         return rows
 
     def named(self, tool: str, toolkit: str) -> Bitset:
-        """The rows that a deny rule with this target is about."""
+        """The rows of a deny rule with this target."""
         return self._rows_named([(tool, toolkit)], "deny")
 
     def why(self, name: str, context: Context) -> Verdict:
-        """Whether the context sees the tool, and which rule decided. For explanations: O(rules).
+        """Whether the context sees the tool, and the rule that decided. For explanations: O(rules).
 
         Raises:
             NotFound: there is no such tool in the catalog.
@@ -355,7 +358,7 @@ class Policy:
         return verdict
 
     def reads(self, org: str) -> frozenset[str]:
-        """The attributes of a context of this organisation that its answers depend on."""
+        """The attributes of a context of this organisation that the policy reads."""
         return frozenset(self.attributes.get(org, self.attributes[""]) or ())
 
     def _find(self, org: str, facts: Facts) -> Bitset | None:
@@ -379,10 +382,11 @@ class Policy:
         return answer
 
     def _denied_by(self, level: _Level, matching: bytes) -> Bitset:
-        """The rows that the matching rules of one level deny; the first ones decide.
+        """The rows that the matching rules of one level deny; the first match of a row decides.
 
-        The naive way goes rule by rule. Here neighbours with the same effect are one step, since it does not
-        matter which of them decides, and a target is looked up where it comes first.
+        Neighbouring rules with the same effect are applied in one step, since it does not matter which of
+        them
+        decides. A target is looked up only at its first rule.
         """
         undecided, denied = Bitset.full(self.size), Bitset.empty(self.size)
         decided: set[tuple[str, str, str]] = set()
@@ -422,7 +426,7 @@ class Policy:
         return Bitset.of(self.size, np.array(found, np.int32))
 
     def _rows_of(self, tools: Iterable[str], toolkits: Iterable[str]) -> Bitset:
-        """The rows of all of these names; a name that the catalog lacks has no row."""
+        """The rows of all of these names. A name that the catalog lacks has no row."""
         rows = [np.array([self.names[name] for name in tools if name in self.names], np.int32)]
         rows += [self.below[name] for name in toolkits if name in self.below]
         return Bitset.of(self.size, np.concatenate(rows) if len(rows) > 1 else rows[0])
@@ -457,7 +461,7 @@ class Policy:
             reason = f"an allow list is in force and does not name it: {_described(rule, name)}"
             lacking = f"; unknown of this tool: {', '.join(sorted(unknown))}" if unknown else ""
             return Verdict(False, rule, name, reason + lacking)
-        return Verdict(True, None, "", _idle(idle, name) or NOT_NAMED)
+        return Verdict(True, None, "", _without_effect(idle, name) or NOT_NAMED)
 
     def _names(self, rule: Rule, tool: str, row: int) -> bool:
         if self.listed is not None:
@@ -470,8 +474,8 @@ class Policy:
         return toolkit in self.below and bool((self.below[toolkit] == row).any())
 
 
-def _idle(rules: Sequence[tuple[Rule, frozenset[str]]], level: LevelName) -> str:
-    """That these rules name a tool without effect, as a sentence; "" for none."""
+def _without_effect(rules: Sequence[tuple[Rule, frozenset[str]]], level: LevelName) -> str:
+    """A sentence about rules that name a tool but do not match; "" if there are none."""
     said = []
     for rule, unknown in rules[:_LISTED]:
         known = f"is not known to hold ({', '.join(sorted(unknown))})" if unknown else "does not hold"
@@ -510,7 +514,7 @@ def _unsaid(unknown: frozenset[str]) -> str:
 
 
 def _attributes(levels: Mapping[str, _Level], has_gates: bool) -> dict[str, tuple[str, ...] | None]:
-    """For each organisation, the attributes on which the answers of its contexts depend."""
+    """For each organisation, the attributes that the rules for its contexts read."""
     platform = levels.get("", _NO_RULES)
     reads = platform.reads | ({"tier"} if has_gates else set())
     shared = tuple(sorted(reads)) if platform.rules or has_gates else None

@@ -1,7 +1,7 @@
 """Reads rules: checks their fields, and makes conditions from JSON.
 
-People write rules, and a rule that silently means something else is worse than none. So each error names the
-rule, the place in it, and what is allowed.
+A rule that silently means something else is worse than no rule. So each error names the rule, the place
+in it, and the allowed values.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MAX_ANNOTATED = 8  # different comparisons with annotations: a catalog is split 
 
 
 def check(rule: Rule, tiers: Sequence[str]) -> None:
-    """Checks the shape of one rule. tiers: as configured, lowest first.
+    """Checks the shape of one rule. tiers: lowest first.
 
     Raises:
         InvalidDefinition: names the rule and the place in it, and says what is allowed.
@@ -41,7 +41,7 @@ def check(rule: Rule, tiers: Sequence[str]) -> None:
 
 
 def condition_of(rule: Rule, tiers: Sequence[str]) -> Condition:
-    """Reads a rule and gives its condition. tiers: as configured, lowest first. Equal conditions are equal.
+    """The condition of a rule. Equal conditions are equal values. tiers: lowest first.
 
     Raises:
         InvalidDefinition: names the rule and the place in the condition, and says what is allowed.
@@ -61,14 +61,14 @@ def wrong(rule: Rule, place: str, problem: str) -> InvalidDefinition:
 
 
 def allowed(value: object, known: Sequence[str]) -> str:
-    """Says which values there are, the nearest first where one is near."""
+    """The allowed values in words, with a hint if one of them is near."""
     near = get_close_matches(value, known, n=1) if isinstance(value, str) else []
     hint = f"did you mean {near[0]!r}? " if near else ""
     return f"{hint}must be {'one of ' if len(known) > 1 else ''}{', '.join(known)}"
 
 
 class _Reader:
-    """Reads one condition, counting how large it gets."""
+    """Reads one condition and bounds its size."""
 
     def __init__(self, rule: Rule, tiers: tuple[str, ...]) -> None:
         self._rule = rule
@@ -228,7 +228,7 @@ class _Reader:
 
 
 def tier_problem(tier: object, tiers: Sequence[str]) -> str:
-    """The problem with a tier, in words; "" for a configured one."""
+    """The error in a tier, in words; "" for a configured one."""
     if tier in tiers:
         return ""
     if not tiers:
@@ -241,7 +241,7 @@ def _all_of(parts: Sequence[Condition]) -> Condition:
 
 
 def check_fields(rule: Rule) -> None:
-    """Checks everything but the condition.
+    """Checks all fields but the condition.
 
     Raises:
         InvalidDefinition: names the rule and the field, and says what is allowed.
@@ -271,7 +271,7 @@ def tiers_of(tiers: Sequence[str]) -> tuple[str, ...]:
     """The configured tiers as a tuple.
 
     Raises:
-        InvalidDefinition: they are no list of names, or name one twice.
+        InvalidDefinition: the tiers are no list of names, or one occurs twice.
     """
     is_list = isinstance(tiers, Sequence) and not isinstance(tiers, (str, bytes))
     if not is_list or not all(isinstance(tier, str) and tier for tier in tiers):

@@ -1,4 +1,4 @@
-"""Contexts that rules may tell apart, so that people see whom a rule is about."""
+"""Contexts that rules may tell apart, to show people whom a rule affects."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _MOST = 24
 def sample_contexts(rules: Iterable[Rule], tiers: Iterable[str], org: str) -> tuple[Context, ...]:
     """Contexts that rules of this organisation may tell apart, the first ones for the first rules.
 
-    Anyone; for each rule, somebody with a value for each attribute of its condition; then each single value,
-    and each tier. Of a page pattern, the part without stars.
+    In order: a context without attributes; for each rule, a context with a value for each attribute of its
+    condition; each single value; each tier. A page pattern gives its part without stars.
 
-    org: of the contexts; "" for any that rules name.
+    org: the organisation of the contexts; "" for any that rules name.
     """
     named = [_values(rule.condition) for rule in rules]
     found: dict[tuple[str, ...], Context] = {}
@@ -44,7 +44,7 @@ def sample_contexts(rules: Iterable[Rule], tiers: Iterable[str], org: str) -> tu
 
 
 def _values(condition: object) -> dict[str, list[str]]:
-    """Attribute → the texts with which a condition compares it, each once, in the order of the condition."""
+    """Attribute → the distinct texts in its comparisons, in the order of the condition."""
     found: dict[str, list[str]] = {}
 
     def read(part: object) -> None:

@@ -1,4 +1,4 @@
-"""The steps of a selection that stand in Python: the hard stages, which forbid, and two beside ranking.
+"""The stages in Python: the hard stages, which forbid, and two that replace or follow the ranking.
 
 A stage is a frozen dataclass whose fields are exactly the data that it reads. It sees no catalog, no clock
 and no store. The soft stages run in the core (`Selector` in selector.hpp).
@@ -22,8 +22,8 @@ class Stage(Protocol):
 
 
 class HardStage(Stage, Protocol):
-    """A stage that forbids. It reads only `context` and `stored` of a turn: its answer is kept for these."""
+    """A stage that forbids. Its answer is kept for the only inputs: a turn's `context` and `stored`."""
 
     def could_forbid(self, turn: Turn) -> Bitset | None:
-        """The rows that the stage could forbid; None if there are none. Asked after the stage has failed."""
+        """The rows that the stage could forbid; None if there are none. Called after the stage has failed."""
         ...

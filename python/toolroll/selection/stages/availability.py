@@ -17,8 +17,6 @@ from toolroll.selection.candidates import Candidates
 class Availability:
     """Hard. Forbids toolkits that lack their settings, and tools that the caller excludes by name.
 
-    Inactive tools are out before any stage runs.
-
     Attributes:
         switches: toolkits that need settings.
         names: tool name → row.
@@ -41,7 +39,7 @@ class Availability:
         return candidates
 
     def could_forbid(self, turn: Turn) -> Bitset | None:
-        """The rows of all toolkits that need settings, and those that the caller excludes; None for none."""
+        """The rows of toolkits that need settings, and the rows that the caller excludes; or None."""
         context = turn.context
         if context.only:
             outside = Bitset.full(self.switches.size) - self._rows(context.only)
@@ -50,6 +48,6 @@ class Availability:
         return self.switches.all_needing() | self._rows(context.exclude) | outside
 
     def _rows(self, names: tuple[str, ...]) -> Bitset:
-        """The rows of these names; one that is not in the catalog is passed over."""
+        """The rows of these names. A name that the catalog lacks is ignored."""
         rows = [self.names[name] for name in names if name in self.names]
         return Bitset.of(self.switches.size, np.array(rows, np.int32))

@@ -14,14 +14,15 @@ from toolroll.selection.limits import Limits
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ContinuedTurn:
-    """Soft. A further step of the same turn: the tools that it has shown stay, in their order.
+    """Soft. In a further step of the same turn, keeps the tools that it has shown, in order.
 
     A model may call any of them at any time, and several at once, so none may disappear before the turn is
-    over. Tools that were loaded since come behind, as far as `max_tools`, the provider's limit and the budget
-    leave room. Nothing is retrieved again.
+    over. Tools that were loaded since come after them, within `max_tools`, the provider's limit and the
+    budget.
+    Nothing is retrieved again.
 
     Attributes:
-        limits: how many tools and tokens.
+        limits: of tools and tokens.
         retention: how long called tools stay.
     """
 

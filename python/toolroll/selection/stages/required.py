@@ -13,9 +13,9 @@ from toolroll.selection.candidates import Candidates
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Required:
-    """Keeps the tools that the context names, in that order; unknown and forbidden names are passed over.
+    """Keeps the tools that the context names, in that order. Unknown and forbidden names are ignored.
 
-    `Selection.missing_required` reports the names that were passed over.
+    `Selection.missing_required` reports the ignored names.
 
     Attributes:
         names: tool name → row.

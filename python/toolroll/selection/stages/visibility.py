@@ -13,12 +13,12 @@ from toolroll.selection.policy.policy import Policy
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Visibility:
-    """Hard. Forbids the rows that policy denies to the context, and all but public ones where it is damaged.
+    """Hard. Forbids the rows that policy denies to the context; if policy is damaged, all but public ones.
 
     Attributes:
-        policy: the rules in force; None where there are none.
+        policy: the rules in force; None without rules.
         closed: organisation → why its contexts see public tools only; "" for all contexts.
-        not_public: the rows of tools that are not public; None where nothing is closed.
+        not_public: the rows of tools that are not public; None if `closed` is empty.
     """
 
     policy: Policy | None
@@ -26,17 +26,17 @@ class Visibility:
     not_public: Bitset | None = None
 
     def closes(self, row: int, org: str) -> str | None:
-        """Why this row is closed to the organisation's contexts; None if it is not."""
+        """Why this row is closed to the organisation's contexts; None if it is open."""
         closed = self._closed(org)
         return self.closed["" if "" in self.closed else org] if closed is not None and row in closed else None
 
     def could_forbid(self, turn: Turn) -> Bitset | None:
-        """The rows that some rule could hide from the organisation; None for none."""
+        """The rows that some rule could hide from the organisation; None if none."""
         org = turn.context.org
         return _both(None if self.policy is None else self.policy.could_deny(org), self._closed(org))
 
     def hidden(self, context: Context) -> Bitset | None:
-        """All rows that it forbids; None for none."""
+        """All rows that the stage forbids to this context; None if none."""
         return _both(None if self.policy is None else self.policy.denied(context), self._closed(context.org))
 
     def __call__(self, candidates: Candidates, turn: Turn) -> Candidates:
@@ -51,7 +51,7 @@ class Visibility:
         return candidates if closed is None else candidates.forbid(closed, "failed.closed")
 
     def _closed(self, org: str) -> Bitset | None:
-        """The rows that are closed to the organisation's contexts; None for none."""
+        """The rows that are closed to the organisation's contexts; None if none."""
         return self.not_public if self.closed and ("" in self.closed or org in self.closed) else None
 
 

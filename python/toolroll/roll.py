@@ -1,4 +1,4 @@
-"""`Toolroll`, what users hold: checks arguments and hands them to a `Home`."""
+"""`Toolroll`, the object that users hold: checks arguments and passes them to a `Home`."""
 
 from __future__ import annotations
 
@@ -116,8 +116,8 @@ class Toolroll:
 
         Args:
             tools: the definitions; `Selection.tools` gives these objects back.
-            toolkits: descriptions, settings and keywords of toolkits that the tools do not describe.
-            routes: keywords and patterns that switch toolkits on.
+            toolkits: toolkits with their descriptions and settings.
+            routes: keywords and patterns that activate toolkits.
             **options: all optional:
 
                 - rules: who sees which tool (`docs/registry.md`).
@@ -134,11 +134,11 @@ class Toolroll:
                   or leaves it out, and logs that. None skips tools in MCP's form and refuses all others.
                 - progress: called with (texts embedded, in all).
                 - observers: called with each selection and each report (`docs/observability.md`).
-                - steps: your own, in every selection: objects with a method `narrow`, `rerank` or both
+                - steps: your own steps in every selection: objects with a method `narrow`, `rerank` or both
                   (`docs/selections.md`).
 
         Raises:
-            InvalidDefinition: a tool, toolkit or route is malformed, or a name is there twice.
+            InvalidDefinition: a tool, toolkit or route is malformed, or two have the same name.
         """
         checked = CheckedOptions.of("from_tools", options, SourceOptions)
         declared = checked.declared(toolkits, routes)
@@ -151,7 +151,8 @@ class Toolroll:
     def from_folder(cls, path: str | PathLike[str], **options: Unpack[SourceOptions]) -> Toolroll:
         """From a folder with one JSON file a toolkit, a folder with `tools.jsonl`, or one such file.
 
-        The options are those of `from_tools`. `catalog.json` in the folder may hold further `pages`, and
+        The options are the same as of `from_tools`. `catalog.json` in the folder may hold further
+        `pages`, and
         `tiers` if none are passed.
 
         Raises:
@@ -182,7 +183,7 @@ class Toolroll:
         `from_tools`.
 
         Raises:
-            InvalidDefinition: they make no catalog, such as a name that is there twice.
+            InvalidDefinition: they make no catalog, for example because two tools have the same name.
         """
         checked = CheckedOptions.of("from_definitions", options, BuildOptions)
         if not isinstance(definitions, Definitions):
@@ -212,14 +213,9 @@ class Toolroll:
 
         The options are `embedder`, `profile`, `experiment`, `observers` and `steps` of `from_tools`. The
         embedder must be the one that the catalog was built with. The file has the measurements for the
-        profile of `save`; for other weights they are made again.
+        profile of `save`; for other weights `load` measures again.
 
-        Args:
-            path: the file.
-            rules: replace the saved rules; None keeps these.
-            pages: replace the saved page mappings; None keeps these.
-            tiers: replace the saved tiers; None keeps these.
-            **options: see above.
+        rules, pages, tiers: replace the saved ones; None keeps the saved ones.
 
         Raises:
             NotFound: there is no such file.
@@ -243,7 +239,7 @@ class Toolroll:
     def _in_memory(
         cls, options: CheckedOptions, first: Callable[[], Definitions | SavedSource], read: _Read
     ) -> Toolroll:
-        """first: the definitions, or the file that has the catalog. read: the next ones, for `refresh`."""
+        """first: makes the definitions or opens the file. read: makes the next definitions, for `refresh`."""
         builder = options.builder()
         home = MemoryHome(
             first(), builder, read=read, experiment=options.experiment, progress=options.progress
@@ -263,7 +259,7 @@ class Toolroll:
         memory. If none can be used, the process builds its own from `otherwise`, and `health()` says so.
         Needs the extra `published` (`docs/scale.md`).
 
-        The options are those of `from_tools`. Rules, pages and tiers replace the published ones. The
+        The options are the same as of `from_tools`. Rules, pages and tiers replace the published ones. The
         embedder must be the one that the catalog was built with.
 
         Args:
@@ -307,11 +303,11 @@ class Toolroll:
         return cls(home, checked.observers)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Writes the catalog to a file, from which `load` makes the same one in milliseconds.
+        """Writes the catalog to a file that `load` reads in milliseconds.
 
         The file holds tools, toolkits, routes, rules and page mappings, all vectors and indexes, and the
-        measurements for this profile. It replaces an older one in one step. It does not hold conversations
-        and what outcomes have taught.
+        measurements for this profile. It replaces an older one in one step. It holds neither
+        conversations nor statistics of outcomes.
 
         Raises:
             InvalidInput: it cannot be written; the catalog belongs to a registry or to one request; a tool
@@ -333,7 +329,7 @@ class Toolroll:
         on_bad_tool: OnBadTool | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> Manifest:
-        """Publishes the catalog, of a registry the shared one, as the newest of its name.
+        """Publishes the catalog (over a registry, the shared one) as the newest of its name.
 
         `from_published` and `Follow(published=…)` read it. Needs the extra `published` (`docs/scale.md`).
 
@@ -341,8 +337,9 @@ class Toolroll:
             location: a folder, or a URL such as s3://bucket/catalogs.
             name: names the catalog in the location.
             key: the file of the private key that signs it; `toolroll catalogs key` makes one.
-            source: the folder or file that the catalog was built from: replicas with the same one use it.
-            on_bad_tool: as it was built with.
+            source: the folder or file that the catalog was built from: replicas with the same files use
+                the catalog.
+            on_bad_tool: as in the build.
             options: for the storage's package.
 
         Raises:
@@ -522,7 +519,8 @@ class Toolroll:
     ) -> Selection:
         """The selection that `select` would return now, for trials: not logged, counted or learnt from.
 
-        The selection has no event, so no outcome can be reported for it. The arguments are those of `select`.
+        The selection has no event, so no outcome can be reported for it. The arguments are the same as of
+        `select`.
 
         profile: decides instead of the present one, over the same catalog. Its `description_counts` and
             `keyword_mode` have no effect: the present profile's are in the catalog's indexes.
@@ -543,7 +541,8 @@ class Toolroll:
     ) -> WhatIf:
         """Previews under other rules or with other tools: nothing is saved, logged, counted or learnt from.
 
-        It shows the moment of the call. Over a registry, a rule or tool that was saved within the last second
+        The result shows the moment of the call. Over a registry, a rule or tool that was saved within the
+        last second
         may be missing.
 
         Args:
@@ -578,13 +577,12 @@ class Toolroll:
             request["tools"] = list(picked.tools)
 
         Rules apply to these tools by name, and outcomes are learnt by the tools' names and texts, for all
-        lists alike. Reports may be made to either Toolroll; a session needs the same list. `Selection.tools`
-        has the request's own objects in their order: the selected ones, all others of the same name, and the
-        hosted tools (`{"type": "web_search"}`), which no limit counts. No item refuses the list.
+        lists alike. Either Toolroll takes reports; a session needs the same list. `Selection.tools` has
+        the request's own objects in their order: the selected ones, all others of the same name, and the
+        hosted tools (`{"type": "web_search"}`), which no limit counts. No invalid item refuses the list.
 
-        The last lists are kept by their content. In an event loop, use `awith_tools`. To change a tool,
-        replace its object in the list: a change within a known object of a long list is noticed some calls
-        later.
+        The last lists are cached by their content. In an event loop, use `awith_tools`. To change a tool,
+        replace its object in the list: a change in place in a long list is noticed some calls later.
 
         Args:
             tools: as for `from_tools`, in one list or as MCP's result of `tools/list`.
@@ -622,8 +620,9 @@ class Toolroll:
     ) -> Session:
         """The conversation of this name, in its present state.
 
-        In memory the last 100,000 conversations are kept. Over a registry this reads the store, so that any
-        process can continue the conversation; while the store is away, the state in this process counts. The
+        In memory the last 100,000 conversations are kept. Over a registry this reads the store, so that
+        any process can continue the conversation; if the store does not answer, the state in this process
+        counts. The
         first request of an organisation waits up to half a second for its own tools. In an event loop, use
         `asession`.
 
@@ -631,7 +630,7 @@ class Toolroll:
             session: names the conversation within its organisation.
             context: who talks, from where.
             learns: whether outcomes that `Session.used` reports are recorded.
-            reporter: who reports its outcomes, as for `record`; None for the context's user.
+            reporter: reports its outcomes, as for `record`; None for the context's user.
 
         Raises:
             InvalidInput: the name is empty or no text.
@@ -663,10 +662,11 @@ class Toolroll:
         return self._session(session, context, live, learns, reporter)
 
     def release_session(self, session: str, context: Context | None = None) -> None:
-        """Drops the memory of a conversation that a registry has; waits for nothing.
+        """Drops this process's memory of a conversation that a registry has. Does not wait.
 
-        For hosts that know that a conversation has ended or continues in another process. It can continue
-        here, too: it is then read from the registry. In memory nothing is dropped; `Session.delete` does it.
+        For hosts that know that a conversation has ended or continues in another process. It can also
+        continue here, read from the registry. In memory this does nothing; `Session.delete` drops a
+        conversation.
 
         Raises:
             InvalidInput: the name is empty or no text.
@@ -710,7 +710,7 @@ class Toolroll:
     def may(self, name: str, context: Context | None = None) -> bool:
         """Whether this context may have the tool now: one decision for lists, searches and calls.
 
-        A tool that does not exist is a tool that nobody may have. `Selection.check` and `Session.check` also
+        False for a tool that does not exist. `Selection.check` and `Session.check` also
         ask whether the model was offered the tool.
         """
         return name in self.visible(context)
@@ -718,7 +718,7 @@ class Toolroll:
     def has_rules(self, context: Context | None = None) -> bool:
         """Whether a rule, a toolkit's tier or a tool's status could deny a tool to this organisation.
 
-        `why` tells whether one of them does, for a tool.
+        `why` tells it for one tool.
         """
         return self._engine.serving.has_rules(_checked_context(context).org)
 
@@ -731,7 +731,7 @@ class Toolroll:
         return self.visible(context).core
 
     def why(self, name: str, context: Context | None = None) -> Verdict:
-        """Whether this context may see the tool, and what decides it: a rule, its status or a setting.
+        """Whether this context may see the tool, and the reason: a rule, its status or a setting.
 
         Raises:
             NotFound: no tool of that name in the catalog.
@@ -768,12 +768,12 @@ class Toolroll:
         reporter: Reporter | None = None,
         org: str | None = None,
     ) -> RecordResult:
-        """Reports what the model did with a selection; later selections learn from it.
+        """Reports the model's calls after a selection; later selections learn from it.
 
         Each tool of an event counts once, however often it is reported; a different report on it replaces
         the earlier one. In memory this costs less than a selection, and no selection waits for it. Over a
-        registry the report is on disk when this returns and survives the end of the process, also while the
-        database is away; other processes learn from it within a second.
+        registry the report is on disk when this returns and survives the end of the process, also while
+        the database does not answer; other processes learn from it within a second.
 
         A selection, or a receipt with a key that this process knows, is recorded without the store. For the
         event id of another process, or a receipt with a newer key, this waits for the store, up to 5 s: in an
@@ -782,15 +782,15 @@ class Toolroll:
         Args:
             picked: the selection that the model was sent, its receipt, or its event id (in memory: while it
                 is among the last 128).
-            called: tools that were called → whether they did what was asked; None if that is unknown or was
-                not the tool's fault. Names alone succeeded. Tools that are not named were not called. To say
-                how long a call took, give a mapping:
+            called: called tool → whether it succeeded; None if that is unknown or was not the tool's
+                fault. In a list of names, all succeeded. Shown tools that are not named were not called.
+                To report the duration of a call, give a mapping:
                 `{"weather": {"succeeded": True, "duration_ms": 84.0}}`.
             wanted: the same for tools that were not shown, and that the model found by a search and called.
-            corrected: tools that were called and were the wrong ones → the right one, or None.
-            final: False if more of this turn will be reported. A turn with partial reports only is closed ten
-                minutes after the first of them.
-            reporter: who reports, such as a user's id; None for the context's user. A reporter counts for a
+            corrected: wrongly called tool → the right one, or None.
+            final: False if more reports on this turn will follow. A turn without a final report is closed
+                ten minutes after its first one.
+            reporter: the reporter, such as a user's id; None for the context's user. A reporter counts for a
                 tool three times a day, and a tool's estimates stay at their prior until two reporters have
                 reported on it. "" is the application itself, whose reports always count. Give an
                 `UnnamedCaller` of `toolroll.learning.reporters` for people whom nobody has identified.
@@ -846,11 +846,10 @@ class Toolroll:
     def receipt(self, picked: Selection) -> str:
         """A text by which another process can report the outcome later: `record` takes it.
 
-        Over a registry it is signed, and every process over the same registry takes it for a day. It hides
-        nothing: names of tools and the context can be read from it. In memory it is the event id.
+        Over a registry it is signed, and every process over the same registry accepts it for a day. It is
+        not encrypted: names of tools and the context can be read from it. In memory it is the event id.
 
-        `open` reads the key to sign with, so this does not wait, unless the store did not answer then: see
-        `areceipt`.
+        `open` reads the key to sign with. If the store did not answer then, this waits: see `areceipt`.
 
         Raises:
             StoreUnavailable: the key to sign with has not been read yet, and the store does not answer.
@@ -868,13 +867,13 @@ class Toolroll:
     ) -> int:
         """Takes an organisation's outcomes back, whole events at a time, and unlearns them.
 
-        They stay in the store and no longer count, and a new report does not bring them back. The audit log
-        keeps who did this. Only over a registry: in memory, outcomes are not kept.
+        They stay in the store but no longer count, and a new report does not bring them back. The audit
+        log keeps the actor. Only over a registry: in memory, outcomes are not kept.
 
         Args:
-            org: whose outcomes.
-            actor: who does this.
-            reason: why, for the audit log.
+            org: the organisation of the outcomes.
+            actor: the caller, for the audit log.
+            reason: for the audit log.
             **which: at least one; each narrows the choice: `event` (its id), `reporter`, `tool` (events in
                 which it was reported), `since` and `until` (events that were shown in this time).
 
@@ -882,7 +881,7 @@ class Toolroll:
             The number of events.
 
         Raises:
-            InvalidInput: nothing says which, or this Toolroll is in memory.
+            InvalidInput: no choice is passed, or this Toolroll is in memory.
             StoreUnavailable: nothing was changed.
         """
         self._engine.check_open()
@@ -898,7 +897,7 @@ class Toolroll:
 
     @property
     def catalog(self) -> Catalog:
-        """The catalog that the next selection reads; of a registry, the shared one."""
+        """The catalog that the next selection reads; over a registry, the shared one."""
         return self._engine.snapshot.shared.catalog
 
     def __len__(self) -> int:
@@ -970,7 +969,7 @@ class Toolroll:
 
     @property
     def ready(self) -> bool:
-        """Whether requests may come: there is a catalog, and nobody has called `close`.
+        """Whether requests may come: there is a catalog, and `close` was not called.
 
         A degraded Toolroll is still ready: it serves the last good catalog.
         """
@@ -1010,9 +1009,9 @@ class Toolroll:
         """Writes everything that waits, and stops background work.
 
         Over a registry, every later call that selects, checks, opens or continues a conversation, signs,
-        records or refreshes is refused (`StoreUnavailable`), because nobody follows the rules any more. Past
-        selections, `catalog`, `health` and `counters` can still be read. A catalog in memory follows nobody
-        and continues to serve.
+        records or refreshes is refused (`StoreUnavailable`), because the rules are no longer followed. Past
+        selections, `catalog`, `health` and `counters` can still be read. A catalog in memory continues to
+        serve.
 
         Outcomes that the store does not take in time stay in the outbox for the next process. A call that
         waits for PostgreSQL in another thread fails. A build of a catalog, or a wait for a lock of SQLite,
@@ -1106,7 +1105,7 @@ def _abandon(home: RegistryHome) -> None:
 def _reader(
     declared: Definitions, on_bad_tool: OnBadTool | None, absent: AbsentNames | None = None
 ) -> Callable[[Iterable[Any] | None], Definitions]:
-    """Makes definitions of new tools for a catalog that was made from objects."""
+    """Returns a function that makes definitions from new tools, for a catalog that was made from objects."""
     warned = AbsentNames(declared.rules, declared.pages) if absent is None else absent
 
     def read(newer: Iterable[Any] | None) -> Definitions:
@@ -1118,7 +1117,7 @@ def _reader(
 
 
 def _checked_session(session: object) -> str:
-    """The name of a conversation.
+    """The session's name.
 
     Raises:
         InvalidInput: it is empty or no text.

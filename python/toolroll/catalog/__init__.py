@@ -1,5 +1,5 @@
 """The values that are computed once for a set of tools: texts, vectors, indexes, calibration.
 
-A catalog never changes after it is built, and equal definitions with one embedder give equal catalogs. Add
-values that each turn would compute again. Values that depend on the caller belong to `selection`.
+A catalog never changes after it is built, and equal definitions with one embedder give equal catalogs. A value
+that every turn would compute belongs here, unless it depends on the caller.
 """

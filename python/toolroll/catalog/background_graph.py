@@ -42,7 +42,7 @@ class BackgroundGraph:
         self._pid = os.getpid()
 
     def follow(self, catalog: Catalog) -> None:
-        """Builds the graph of this catalog, if it wants one, and no other."""
+        """Builds the graph of this catalog, if it wants one. Ends any other build."""
         index = catalog.indexes.vectors
         if index is self._index:
             return

@@ -44,12 +44,12 @@ class BuildRecord:
     """The inputs of a build.
 
     Attributes:
-        digests: uint8[n, 16], of the parts of each tool that the revision reads.
+        digests: uint8[n, 16], digests of the parts of each tool that the revision reads.
         probe_digests: None if hubs are not damped.
-        example_digests: to choose held-out messages.
+        example_digests: choose the held-out messages.
         toolkit_names, toolkit_numbers: the toolkit of row r is toolkit_names[toolkit_numbers[r]].
-        declared, routes: as they were defined.
-        members: toolkit → rows of its own members and its descendants' members.
+        declared, routes: toolkits and routes, as they were defined.
+        members: toolkit → rows of its members and of its descendants' members.
     """
 
     digests: npt.NDArray[np.uint8]

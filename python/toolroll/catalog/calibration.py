@@ -1,7 +1,8 @@
 """Confidence: how sure a score makes it that some tool of a catalog serves the message.
 
-The best score of a message grows with the catalog's examples, its size and its language, so no score means
-the same everywhere. A share does: confidence is the share of served messages whose best score is no higher.
+The best score of a message grows with the catalog's examples, its size and its language, so a score means
+something else in each catalog. Confidence is a share, which means the same everywhere: the share of
+served messages whose best score is no higher.
 On every catalog, a limit of 0.05 refuses one in twenty served messages.
 
 Examples tell which messages a tool serves. Some are held out, and searched for in the catalog without them
@@ -34,7 +35,7 @@ MOST_TOOLS = 5_000  # that a calibration set searches: more take longer and give
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Calibration:
-    """Scores of messages that are known to be served; `Calibration` in selector.hpp reads them.
+    """Scores of messages that some tool serves; `Calibration` in selector.hpp reads them.
 
     Attributes:
         best: float32[n], ascending: the best score of any tool.
@@ -54,13 +55,13 @@ Message: TypeAlias = tuple[Part, tuple[Part, ...]]  # a text with its vector, an
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CalibrationSet:
-    """Held-out messages, and the catalog without them.
+    """Held-out messages, and the indexes of a catalog without them.
 
     Attributes:
-        indexes: over the tools without them.
+        indexes: over the tools, without the held-out messages.
         turns: text, vector and clauses of each message.
         owners: int32[h], the row of each message's tool.
-        held_out: which messages and tools these are; None if that was not saved.
+        held_out: the places of the messages and tools in the catalog; None if a file did not save them.
     """
 
     indexes: Indexes
@@ -99,22 +100,22 @@ class HeldOut:
 
     @classmethod
     def of(cls, texts: Sequence[ToolText]) -> HeldOut | None:
-        """Chosen among the examples of these tools; see `ExampleDigests.held_out`."""
+        """The held-out examples of these tools; see `ExampleDigests.held_out`."""
         return ExampleDigests.of(texts).held_out()
 
     def texts(self, texts: Sequence[ToolText]) -> list[ToolText]:
-        """The texts of these tools, less the examples that are held out."""
+        """The texts of the tools in `rows`, without the held-out examples."""
         return [self.rest(row, texts[row]) for row in self.rows.tolist()]
 
     def rest(self, row: int, text: ToolText) -> ToolText:
-        """The text of one tool, less the examples that are held out."""
+        """The text of one tool, without its held-out examples."""
         return text._replace(examples=self._rest_of(row, text))
 
     def _rest_of(self, row: int, text: ToolText) -> tuple[str, ...]:
         return tuple([one for at, one in enumerate(text.examples) if (row, at) not in self.out])
 
     def vectors(self, vectors: ToolVectors) -> ToolVectors:
-        """The vectors of those texts."""
+        """The vectors of the tools in `rows`, without the held-out examples."""
         kept = np.ones(len(vectors.examples), np.bool_)
         kept[[vectors.begins[row] + at for row, at in self.out]] = False
         return vectors.part(self.rows, kept)
@@ -126,7 +127,7 @@ class HeldOut:
         vectors: ToolVectors | None,
         embedder: Embedder | None,
     ) -> CalibrationSet:
-        """The messages as turns; `indexes` do not know them."""
+        """The calibration set of these messages. indexes: built without the messages."""
         turns = []
         for row, at in self.messages:
             vector = None if vectors is None else vectors.examples[vectors.begins[row] + at]
@@ -134,7 +135,7 @@ class HeldOut:
         return self.over(indexes, turns)
 
     def over(self, indexes: Indexes, turns: Iterable[Message]) -> CalibrationSet:
-        """The set of these messages."""
+        """The calibration set of these turns."""
         place = {row: at for at, row in enumerate(self.rows.tolist())}
         owners = np.array([place[row] for row, _ in self.messages], np.int32)
         return CalibrationSet(indexes, tuple(turns), owners, self)
@@ -160,8 +161,8 @@ class ExampleDigests:
     """The digests by which held-out messages and their tools are chosen.
 
     Attributes:
-        examples: of the examples that count.
-        names: uint64[n], of the tools' names.
+        examples: digests of the examples that count.
+        names: uint64[n], digests of the tools' names.
     """
 
     examples: TextDigests
@@ -180,9 +181,10 @@ class ExampleDigests:
         return ExampleDigests(self.examples.with_changes(sources, added.examples), names)
 
     def held_out(self) -> HeldOut | None:
-        """At most `MOST_HELD_OUT`, and of each tool an eighth or one; None if tools have too few examples.
+        """At most `MOST_HELD_OUT` messages: of each tool an eighth or one; None if there are too few.
 
-        A tool may give its only one, since tools without examples get messages, too. The choice is a function
+        A tool may lose its only example, since tools without examples get messages, too. The choice is a
+        function
         of the texts: the same definitions give the same confidence.
         """
         if len(self.examples.digests) < LEAST_HELD_OUT:

@@ -171,8 +171,8 @@ class Catalog:
     ) -> Catalog:
         """Checks the definitions and builds every index.
 
-        progress: called with (texts embedded, texts in all). text_of: reads a tool's texts; for callers that
-        keep them.
+        progress: called with (texts embedded, texts in all). text_of: reads a tool's texts; a caller may
+        cache them.
 
         Raises InvalidDefinition for duplicate names, unknown parents, a cycle of parents or a lost route.
         """
@@ -191,8 +191,9 @@ class Catalog:
         shared ones. An own tool hides a shared one of the same name; own tools join a shared toolkit of the
         same name, whose settings count.
 
-        Words of own tools are weighed as in one catalog of all tools, words of shared tools as in the shared
-        catalog alone. Damping is measured within each part, calibration in the shared part if it has enough
+        The weights of words in own tools are those of one catalog with all tools; in shared tools, those
+        of the shared catalog. Damping is measured within each part, calibration in the shared part if it
+        has enough
         examples. The own part has no HNSW graph.
 
         Raises:
@@ -246,7 +247,7 @@ class Catalog:
 
     @property
     def probes(self) -> Probes:
-        """Texts that show which tools are found for most messages."""
+        """Texts whose searches show the tools that most messages find."""
         return self.samples().probes
 
     @property
@@ -269,7 +270,7 @@ class Catalog:
     def retriever(self, fusion: Fusion, damped: bool) -> CalibratedRetriever:
         """Retrieval with these weights, calibrated at the first call.
 
-        damped: whether tools count less that are found for most messages.
+        damped: whether tools that most messages find count less.
         """
         key = (damped, *(getattr(fusion, name) for name in _WEIGHTS))
         known = self._retrievers.get(key)
@@ -287,7 +288,7 @@ class Catalog:
 
     @property
     def wants_graph(self) -> bool:
-        """Whether a graph over the vectors may be built and would make selections faster, or was asked for.
+        """Whether a graph over the vectors was requested or would make selections faster, and may be built.
 
         A build makes a requested graph at once, but a catalog with changes begins without.
         """
@@ -394,7 +395,7 @@ def _built(
 ) -> Catalog:
     """A plain catalog, or the part behind a shared one.
 
-    Rows of a part are its own, except those of toolkits (`below`, `routes`, `base`), which are of both.
+    Rows count within the part. Only `below`, `routes` and `base` have rows of both parts.
     """
     embedder = None if embedder is None else as_embedder(embedder)
     tools = tuple(sorted(definitions.tools, key=lambda tool: tool.name))
@@ -537,10 +538,11 @@ def _reached(
     below: Mapping[str, Rows],
     shared: Catalog | None,
 ) -> tuple[Mapping[str, Rows], Mapping[str, Rows], Rows]:
-    """Toolkit → rows below it; the same with its members; and the rows of base toolkits in the own part.
+    """Toolkit → rows below it; toolkit → rows with members; own rows of base toolkits.
 
-    With a shared catalog all are rows of both. Own toolkits may have shared tools as members. Shared ones
-    have only shared tools: the platform's definitions mean the same for every organisation.
+    With a shared catalog, the rows count over both parts. Own toolkits may have shared tools as members.
+    A shared toolkit has only shared tools: the platform's definitions mean the same for every
+    organisation.
     """
     if shared is None:
         reached = joined_rows(below, members) if members else below
@@ -630,7 +632,7 @@ def _rows_where(tools: Sequence[Tool], holds: Callable[[Tool], bool]) -> Bitset 
 def revision_of(
     digests: npt.NDArray[np.uint8], definitions: Definitions, space: str, options: CatalogOptions
 ) -> str:
-    """The revision. digests: `digests_of` the tools; the tools of the definitions are not read."""
+    """The revision. digests: `digests_of` the tools. The tools in the definitions are not read."""
     digest = hashlib.sha256(digests.tobytes())
     for toolkit in sorted(definitions.toolkits, key=lambda toolkit: toolkit.name):
         digest.update(_written(toolkit).encode("utf-8", "surrogatepass"))

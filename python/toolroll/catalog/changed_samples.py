@@ -27,7 +27,7 @@ def changed_samples(
 ) -> Samples:
     """The samples of these tools.
 
-    Texts and vectors of a tool are taken from the known samples if these have the same object.
+    The texts and vectors of a tool that is the same object come from the known samples.
 
     known: of any earlier catalog. record: of the tools. embed: the vectors of tools' texts; None without an
     embedder.

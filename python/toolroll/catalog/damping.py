@@ -86,7 +86,7 @@ class Probes:
     def embedded(
         self, texts: Sequence[ToolText], known: ToolVectors, embedder: Embedder, dtype: npt.DTypeLike
     ) -> Probes:
-        """The probes with vectors: nearly all of the texts were embedded with the tools."""
+        """The probes with vectors. Most of them were embedded with the tools."""
         vectors = np.empty((len(self.texts), embedder.dim), dtype)
         left = []
         for at, (probe, (row, *_)) in enumerate(zip(self.texts, self.owners, strict=True)):
@@ -125,7 +125,7 @@ class ProbeDigests:
     """The digests by which probes are chosen.
 
     Attributes:
-        names: uint64[n], of the tools' names.
+        names: uint64[n], digests of the tools' names.
         have_examples: bool[n], whether each tool has examples.
     """
 
@@ -156,10 +156,10 @@ class ProbeDigests:
         description_of: Callable[[int], str],
         most: int = MOST_PROBES,
     ) -> Probes:
-        """The tools' examples, which are messages; descriptions if too few tools have any.
+        """Examples of the tools, which are messages; if too few tools have any, their descriptions.
 
-        At most so many, fewer in a large catalog. toolkits: int32[n], as in `Probes`. description_of: a row's
-        `ToolText.description`.
+        Returns at most `most` probes, fewer for a large catalog. toolkits: int32[n], as in `Probes`.
+        description_of: a row's `ToolText.description`.
         """
         n = len(self.names)
         most = min(most, max(LEAST_PROBES, _MOST_WORK // max(n, 1)))
@@ -246,8 +246,9 @@ class _ProbeWeights:
 
     Attributes:
         toolkits: how many there are; their numbers come first.
-        groups: intp[n], of each tool: the number of its toolkit, or for a tool in none one of its own.
-        votes: float64[m], the weight of each probe: one vote a tool, and of a group at most a tenth of all.
+        groups: intp[n]: for each tool the number of its toolkit, or a number of its own.
+        votes: float64[m], the weight of each probe: one vote a tool, and at most a tenth of all votes for
+            a group.
         authors: intp[m], the group of each probe.
         owned: int64[p], probe * (toolkits + n) + group of each probe that one group alone has, ascending: a
             matrix of all probes and groups would take gigabytes for a million tools. A text that several
@@ -305,11 +306,13 @@ class _ProbeWeights:
     def factor(
         self, among: npt.NDArray[np.bool_] | npt.NDArray[np.intp], own: Scores, others: Scores, bound: float
     ) -> float:
-        """1 for a share of probes within the bound, else the factor that leaves less than the bound.
+        """1 for a share of probes within the bound, else the factor that brings the share below the bound.
 
-        among: the foreign probes. own: best score on each. others: the score of the first k there. No group
-        alone weighs more than half of the bound against a tool; otherwise a flood of texts about a tool's
-        subject would damp that tool.
+        among: the foreign probes. own: the tool's best score on each probe. others: the score of the k-th
+        tool on
+        each. No group alone weighs more than half of the bound against a tool; otherwise a flood of texts
+        about a
+        tool's subject would damp that tool.
         """
         votes, authors, within = self.votes[among], self.authors[among], own > others
         against = np.bincount(authors, votes * within)

@@ -1,4 +1,4 @@
-"""Values of a catalog that are computed at their first use."""
+"""Values that a catalog computes at their first use."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Deferred(Generic[T]):
 
 
 class DeferredCosts:
-    """Estimated tokens of each tool's schema, as arrays of rows read them; computed for these rows."""
+    """Estimated tokens of each tool's schema, computed for the rows that are read."""
 
     __slots__ = ("_costs", "_tools")
 

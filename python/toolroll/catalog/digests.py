@@ -1,4 +1,4 @@
-"""Digests of texts, tool by tool, and the distinct texts in their order.
+"""Digests of the texts of each tool, and the distinct texts in the order of their digests.
 
 Samples of a catalog's texts are chosen by digest: the choice is a function of the texts, looks random, and
 hardly changes when a few tools do.
@@ -21,7 +21,7 @@ _ENOUGH = 4  # times the wanted texts: so many digests are sorted at first, sinc
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TextDigests:
-    """The digests of several texts a row.
+    """The digests of several texts for each row.
 
     Attributes:
         begins: int64[n + 1]: row r has the digests begins[r] to begins[r + 1].
@@ -61,14 +61,14 @@ class TextDigests:
         return TextDigests(begins, both[places])
 
     def ascending(self, wanted: int) -> Iterator[list[tuple[int, int]]]:
-        """The distinct texts by ascending digest: for each (row, number of the text) of all its places.
+        """The distinct texts by ascending digest; for each, (row, number of the text) of all its places.
 
-        wanted: how many are likely to be read. O(m) for these.
+        wanted: the number of texts that the caller will probably read. O(m) for these.
         """
         return ascending(self.digests, wanted, self.place)
 
     def place(self, at: int) -> tuple[int, int]:
-        """The row and the number of the text of a digest, by the digest's place."""
+        """The row and the text's number for a place in `digests`."""
         row = int(np.searchsorted(self.begins, at, side="right")) - 1
         return row, at - int(self.begins[row])
 
@@ -76,7 +76,7 @@ class TextDigests:
 def ascending(
     digests: DigestArray, wanted: int, place: Callable[[int], tuple[int, int]]
 ) -> Iterator[list[tuple[int, int]]]:
-    """The groups of equal digests, ascending. place: of a digest, by its number."""
+    """The groups of equal digests, ascending. place: the row and number of a digest."""
     first, bound = min(_ENOUGH * wanted, len(digests) - 1), None
     if 0 <= first < len(digests) - 1:
         bound = np.partition(digests, first)[first]

@@ -104,7 +104,7 @@ def _allowed(
     vectors: Scores,
     counts: npt.NDArray[np.float64],
 ) -> npt.NDArray[np.float64]:
-    """float64[n]: the share that each tool may be found for, as a multiple of the even one.
+    """float64[n]: for each tool, the share of messages that may find it, as a multiple of an even share.
 
     tool, won, message: of each win. vectors: of the messages, less their mean. counts: wins of each tool.
     """

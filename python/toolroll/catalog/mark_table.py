@@ -43,10 +43,10 @@ class MarkTable:
     """The tools for each meaning, which is a kind of mark, an ending of a file or a service.
 
     Attributes:
-        rows: meaning → the rows whose name or toolkit has one of its words, ascending; ignored if they are
+        rows: meaning → the rows whose name or toolkit has one of its words, ascending; empty if there are
             many.
         shared: of a stacked catalog, the table of the shared part.
-        behind: the number of rows of that part.
+        behind: the number of rows of the shared part.
     """
 
     rows: Deferred[Mapping[str | Service, Rows]]
@@ -60,9 +60,11 @@ class MarkTable:
     def of(
         cls, texts: Sequence[ToolText], shared: MarkTable | None, behind: int, is_deferred: bool
     ) -> MarkTable:
-        """The table of these tools, behind so many rows of a shared one. O(characters of the names).
+        """The table of these tools. O(characters of the names).
 
-        is_deferred: whether the rows are computed for the first message with a mark.
+        shared, behind: the shared table before them, and its number of rows. is_deferred: whether the
+        rows are
+        computed for the first message with a mark.
         """
         table = cls(Deferred(_rows_for(texts)), shared, behind)
         if not is_deferred:
@@ -98,11 +100,11 @@ class MarkTable:
         return _NO_HITS if found is None else found[0]
 
     def found(self, text: str, query: str = "") -> tuple[tuple[MarkHit, ...], MarkedRows] | None:
-        """The hits, and their rows as the core reads them; None without a hit.
+        """The hits of a message, and their rows in the core's form; None without a hit.
 
-        The answers are kept: many messages have the same marks.
+        Results are cached, because many messages have the same marks.
 
-        query: the text with its spelling corrected. Services may be in either, marks only in the text.
+        query: the text with corrected spelling. Services are searched for in both, marks only in the text.
         """
         found = _vocabulary().found(text)
         if query and query != text:

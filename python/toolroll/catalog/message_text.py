@@ -49,7 +49,7 @@ class Reader:
         """The texts of one turn: valid Unicode, of bounded length.
 
         visible: the rows that the caller may have, called if a word is misspelt; None for all. table: the
-        built-in table, if it is the embedder. is_english: as in `Embedder`.
+        built-in table, if that is the embedder. is_english: as in `Embedder`.
 
         Raises InvalidInput if message or history are not of their type.
         """

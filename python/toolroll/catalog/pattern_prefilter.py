@@ -42,7 +42,7 @@ class Requirement:
     Attributes:
         literals: substrings of a lower-case ASCII text, the longest first: the cheapest check.
         lower: expressions for a lower-case ASCII text.
-        any_case: the same for any text; several times as slow.
+        any_case: expressions for any text; several times as slow.
     """
 
     literals: tuple[str, ...]
@@ -107,12 +107,12 @@ def requirement_of(pattern: str) -> Requirement | None:
 
 
 def _lower(source: str) -> str:
-    """The expression for lower-case text; classes stay, for they hold the lower-case letters already."""
+    """The expression for lower-case text. Classes stay, because they have the lower-case letters already."""
     return _LETTER_OR_NOT.sub(lambda found: found[0] if len(found[0]) > 1 else found[0].lower(), source)
 
 
 class _Runs:
-    """Sequences of characters that a match contains, each without a gap."""
+    """The parts of a match, each a sequence of characters without a gap."""
 
     def __init__(self) -> None:
         self._runs: list[list[str]] = [[]]
@@ -185,7 +185,7 @@ class _Runs:
 
 
 def _character(name: str, value: Any) -> str | None:
-    """An expression for one character, or for more than the pattern means; None if it is not one character.
+    """An expression that matches at least the pattern's character; None for more than one character.
 
     Python's classes contain RE2's, which are ASCII. Negated classes contain less, and non-ASCII letters may
     fold in another way: any character replaces both.

@@ -14,10 +14,10 @@ from toolroll.model.tools import Tool
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """Replaces `pinned` and `pin_weight` of one tool of the platform, for one organisation.
+    """Replaces `pinned` and `pin_weight` of a platform's tool for one organisation.
 
     Attributes:
-        tool_id: of the tool.
+        tool_id: the tool's.
         pinned: whether the organisation always selects it.
         weight: pinned tools with a higher weight come first.
     """

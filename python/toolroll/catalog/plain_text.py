@@ -46,7 +46,7 @@ def plain_text(text: str) -> str:
 
 
 def without_encoded_data(text: str) -> str:
-    """The text without base64, which is long and has digits, as no word does."""
+    """The text without long words with digits, such as base64."""
     if len(text) < _LONGEST_WORD or max(map(len, text.split()), default=0) < _LONGEST_WORD:
         return text
     return _LONG_WORD.sub(lambda found: " " if _DIGIT.search(found.group()) else found.group(), text)

@@ -1,4 +1,4 @@
-"""A catalog with changes: a few tools of a large one are replaced, at the cost of these.
+"""A catalog with changes: replaces a few tools of a large catalog, at the cost of these few.
 
 The result equals a whole build: the same rows, selections, scores and revision. Values of one tool alone are
 kept for all unchanged tools. Indexes are copied natively, without the interpreter, and values that depend on
@@ -278,7 +278,7 @@ def with_changes(
 
 
 def _tools(before: Sequence[Tool], place: _Placement, yielder: GilYielder) -> Sequence[Tool]:
-    """A list, since a tuple could not be copied in slices."""
+    """The tools by row. The result is a list because a tuple could not be copied in slices."""
     tools: list[Tool] = []
     added = iter(place.tools)
     cuts = np.flatnonzero((np.diff(place.sources) != 1) | (place.sources[:-1] < 0)) + 1
@@ -353,7 +353,7 @@ def _samples(
     embed: Callable[[Sequence[ToolText]], ToolVectors] | None,
     embedder: Embedder | None,
 ) -> Deferred[Samples]:
-    """Computed when the catalog is measured, from the last measured catalog's samples."""
+    """The samples, computed when the catalog is measured, from the last measured catalog's samples."""
     known = before.known or before.earlier or Samples()
     return Deferred(lambda: changed_samples(known, record, tools, embed, embedder), known)
 
@@ -366,14 +366,14 @@ def _routes(
     reached: Mapping[str, Rows],
     options: CatalogOptions,
 ) -> RouteTable:
-    """Keeps the compiled routes if the routes are the same."""
+    """The routes of the changed catalog. Unchanged routes are not compiled again."""
     if rest.routes != record.routes:
         return RouteTable.of(n, rest.routes, reached, None, options.keyword_mode)
     return catalog.routes.over(n, rest.routes, reached)
 
 
 def _chosen(place: _Placement, are: Sequence[bool]) -> Rows:
-    """The rows of the added tools for which it is true."""
+    """The rows of the added tools whose flag in `are` is set."""
     return place.added[np.array(are, np.bool_)]
 
 
@@ -400,7 +400,7 @@ def _keys(before: Deferred[ToolKeys], place: _Placement, tools: Sequence[Tool]) 
 def _carried(
     known: CalibratedRetriever, indexes: Indexes, place: _Placement, catalog: Catalog
 ) -> CalibratedRetriever:
-    """Over the changed indexes, with the old measurements: a new tool is not damped."""
+    """The retriever over the changed indexes, with the old measurements. A new tool is not damped."""
     before = known.damping
     if before is None:
         return replace(known, retriever=indexes.retriever())

@@ -47,7 +47,7 @@ class CalibratedRetriever:
         fusion: Fusion,
         damped: bool,
     ) -> CalibratedRetriever:
-        """Measures both. damped: whether hubs are damped."""
+        """Measures damping and calibration. damped: whether hubs are damped."""
         factors = None
         if damped and probes.texts:
             undamped = indexes.retriever()
@@ -61,7 +61,7 @@ class CalibratedRetriever:
         return cls(indexes.retriever(factors), factors, calibration)
 
     def measures_as(self, other: CalibratedRetriever) -> bool:
-        """Whether another retriever has the same damping and calibration. Neither is stacked."""
+        """Whether another retriever has the same damping and calibration. Not for stacked retrievers."""
         damping, others = self.damping, other.damping
         if isinstance(damping, np.ndarray) and isinstance(others, np.ndarray):
             if not np.array_equal(damping, others):
@@ -73,7 +73,7 @@ class CalibratedRetriever:
 
     @classmethod
     def stacked(cls, shared: CalibratedRetriever, own: CalibratedRetriever) -> CalibratedRetriever:
-        """Both as one. The shared part's calibration counts, if it has one."""
+        """Both as one. The shared part's calibration counts if there is one; otherwise the own part's."""
         damping = None
         if shared.damping is not None or own.damping is not None:
             damping = StackedColumn(

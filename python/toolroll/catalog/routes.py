@@ -25,14 +25,14 @@ class RouteTable:
     Attributes:
         automaton: keywords of all routes; None if there are none.
         patterns: a compiled `re2.Set` of all routes' patterns; None if there are none.
-        keywords: keyword → (its text in an explanation, toolkits that it switches on).
-        expressions: the same for each pattern.
+        keywords: keyword → (its text in an explanation, toolkits that it activates).
+        expressions: for each pattern, (its text in an explanation, toolkits that it activates).
         rows: toolkit → its rows, its descendants' rows and their members, ascending.
         size: rows in the catalog.
         definitions: the routes as they were written.
-        shared: of a stacked catalog, the routes of the shared part, which come first; their toolkits are
-            among `rows`.
-        prefilter: which texts the patterns are asked about; None for all.
+        shared: of a stacked catalog, the shared part's routes, which come first; `rows` has their
+            toolkits, too.
+        prefilter: tells which texts the patterns may match; None if all may.
     """
 
     automaton: Automaton | None
@@ -54,7 +54,7 @@ class RouteTable:
         shared: RouteTable | None = None,
         keyword_mode: Mode | None = None,
     ) -> RouteTable:
-        """Compiles the routes. keyword_mode: of keywords without one; None for the default of their script.
+        """Compiles the routes. keyword_mode: of keywords without one; None for their script's default.
 
         Raises InvalidDefinition for an unknown toolkit, an empty keyword or a pattern that RE2 refuses.
         """
@@ -95,9 +95,9 @@ class RouteTable:
         return replace(self, size=size, rows=rows)
 
     def hits(self, text: str, query: str = "") -> dict[str, str]:
-        """Toolkit → the first keyword or pattern that switched it on. Empty if none did.
+        """Toolkit → the first keyword or pattern that activated it. Empty if none did.
 
-        query: the text with its spelling corrected. Keywords may be in either, patterns only in the text.
+        query: the text with corrected spelling. Keywords are searched for in both, patterns only in the text.
         """
         found: dict[str, str] = {} if self.shared is None else self.shared.hits(text, query)
         if self.automaton is not None:
@@ -116,7 +116,7 @@ class RouteTable:
         return found
 
     def has_word(self, word: str, rows: Bitset) -> bool:
-        """Whether a keyword that switches on one of these rows has the word in it."""
+        """Whether a keyword that activates one of these rows contains the word."""
         if self.shared is not None and self.shared.has_word(word, rows):
             return True
         return any(

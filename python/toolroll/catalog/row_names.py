@@ -1,4 +1,4 @@
-"""Tool names → rows of a catalog with changes, beside the names of the catalog before them."""
+"""The rows of tool names in a catalog with changes, by the table of the catalog before it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from toolroll.model.tools import Tool
 class RowNames(Mapping[str, int]):
     """Name → row, without a new table of all names.
 
-    The old table gives the old row of a name; one array gives the new row of an old one.
+    The old table gives the old row of a name; an array maps old rows to new ones.
     """
 
     __slots__ = ("_added", "_before", "_moved", "_tools", "targets")
@@ -19,7 +19,7 @@ class RowNames(Mapping[str, int]):
     def __init__(
         self, before: Mapping[str, int], targets: Rows, added: Mapping[str, int], tools: Sequence[Tool]
     ) -> None:
-        """before: of an earlier catalog. targets: for each of its rows the row, or -1. added: all others."""
+        """before: the old names. targets: for each old row the new one, or -1. added: all other names."""
         self._before, self._added, self._tools = before, added, tools
         self.targets, self._moved = targets, targets.data  # which gives out Python's integers
 
@@ -56,5 +56,5 @@ class RowNames(Mapping[str, int]):
 
     @property
     def added(self) -> Mapping[str, int]:
-        """The names that the old table lacks, or has for other rows."""
+        """The names that the old table lacks or has for another row."""
         return self._added

@@ -1,7 +1,7 @@
 """A catalog as one file, from which processes start without building anything.
 
 The file is mapped: the searched arrays are views of it, and tools and names are decoded row by row. All
-processes that map the same file share its pages. The sections of the file, and the checks of each:
+processes that map the same file share its pages. The sections of the file and their checks are in
 docs/decisions/0044-catalogs-are-saved-as-mapped-files.md.
 
 A file is replaced in one step, never edited. A process that has mapped the old one keeps it.
@@ -60,7 +60,7 @@ _MAGIC = b"TOOLSECT"
 def save(catalog: Catalog, path: str | PathLike[str], extra: Mapping[str, Any]) -> None:
     """Writes the catalog, and its caller's additions as JSON, in place of any file at the path.
 
-    The measurements for the weights in use are saved with it, so it must have been searched or composed.
+    The measurements for the weights in use are saved, too, so a search or `compose` must have made them.
 
     Raises InvalidInput if it cannot be written, or a value of the catalog has no form in JSON.
     """
@@ -78,7 +78,7 @@ def save(catalog: Catalog, path: str | PathLike[str], extra: Mapping[str, Any]) 
 
 
 def is_saved(path: str | PathLike[str]) -> bool:
-    """Whether the file begins like one of `save`."""
+    """Whether the file begins like a saved catalog."""
     try:
         with open(path, "rb") as file:
             return file.read(len(_MAGIC)) == _MAGIC
@@ -269,8 +269,7 @@ class SavedCatalog:
     def catalog(self, embedder: Embedder | None, wanted: CatalogOptions) -> Catalog:
         """The catalog, ready to select.
 
-        embedder: of the messages, which must be the one that it was built with. wanted: the needs of the
-        caller's profile.
+        embedder: the catalog's embedder, for messages. wanted: the needs of the caller's profile.
 
         Raises InvalidInput if the file is damaged, or was built with another embedder or for another profile.
         """
@@ -279,7 +278,7 @@ class SavedCatalog:
             return self._catalog()
 
     def check(self, embedder: Embedder | None, wanted: CatalogOptions) -> None:
-        """Checks whether `catalog` accepts these.
+        """Checks the arguments of `catalog`.
 
         Raises InvalidInput if the file was built with another embedder or for another profile.
         """
@@ -452,7 +451,7 @@ class SavedCatalog:
 
 @contextmanager
 def _sound(path: str) -> Iterator[None]:
-    """Wraps the reading of a file, which may be hostile. Raises InvalidInput if a part of it is wrong."""
+    """Raises InvalidInput for any error while a file is read, because the file may be hostile."""
     try:
         yield
     except (

@@ -53,7 +53,7 @@ def plain(value: object) -> object:
 
 
 def joined(texts: Iterable[bytes]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint64]]:
-    """All texts end to end, and the end of each."""
+    """All texts end to end, and the end of each text."""
     parts = list(texts)
     ends = np.cumsum([len(part) for part in parts], dtype=np.uint64)
     return np.frombuffer(b"".join(parts), np.uint8), ends
@@ -65,7 +65,7 @@ class SavedTools(Sequence[Tool]):
     __slots__ = ("_decoded", "_ends", "_text")
 
     def __init__(self, text: npt.NDArray[np.uint8], ends: npt.NDArray[np.uint64]) -> None:
-        """text, ends: of `joined`. Raises ValueError if the ends do not ascend to the size of the text."""
+        """text, ends: from `joined`. Raises ValueError if the ends do not ascend to the size of the text."""
         check_ends(ends, len(text))
         self._text, self._ends = text.data, ends
         self._decoded: dict[int, Tool] = {}
@@ -147,7 +147,7 @@ class RowLists(Mapping[str, Rows]):
     __slots__ = ("_begins", "_places", "_rows")
 
     def __init__(self, names: Iterable[str], begins: npt.NDArray[np.int64], rows: Rows, size: int) -> None:
-        """names: in the order of the lists. begins, rows: of `row_lists`. size: rows in the catalog.
+        """names: in the order of the lists. begins, rows: from `row_lists`. size: rows in the catalog.
 
         Raises ValueError if these are no lists of rows of such a catalog.
         """

@@ -1,6 +1,6 @@
-"""Services by the names that people use: Outlook is a part of a server called ms365.
+"""The names that people use for services: Outlook is a part of a server called ms365.
 
-General knowledge of well-known products, and of the names of their servers.
+The table holds general knowledge of well-known products and of the names of their servers.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ from typing import NamedTuple
 
 
 class Service(NamedTuple):
-    """A product, or a family of products that people call by one word ("our wiki").
+    """A product, or a family of products with a common name ("our wiki").
 
     Attributes:
-        names: in messages, the usual one first. One that begins with a capital is also a common word, so it
-            counts only with a capital, and not at the beginning of a sentence.
+        names: in messages, the usual one first. A name with a capital at its beginning is also a common
+            word, so
+            it counts only with a capital inside a sentence.
         servers: words in the names or toolkits of its servers' tools.
     """
 
@@ -22,7 +23,7 @@ class Service(NamedTuple):
 
 
 def _alone(*names: str) -> tuple[Service, ...]:
-    """Services whose servers are called as they are."""
+    """Services whose servers have the name of the service."""
     return tuple(Service((name,), (name.casefold(),)) for name in names)
 
 

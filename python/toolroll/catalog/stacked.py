@@ -1,8 +1,8 @@
-"""Two parts read as one: the part that all organisations share, and an organisation's own part behind it.
+"""Two parts as one: the part that all organisations share, and an organisation's own part after it.
 
 Each value holds references to its two parts and copies neither, so the shared part is in memory once for a
-thousand organisations. Rows of the shared part come first and keep their numbers; row r of the own part is n
-+ r, with n the rows of the shared one.
+thousand organisations. The n rows of the shared part come first and keep their numbers; row r of the own
+part becomes n + r.
 """
 
 from __future__ import annotations
@@ -59,15 +59,15 @@ def layered(first: Mapping[str, Value], then: Mapping[str, Value]) -> Mapping[st
 
 
 class StackedRows(Mapping[str, Rows]):
-    """Toolkit → rows, ascending, joined at each read if both parts have some.
+    """Toolkit → rows, ascending. If both parts have some, each read joins them.
 
-    They are not kept: a toolkit of the platform may be large, and organisations many.
+    The result is not kept: a toolkit of the platform may be large, and organisations many.
     """
 
     __slots__ = ("own", "shared")
 
     def __init__(self, shared: Mapping[str, Rows], own: Mapping[str, Rows]) -> None:
-        """own: with rows of the whole, including shared ones if an own toolkit has shared members."""
+        """own: rows over both parts, since an own toolkit may have shared members."""
         self.shared, self.own = shared, own
 
     def __getitem__(self, toolkit: str) -> Rows:
@@ -95,7 +95,7 @@ class StackedRows(Mapping[str, Rows]):
 
 
 class Column(Protocol[NumberOut]):
-    """A number a row."""
+    """A number for each row."""
 
     def __getitem__(self, rows: Rows, /) -> npt.NDArray[NumberOut]:
         """The numbers of these rows."""
@@ -105,7 +105,7 @@ class Column(Protocol[NumberOut]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StackedColumn(Generic[Number]):
-    """A number a row, read by an array of rows."""
+    """A number for each row, read by an array of rows."""
 
     shared: Column[Number]
     own: Column[Number]

@@ -15,13 +15,13 @@ _REMEMBERED = 1024  # sets of settings whose answer is kept; forgotten all at on
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Switches:
-    """Turns the settings that are present into the set of rows that are off.
+    """Computes the rows that are off, from the present settings.
 
     Attributes:
         size: rows in the catalog, including the shared part's.
         needs: toolkit's settings keys → own rows that depend on them, including its descendants'.
         keys: every key that some toolkit reads.
-        shared: of a stacked catalog, the switches of the shared part, which keep their own answers.
+        shared: of a stacked catalog, the switches of the shared part, with their own cache.
     """
 
     size: int
@@ -41,7 +41,7 @@ class Switches:
         return cls(size, needs, frozenset().union(*(keys for keys, _ in needs)))
 
     def behind(self, shared: Switches) -> Switches:
-        """These switches behind the shared part's; a shared toolkit may have own rows, too."""
+        """These switches after the shared part's. A shared toolkit may have own rows, too."""
         return Switches(shared.size + self.size, self.needs, shared.keys | self.keys, shared)
 
     def off(self, asking: Context | Turn) -> Bitset | None:
@@ -57,7 +57,7 @@ class Switches:
         )
 
     def all_needing(self) -> Bitset:
-        """The rows that are off without any setting."""
+        """The rows of all toolkits that need a setting."""
         rows = Bitset.empty(self.size - (0 if self.shared is None else self.shared.size))
         for _, own in self.needs:
             rows = rows | own

@@ -4,8 +4,8 @@ A message is nearer to other messages than to a description, so examples make th
 description counts as much as three examples. So a tool with many examples is found by them, and a single
 example gives a tool no great advantage.
 
-One mean blurs a tool that does several things. Where the examples of a tool are many, they are grouped, and
-the nearest group counts on top of the mean: its intents.
+One mean blurs a tool that does several things. So many examples of a tool are grouped into intents, and
+the nearest intent counts on top of the mean.
 
 Source: S. Moon et al., "Efficient and Scalable Estimation of Tool Representations in Vector Space"
 (Tool2Vec), 2024, for the mean of the example queries; A. Gelman et al., "Bayesian Data Analysis", for its
@@ -126,9 +126,9 @@ class ToolVectors:
         return np.zeros(len(self.begins), np.int64), np.empty((0, dim), np.float32), np.empty(0, np.float32)
 
     def groups(self) -> Groups | None:
-        """Begins of each tool, unit vectors and weights, as `Intents.build` takes them; None without groups.
+        """Begins of each tool's groups, unit vectors and weights, for `Intents.build`; None without.
 
-        They count as much as the examples do in the tool's vector.
+        The groups count as much as the examples do in the tool's vector.
         """
         if len(self.examples) < LEAST_GROUPED:
             return None
@@ -179,7 +179,7 @@ def _centres(examples: Scores) -> Scores:
 
 
 def _turned(rows: Scores, weight: np.float32, added: Scores, centre: bytes) -> Scores:
-    """Unit vectors: the rows, turned towards the added ones about their common part."""
+    """The rows as unit vectors, turned towards the added vectors about their common part."""
     if not centre:
         return _unit(rows + weight * added)
     common = np.frombuffer(centre, np.float32)

@@ -53,7 +53,7 @@ _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 def words_of_tool(name: str) -> str:
-    """`words` for a name that occurs once in a catalog."""
+    """`words` for a name that occurs only once in a catalog, without a cache."""
     if not name.islower():
         name = _CAMEL.sub(" ", name)
     return " ".join(name.replace("_", " ").replace("-", " ").replace(".", " ").split())
@@ -69,8 +69,8 @@ class ToolText(NamedTuple):  # made three times as fast as a frozen dataclass
     """The texts of one tool, made once for all indexes of a catalog.
 
     Attributes:
-        prose, parameters: about the tool and about its arguments.
-        examples: the messages that count.
+        prose, parameters: texts about the tool and about its arguments.
+        examples: the example messages that count.
         description, parameter_names, verb: the texts of its vector; the last two may be empty.
     """
 
@@ -119,7 +119,7 @@ def columns(texts: Sequence[ToolText]) -> list[list[str]]:
 
 
 def example_texts(tool: Tool) -> tuple[str, ...]:
-    """The first examples: at most `MOST_EXAMPLES`, of bounded length together."""
+    """The first examples: at most `MOST_EXAMPLES`, with a limit for their length together."""
     left, texts = _LONGEST_EXAMPLES, []
     for example in tool.examples[:MOST_EXAMPLES]:
         text = without_encoded_data(example)
@@ -133,10 +133,7 @@ def example_texts(tool: Tool) -> tuple[str, ...]:
 
 
 def embedded_texts(tool: Tool) -> tuple[str, ...]:
-    """All texts of a tool that are embedded.
-
-    Its description, the names of its parameters, its verb in other words, its examples.
-    """
+    """The embedded texts of a tool: description, names of parameters, verb and synonyms, examples."""
     own = (description_text(tool), parameter_text(tool), verb_text(words_of_tool(tool.name)))
     return tuple(filter(None, (*own, *example_texts(tool))))
 

@@ -19,7 +19,7 @@ NO_TOOLKITS: Mapping[str, Toolkit] = {}
 def toolkits_of(
     declared: Iterable[Toolkit], tools: Iterable[Tool], shared: Mapping[str, Toolkit] = NO_TOOLKITS
 ) -> dict[str, Toolkit]:
-    """The toolkits by name without the shared ones, including toolkits that only a tool mentions.
+    """The toolkits by name, including toolkits that only a tool mentions, but without the shared ones.
 
     A declaration of a shared toolkit is ignored: the shared declaration counts.
 
@@ -66,10 +66,10 @@ def rows_below(
 def rows_of_members(
     named: Iterable[Toolkit], toolkits: Mapping[str, Toolkit], names: Sequence[str]
 ) -> dict[str, Rows]:
-    """Toolkit → rows of its own and its descendants' members, ascending; without empty ones.
+    """Toolkit → rows of its members and of its descendants' members, ascending; without empty lists.
 
-    named: whose members are looked up. names: of all tools, ascending. O(p log n + m) for p patterns and m
-    names with their beginnings.
+    named: the toolkits whose members are looked up. names: all tools, ascending. O(p log n + m) for p
+    patterns and m names that begin like one.
     """
     rows: dict[str, set[int]] = {}
     for toolkit in named:
@@ -81,9 +81,9 @@ def rows_of_members(
 
 
 def absent_members(toolkits: Iterable[Toolkit], names: Container[str]) -> list[tuple[str, str]]:
-    """(toolkit, member) for members that name no tool; a pattern may wait for new tools.
+    """(toolkit, member) for members without a tool. Patterns are not reported: they may wait for new tools.
 
-    names: of all tools.
+    names: all tools.
     """
     return [
         (toolkit.name, member)
@@ -100,7 +100,7 @@ def is_among(name: str, names: Sequence[str]) -> bool:
 
 
 def is_meant(pattern: str, name: str) -> bool:
-    """Whether the pattern of a member matches this name of a tool."""
+    """Whether a member's pattern matches this name of a tool."""
     return any(True for _ in _matching(pattern, (name,)))
 
 
@@ -119,9 +119,9 @@ def _matching(pattern: str, names: Sequence[str]) -> Iterator[int]:
 
 
 def _ends_so(name: str, begin: int, parts: Sequence[str]) -> bool:
-    """Whether the name continues with all parts, in order, the last one at its end.
+    """Whether the name continues with all parts in order, and ends with the last one.
 
-    The first place of each part leaves the most for the others, so nothing is tried twice.
+    Each part is searched at its first place, which leaves the most for the others, so nothing is tried twice.
     """
     for part in parts[:-1]:
         found = name.find(part, begin)
@@ -144,7 +144,7 @@ def joined_rows(*parts: Mapping[str, Rows]) -> dict[str, Rows]:
 def toolkit_numbers(
     tools: Sequence[Tool], known: Sequence[str] = ()
 ) -> tuple[tuple[str, ...], npt.NDArray[np.int32]]:
-    """The names of the tools' toolkits, behind the known ones, and the number of each tool's."""
+    """The names of the tools' toolkits after the known ones, and for each tool its toolkit's number."""
     numbers = {name: number for number, name in enumerate(known)}
     found = np.array([numbers.setdefault(tool.toolkit, len(numbers)) for tool in tools], np.int32)
     return tuple(numbers), found

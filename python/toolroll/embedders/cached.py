@@ -55,7 +55,7 @@ class CachedEmbedder(Embedder):
     def __init__(
         self, inner: Embedder, folder: str | os.PathLike[str] | None = None, *, max_bytes: int = 256 * 2**20
     ) -> None:
-        """Stores the file in `folder`, or `default_folder()`; above `max_bytes` the oldest rows go."""
+        """Stores the file in `folder`, or `default_folder()`. Above `max_bytes`, old rows are deleted."""
         if max_bytes < 2**16:
             raise InvalidInput(f"vector cache: max_bytes is {max_bytes}, must be at least {2**16}")
         inner = as_embedder(inner)
@@ -109,7 +109,7 @@ class CachedEmbedder(Embedder):
         return vector
 
     def _checked(self, answer: object, count: int) -> npt.NDArray[np.float32]:
-        """A copy of the inner embedder's answer if it is valid; otherwise raises EmbedderUnavailable."""
+        """A copy of the inner embedder's vectors; raises EmbedderUnavailable if they are invalid."""
         return unit_rows(answer, count, self.dim, self.identity).copy()
 
     # The file: rows (id, key, vector), ids ascending without holes, so the oldest are the smallest.
@@ -217,7 +217,7 @@ def _key(text: str) -> bytes:
 
 
 def _packed(key: bytes, vector: npt.NDArray[np.float32]) -> bytes:
-    """The numbers, and a checksum over key and numbers, since SQLite does not detect a flipped bit."""
+    """The numbers with a checksum over key and numbers, since SQLite does not detect a flipped bit."""
     numbers = vector.astype("<f4").tobytes()
     return numbers + zlib.crc32(key + numbers).to_bytes(4, "little")
 

@@ -53,7 +53,7 @@ class FingerprintStore:
 
     @property
     def latest(self) -> tuple[str, Vector] | None:
-        """Revision and answer of the last known model."""
+        """Revision and vector of the last known model."""
         return next(reversed(self._known.items()), None)
 
     def revision_of(self, answer: Vector) -> str:

@@ -35,7 +35,7 @@ class Endpoint:
     """
 
     def __init__(self, base_url: str, path: str, api_key: str | None, name: str) -> None:
-        """name: of the embedder or model, for messages."""
+        """name: the embedder's or model's name, for messages."""
         self.url = _checked(base_url) + path
         self._name, self._key = name, _checked_key(api_key)
         self._headers = {"Content-Type": "application/json", "User-Agent": "toolroll"}

@@ -33,8 +33,9 @@ RECHECK_S = 600.0  # between two comparisons of the server's model with the firs
 class RemoteEmbedder(Embedder):
     """An embedder whose model is on a server and known by its name.
 
-    The constructor embeds one fixed text, which gives width and identity (`fingerprint`). If the server does
-    not answer but was seen before, the embedder uses the earlier identity, so that cached vectors remain
+    The constructor embeds one fixed text, which gives width and identity (`fingerprint`). If the server
+    does not answer but has answered before, the embedder uses the earlier identity, so that cached
+    vectors remain
     usable, and compares the model once the server answers. It compares again every ten minutes: vectors of
     another model cannot be compared with the old ones, so from then on every call fails.
 
@@ -170,7 +171,7 @@ class RemoteEmbedder(Embedder):
         return self._units(rows, len(texts))
 
     def _units(self, rows: list[Any], count: int) -> npt.NDArray[np.float32]:
-        """The rows at unit length; raises EmbedderUnavailable if they are no vectors."""
+        """The rows scaled to unit length; raises EmbedderUnavailable if they are no vectors."""
         if len(rows) != count:
             raise self._invalid_answer(f"answered {len(rows)} vectors for {count} texts")
         try:
@@ -227,7 +228,7 @@ class OllamaEmbedder(RemoteEmbedder):
     def __init__(
         self, model: str, base_url: str | None = None, *, keep_alive: str | None = None, **options: Any
     ) -> None:
-        """options: of `RemoteEmbedder`."""
+        """options: see `RemoteEmbedder`."""
         self._keep_alive = keep_alive
         super().__init__(model, base_url, **options)
 
@@ -270,7 +271,7 @@ class OpenAICompatibleEmbedder(RemoteEmbedder):
         return {"model": self.model, "input": texts, "encoding_format": "float"}
 
     def _rows(self, answer: Any, count: int) -> list[Any]:
-        """In the order of `index`, since some servers answer out of order."""
+        """The vectors in the order of `index`, since some servers answer out of order."""
         found = answer["data"]
         if any("index" in one for one in found):
             found = sorted(found, key=lambda one: one["index"])

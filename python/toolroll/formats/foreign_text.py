@@ -1,23 +1,25 @@
-"""Text of others, written so that it cannot leave its entry.
+"""Makes the text of others safe to write: it cannot leave its entry.
 
 Names, descriptions, parameters, enums, defaults and errors come from tools' authors and from MCP servers. A
-model or a person at a terminal reads what we write of them as structure: a line is an entry, a heading begins
-a tool, a comma ends a name. A line break in a description would begin an entry that no tool has, perhaps in
+model, or a person at a terminal, reads structure in our text: a line is an entry, a heading begins a tool, a
+comma ends a name. A line break in a description would begin an entry of a tool that does not exist,
+perhaps in
 the name of another server. So each text passes through one of these functions; `fill` puts texts together:
 
 | function | for | promises |
 | --- | --- | --- |
 | `line_text` | text behind other text on its line | stays on this line |
 | `own_line` | text with a line of its own | begins no heading, list, fence, comment or HTML |
-| `name_text` | a name among others, or before a colon | ends where it ends, and can be read back |
-| `title_text` | a name that has a line or a column to itself | the same |
-| `code_text` | a name in backticks | the same |
+| `name_text` | a name among others, or before a colon | has visible ends, and can be read back |
+| `title_text` | a name that has a line or a column to itself | has visible ends, and can be read back |
+| `code_text` | a name in backticks | has visible ends, and can be read back |
 | `json_line`, `visible_json` | values | JSON on one line, equal to the value |
 | `paragraphs` | an error of several lines | nothing in it is invisible |
 | `escaped` | text on a terminal | no control of the terminal |
 
-They return no character that a reader does not see, and no line end but the "\\n" of `paragraphs`. Ordinary
-text stays as it is, byte for byte.
+They return no invisible character, and no line end but the "\n" of `paragraphs`. Ordinary text stays the
+same,
+byte for byte.
 """
 
 from __future__ import annotations
@@ -58,7 +60,7 @@ def fill(template: str, *parts: Encoded) -> Encoded:
 def line_text(text: str, longest: int | None = None) -> Encoded:
     """The text on one line, behind other text. Comments of HTML do not begin in it.
 
-    longest: characters; None leaves the text whole, and as it is if all of it can be seen.
+    longest: characters; None for no limit. A text without invisible characters stays the same.
     """
     if longest is not None or not is_visible(text):
         text = one_line(text, len(text) + 1 if longest is None else longest)
@@ -77,14 +79,14 @@ def name_text(text: str) -> Encoded:
 
 
 def title_text(text: str) -> Encoded:
-    """A name that has a line or a column to itself: a JSON string, unless it is words with single spaces."""
+    """A name alone on a line or in a column: a JSON string, unless it is words with single spaces."""
     if _is_plain(text) and "  " not in text:
         return Encoded(text)
     return Encoded(json_line(text).replace("  ", " \\u0020"))
 
 
 def code_text(text: str) -> Encoded:
-    """A name in backticks: a JSON string between them, if it has one itself or what cannot be seen."""
+    """A name in backticks; as a JSON string, if it contains a backtick or an invisible character."""
     if (text.isascii() and text.isidentifier()) or (_is_plain(text) and "`" not in text):
         return Encoded(f"`{text}`")
     inner = json_line(text).replace("`", "\\u0060")
@@ -92,7 +94,7 @@ def code_text(text: str) -> Encoded:
 
 
 def _is_plain(text: str) -> bool:
-    """Whether the text is no JSON string and has its ends where a reader sees them."""
+    """Whether the text is no JSON string and has visible ends."""
     has_ends = text[:1] not in ("", " ", '"') and text[-1] != " "
     return has_ends and is_visible(text) and _COMMENT not in text
 
@@ -115,7 +117,7 @@ def visible_json(text: str) -> Encoded:
 
 
 def paragraphs(text: str, longest: int) -> str:
-    """The text with its lines, without what cannot be seen, cut to so many characters."""
+    """The text with its lines, without invisible characters, cut to `longest` characters."""
     text = text[:longest]
     return text if is_visible(text) else "\n".join(map(without_invisible, text.splitlines()))
 

@@ -2,7 +2,7 @@
 
 `manage_tools` loads and unloads tools, `search_tools` finds tools that were not shown, and `call_tool` calls
 a tool that is in no list. Their schemas are the same bytes in every process and turn, so that they stay in a
-provider's prompt cache. Sessions carry them out; this file defines them and reads their arguments. The
+provider's prompt cache. Sessions run them; this file defines them and reads their arguments. The
 readers are tolerant: models write JSON as text, several names in one string and numbers in quotes. Arguments
 that cannot be read raise an InvalidInput whose message tells the model what to write instead.
 """
@@ -93,7 +93,7 @@ META_TOOLS: tuple[Tool, ...] = (MANAGE_TOOLS, SEARCH_TOOLS, CALL_TOOL)
 
 
 class ManageArguments(NamedTuple):
-    """The arguments of `manage_tools`; no names if the mode needs none."""
+    """The arguments of `manage_tools`. Some modes need no names."""
 
     mode: Mode
     names: tuple[str, ...]
@@ -116,7 +116,7 @@ class CallArguments(NamedTuple):
 def meta_schemas(
     provider: str, tools: Iterable[Tool] = META_TOOLS, form: Form = PLAIN
 ) -> list[dict[str, Any]]:
-    """The meta-tools in the form of `provider`; the dictionaries are the caller's to change.
+    """The meta-tools in the form of `provider`. The caller may change the dictionaries.
 
     Raises InvalidInput for an unknown provider.
     """
@@ -186,7 +186,7 @@ _BETWEEN = re.compile(r"[,\n;]")
 
 
 def _object(value: object, tool: str, what: str = "what you sent") -> dict[str, Any]:
-    """An arguments object; text is parsed as JSON, twice if it was encoded twice; blank text is {}."""
+    """The arguments as an object. Text is parsed as JSON, twice if it was encoded twice; blank text is {}."""
     for _ in range(2):
         if isinstance(value, (str, bytes, bytearray)):
             value = _json(value, tool, what)

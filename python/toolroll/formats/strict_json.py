@@ -56,7 +56,7 @@ class NotJson(ValueError):
     """The text is not strict JSON.
 
     Attributes:
-        position: of the error.
+        position: the place of the error.
     """
 
     def __init__(self, problem: str, position: int) -> None:
@@ -74,7 +74,7 @@ def read(text: str) -> Any:
 
 
 def read_at(text: str, start: int) -> tuple[Any, int]:
-    """The value that begins at `start`, and where it ends. Raises NotJson."""
+    """The value that begins at `start`, and its end. Raises NotJson."""
     try:
         return _DECODER.raw_decode(text, start)
     except json.JSONDecodeError as error:
@@ -100,10 +100,10 @@ def line_of(text: str, path: Path) -> int:
 
 
 class Span(NamedTuple):
-    """Where a value stands in a text.
+    """The place of a value in a text.
 
     Attributes:
-        key: where its key begins; for an item of a list, where the item begins.
+        key: the start of its key; for an item of a list, the start of the item.
         start, end: of the value; the end is exclusive.
     """
 
@@ -113,7 +113,7 @@ class Span(NamedTuple):
 
 
 def places_of(text: str, paths: Iterable[Path]) -> dict[tuple[str | int, ...], Span]:
-    """The places of values in a valid JSON text, in one scan. Paths that lead nowhere are missing."""
+    """The places of values in a valid JSON text, in one scan. Paths without a value are left out."""
     wanted = {tuple(path) for path in paths}
     lengths = {len(path) for path in wanted}
     keys: dict[tuple[str | int, ...], int] = {}

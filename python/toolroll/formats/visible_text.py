@@ -1,4 +1,4 @@
-"""Text without characters that no reader sees, for names and for lines that are read by a model."""
+"""Text without invisible characters, for names and for lines that a model reads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FEW = 8  # characters that are replaced one by one, which takes less time
 
 
 def is_visible(text: str) -> bool:
-    """Whether a reader sees every character of the text. A space counts as seen."""
+    """Whether every character of the text is visible. A space is visible."""
     if not text.isprintable() or text.isascii():
         return text.isprintable()
     rest = text.encode().translate(None, _ASCII).decode()  # of a long text little is left to be searched
@@ -23,19 +23,19 @@ def is_visible(text: str) -> bool:
 
 
 def is_blank(text: str) -> bool:
-    """Whether a reader sees nothing of the text."""
+    """Whether no character of the text is visible."""
     if text.isascii() and text.isprintable():
         return not text or text.isspace()
     return not any(is_visible(letter) and not letter.isspace() for letter in text)
 
 
 def without_invisible(text: str) -> str:
-    """The text with a space for each character that is not seen, line ends and tabs among them."""
+    """The text with a space for each invisible character, including line ends and tabs."""
     return replaced(text, lambda letter: " ")
 
 
 def replaced(text: str, by: Callable[[str], str]) -> str:
-    """The text with another one, of visible characters, for each character that is not seen."""
+    """The text with a visible replacement for each invisible character."""
     if is_visible(text):
         return text
     changes = {
@@ -49,9 +49,9 @@ def replaced(text: str, by: Callable[[str], str]) -> str:
 
 
 def one_line(text: str, longest: int) -> str:
-    """The text on one line, without what cannot be seen, cut to so many characters.
+    """The text on one line, without invisible characters, cut to `longest` characters.
 
-    The result of a result is the same.
+    A second call changes nothing.
     """
     text = " ".join(text[: 4 * longest].split())
     if not is_visible(text):

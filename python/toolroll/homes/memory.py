@@ -1,4 +1,4 @@
-"""The home of a `Toolroll`: selects, learns and keeps conversations. Here is the one in memory."""
+"""`Home`, which selects, learns and keeps conversations for a `Toolroll`; and the one in memory."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ MOST_CONVERSATIONS = 100_000  # in memory
 
 
 class OutcomeChoice(TypedDict, total=False):
-    """Which outcomes `Toolroll.forget_outcomes` takes back."""
+    """The outcomes that `Toolroll.forget_outcomes` takes back."""
 
     event: str | None
     reporter: str | None
@@ -54,7 +54,7 @@ class OutcomeChoice(TypedDict, total=False):
 
 
 class Home(Protocol):
-    """Everything that differs between a catalog in memory and one that follows a registry.
+    """The parts of a `Toolroll` that differ between a catalog in memory and one that follows a registry.
 
     Safe to share between threads. `Toolroll` checks arguments before it calls a home.
     """
@@ -72,10 +72,10 @@ class Home(Protocol):
         """The catalogs of tool lists that arrived with requests."""
 
     def recent(self, event_id: str) -> Selection | Exposure | None:
-        """The selection of this event, or its exposure; None if other processes may know it.
+        """The selection of this event, or its exposure; None if only other processes can know it.
 
         Raises:
-            NotFound: nobody knows it.
+            NotFound: no process knows the event.
         """
 
     def record(
@@ -97,7 +97,7 @@ class Home(Protocol):
         """Text by which another process can report the outcome; see `Toolroll.receipt`."""
 
     def learned(self, org: str) -> Learned | None:
-        """What an organisation's outcomes have taught; None if it has none."""
+        """The statistics of an organisation's outcomes; None if it has none."""
 
     def refresh(self, tools: Iterable[Any] | None, progress: Progress | None) -> None:
         """Replaces the catalog. If that fails, the last good one stays; see `Toolroll.refresh`."""
@@ -119,13 +119,13 @@ class Home(Protocol):
         """Builds the catalogs that their first use would build; see `Toolroll.warm_up`."""
 
     def is_preparing(self, org: str) -> bool:
-        """Whether an organisation asks for the first time and its own tools come soon. Must not wait."""
+        """Whether an organisation's first request came and its own tools are being built. Must not wait."""
 
     def forget_outcomes(self, org: str, *, actor: str, reason: str, **which: Unpack[OutcomeChoice]) -> int:
         """Takes outcomes back; see `Toolroll.forget_outcomes`."""
 
     def flush(self, timeout_s: float) -> bool:
-        """Waits until everything so far is durable. Returns whether it is."""
+        """Waits until everything recorded so far is durable. Returns whether it is."""
 
     @property
     def is_closed(self) -> bool:
@@ -147,7 +147,7 @@ class Home(Protocol):
         """The locks to hold while the process forks."""
 
     def after_fork(self) -> None:
-        """Starts again in the child of a fork, which has none of its parent's threads."""
+        """Starts the threads of a fork's child, which has none of its parent's."""
 
 
 class MemoryHome:

@@ -38,14 +38,14 @@ class EngineOptions(TypedDict, total=False):
 
 
 class BuildOptions(EngineOptions, total=False):
-    """Options where a catalog is built."""
+    """Options of calls that build a catalog."""
 
     hnsw: bool | Literal["auto"]
     progress: Progress | None
 
 
 class SourceOptions(BuildOptions, total=False):
-    """Options where tools are read, too."""
+    """Options of calls that also read tools."""
 
     rules: Iterable[Rule] | None
     pages: Iterable[PageMapping] | None
@@ -55,7 +55,7 @@ class SourceOptions(BuildOptions, total=False):
 
 @dataclass(frozen=True, slots=True)
 class CheckedOptions:
-    """The options of one call. None for rules, pages or tiers: the caller passed none."""
+    """The options of one call. Rules, pages or tiers are None if the caller passed none."""
 
     embedder: EmbedderChoice = "static"
     profile: str | Profile = "default"
@@ -93,7 +93,7 @@ class CheckedOptions:
 
     @property
     def policy(self) -> tuple[Any, Any, Any]:
-        """Rules, pages and tiers, as tuples; None where the caller passed none."""
+        """Rules, pages and tiers, as tuples; None for each that the caller did not pass."""
         return self.rules, self.pages, self.tiers
 
     def declared(self, toolkits: Iterable[Toolkit] = (), routes: Iterable[Route] = ()) -> Definitions:
@@ -106,7 +106,7 @@ class CheckedOptions:
         )
 
     def builder(self) -> PipelineBuilder:
-        """Makes pipelines of the profile, and of the profiles between which the experiment chooses."""
+        """The builder for the profile and for the experiment's profiles."""
         check_hnsw(self.hnsw)
         experiment = self.experiment
         if experiment is not None and not isinstance(experiment, Experiment):

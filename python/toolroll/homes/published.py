@@ -27,15 +27,15 @@ _AWAY_S = 60.0  # without a look after the location did not answer
 
 
 class Origin:
-    """Where the present catalog comes from, and why it is not a published one if it is not.
+    """The origin of the present catalog.
 
     Attributes:
-        manifest: of the published catalog in use; None for a catalog that this process has built.
+        manifest: the published catalog in use; None for a catalog that this process has built.
         problem: why no published catalog, or no newer one, is in use; None if all is well.
     """
 
     def __init__(self, published: PublishedCatalogs) -> None:
-        """Nothing is in use yet."""
+        """Starts without a catalog."""
         if not isinstance(published, PublishedCatalogs):
             raise InvalidInput(
                 f"published: is {quoted(published)}, must be PublishedCatalogs(location, trust=[…])"
@@ -57,16 +57,16 @@ class Origin:
         }
 
     def takes(self, manifest: Manifest) -> None:
-        """Notes that a published catalog is in use."""
+        """Records that a published catalog is in use."""
         self.manifest, self.problem = manifest, None
 
     def builds(self, error: Exception) -> None:
-        """Notes that this process has built the present catalog."""
+        """Records that this process has built the present catalog."""
         self.manifest, self.problem = None, f"{error}; this process built its own catalog"
         _log.warning("published catalogs: %s", self.problem)
 
     def keeps(self, error: Exception) -> None:
-        """Notes that a newer catalog cannot be used, so the present one stays."""
+        """Records that a newer catalog cannot be used, so the present one stays."""
         problem = f"{error}; the present catalog stays in use"
         if self.problem is None:
             _log.warning("published catalogs: %s", problem)
@@ -89,7 +89,7 @@ class PublishedHome(MemoryHome):
     ) -> None:
         """Maps the newest published catalog that fits, or builds one.
 
-        own: reads the definitions to build from; None if there are none. source: the digest of these; None
+        own: reads the definitions to build from; None if there are none. source: their digest; None
         accepts any published catalog. open_file: opens a saved file with the caller's own rules.
 
         Raises Unavailable if no published catalog can be used, and there is nothing to build from.
@@ -147,11 +147,11 @@ class PublishedHome(MemoryHome):
         self._worker.stop(timeout_s)
 
     def _requirements(self) -> Requirements:
-        """The catalogs that fit the folder as it is now; until `refresh`, no others are looked for."""
+        """The requirements on a catalog for the folder in its present state. They hold until `refresh`."""
         return Requirements(self._space, None if self._source is None else self._source())
 
     def _built(self, error: Exception) -> Definitions:
-        """The definitions to build from instead of a published catalog."""
+        """The definitions to build from if no published catalog can be used."""
         if self._own is None:
             raise Unavailable(f"{error}; and there is no folder to build from") from error
         self._origin.builds(error)
@@ -189,7 +189,7 @@ class PublishedHome(MemoryHome):
         return self._published.poll_s
 
     def _is_published(self) -> bool:
-        """Whether a process that built its own catalog could take one: a look must not build again."""
+        """Whether a published catalog fits; if not, a look must not build again."""
         try:
             return self._published.fetch(self._required) is not None
         except ToolrollError:
@@ -205,12 +205,12 @@ class PublishedHome(MemoryHome):
 class PublishedFor:
     """Finds the published catalog of definitions that a process has read from a registry.
 
-    It is asked before the shared catalog is built whole. It matches by content: the catalog's revision is a
-    digest of the tools, toolkits, routes and embedder.
+    A process calls it before it builds the whole shared catalog. It compares the catalog's revision,
+    which is a digest of the tools, toolkits, routes and embedder.
     """
 
     def __init__(self, published: PublishedCatalogs) -> None:
-        """Looks nowhere yet."""
+        """Does not connect yet."""
         self._published, self._origin = published, Origin(published)
         self._timeout_s = published.timeout_s  # of the next look
         self._look_at = 0.0  # monotonic

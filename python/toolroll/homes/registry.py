@@ -58,7 +58,7 @@ T = TypeVar("T")
 
 
 class RegistryHome:
-    """The tools of a registry, each organisation's own tools beside them, and what outcomes have taught.
+    """The tools of a registry, each organisation's own tools beside them, and the statistics of outcomes.
 
     `Toolroll.open` makes it. The child of a fork follows the registry by itself.
     """
@@ -314,7 +314,7 @@ class RegistryHome:
         self.engine.stop_threads()
 
     def abandon(self) -> None:
-        """Closes this home in a thread. Garbage collection may call it: it does not wait."""
+        """Closes this home in a thread. Does not wait, so garbage collection may call it."""
         if not self.is_closed:
             self._refresher.end_with(lambda: self.close(_ABANDON_S))
 

@@ -109,7 +109,7 @@ class Classifier:
 
 @lru_cache(maxsize=1)
 def built_in() -> Classifier:
-    """The classifier that comes with toolroll; read once."""
+    """The built-in classifier, read once."""
     text = resources.files("toolroll.learning").joinpath(FILE).read_text("utf-8")
     return Classifier.from_record(json.loads(text))
 

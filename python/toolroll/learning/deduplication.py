@@ -30,9 +30,9 @@ class ReportedOutcome(NamedTuple):
     """The reported outcome of one tool of an event.
 
     Attributes:
-        weight: with which it counted.
+        weight: the weight with which it counted.
         at: when it was reported, seconds since the epoch; 0 if reports arrive in their order.
-        duration_ms: how long the call took; None if no report has said it.
+        duration_ms: the duration of the call; None if no report has one.
     """
 
     kind: Kind
@@ -89,10 +89,10 @@ def deduplicate(
     """The new part of the report.
 
     weight_of: tool's name → the weight that this reporter has left for it today; called once for each tool of
-    an event. is_late: whether the report came too late to count. at: when the report was made. If two
-    processes report, the store may get the later report first; the earlier one then changes nothing.
+    an event. is_late: whether the report came too late to count. at: when the report was made. If the
+    store gets the later report of two processes first, the earlier one changes nothing.
 
-    Raises InvalidInput if the report calls a tool that was not shown, or a tool that it found was shown.
+    Raises InvalidInput if a called tool was not shown, or a found tool was shown.
     """
     shown = {tool.name: tool for tool in exposure.shown} if report.entries else {}
     found = {tool.name: tool for tool in report.found}
@@ -129,8 +129,8 @@ def deduplicate(
 def closing_weight(step: Step, weight_of: Callable[[str], float]) -> float:
     """The weight of the event as a whole if the step closes it: the lowest weight of its outcomes, else 0.
 
-    Predicted calls that count more than the calls themselves would make a tool look unwanted. weight_of:
-    asked for `NO_TOOL` if nothing was called.
+    If predicted calls counted more than the calls themselves, a tool would look unwanted. weight_of: called
+    with `NO_TOOL` if no tool was called.
     """
     if not step.closes:
         return 0.0
@@ -139,7 +139,7 @@ def closing_weight(step: Step, weight_of: Callable[[str], float]) -> float:
 
 
 def most_a_day(tool: str) -> int:
-    """How many outcomes of one reporter count in a day, for the tool or for `NO_TOOL`."""
+    """How many outcomes of one reporter count in a day, for this tool or for `NO_TOOL`."""
     return MOST_SILENT if tool == NO_TOOL else MOST_A_DAY
 
 

@@ -54,10 +54,10 @@ class Change(NamedTuple):
     """The outcome of one tool before and after a report.
 
     Attributes:
-        tool: with its keys.
+        tool: the tool with its keys.
         before: None if nothing was reported.
         after: the outcome now.
-        weight: in [0, 1], of this reporter for this tool; the same before and after.
+        weight: in [0, 1], the weight of this reporter for this tool, before and after.
         is_late: whether the report came too late to count.
         duration_ms: how long the tool's call took; None if that is not known.
     """
@@ -90,12 +90,11 @@ def deltas(
 ) -> npt.NDArray[np.void]:
     """DELTA[n]: the additions of the changes, one or two rows for each tool whose counts change.
 
-    Two, if the reporter has different keys for reliability and for intent.
+    A tool has two rows if the reporter has different keys for reliability and for intent.
 
-    closes: in [0, 1]: the weight of the event as a whole if this report closes it, since every shown tool
-    could have been called; otherwise 0. vector: the row of the event's vector among the vectors that go with
-    these rows; -1 for none. A reporter who moves a vector counts as a caller, whether or not the vector goes
-    with the rows.
+    closes: in [0, 1]: the weight of the event if this report closes it, since the model could have called
+    every shown tool; otherwise 0. vector: the row of the event's vector beside these rows; -1 for none. A
+    reporter who changes the sum of vectors counts as a caller, with or without such a row.
     """
     tools = {tool.name: tool for tool in exposure.shown} if closes else {}
     by_name = {change.tool.name: change for change in changes}

@@ -31,7 +31,7 @@ class Experiment:
     Attributes:
         name: another name assigns units independently.
         variants: name → share. The first is the control. Shares add up to 1.
-        unit: what always gets the same variant.
+        unit: "user", "session" or "org": each one always gets the same variant.
         salt: another salt assigns units independently under the same name.
     """
 

@@ -18,10 +18,10 @@ _KEYS = struct.Struct("<QQQ")
 
 
 class ShownTool(NamedTuple):
-    """A tool that the model was shown, or that it found by a search afterwards.
+    """A tool that the selection showed, or that the model found by a later search.
 
     Attributes:
-        key: of its statistics.
+        key: the key of its statistics.
         expected: in [0, 1]: the share of calls that similarity alone predicts.
     """
 

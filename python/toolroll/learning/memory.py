@@ -31,7 +31,7 @@ class Memory:
     """Statistics by organisation. Recording takes a lock; reading `learned` takes none."""
 
     def __init__(self, dim: int, rates: LearningRates | None = None) -> None:
-        """dim: width of the messages' vectors; 0 without an embedder."""
+        """dim: the width of the vectors of messages; 0 without an embedder."""
         self._dim, self._rates = dim, rates or LearningRates()
         self.recording = threading.Lock()  # to be held during a fork, too
         self._states: dict[str, tuple[float, EventState]] = {}  # event → when shown, its state; oldest first

@@ -170,7 +170,7 @@ def read_called(
 
 
 class _Call(NamedTuple):
-    """The result of one call."""
+    """One call's result."""
 
     succeeded: bool | None
     duration_ms: float | None = None

@@ -28,12 +28,12 @@ class RecordResult:
     """The result of a report. `str` of it is a sentence for people.
 
     Attributes:
-        counted: for how many tools the report has a new outcome; 0 for a repetition.
+        counted: the number of tools with a new outcome; 0 for a repetition.
         org: the organisation of the selection.
         pending: tool → why its outcome changes no estimate yet: "repeated", "quota" (the reporter's outcomes
             for the tool are used up for today; only the detection of broken tools reads more) or "reporters"
             (the estimate moves once two users have reported, and sinks once four have reported failures).
-            Over a registry this is what the process knows now, and the quota is not known.
+            Over a registry, only this process's own knowledge counts, and the quota is not known.
     """
 
     event_id: str
@@ -63,7 +63,7 @@ def pending_of(report: Report, changes: Sequence[Change], waiting: frozenset[str
 
 
 def waiting_in(learned: Learned, exposure: Exposure, changes: Sequence[Change]) -> frozenset[str]:
-    """The tools with a new success or failure whose reliability is still the prior.
+    """The tools whose success or failure is new, but whose reliability is still the prior.
 
     learned: the statistics, with the changes.
     """

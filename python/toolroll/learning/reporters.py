@@ -52,7 +52,7 @@ def stored_reporter(reporter: Reporter) -> str:
 
 
 def user_of(stored: str) -> str:
-    """The user whose stored form this is."""
+    """The user with this stored form."""
     return stored[len(_MARK) :] if stored.startswith(2 * _MARK) else stored
 
 

@@ -71,7 +71,7 @@ def check_number(value: object, what: str, least: int, most: int) -> None:
 
 
 def check_hnsw(value: object) -> None:
-    """Checks whether large catalogs get an HNSW graph.
+    """Checks the argument `hnsw`.
 
     Raises InvalidInput if it is not True, False or "auto".
     """
@@ -83,7 +83,7 @@ def check_registry_url(url: object) -> None:
     """Checks the form of a registry's URL, without the packages that a registry needs.
 
     Raises:
-        InvalidInput: it is no such URL. The message does not quote it, since it may hold a password.
+        InvalidInput: it is no URL of a registry. The message does not quote it: it may hold a password.
     """
     if not isinstance(url, str):
         raise InvalidInput(f"registry URL: is {type(url).__name__}, {REGISTRY_URLS}")

@@ -1,7 +1,7 @@
 """Context and Turn: the facts besides the catalog that a decision may depend on.
 
-A `Context` comes from the caller. A `Turn` is the engine's form of one call: the decision reads a turn and a
-catalog and nothing else, so the same two give the same selection again.
+A `Context` comes from the caller. A `Turn` is the engine's form of one call. A decision reads only a turn
+and a catalog, so the same two always give the same selection.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from toolroll.model.tool_list import ToolList
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Who asks, from where, with which limits.
+    """The caller of a selection: who asks, from where, with which limits.
 
     Its texts come from requests, so any text is accepted: a value that no rule names does not fail a turn.
 
@@ -32,12 +32,12 @@ class Context:
             unknown value never shows a tool.
         settings: settings that have a value (a mapping, or just their names), beside a registry's; only
             presence is read. None, False, blank text and empty collections are no value.
-        provider: whose limits apply, such as "openai"; "" for none.
+        provider: sets limits, such as "openai"; "" for none.
         session: the conversation of the turn.
-        required: names of tools that are the selection, without retrieval. Their JSON text works too, as a
-            database may hold it: '["get_mails", "list_contacts"]'.
+        required: names of tools that form the selection, without retrieval. JSON text works too, for
+            values from a database: '["get_mails", "list_contacts"]'.
         exclude: names of tools that must not be selected.
-        only: names of tools: nothing else may be selected. Empty for no such limit.
+        only: names of the only tools that may be selected. Empty for no such limit.
         everything: selects all tools that rules, status, `exclude` and `only` allow, for clients that get
             every toolkit (MCP): settings, the message, the page, the profile and k do not count. The call's
             `max_tools` and `budget_tokens` and the provider's limit do.
@@ -73,14 +73,14 @@ class Context:
             raise InvalidInput(f"context: everything is {quoted(self.everything)}, must be True or False")
 
     def has_setting(self, key: str) -> bool:
-        """Whether the setting is present and, if its value is known, has one."""
+        """Whether the setting is present and, if its value is known, not empty."""
         if not isinstance(self.settings, Mapping):
             return key in self.settings
         return has_value(self.settings.get(key))
 
     @property
     def has_fixed_settings(self) -> bool:
-        """Whether nobody can change the settings in place."""
+        """Whether the settings are an immutable collection."""
         return isinstance(self.settings, (tuple, frozenset))
 
     def present(self, keys: frozenset[str]) -> frozenset[str]:
@@ -95,10 +95,10 @@ _OF_READING = frozenset(("vector", "clauses", "earlier"))
 
 @dataclass(slots=True, eq=False)  # not frozen: that sets each field by a call, 3 µs of every selection
 class Turn:
-    """One call with all that its decision needs. Never changed.
+    """One call with all data for its decision. Immutable.
 
     Attributes:
-        text: the message as patterns read it: valid Unicode, of bounded length.
+        text: the message for patterns: valid Unicode, of bounded length.
         vector: float32[dim], unit length; None without an embedding.
         k: how many tools retrieval may add; None leaves it to the profile.
         max_tools: how many tools at most, core tools included; None leaves it to the provider.
@@ -106,28 +106,28 @@ class Turn:
         always_include: names of tools to select whatever the message, if the caller may have them.
         sent: names already in the conversation's tool list, in their order.
         seed: of every random draw of this turn.
-        query: the message as keywords and retrieval read it, with corrected spelling; "" for `text` itself.
+        query: the message for keywords and retrieval, with corrected spelling; "" for `text` itself.
         trust: in [0, 1]: the weight of the vector; less if the embedder does not know the language.
-        clauses: pieces of the query that may each ask for something.
+        clauses: parts of the query, each perhaps a request of its own.
         earlier: earlier messages that count.
-        stored: settings that storage has a value for.
-        revision: of the registry whose rules count; 0 without one.
+        stored: settings with a stored value.
+        revision: the registry's revision of the rules; 0 without a registry.
         at: the time, seconds since the epoch: statistics fade.
         learned: the statistics of outcomes so far; None for nothing.
         category: the category of the message ("read", "write", …); "" if the decision did not need it.
-        conversation: in this turn; None for a message by itself.
-        shown: names of tools that the same turn has shown before: they stay, and no others come; None for the
-            first step of a turn.
+        conversation: the state in this turn; None for a message by itself.
+        shown: names of tools that the same turn has shown before; only these are selected again. None for
+            the first step of a turn.
         is_search: whether the text is a query of a search: core tools get no preference.
-        room: retrieval may add so many times k.
+        room: retrieval may add `room` times k tools.
         loading: whether the model may be sent `manage_tools`.
         variant: the experiment's variant for this turn; "" for none.
         steps: names of the caller's own steps.
-        engine_id: names the engine that gathered it; outcomes are reported there.
+        engine_id: the engine of the turn, which takes its outcomes.
         tool_list: the tools that came with the request, if the catalog is made of these.
         public_only: whether the policy is too old to show any other tools than public ones.
-        taken: the core's reading, if the engine gathers the turn; a changed turn has none.
-        reading: the same.
+        taken: the core's reading, in an engine's turn; a changed turn has none.
+        reading: `taken`, for as long as it applies.
     """
 
     text: str
@@ -171,7 +171,7 @@ class Turn:
             del self.vector, self.clauses, self.earlier
 
     def __getattr__(self, name: str) -> Any:
-        """Makes a field that was left to `reading`. Two threads may both make it; the values are equal."""
+        """Makes a field from `reading` at its first use; two threads may make equal values."""
         if name not in _OF_READING:
             raise AttributeError(name)
         value = getattr(self.reading, name)
@@ -183,13 +183,13 @@ class Turn:
 
     @property
     def texts(self) -> Reading:
-        """Query, clauses and earlier turns with their vectors, as the core has them."""
+        """Query, clauses and earlier turns with their vectors, in the core's form."""
         if self.reading is not None:
             return self.reading
         return Reading(self.query, self.vector, self.trust, self.clauses, self.earlier)
 
     def places(self, k: int | None) -> int | None:
-        """How many tools retrieval may add if the profile says k; None for any number."""
+        """How many tools retrieval may add. k: the profile's, None for any number."""
         k = self.k if self.k is not None else k
         return k if k is None or self.room == 1.0 else math.ceil(k * self.room)
 

@@ -1,7 +1,7 @@
-"""The state of a conversation across its turns: one immutable value, and the change that each event makes.
+"""The state of a conversation across its turns: an immutable value, and the change by each event.
 
-Loaded tools stay until they have been idle for some turns, called ones for a few turns more, and sent tools
-keep their places. Turns are numbered by counting messages, so that the number survives a restart and is the
+A loaded tool stays until it was idle for some turns, a called tool for a few turns, and sent tools keep
+their places. Turns are numbered by counting messages, so that the number survives a restart and is the
 same in every process. Names, not rows: catalogs change while people talk.
 """
 
@@ -34,15 +34,15 @@ class Retention:
     """How long a conversation keeps its tools, and whether a model may change them.
 
     Attributes:
-        idle_turns: a loaded tool leaves after more than so many turns without a call.
-        sticky_turns, sticky_tools: tools called in the last so many turns stay, at most so many.
+        idle_turns: a loaded tool is unloaded after more than this many turns without a call.
+        sticky_turns, sticky_tools: tools called in this many last turns stay, up to this many.
         sticky_count: whether `sticky_tools` counts all of these ("called"), or only tools that the turn does
             not select anyway ("added").
-        opening: the first list of a conversation has so many times k retrieved tools: they stay in a
-            provider's prompt cache.
-        newcomers: later turns add new tools among the first so many times k.
-        growth: a list grows to so many times k; then the third that was picked longest ago leaves at once. 0:
-            each turn sends its selection and no more.
+        opening: a conversation's first list has `opening` times k retrieved tools, which stay in a provider's
+            prompt cache.
+        newcomers: later turns add new tools among the first `newcomers` times k.
+        growth: a list grows to `growth` times k; then the third that was selected longest ago leaves at once.
+            0: each turn sends only its own selection.
         loading: whether the model may load and unload tools (`manage_tools`); the application always may.
     """
 
@@ -56,7 +56,7 @@ class Retention:
     loading: bool = True
 
     def room(self, conversation: Conversation | None) -> float:
-        """The factor of k that retrieval may add in a turn of this conversation."""
+        """The factor of k for retrieval in a turn of this conversation."""
         opens = conversation is not None and self.growth > 0 and not conversation.listed
         return self.opening if opens else 1.0
 
@@ -65,7 +65,7 @@ class LoadedTool(NamedTuple):
     """A tool that was loaded by name.
 
     Attributes:
-        since, used: turns in which it was loaded and last called.
+        since, used: the turn of its load, and the turn of its last call.
     """
 
     name: str
@@ -75,16 +75,16 @@ class LoadedTool(NamedTuple):
 
 @dataclass(slots=True, unsafe_hash=True)  # not frozen: as `Turn`, two are made in each turn
 class Conversation:
-    """The state of one conversation. Never changed: every method gives a changed copy.
+    """The state of one conversation. Immutable: methods return changed copies.
 
     Attributes:
         turn: number of the present turn; 0 before the first.
         loaded: in the order of loading.
         called: (turn, names) of turns with calls, newest first; without core tools.
-        whole: the turn for which everything is loaded; 0 for none.
+        whole: the turn for which every tool is loaded; 0 for none.
         listed: names in the order in which they were sent.
         picked: for each listed name, the last turn whose message selected it.
-        found: results of searches, newest first: a model may call them, if policy allows.
+        found: tools found by searches, newest first: a model may call them, if policy allows.
         heard: 16 bits of the turn's message, to recognise it.
     """
 
@@ -108,7 +108,7 @@ class Conversation:
     ) -> Conversation:
         """The conversation in the turn that this message begins or continues.
 
-        turn: its number; None to compute it (`number`). is_open: whether the last turn may go on.
+        turn: the turn's number; None to compute it (`number`). is_open: whether the last turn may continue.
         """
         mark = heard(message)
         if turn is None:
@@ -118,9 +118,11 @@ class Conversation:
     def number(self, message: str, history: Sequence[object], mark: int, *, is_open: bool) -> int:
         """The number of the turn that this message begins or continues. mark: `heard` of the message.
 
-        Counted from the messages, this one among them or not (`ends_with`). If these are cut to a window, so
-        that the number no longer rises, another message is the next turn, and the same message is the same
-        turn. Without a history, the same message is the same turn while that turn is open.
+        The messages are counted, whether they include this one or not (`ends_with`). If they are cut to a
+        window, the
+        count no longer rises: then another message is the next turn, and the same message is the same
+        turn. Without a
+        history, the same message is the same turn while that turn is open.
         """
         counted = turn_number(history) + (not ends_with(history, message)) if history else 0
         if counted > self.turn:
@@ -129,7 +131,7 @@ class Conversation:
         return self.turn if is_again else self.turn + 1
 
     def at(self, turn: int, retention: Retention, mark: int | None = None) -> Conversation:
-        """The conversation in its turn of this number, without tools that were idle for too long.
+        """The conversation in the turn of this number, without tools that were idle for too long.
 
         A lower number than before means that turns are counted differently now; then everything keeps its
         age. mark: `heard` of the message that begins the turn; None if none does.
@@ -152,7 +154,7 @@ class Conversation:
         return Conversation(turn, stays, called, whole, now.listed, now.picked, now.found, mark)
 
     def idle(self, turn: int, retention: Retention) -> tuple[str, ...]:
-        """Names of loaded tools that leave when that turn begins."""
+        """Names of loaded tools that are unloaded when that turn begins."""
         stays = {one.name for one in self.at(turn, retention).loaded}
         return tuple([one.name for one in self.loaded if one.name not in stays])
 
@@ -166,11 +168,11 @@ class Conversation:
 
     @property
     def is_whole(self) -> bool:
-        """Whether everything is loaded in this turn."""
+        """Whether every tool is loaded in this turn."""
         return self.whole > 0 and self.whole == self.turn
 
     def load(self, names: Iterable[str]) -> Conversation:
-        """With these tools loaded; tools that were loaded before count as loaded now.
+        """The conversation with these tools loaded. A tool that was loaded before counts as loaded now.
 
         Raises InvalidInput if that would be more than `MOST_LOADED`.
         """
@@ -185,7 +187,7 @@ class Conversation:
         return replace(self, loaded=tuple(loaded.values()))
 
     def unload(self, names: Collection[str]) -> Conversation:
-        """Without these tools, whether loaded, called, found or sent."""
+        """The conversation without these tools, whether loaded, called, found or sent."""
         stays = [at for at, name in enumerate(self.listed) if name not in names]
         called = tuple([(turn, tuple([n for n in used if n not in names])) for turn, used in self.called])
         return replace(
@@ -198,11 +200,11 @@ class Conversation:
         )
 
     def fallback(self, *, is_open: bool = True) -> Conversation:
-        """With everything loaded: for this turn only, or for the next one if none is open."""
+        """The conversation with every tool loaded: for this turn, or for the next if none is open."""
         return replace(self, whole=self.turn if is_open else self.turn + 1)
 
     def use(self, names: Sequence[str], core: Collection[str] = ()) -> Conversation:
-        """After calls of these tools in this turn, the latest last. core: tools that are selected anyway."""
+        """The conversation after these calls, the latest last. core: tools that are selected anyway."""
         loaded = tuple([one._replace(used=self.turn) if one.name in names else one for one in self.loaded])
         new = [name for name in reversed(names) if name not in core]
         is_first = not self.called or self.called[0][0] != self.turn
@@ -212,7 +214,7 @@ class Conversation:
         return replace(self, loaded=loaded, called=called)
 
     def find(self, names: Iterable[str]) -> Conversation:
-        """After a search that told the model of these tools."""
+        """The conversation after a search that showed the model these tools."""
         return replace(self, found=tuple(dict.fromkeys((*names, *self.found)))[:MOST_FOUND])
 
     def recent(self, retention: Retention) -> tuple[str, ...]:
@@ -225,7 +227,7 @@ class Conversation:
     def sticky(self, retention: Retention, selected: Callable[[str], bool] | None = None) -> tuple[str, ...]:
         """Tools called in the last turns that stay, newest first.
 
-        selected: whether the turn selects a tool of this name anyway; None if that is not known.
+        selected: whether the turn selects the tool of a name anyway; None if that is unknown.
         """
         recent, most = self.recent(retention), retention.sticky_tools
         if not recent:
@@ -236,7 +238,7 @@ class Conversation:
         return tuple([name for name in recent if name in added or selected(name)])
 
     def held(self, retention: Retention, selected: Callable[[str], bool] | None = None) -> tuple[str, ...]:
-        """The tools of the list whatever the message says: loaded ones, then sticky ones.
+        """The tools that are in the list for any message: loaded ones, then sticky ones.
 
         selected: as for `sticky`.
         """
@@ -246,7 +248,7 @@ class Conversation:
         return tuple(dict.fromkeys((*[one.name for one in self.loaded], *sticky)))
 
     def sent(self, names: Sequence[str], picked: Collection[str]) -> Conversation:
-        """After these names were sent, in this order. picked: the ones that this turn selected."""
+        """The conversation after these names were sent, in order. picked: names that this turn selected."""
         turn, listed, before = self.turn, tuple(names[:MOST_LISTED]), self.listed
         if listed[: len(before)] == before:  # as usual: what was sent keeps its place
             turns = [turn if name in picked else at for name, at in zip(before, self.picked, strict=True)]
@@ -257,9 +259,9 @@ class Conversation:
         return self.listing(listed, tuple(turns))
 
     def listing(self, names: tuple[str, ...], turns: tuple[int, ...]) -> Conversation:
-        """After these names were sent, in this order. turns: for each, the turn that last selected it.
+        """The conversation after these names were sent, in order. turns: last turn that selected each.
 
-        A turn for which everything is loaded leaves no trace: the list before it counts again.
+        A turn for which every tool is loaded does not change the list.
         """
         if self.is_whole:
             return self
@@ -285,7 +287,7 @@ class Conversation:
 
     @classmethod
     def from_record(cls, record: Any) -> Conversation:
-        """Reverses `to_record`. Raises InvalidInput if the record has another form."""
+        """Reads the result of `to_record`. Raises InvalidInput if the record has another form."""
         try:
             if record["form"] != _FORM:
                 raise ValueError(f"is of another form than {_FORM}")
@@ -311,7 +313,7 @@ class Conversation:
             raise InvalidInput(f"conversation: the record is no state of ours: {error}"[:300]) from error
 
     def fitting(self, most_bytes: int) -> dict[str, Any]:
-        """The record, of at most so many bytes as JSON: the least valuable parts are left out."""
+        """The record, of at most `most_bytes` as JSON: the least valuable parts are left out."""
         lighter: tuple[dict[str, Any], ...] = (
             {},
             {"found": ()},
@@ -331,14 +333,14 @@ class Conversation:
 
 
 def heard(message: str) -> int:
-    """16 bits of a message: too few to tell its text."""
+    """A hash of 16 bits: too few to tell the text of the message."""
     if not isinstance(message, str):
         return 0  # who reads it says so
     return zlib.crc32(message.encode("utf-8", "surrogatepass")) & 0xFFFF
 
 
 def turn_number(messages: Sequence[object]) -> int:
-    """The number of the turn after these messages: how often the user has spoken.
+    """The number of the turn after these messages: the number of the user's messages.
 
     If user and assistant take turns that is (n + 1) // 2 for n messages. Calls, results and remarks within a
     turn do not change it.
@@ -347,9 +349,9 @@ def turn_number(messages: Sequence[object]) -> int:
 
 
 def ends_with(messages: Sequence[object], said: str) -> bool:
-    """Whether these are the user's last words, and no assistant has answered them in words.
+    """Whether the user's last message is `said`, and no assistant has answered it in words.
 
-    Then the messages include the one that a turn is selected for, and perhaps the calls of its first steps.
+    If so, the messages include the one that a turn is selected for, and perhaps the calls of its first steps.
     """
     for message in reversed(messages):
         if _is_of_the_user(message):
@@ -373,7 +375,7 @@ def _is_answer(message: object) -> bool:
 
 
 def text_of(content: object) -> str:
-    """The text of a message's content: OpenAI's and Anthropic's str, or their list of blocks."""
+    """The text of a message's content: a str, or a list of OpenAI's or Anthropic's blocks."""
     if isinstance(content, str):
         return content
     if not isinstance(content, (list, tuple)):
@@ -383,7 +385,7 @@ def text_of(content: object) -> str:
 
 
 def _is_of_the_user(message: object) -> bool:
-    """Whether the user speaks: no system prompt, and no result of a tool in the user's name."""
+    """Whether the user wrote a message: not a system prompt, nor the result of a tool in the user's name."""
     if isinstance(message, str):
         return True
     role = field_of(message, "role")
@@ -396,7 +398,7 @@ def _is_of_the_user(message: object) -> bool:
 
 
 def _is_said(block: object) -> bool:
-    """Whether a block of a message is speech: no call, and no result of a tool."""
+    """Whether a block of a message is text for people: no call, and no result of a tool."""
     if isinstance(block, str):
         return bool(block)
     answers = ("functionResponse", "function_response")
@@ -406,7 +408,7 @@ def _is_said(block: object) -> bool:
 
 
 def content_of(message: object) -> Any:
-    """The content of a message, or its parts, as Gemini calls them."""
+    """The content of a message; for Gemini, its parts."""
     content = field_of(message, "content")
     return field_of(message, "parts") if content is None else content
 

@@ -15,11 +15,11 @@ from toolroll.model.errors import EmbedderUnavailable
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """cosine on the common scale = gain * (cosine - floor).
+    """A linear scale: cosine on the common scale = gain * (cosine - floor).
 
     Attributes:
         gain: at least 0.
-        floor: the cosine that stands for 0.
+        floor: the cosine that becomes 0.
         centre: the common part of all texts' vectors, as bytes of a float32 vector; b"" for nothing.
     """
 
@@ -83,7 +83,7 @@ class _WithDefaults(Embedder):
 
 
 def as_embedder(embedder: Any) -> Embedder:
-    """The embedder itself if it has every member of `Embedder`, otherwise one that fills in the defaults."""
+    """The embedder, with defaults for the members of `Embedder` that it lacks."""
     return embedder if isinstance(embedder, Embedder) else _WithDefaults(embedder)
 
 
@@ -121,7 +121,7 @@ SAMPLES = (*_MESSAGES, *_TOOLS)
 
 
 def scale_of(embedder: Embedder) -> Scale:
-    """The embedder's own `scale` if it has one, otherwise measured: 16 texts are embedded.
+    """The embedder's own `scale`; if it has none, one that is measured by embedding 16 texts.
 
     Raises EmbedderUnavailable if the embedder fails, or does not answer with vectors.
     """

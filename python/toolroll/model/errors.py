@@ -86,7 +86,7 @@ class Unavailable(ToolrollError):
     """Something outside the process failed, or the process has too much to do; a retry may succeed.
 
     Attributes:
-        retry_after_s: how long to wait before a retry; None if unknown.
+        retry_after_s: seconds to wait before a retry; None if unknown.
     """
 
     def __init__(self, message: str, *, retry_after_s: float | None = None) -> None:

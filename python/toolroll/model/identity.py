@@ -134,7 +134,7 @@ def scopes(page: str, tier: str, category: str) -> Scopes:
 
 
 def plain_key(tier: str, page: str) -> str:
-    """The context key of the plain level."""
+    """The key of a context for statistics without priors."""
     return f"{tier}:{page}:general"
 
 
@@ -142,9 +142,9 @@ class ToolKey(NamedTuple):
     """The keys of a tool's statistics.
 
     Attributes:
-        arm: of its name, for the statistics of success, whatever its text.
-        intent: of its name and text, for the statistics of calls: a changed text starts new ones.
-        group: of its interchangeable tools, which share statistics of calls; `NONE` for none.
+        arm: from its name alone, for the statistics of success.
+        intent: from its name and text, for the statistics of calls: a changed text starts new ones.
+        group: from its group of interchangeable tools, which share statistics of calls; `NONE` for none.
     """
 
     arm: int

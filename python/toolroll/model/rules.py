@@ -27,7 +27,7 @@ class Rule:
         name: unique among the rules of its organisation; `why` reports it.
         kind: the attribute that the condition reads, or "annotation"; "composite" for any of them.
         condition: as JSON, such as {"tier": {"lt": "pro"}} or {"all": [{"org": "acme"}, {"not": …}]}.
-        tool, toolkit: one of them; toolkit "*" is everything.
+        tool, toolkit: the target, one of both; toolkit "*" is every tool.
         priority: of the rules that name a tool, the highest priority decides; at equal priority, deny wins.
         org: the owner: "" for the platform, whose rules apply to everybody. An organisation's rules apply to
             its own contexts and can only remove tools that the platform allows.

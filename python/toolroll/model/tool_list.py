@@ -8,13 +8,14 @@ from typing import Any, NamedTuple
 
 
 class ItemRows(NamedTuple):
-    """The tools behind one item of a list.
+    """The rows of the tools of one item in a list.
 
     Attributes:
-        rows: of its tools in the catalog; several for a group, none for an item that is never chosen. Two
+        rows: rows of its tools in the catalog; several for a group, none for an item that is never
+            chosen. Two
             items of one name have the same row. Rows beyond the catalog's belong to members that are always
             returned.
-        key: of the list in a group, whose members have these rows, in order; "" for a single tool.
+        key: in a group, the key of the list whose members have these rows, in order; "" for a single tool.
         hosted: the row, beyond the catalog's, of an item that is always returned, or of the rest of a group
             beside its tools; -1 for none.
     """
@@ -30,11 +31,11 @@ class ToolList:
 
     Attributes:
         items: the sender's own objects.
-        places: of each item.
+        places: the rows of each item.
         size: rows of the catalog.
         withheld: rows beyond the catalog's that this caller may not have.
-        unjudged: names of the withheld ones that may bring unknown tools.
-        memory_bytes: of the list and its catalog, by estimate.
+        unjudged: names of withheld items that may bring unknown tools.
+        memory_bytes: estimated, for the list and its catalog.
     """
 
     items: Sequence[Any]
@@ -45,7 +46,7 @@ class ToolList:
     memory_bytes: int = 0
 
     def of(self, rows: Collection[int]) -> tuple[Any, ...]:
-        """The items with these rows and the hosted ones, in their order; groups keep chosen members only."""
+        """The items with these rows and the hosted items, in order. Groups keep only the chosen members."""
         chosen = set(rows)
         kept = []
         for item, place in zip(self.items, self.places, strict=True):

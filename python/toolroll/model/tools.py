@@ -44,7 +44,7 @@ class Tool:
     Attributes:
         name: as the model sees and calls it; unique within a catalog.
         description: for the model.
-        parameters: JSON Schema of the arguments object; None means that the tool takes none.
+        parameters: JSON Schema of the arguments object; None if the tool takes no arguments.
         toolkit: the toolkit it belongs to; "" for none.
         summary: one line for lists and hints.
         when_to_use: read by retrieval, not sent to the model.
@@ -66,10 +66,10 @@ class Tool:
         meta: MCP's `_meta`, for clients.
         execution: MCP's `execution`: how clients may run the tool, such as {"taskSupport": "optional"}.
         execution_type: how the caller runs it ("rest", "dispatch", "internal"); not read here.
-        execution_config: parameters of that, such as a URL; passed through, sent to no model.
+        execution_config: parameters for running it, such as a URL; passed through, sent to no model.
         interchangeable: name of a group of equivalent tools, of which the most reliable is shown; "" for
             none.
-        keys: the fields that its author wrote down; None for all. A sync leaves the others as they are.
+        keys: the fields that its author wrote; None for all. A sync does not change the others.
     """
 
     name: str
@@ -152,7 +152,7 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class Toolkit:
-    """A named group of tools that are switched on together.
+    """A named group of tools that are activated together.
 
     Attributes:
         name: unique within a catalog.
@@ -161,9 +161,9 @@ class Toolkit:
         settings_keys: on only if one of these settings has a value; empty means always on.
         base: its tools are part of every selection that policy and settings allow.
         tier: the lowest tier that gets it, in the order that the configuration gives; None for all.
-        members: tools of other toolkits that are switched on with its own: their names, or patterns in which
-            `*` stands for any text (`memory_*`). They are looked up when a catalog is built, members of a
-            platform's toolkit among the platform's tools; an unknown name is no error. A member's own toolkit
+        members: tools of other toolkits that are activated with its own: names, or patterns in which `*`
+            stands for any text (`memory_*`). A build looks them up, for a platform's toolkit among the
+            platform's tools; an unknown name is no error. A member's own toolkit
             decides who gets it: rules, tiers, settings and pages that name this toolkit do not reach it.
     """
 
@@ -214,14 +214,13 @@ class Toolkit:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Keywords and patterns that switch on toolkits.
+    """Keywords and patterns that activate toolkits.
 
     Attributes:
-        toolkits: switched on by any hit.
-        keywords: looked for in the folded message.
-        patterns: RE2 expressions, looked for in the message as it is.
-        modes: how each keyword must stand in the message, one a keyword; empty, or "" at a place, leaves
-            that to `default_mode`.
+        toolkits: activated by any hit.
+        keywords: searched for in the folded message.
+        patterns: RE2 expressions, searched for in the unchanged message.
+        modes: the mode of each keyword; if empty, or "" for one keyword, `default_mode` applies.
     """
 
     toolkits: tuple[str, ...]
@@ -253,7 +252,7 @@ class Route:
 
     @property
     def _place(self) -> str:
-        """The route in a message."""
+        """The route's name in a message."""
         return f"route to {', '.join(self.toolkits[:3]):.200}".encode("utf-8", "backslashreplace").decode()
 
     @property
@@ -282,7 +281,7 @@ class Definitions:
             selection.
         skipped: the errors of tools that were left out.
         repaired: the changes that made other tools readable.
-        refused: errors for which a registry takes none of all this.
+        refused: errors for which a registry refuses all definitions.
     """
 
     tools: tuple[Tool, ...] = ()

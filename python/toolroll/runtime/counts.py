@@ -38,7 +38,7 @@ class ConcurrentTotal(Generic[T, C]):
     """The queue. Any thread may call the methods. The child of a fork begins at zero."""
 
     def __init__(self, zero: Callable[[], C], include: Callable[[C, list[T]], object]) -> None:
-        """zero: the total before any item. include: adds items to it in place."""
+        """zero: makes an empty total. include: adds items to a total in place."""
         self._zero, self._include = zero, include
         self._counts: dict[int, _Count[T, C]] = {}  # by process
 

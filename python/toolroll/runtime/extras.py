@@ -10,9 +10,9 @@ from toolroll.model.errors import Unavailable
 
 @contextmanager
 def needs_extra(what: str, extra: str) -> Iterator[None]:
-    """Wraps imports: names the extra that brings a missing package.
+    """Names the extra that brings a package, if an import in the `with` block lacks it.
 
-    Several extras bring the same packages, so each importer names the one for its own work.
+    Several extras bring the same packages, so each importer names the extra for its own work.
 
     Raises Unavailable if a package is missing.
     """

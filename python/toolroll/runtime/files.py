@@ -13,9 +13,9 @@ _LONGEST = 300  # characters of a path in a message
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
-    """Finds out before a long run whether its result can be written.
+    """Checks before a long run whether its result can be written.
 
-    Raises InvalidInput if the path is a folder, or its folder is missing or closed to us.
+    Raises InvalidInput if the path is a folder, or its folder is missing or may not be written.
     """
     target = _target(path)
     if os.path.isdir(target):

@@ -22,9 +22,9 @@ _PAUSE_S = 0.00005  # with 0, this thread would take the GIL again before anothe
 class GilYielder:
     """Pauses a loop that calls it in every iteration, if the last pause was some time ago.
 
-    If other threads never wait, each pause lasts until the interpreter switches, 5 ms for each of them, and a
-    loop that holds a database's lock would hold it for seconds. So a long pause is followed by at least as
-    long a time without one.
+    While other threads are busy in Python, each pause lasts 5 ms for each of them, and a loop that holds
+    a database's lock would hold it for seconds. So after a pause, the loop runs for at least as long
+    without another.
     """
 
     __slots__ = ("_every_s", "_since")

@@ -59,14 +59,14 @@ class Location:
         return self.url
 
     def below(self, *names: str) -> Location:
-        """A folder in this one."""
+        """The folder of these names in this one."""
         return Location("/".join((self.url, *names)), self.options)
 
     def read(self, name: str, most: int) -> bytes:
         """The content of an object.
 
         Raises:
-            NotFound: there is no object of that name.
+            NotFound: there is no such object.
             InvalidInput: it has more than `most` bytes.
             Unavailable: the storage does not answer.
         """
@@ -78,25 +78,26 @@ class Location:
 
     @contextmanager
     def reading(self, name: str) -> Iterator[IO[bytes]]:
-        """A stream of an object; the errors are those of `read`."""
+        """A stream of an object; errors as of `read`."""
         with self._connected(name) as (files, path), files.open(path, "rb") as stream:
             yield stream
 
     def write(self, name: str, content: bytes) -> None:
-        """Puts an object in place.
+        """Writes an object.
 
-        Raises InvalidInput if there cannot be such a folder, or Unavailable if the storage does not take it.
+        Raises InvalidInput if the folder cannot exist, or Unavailable if the storage does not accept the
+        object.
         """
         with self._connected(name, writes=True) as (files, path), _whole(files, path) as target:
             files.pipe_file(target, content)
 
     def upload(self, source: str, name: str) -> None:
-        """Puts a file of this machine in place; the errors are those of `write`."""
+        """Copies a file of this machine to an object; errors as of `write`."""
         with self._connected(name, writes=True) as (files, path), _whole(files, path) as target:
             files.put_file(source, target)
 
     def size(self, name: str) -> int | None:
-        """The size of an object; None if there is none."""
+        """The size of an object; None if it does not exist."""
         with self._connected(name) as (files, path):
             try:
                 return int(files.info(path)["size"])

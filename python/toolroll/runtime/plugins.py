@@ -13,7 +13,7 @@ def plugin(group: str, name: str) -> Any:
     Source: https://packaging.python.org/en/latest/specifications/entry-points/.
 
     Raises:
-        InvalidInput: two packages offer the name, or the object cannot be imported; names the packages.
+        InvalidInput: two packages offer the name, or the import fails; the message names the packages.
     """
     found = [point for point in _points(group) if point.name == name]
     if not found:

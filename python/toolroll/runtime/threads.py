@@ -102,9 +102,9 @@ if hasattr(os, "register_at_fork"):
 
 
 class PerProcess(Generic[T]):
-    """A value of which each process has its own: the child of a fork makes one at its first use.
+    """A value for each process: the child of a fork makes its own at the first use.
 
-    Use costs 0.1 µs. Safe to share between threads.
+    Reading costs 0.1 µs. Safe to share between threads.
     """
 
     __slots__ = ("_make", "_values")
@@ -328,7 +328,7 @@ class Full(Exception):
 
 
 class _Current(threading.local):
-    """The task of a pool's thread, and when the work of this thread is given up."""
+    """The task of a pool's thread, and the time when the work of this thread is given up."""
 
     task: _Task[Any] | None = None
     give_up_at = math.inf  # monotonic
@@ -364,9 +364,9 @@ class CallPool:
     thread, `arun` in an event loop. Safe to share between threads. The child of a fork begins without threads
     and calls: its parent's calls never return there.
 
-    With `patience_s`, the pool refuses a call that would wait longer for a thread: at once if the calls
-    before it tell, else after that time. However long calls take, as many may wait as there are threads, each
-    for twice the time of a call.
+    With `patience_s`, the pool refuses a call that would wait longer for a thread: at once if the times
+    of earlier calls predict it, else after that time. Slow calls extend the limit: a call may always wait
+    for twice the mean time of a call.
     """
 
     def __init__(self, count: int, name: str, *, patience_s: float | None = None) -> None:
@@ -387,7 +387,7 @@ class CallPool:
 
         Raises:
             Overdue: it took longer than `timeout_s`.
-            Full: all threads were taken for that long, or all of them run calls that were given up.
+            Full: all threads were busy for that long, or all run calls that were given up.
             Overloaded: it would wait for a thread for too long.
         """
         threads, done = self._threads, Event()
@@ -494,7 +494,7 @@ class _Threads:
         """Gives the task to the next free thread.
 
         Raises:
-            Full: all threads are lost, or the system has none to give.
+            Full: all threads are lost, or the system starts no more.
             Overloaded: the task would wait for longer than `patience_s`.
         """
         with self._begun:
@@ -563,9 +563,9 @@ class _Threads:
         )
 
     def give_up(self, task: _Task[Any], *, is_lost: bool) -> None:
-        """Abandons a task that nobody waits for any more.
+        """Abandons a task whose caller no longer waits.
 
-        is_lost: whether the task, if it runs, counts as one that may never return.
+        is_lost: whether the task, if it runs, may never return.
         """
         if self.withdraw(task):
             return

@@ -18,8 +18,8 @@ def with_rules(
 ) -> Snapshot:
     """The snapshot under other rules, for contexts of these organisations alone. No catalog is built.
 
-    rules: added to the rules in force; a rule replaces another of the same organisation and name.
-    without: organisation and name of the rules to drop.
+    rules: in force beside the present ones, or in place of one with the same organisation and name.
+    without: organisation and name of rules that are not in force.
 
     Raises:
         InvalidDefinition: a rule makes no sense, or two of `rules` have one name.

@@ -1,8 +1,8 @@
 """Describes the tools that could be loaded as text for a prompt, by toolkit, within a budget.
 
-With less room, less is said: the whole description of each tool, its first 400 characters, its first
+A smaller budget gives shorter texts: the whole description of each tool, its first 400 characters, its first
 sentence, its name, and finally only the number of tools. Toolkits take turns, so that a large one does not
-crowd out the others. The texts are foreign: each tool has one line and no more.
+crowd out the others. The texts are foreign: each tool gets exactly one line.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ Action = Literal["load", "unload", "idle", "fallback"]
 
 
 def log_loading(action: Action, context: Context, turn: int, names: Iterable[str]) -> None:
-    """Writes one record at INFO, if there are names. docs/observability.md documents its fields."""
+    """Writes one record at INFO if there are names. Its fields are in docs/observability.md."""
     if not _log.isEnabledFor(logging.INFO) or not (tools := list(names)):
         return
     said = " ".join(name_text(name[:_LONGEST]) for name in tools[:_MOST])

@@ -1,4 +1,4 @@
-"""Finds tools by the names that callers and models write: exact, of a toolkit, or misspelt."""
+"""Finds tools by a name from a caller or a model: a tool's name, a toolkit's name, or a misspelt one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _BETWEEN = re.compile(r"[,;\n]")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NameLookup:
-    """Finds the tools that one caller may have by written names.
+    """Finds tools by name, among the tools that one caller may have.
 
     Attributes:
         visible: the tools that the caller may have.
@@ -35,10 +35,11 @@ class NameLookup:
     find: Callable[[str], Sequence[str]]
 
     def own(self, name: str) -> str | None:
-        """The tool's own name, from the name that a model was or would be sent; None if there is none.
+        """The own name of the tool that a model calls by this name; None if there is none.
 
-        A name that has the form of a replaced one is never a tool's own name here. Otherwise a tool of that
-        name would receive the calls meant for the other tool as soon as that one is gone.
+        A name in the form of a replaced name is never a tool's own name here. Otherwise a tool with that
+        own name
+        would get the calls of another tool as soon as the other one is removed.
         """
         return own_name_of(name, self.visible) if is_replaced(name) else name
 
@@ -47,9 +48,9 @@ class NameLookup:
         return None if name is None or name in META_NAMES else self.visible.get(name)
 
     def resolve(self, names: Iterable[str]) -> tuple[list[Tool], dict[str, Sequence[str]]]:
-        """The tools of these names, and each unknown name with the nearest existing ones.
+        """The tools of these names, and unknown name → the nearest existing names.
 
-        A toolkit's name stands for its tools that the caller may have, if they are few.
+        A toolkit's name stands for its visible tools, if they are few.
         """
         tools: dict[str, Tool] = {}
         unknown: dict[str, Sequence[str]] = {}
@@ -63,13 +64,13 @@ class NameLookup:
         return list(tools.values()), unknown
 
     def nearest(self, name: str) -> Sequence[str]:
-        """Names that are spelt alike, or else the best results of a search for the name."""
+        """Names with a similar spelling, or the best results of a search for the name."""
         found = self.find(name.replace("_", " "))
         names = self.visible.names if len(self.visible) <= _COMPARED else found
         return replies.near(name, names) or found[:3]
 
     def _of_toolkit(self, name: str) -> list[Tool]:
-        """The tools of a toolkit, its members among them."""
+        """The tools of a toolkit, including its members."""
         catalog, allowed = self.visible.catalog, self.visible.rows
         rows = catalog.routes.rows.get(name)
         if rows is None:

@@ -1,7 +1,7 @@
-"""The texts that a model is sent after it loads, unloads, searches or calls: short, with the next step.
+"""The texts that a model gets after it loads, unloads, searches or calls: short, with the next step.
 
-A tool that policy denies and a tool that does not exist get the same answer: "No tool is named …", with the
-nearest names that this caller may have.
+A denied tool and a tool that does not exist get the same text: "No tool is named …", with the nearest names
+that this caller may have.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _ESSAY = {"description": "Too long to be shown here: load the tool to see them."
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A call that a model asked for through `call_tool`, for the caller to run.
+    """A call that a model requests through `call_tool`, for the caller to run.
 
     Attributes:
-        tool: this caller may have it.
-        arguments: as the model gave them.
+        tool: a tool that this caller may have.
+        arguments: as the model wrote them.
     """
 
     tool: Tool
@@ -42,10 +42,10 @@ class Answer:
     """The result of a meta-tool.
 
     Attributes:
-        text: for the model, as the result of its call; "" if there is a call to run.
+        text: the result for the model; "" if there is a call to run.
         tools: the tools that were loaded, unloaded or found.
         unknown: names that match no tool of this caller.
-        call: the call that the caller should run now; its result is the answer.
+        call: the call to run now; its result is the result for the model.
         is_error: whether nothing was done.
     """
 
@@ -64,8 +64,8 @@ def loaded(
 ) -> Answer:
     """The answer to a load.
 
-    there: core tools, which need no load. unknown: name → the nearest existing names. hidden: the loaded
-    tools for which the list has no room.
+    there: core tools, which need no load. unknown: name → the nearest existing names. hidden: loaded
+    tools that do not fit into the list.
     """
     said = []
     if tools:
@@ -106,7 +106,7 @@ def unloaded(
 
 
 def everything(count: int, of: int) -> Answer:
-    """The answer to a fallback. count: tools that can be called in this turn, out of `of`."""
+    """The answer to a fallback: `count` of `of` tools can be called in this turn."""
     if count < of:
         return Answer(
             f"{count} of {of} tools are loaded, for this turn only: the list has no room for more. Search "
@@ -116,7 +116,7 @@ def everything(count: int, of: int) -> Answer:
 
 
 def everything_next(count: int) -> Answer:
-    """The answer to a fallback between two turns. count: tools that the next turn may have."""
+    """The answer to a fallback between two turns: the next turn may have `count` tools."""
     return Answer(f"The next turn begins with all tools: {count}, as far as its list has room for them.")
 
 

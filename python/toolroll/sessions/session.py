@@ -64,11 +64,11 @@ RETRY_S = 600.0  # for so long, the same message again may be the same request
 class Session:
     """One conversation: a selection each turn, and the tools that it keeps from turn to turn.
 
-    `Toolroll.session` makes it. The state of the conversation has everything that a turn has shown, so a turn
-    may begin in one process and go on in another: get a session for each request. Over a store, every process
-    knows a change when the call returns. Calls that are reported with `used` are the exception: if this
-    object selected the turn, other processes know them when the turn ends, or within a second. In an event
-    loop, use the methods that begin with "a".
+    `Toolroll.session` makes it. The state has everything that a turn has shown, so a turn may begin in
+    one process and continue in another: get a session for each request. Over a store, every process knows
+    a change when the call returns. The exception are reports by `used`: if this object selected the turn,
+    other processes know of them when the turn ends, or within a second. In an event loop, use the methods
+    whose names begin with "a".
     """
 
     def __init__(
@@ -84,9 +84,9 @@ class Session:
     ) -> None:
         """Made by `Toolroll.session`.
 
-        conversations: where the state is kept. record: records the outcome of a turn; None if nothing is
+        conversations: keeps the state. record: records the outcome of a turn; None if nothing is
         learnt. arun: runs a call that may wait for a store, without blocking an event loop. owner: kept alive
-        as long as the session. reporter: who reports outcomes; None for the context's user.
+        as long as the session. reporter: reports outcomes; None for the context's user.
         """
         self._owner, self._arun, self._reporter = owner, arun, reporter
         self._engine, self._conversations, self._live, self._record = engine, conversations, live, record
@@ -100,7 +100,7 @@ class Session:
 
     @property
     def context(self) -> Context:
-        """Who talks, from where. Between turns, another context of the same organisation may replace it."""
+        """The caller's context. Between turns, another context of the same organisation may replace it."""
         return self._calls.context
 
     @context.setter
@@ -131,7 +131,7 @@ class Session:
         vector: npt.ArrayLike | None = None,
         strict: bool = False,
     ) -> Selection:
-        """Begins a turn and picks its tools, or continues the turn if the message is the same.
+        """Begins a turn and selects its tools, or continues the turn if the message is the same.
 
         A repeated request, and a further step of a model that calls tools, belong to the same turn and the
         same event: the tools that the turn has shown stay, and tools that were loaded since follow them.
@@ -140,10 +140,10 @@ class Session:
             message: what the user wrote.
             k: how many tools retrieval finds in a turn. The list is longer: it also has the tools that the
                 conversation holds, and keeps tools that were sent before (`docs/sessions.md`).
-            history: the messages before this one. The number of the turn is counted from them.
-            turn: its number, if the caller knows it. Without `turn` and `history` it is the next one, unless
-                the turn is still open and its message is the same.
-            max_tools: see `Toolroll.select`, as for the others.
+            history: the messages before this one, which give the number of the turn.
+            turn: the turn's number, if the caller knows it. Without `turn` and `history` it is the next
+                number, unless the turn is still open and its message is the same.
+            max_tools: see `Toolroll.select`.
             budget_tokens: how many tokens the schemas may cost.
             always_include: names of tools to select whatever the message says.
             vector: the message's embedding.
@@ -199,9 +199,9 @@ class Session:
 
     @property
     def selection(self) -> Selection:
-        """The tools that the model may be sent now: shown in this turn, or loaded since.
+        """The tools that may be sent now: shown in this turn, or loaded since.
 
-        Works in every process. A process other than the one that selected has no scores and reasons.
+        Works in every process. In a process that did not select, it has no scores and reasons.
 
         Raises:
             InvalidInput: no turn is open.
@@ -237,16 +237,15 @@ class Session:
         return await self._asaved(self.deliver(provider, how, **options))
 
     def used(self, called: Called) -> tuple[str, ...]:
-        """Reports which tools the model called in this turn: they stay for some turns and teach selection.
+        """Reports the model's calls in this turn. The tools stay for some turns, and selection learns.
 
-        Any process may report. A tool that was neither shown nor found nor loaded counts for nothing.
+        Any process may report. A tool that was neither shown nor found nor loaded does not count.
 
-        called: as for `Toolroll.record`: name → whether it worked, None if that is unknown; or names; or
-        pairs of both, one for each call. Of the tools that were not shown, the first eight of a turn are
-        learnt from.
+        called: as for `Toolroll.record`: name → whether it worked, None for unknown; or names; or pairs,
+        one for each call. Of tools that were not shown, the first eight of a turn count for learning.
 
         Returns:
-            Names of tools that this caller may not have or was not offered. They count for nothing.
+            Names of tools that do not count: this caller may not have them, or they were not offered.
 
         Raises:
             InvalidInput: the argument is of the wrong type.
@@ -269,13 +268,14 @@ class Session:
         return refused
 
     def end_turn(self) -> tuple[str, ...]:
-        """Closes the turn. Shown tools that were not called are known now, if `used` was told of any call.
+        """Closes the turn. If `used` reported any call, the other shown tools count as not called.
 
         Tools that are called or loaded from now on belong to no selection.
 
         Returns:
-            Loaded tools that were idle for too long: they lose their place with the next turn, and leave a
-                list that keeps earlier tools with its next batch.
+            Loaded tools that were idle for too long. They lose their place in the next turn. A list that
+            keeps
+            earlier tools drops them with its next batch.
 
         Raises:
             StoreUnavailable: as `record` over a registry.
@@ -352,9 +352,9 @@ class Session:
     def search(self, *queries: str, k: int = 5) -> tuple[Tool, ...]:
         """Finds tools, including tools that were not shown: the best k of each query, the best of all first.
 
-        A found tool may be called (`check`). If a turn was selected, a call of it counts as wanted. If none
-        was, as in MCP, the search is the turn: its queries are messages, the tools that it finds were shown,
-        and the next call is the outcome.
+        A found tool may be called (`check`). If a turn is open, a call of it counts as wanted. Otherwise,
+        as in MCP, the search is the turn: its queries are the message, the found tools are the shown
+        ones, and the next call is the outcome.
 
         Raises:
             InvalidInput: there are no queries or more than five; a query is no text; k is not from 1 to 20.
@@ -371,7 +371,7 @@ class Session:
     def hints(self, budget_tokens: int = 2_000) -> str:
         """Names and descriptions of tools that the model could load, for its prompt; "" if it may load none.
 
-        budget_tokens: estimated tokens of the text. With less room, less is said about each tool.
+        budget_tokens: estimated tokens of the text. A smaller budget shortens the text about each tool.
         """
         if not self._live.retention.loading:
             return ""
@@ -386,11 +386,11 @@ class Session:
             raise InvalidInput(f"budget_tokens: is {quoted(budget_tokens)}, must be a whole number") from None
 
     def answer(self, name: str, arguments: object) -> Answer:
-        """Does what a model asked of a meta-tool (`toolroll.formats.meta_tools`) and says what to tell it.
+        """Runs a meta-tool (`toolroll.formats.meta_tools`) that the model called, and returns the answer.
 
-        If the model's arguments are wrong, the answer says so: they never raise.
+        Wrong arguments of the model never raise: the answer explains the error.
 
-        arguments: as the model gave them, a mapping or JSON text.
+        arguments: as the model wrote them, a mapping or JSON text.
 
         Raises:
             NotFound: there is no meta-tool of that name.
@@ -402,13 +402,14 @@ class Session:
         return await self._asaved(await self._engine.arun(lambda: self._answer(name, arguments)))
 
     def check(self, name: str) -> Tool:
-        """The tool or meta-tool that the model calls by this name: its own, or the one that it was sent.
+        """The tool or meta-tool that the model calls by this name: its own name or the name that was sent.
 
-        A call passes if the turn showed the tool, or the conversation found or loaded it, in any process, and
-        if the newest policy allows it.
+        The turn must have shown the tool, or the conversation must have found or loaded it, in any
+        process. The
+        newest policy must allow it.
 
         Raises:
-            Denied: the tool was not offered, policy no longer allows it, or there is none.
+            Denied: the tool does not exist, was not offered, or is no longer allowed by policy.
         """
         self._engine.check_open()
         return check_call(name, self.context, (), self._calls)
@@ -424,17 +425,17 @@ class Session:
 
     @property
     def conversation(self) -> Conversation:
-        """The state: its turn, and the tools that are loaded, were called and were sent."""
+        """The state: its turn, and the loaded, called and sent tools."""
         return self._live.state.conversation
 
     @property
     def turn(self) -> int:
-        """The number of the turn; 0 before the first."""
+        """The number of the turn; 0 before the first one."""
         return self._live.state.conversation.turn
 
     @property
     def is_open(self) -> bool:
-        """Whether a turn was selected and is not over, in any process."""
+        """Whether a turn is open, in any process."""
         return self._live.state.turn is not None
 
     @property
@@ -473,14 +474,14 @@ class Session:
         return state, begun, last if is_same else None
 
     def _is_same(self, last: Selection, turn: TurnRecord) -> bool:
-        """Whether the turn still has these tools, such as after the call of a shown one."""
+        """Whether the turn still has these tools, for example after the call of a shown one."""
         now, names = self._live.state.conversation, set(last.names)
         held = now.held(self._live.retention)
         has_no_other = names.issubset((*(turn.selected or turn.names), *held))
         return not now.is_whole and has_no_other and names.issuperset(held)
 
     def _failures(self) -> tuple[Failure, ...]:
-        """The loss of the conversation's state, if no selection has named it yet."""
+        """The failure of a lost state, if no selection has named it yet."""
         failure = self._live.failure
         return () if failure is None else (failure,)
 
@@ -489,7 +490,7 @@ class Session:
     ) -> Selection:
         """Keeps a selection in the state.
 
-        before: the state that it was selected from. same: the record of this turn, for a further step of it.
+        before: the state at the time of the selection. same: the turn's record, for a further step of it.
         """
         live, records, known = self._live, None, _NO_EVENTS
         if same is None:
@@ -518,7 +519,7 @@ class Session:
         return now.sent(selection.names, picked)
 
     def _resumed(self, turn: TurnRecord) -> Selection:
-        """The tools that the turn has shown and loaded since, by the newest policy."""
+        """The tools that the turn has shown and loaded since, under the newest policy."""
         now = self._live.state.conversation
         request = Request(
             "",
@@ -536,9 +537,9 @@ class Session:
     def _offered(
         self, entries: Iterable[Entry], visible: VisibleTools
     ) -> tuple[dict[str, Entry], tuple[str, ...]]:
-        """The outcomes of tools that were offered, by the tools' own names, and the other names.
+        """The entries of offered tools, by the tools' own names, and the other names.
 
-        visible: read once for a report, because the catalog may lose a tool meanwhile.
+        visible: read once for each report, because the catalog may lose a tool meanwhile.
         """
         turn, catalog = self._live.state.turn, visible.catalog
         shown: Collection[str] = () if turn is None else turn.names
@@ -559,9 +560,9 @@ class Session:
         return offered, tuple(refused)
 
     def _use(self, called: dict[str, Entry], visible: VisibleTools) -> None:
-        """Notes calls in the state and reports their outcomes.
+        """Records calls in the state and reports their outcomes.
 
-        If the turn will probably end here, the state is written then.
+        The state is written only if the turn will probably end here.
         """
         if not called:
             return
@@ -642,7 +643,7 @@ class Session:
         return self.selection.names if turn.sends_loaded else turn.names
 
     def _find(self, queries: Sequence[str], k: int) -> tuple[tuple[Tool, ...], list[str]]:
-        """The tools that the queries find, and the queries that no tool seems to serve."""
+        """The found tools, and the queries that no tool seems to serve."""
         if self._live.state.turn is None:
             found = self._searched(queries, k)
         else:
@@ -660,7 +661,7 @@ class Session:
         return tuple(together.values()), doubtful
 
     def _searched(self, queries: Sequence[str], k: int) -> list[Selection]:
-        """Searches as a turn of its own."""
+        """Searches as turns of their own."""
         live, before = self._live, self._live.state
         text, open_searches = "\n".join(queries), before.open_turns
         is_open = any(not one.is_reported for one in open_searches)
@@ -699,7 +700,7 @@ class Session:
         return Answer("", (tool,), call=ToolCall(tool, given))
 
     def _allowed(self, names: Iterable[str]) -> tuple[str, ...]:
-        """The names that this caller may know: others of the organisation may have loaded more."""
+        """The names that this caller may know. Other users of the organisation may have loaded more."""
         lookup = self._lookup()
         return tuple([name for name in names if lookup.get(name) is not None])
 
@@ -733,10 +734,11 @@ class Session:
 def _reports(
     called: Mapping[str, Entry], turns: Sequence[TurnRecord]
 ) -> list[tuple[TurnRecord, list[Entry]]]:
-    """The outcomes of each event that showed the tools, the newest first.
+    """The outcomes for each event that showed the tools, the newest first.
 
-    A tool that no event showed counts as wanted in the newest event. If that was a search and the call
-    failed, the call had nothing to do with the search.
+    A tool that no event showed counts as wanted in the newest event. If that event is a search, a failed
+    call of
+    the tool does not count.
     """
     left, reports = dict(called), []
     for turn in turns:

@@ -1,4 +1,4 @@
-"""The caller, state and policy that the selections, deliveries and checks of one session share."""
+"""The state and policy that the selections, deliveries and checks of one session share."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OWN_META: Mapping[str, Tool] = {tool.name: tool for tool in META_TOOLS}
 
 
 class SessionCalls:
-    """Answers the checks of a session and of its selections (`Calls`).
+    """`Calls` for a session and its selections.
 
     Attributes:
         context: the caller's; the session may replace it.
@@ -55,11 +55,11 @@ class SessionCalls:
     # `Calls`
 
     def may(self, name: str, context: Context) -> Tool | None:
-        """The tool, if this caller may have it. No tool of the catalog passes for a meta-tool."""
+        """The tool, if this caller may have it. A tool of the catalog never replaces a meta-tool."""
         return None if name in META_NAMES else self.visible().get(name)
 
     def shown(self, event_id: str) -> tuple[str, ...] | None:
-        """The tools of the turn's delivery, from any process."""
+        """The tools of the turn's delivery, in any process."""
         turn = next((one for one in self._live.state.turns if one.event_id == event_id), None)
         return turn.names if turn is not None and turn.provider else None
 
@@ -73,7 +73,7 @@ class SessionCalls:
         return dict.fromkeys((*shown, *now.found, *[one.name for one in now.loaded]))
 
     def is_over(self, event_id: str) -> bool:
-        """Whether the turn was ended or another has begun, in any process."""
+        """Whether the turn has ended or another has begun, in any process."""
         return all(turn.event_id != event_id for turn in self._live.state.open_turns)
 
     def meta_tools(self) -> Mapping[str, Tool]:
@@ -84,11 +84,11 @@ class SessionCalls:
         return {name: self._meta[name] for name in open_turns[0].meta_tools if name in self._meta}
 
     def refresh(self) -> bool:
-        """Reads again which tools other processes have found and loaded. Returns whether anything changed."""
+        """Reads the tools that other processes found and loaded. Returns whether anything changed."""
         return self._store is not None and self._store.refresh(self._live)
 
     def denied(self, reason: Denial) -> None:
-        """Counts it in the engine."""
+        """Counts a refused call in the engine."""
         self._engine.denied(reason)
 
     def deliver(self, event_id: str, record: DeliveryRecord, catalog: Catalog) -> None:

@@ -1,7 +1,7 @@
 """The state of a conversation as one value, and the changes that a selection or a call makes to it.
 
-Every change is a function from one state to the next. It can be applied again to a newer state that another
-thread or process has written meanwhile, so the changes of two processes combine.
+Every change is a function from one state to the next. If another thread or process writes a newer state
+meanwhile, the change is applied again to that state, so the changes of two processes combine.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ENCODE = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",",
 
 
 class ConversationState:
-    """The whole state of a conversation at one moment. Never changed.
+    """The whole state of a conversation at one moment. Immutable.
 
     Attributes:
         conversation: its turn, its tools and its list.
@@ -62,7 +62,7 @@ class ConversationState:
 
     @classmethod
     def unpack(cls, text: str) -> ConversationState:
-        """Reverses `pack`. Turns that cannot be read are left out.
+        """Reads the result of `pack`. Unreadable turns are left out.
 
         Raises InvalidInput if the conversation cannot be read.
         """
@@ -85,7 +85,7 @@ class ConversationState:
         return ConversationState(make(self.conversation), self.turns)
 
     def with_turn(self, make: Callable[[TurnRecord], TurnRecord], event_id: str) -> ConversationState:
-        """The state with the changed record of this event, if the record is still there."""
+        """The state with a changed record of this event, if it still has the record."""
         turns = tuple([make(turn) if turn.event_id == event_id else turn for turn in self.turns])
         return ConversationState(self.conversation, turns)
 
@@ -116,7 +116,7 @@ class ConversationState:
         return ConversationState(self.conversation.use(names, core), turns)
 
     def with_vectors_of(self, other: ConversationState) -> ConversationState:
-        """The state with the vectors of messages, which only the process that selected has."""
+        """The state with the other's vectors of messages, which only the selecting process has."""
         known = {turn.event_id: turn for turn in other.turns if turn.vector}
         if not known:
             return self
@@ -135,13 +135,13 @@ Change: TypeAlias = Callable[[ConversationState], ConversationState]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SelectedTurn:
-    """The change that a selection makes, or a search that is a turn of its own.
+    """The change of state by a selection, or by a search that is a turn of its own.
 
     Attributes:
-        held: the conversation before.
+        held: the conversation before it.
         kept: the conversation in this turn, with the list that was sent.
-        records: all records after the change; None for a further step of a turn.
-        known: ids of the events before.
+        records: all records after it; None for a further step of a turn.
+        known: ids of the events before it.
     """
 
     held: Conversation
@@ -151,7 +151,7 @@ class SelectedTurn:
     known: frozenset[str] = frozenset()
 
     def __call__(self, state: ConversationState) -> ConversationState:
-        """The state in this turn. If another process has begun a later turn meanwhile, that turn counts."""
+        """The state in this turn, unless another process has begun a later turn meanwhile."""
         now, kept, turns = state.conversation, self.kept, self.records
         if now is not self.held:
             if now.turn > kept.turn and now.turn != self.held.turn:
@@ -179,14 +179,14 @@ class LiveConversation:
         state: the newest state, which `apply` replaces.
         unwritten: changes that the store does not have yet, oldest first; None without a store.
         retention: how long the conversation keeps its tools.
-        failure: why the stored state was lost; None once a selection has named it.
-        contexts: the caller's context of the last request, and the same with this session's name.
+        failure: the loss of the stored state; None once a selection has named it.
+        contexts: the context of the last request, without and with this session's name.
     """
 
     __slots__ = ("__weakref__", "_lock", "contexts", "failure", "retention", "state", "unwritten")
 
     def __init__(self, retention: Retention, lock: threading.Lock) -> None:
-        """lock: held to replace the state; many conversations may share one."""
+        """lock: held while the state is replaced; conversations may share one."""
         self._lock = lock
         self.retention = retention
         self.state = NEW

@@ -1,4 +1,4 @@
-"""Records what one turn of a conversation showed the model, in a form that travels between processes."""
+"""The tools that one turn of a conversation showed the model, as a record for other processes."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ _LONGEST = 4_096  # characters of a text
 class TurnRecord(NamedTuple):
     """One event of a conversation: a selection, or a search if nothing was selected.
 
-    It tells which tools may be called, and holds what learning from the calls needs.
+    It tells which tools the model may call, and holds the data for learning from the calls.
 
     Attributes:
-        event_id: of the selection or search.
+        event_id: the selection's or search's.
         turn: number of the turn.
-        at: when it was decided, seconds since the epoch.
-        revision: of the registry whose policy applied; 0 without one.
+        at: the time of the decision, seconds since the epoch.
+        revision: the registry's revision of the policy; 0 without a registry.
         names: own names of the tools that were shown, in order.
         keys: the packed keys of these tools (`pack_tools`).
         page, tier, category: the context of its outcomes.
-        selected: names of the whole selection, if the delivery sent others; () if it is `names`.
+        selected: names of the selection, if the delivery sent other tools; () if they are `names`.
         provider, how: of the delivery; "" before it.
         meta_tools: names of the meta-tools that were sent.
         is_reported: whether outcomes were reported.
         wanted: tools that were called in this turn and not shown.
         added: tools that were found or loaded in this turn and then delivered; they stay callable in it.
         vector: the message's vector as float16 bytes, in the process that selected; b"" elsewhere.
-        space: identity of the embedder of the vector.
+        space: identity of the vector's embedder.
     """
 
     event_id: str
@@ -69,7 +69,7 @@ class TurnRecord(NamedTuple):
 
     @classmethod
     def of(cls, selection: Selection, category: str, turn: int, *, is_search: bool = False) -> TurnRecord:
-        """The record of a selection before its delivery. category, turn: of its message."""
+        """The record of a selection before its delivery. category, turn: the message's."""
         decided = selection.turn
         context, (keys, vector) = decided.context, packed(selection)
         return cls(
@@ -102,7 +102,7 @@ class TurnRecord(NamedTuple):
         return min((limit for limit in limits if limit is not None), default=None)
 
     def exposure(self, org: str, reporter: str) -> Exposure:
-        """The tools that were shown, for a report."""
+        """The exposure of the shown tools, for a report."""
         vector = np.frombuffer(self.vector, np.float16) if self.vector else None
         return Exposure(
             self.event_id,
@@ -135,7 +135,7 @@ class TurnRecord(NamedTuple):
         )
 
     def is_delivered(self, delivery: DeliveryRecord) -> bool:
-        """Whether the record already has this delivery."""
+        """Whether the record has this delivery already."""
         return (self.provider, self.how, self.names, self.meta_tools) == (
             delivery.provider,
             delivery.how,
@@ -163,7 +163,7 @@ class TurnRecord(NamedTuple):
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> TurnRecord:
-        """Reverses `to_record`. Raises InvalidInput if the record has another form."""
+        """Reads the result of `to_record`. Raises InvalidInput if the record has another form."""
         try:
             names = _texts(record["names"])
             keys = b64decode(record["keys"], validate=True)

@@ -1,6 +1,6 @@
 """Signs manifests, so that a replica uses only catalogs of publishers that its operator trusts.
 
-Ed25519: a replica holds public keys alone, so nobody who breaks into one can publish. Private keys are PEM
+Ed25519: a replica holds only public keys, so an attacker on a replica cannot publish. Private keys are PEM
 files as `openssl genpkey -algorithm ed25519` writes them. A public key is a line of text, `ed25519:BASE64`.
 """
 
@@ -27,7 +27,7 @@ _CONTEXT = b"toolroll published catalog\0"  # a signature of ours means nothing 
 
 @dataclass(frozen=True, slots=True)
 class PublicKey:
-    """The key of a trusted publisher.
+    """The public key of a trusted publisher.
 
     Attributes:
         text: `ed25519:BASE64`.

@@ -29,13 +29,13 @@ class Manifest:
 
     Attributes:
         sequence: milliseconds since 1970 at publication, and above every earlier sequence.
-        sha256, size: of the saved catalog, whose object is named by its digest.
+        sha256, size: digest and bytes of the saved catalog, whose object is named by the digest.
         toolroll: the version that saved it; no other can load it.
         space: identity of the embedder; "" without one.
-        tools: how many.
+        tools: the number of tools.
         catalog_revision: digest of tools, toolkits, routes and embedder (`Catalog.revision`).
         source: digest of the folder that it was built from (`source_digest`); "" without a folder.
-        registry_revision: of the registry that it was built from; None without one.
+        registry_revision: the revision of its registry; None without one.
         published_at: in ISO 8601, for people.
     """
 
@@ -63,11 +63,11 @@ class Manifest:
 
     @property
     def order(self) -> tuple[int, str]:
-        """Ascends from older to newer; all replicas agree on it."""
+        """The sort key from older to newer; all replicas agree on it."""
         return self.sequence, self.sha256
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """The fields for JSON."""
         return asdict(self)
 
     def refusal(self, space: str) -> str | None:
@@ -82,7 +82,7 @@ class Manifest:
         return None
 
     def signed(self, key: SigningKey) -> bytes:
-        """The object that is published."""
+        """The signed object to publish."""
         text = json.dumps(asdict(self), separators=(",", ":"), sort_keys=True)
         signature = base64.b64encode(key.sign(text.encode())).decode()
         wrapped = {"format": FORMAT, "manifest": text, "key": key.public.key_id, "signature": signature}

@@ -110,7 +110,7 @@ def publish_file(shelf: Shelf, key: SigningKey, path: str, made: Manifest) -> tu
 
 
 def _point(shelf: Shelf) -> None:
-    """Makes `newest.json` name the newest manifest.
+    """Writes `newest.json` so that it names the newest manifest.
 
     Another publisher may write it meanwhile. Each publisher reads the list after its own manifest is in it,
     and again after writing, so the last write names the newest.
@@ -136,7 +136,7 @@ class PruneResult:
     kept: int
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """The fields for JSON."""
         return {"manifests": [*self.manifests], "catalogs": [*self.catalogs], "kept": self.kept}
 
 

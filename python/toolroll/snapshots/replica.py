@@ -52,7 +52,7 @@ class Requirements:
     Attributes:
         space: identity of its embedder; "" without one.
         source: digest of its own folder of tools; None without a folder, which accepts any catalog.
-        catalog_revision: of its definitions; None accepts any.
+        catalog_revision: the revision of its definitions; None accepts any.
     """
 
     space: str
@@ -69,7 +69,7 @@ class Requirements:
 
     @property
     def key(self) -> str:
-        """Names the catalogs that such processes used last: others on the machine may want older ones."""
+        """Names the catalog that processes with these requirements used last; others may want older ones."""
         text = repr((__version__, self.space, self.source, self.catalog_revision))
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
@@ -84,10 +84,10 @@ class PublishedCatalogs:
         trust: public keys, or files of them: a catalog that none of them signed is never mapped.
         cache: the folder of this machine for copies; None for one in the user's cache folder.
         poll_s: seconds between two looks for a newer catalog.
-        timeout_s: how long a start waits for the location before it builds.
+        timeout_s: seconds that a start waits for the location before it builds.
         options: for the storage's package, such as `key` and `client_kwargs` of s3fs.
         shelf: the catalogs in the location.
-        folder: of this machine, with the copies of this name.
+        folder: the folder of this machine with the copies of this name.
     """
 
     location: str | PathLike[str]
@@ -229,7 +229,7 @@ class PublishedCatalogs:
 
     @contextmanager
     def _alone(self, manifest: Manifest) -> Iterator[None]:
-        """One process of this machine fetches; the others wait, and then find the copy."""
+        """Lets one process of this machine fetch; the others wait, and then find the copy."""
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             lock = open(self.folder / f"{manifest.sha256}.lock", "wb")  # noqa: SIM115

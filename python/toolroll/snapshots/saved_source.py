@@ -35,7 +35,7 @@ class SavedSource:
         pages: tuple[PageMapping, ...] | None = None,
         tiers: tuple[str, ...] | None = None,
     ) -> SavedSource:
-        """Opens the file. rules, pages, tiers: replace the saved ones; None keeps these.
+        """Opens the file. rules, pages, tiers: replace the saved ones; None keeps the saved ones.
 
         Raises:
             NotFound: there is no such file.

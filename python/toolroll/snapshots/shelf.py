@@ -41,7 +41,7 @@ class Shelf:
 
     @property
     def folder(self) -> Location:
-        """Where `newest.json` is."""
+        """The folder of `newest.json`."""
         return self.location.below(self.name)
 
     @property
@@ -67,7 +67,7 @@ class Shelf:
             return None
 
     def every(self, problems: list[str] | None = None) -> Iterator[Manifest]:
-        """All readable manifests, newest first. problems: gets a sentence for each other one."""
+        """All readable manifests, newest first. problems: a sentence is added for each unreadable one."""
         for name in reversed(self.manifests.names()):
             if not name.endswith(".json") or is_part(name):
                 continue

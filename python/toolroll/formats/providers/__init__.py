@@ -1,4 +1,4 @@
-"""The providers: one value for each interface, and how others are found by name."""
+"""The providers: one value for each interface, and the lookup by name."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def installed_providers() -> tuple[Provider, ...]:
 
 
 def names_with(has: Callable[[Provider], bool]) -> list[str]:
-    """The names of the providers that have something, for an error message."""
+    """The names of the providers for which `has` is true, for an error message."""
     return [one.name for one in (*PROVIDERS.values(), *installed_providers()) if has(one)]
 
 

@@ -26,7 +26,7 @@ _ERRORS = {
 
 
 def _write(tool: Tool, name: str, form: Form, lost: Notes) -> dict[str, Any]:
-    """``{"name", "description", "input_schema"}``."""
+    """Writes ``{"name", "description", "input_schema"}``."""
     original = tool.original
     if (
         isinstance(original, dict)

@@ -73,7 +73,7 @@ class AnthropicHistory(HistoryForm):
 
 
 def _without_misplaced_calls(index: int, message: Message, changes: list[HistoryChange]) -> Message:
-    """Removes calls without a possible result: the user's, those without an id, the second of one id."""
+    """Removes calls that cannot have a result: by the user, without an id, or with a repeated id."""
     seen: set[str] = set()
 
     def is_sound(block: Any) -> bool:

@@ -129,13 +129,13 @@ class _GenerateContent(RequestForm):
     __slots__ = ()
 
     def chosen(self, choice: Any) -> tuple[str, ...]:
-        """Names of the tools that the caller's choice names."""
+        """The names of the tools in the caller's choice."""
         calling = _function_calling(choice)
         names = calling.get("allowedFunctionNames", calling.get("allowed_function_names"))
         return tuple([name for name in names if isinstance(name, str)]) if isinstance(names, list) else ()
 
     def choice_without(self, choice: Any, gone: Iterable[str]) -> Any:
-        """The caller's choice without the tools of these names; None if nothing is left of it."""
+        """The caller's choice without these tools; None if no tool is left in it."""
         gone = frozenset(gone)
         calling = _function_calling(choice)
         kept = {key: value for key, value in choice.items() if value is not calling}
@@ -153,7 +153,7 @@ class _GenerateContent(RequestForm):
         return not self.chosen(choice) and mode in ("AUTO", "ANY", "VALIDATED")
 
     def must_call(self, choice: Any) -> bool:
-        """Whether the caller's choice makes the model call a tool."""
+        """Whether the caller's choice requires a tool call."""
         return str(_function_calling(choice).get("mode", "")).upper() == "ANY"
 
     def restricted(self, choice: Any, restriction: Mapping[str, Any]) -> Any:

@@ -39,7 +39,7 @@ class GeminiHistory(HistoryForm):
         return field(message, "role") == "model" or isinstance(field(message, "parts"), (list, tuple))
 
     def calls_in(self, message: Message) -> Iterator[tuple[int, str, str]]:
-        """The model's calls that have a name; the id may be ""."""
+        """Part, id and name of each of the model's calls with a name. The id may be ""."""
         if field(message, "role") == "model":
             for part, call in _parts_of(message, "function_call"):
                 if name := text_field(call, "name"):
@@ -66,10 +66,11 @@ class GeminiHistory(HistoryForm):
         return with_field(message, "parts", parts)
 
     def pairs(self, messages: Sequence[Message]) -> dict[Position, Position]:
-        """The pairs of one id, then pairs of one name and not the same id, in order.
+        """First the pairs with the same id, then pairs with the same name and not the same id, in order.
 
-        In the message behind the call, different ids do not matter: Gemini goes by the order. Further away,
-        one of the two must be without an id.
+        In the message after the call, different ids do not matter: Gemini uses the order. Further away,
+        one of the
+        two must have no id.
         """
         found = super().pairs(messages)
         taken = set(found.values())
@@ -196,7 +197,7 @@ def _follows(call: Position | None, index: int) -> bool:
 
 
 def _missing(part: Message, call: Message) -> Message:
-    """A part that says that there is no result, of the type and in the case of the call's part."""
+    """A part that reports a missing result, with the type and the case of the call's part."""
     response: dict[str, Any] = {"name": text_field(call, "name"), "response": {"error": MISSING}}
     if call_id := text_field(call, "id"):
         response = {"id": call_id, **response}
@@ -217,7 +218,7 @@ def _has_calls(message: Message) -> bool:
 
 
 def _is_empty(message: Message) -> bool:
-    """Whether a message has no part but blank text; `parts` that are no list (the SDK takes a text) stay."""
+    """Whether a message has only blank text. `parts` that are no list count as content."""
     parts = field(message, "parts")
     if not isinstance(parts, (list, tuple)):
         return parts is None

@@ -1,4 +1,4 @@
-"""JSON Schema -> Gemini's `parameters`, a subset of OpenAPI 3.0.
+"""Converts JSON Schema to Gemini's `parameters`, a subset of OpenAPI 3.0.
 
 Gemini rejects the whole request for an unknown keyword. So references are inlined, ``const`` becomes
 ``enum``, null in a list of types becomes ``nullable``, ``oneOf`` becomes ``anyOf``, and a keyword without a
@@ -69,7 +69,7 @@ class _Translation:
         self.nodes = 0
 
     def schema(self, schema: Any, depth: int, entered: tuple[str, ...], where: str) -> dict[str, Any]:
-        """`entered`: references followed on the way here; following one of them again ends the walk."""
+        """`entered`: references followed so far. A second visit of one of them ends the walk."""
         self.nodes += 1
         if not isinstance(schema, Mapping):  # true and false are schemas too
             self.note(where, "any value is sent as a string")
@@ -178,7 +178,7 @@ class _Translation:
         entered: tuple[str, ...],
         where: str,
     ) -> dict[str, Any]:
-        """In Gemini anyOf stands alone: description and nullable go into the alternatives."""
+        """Writes alternatives, each with description and nullable: in Gemini, `anyOf` stands alone."""
         real = [choice for choice in choices if not _is_null(choice)]
         nullable = nullable or len(real) < len(choices)
         shared = {
@@ -259,7 +259,7 @@ def _is_null(schema: Any) -> bool:
 
 
 def _without_foreign(schema: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    """The part of a schema with several types that concerns one of them."""
+    """The keywords of a schema with several types that concern one of the types."""
     foreign = set()
     if kind != "object":
         foreign |= {"properties", "required", "additionalProperties"}
@@ -269,7 +269,7 @@ def _without_foreign(schema: Mapping[str, Any], kind: str) -> dict[str, Any]:
 
 
 def _enumerate(schema: Mapping[str, Any], kind: str, translated: dict[str, Any]) -> None:
-    """Gemini enumerates only non-empty strings: other values go into the description."""
+    """Writes listed values. Gemini lists only non-empty strings, so other values go into the description."""
     values = [value for value in _enumeration(schema) or () if value is not None]
     if kind == "string" and all(isinstance(value, str) for value in values):
         if named := [value for value in values if value]:
@@ -280,7 +280,7 @@ def _enumerate(schema: Mapping[str, Any], kind: str, translated: dict[str, Any])
 
 
 def _close_bounds(schema: Mapping[str, Any], translated: dict[str, Any]) -> None:
-    """For integers, turns an exclusive bound into an inclusive one."""
+    """Makes an integer's exclusive bounds inclusive."""
     low, high = schema.get("exclusiveMinimum"), schema.get("exclusiveMaximum")
     if isinstance(low, int) and not isinstance(low, bool):
         translated.setdefault("minimum", low + 1)

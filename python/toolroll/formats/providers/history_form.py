@@ -36,9 +36,9 @@ class HistoryChange:
     """One change to a message list.
 
     Attributes:
-        index: of the message that was wrong or needed an addition, in the caller's list.
+        index: the place in the caller's list of the message with the error or addition.
         what: the kind of change.
-        call_id: of the call concerned; "" if there is none.
+        call_id: the call's; "" if no call is concerned.
     """
 
     index: int
@@ -47,7 +47,7 @@ class HistoryChange:
 
 
 class Position(NamedTuple):
-    """Where a call or a result is.
+    """The place of a call or a result.
 
     Attributes:
         message: index of the message.
@@ -59,7 +59,7 @@ class Position(NamedTuple):
 
 
 class PlacedCall(NamedTuple):
-    """A tool call in a history. Only Gemini has calls without an id, which is then ""."""
+    """A tool call in a history. The id is "" for a call of Gemini without one."""
 
     place: Position
     call_id: str
@@ -67,7 +67,7 @@ class PlacedCall(NamedTuple):
 
 
 class PlacedResult(NamedTuple):
-    """A tool's result in a history. Id and name are "" if the message does not say them."""
+    """A tool's result in a history. Id and name are "" if the message has none."""
 
     place: Position
     call_id: str
@@ -82,11 +82,11 @@ class HistoryForm(ABC):
 
     @abstractmethod
     def is_sign(self, message: Message) -> bool:
-        """Whether a message can only be of this form."""
+        """Whether only this form has messages like this one."""
 
     @abstractmethod
     def calls_in(self, message: Message) -> Iterator[tuple[int, str, str]]:
-        """Part, id and name of each call in a message that a result can answer."""
+        """Part, id and name of each call in a message. Calls that no result can answer are left out."""
 
     @abstractmethod
     def results_in(self, message: Message) -> Iterator[tuple[int, str, str]]:
@@ -107,12 +107,12 @@ class HistoryForm(ABC):
     def needs_previous(self, messages: Sequence[Message]) -> list[bool]:
         """For each message, whether the provider refuses it without the message before it.
 
-        Calls and results are not meant here: `pairs` finds them.
+        Pairs of calls and results do not count here; `pairs` finds them.
         """
         return [False] * len(messages)
 
     def exchanges(self, messages: Sequence[Message]) -> list[int]:
-        """For each message, the index of the first message of the calls that it belongs to."""
+        """For each message, the index at which the calls that it belongs to begin."""
         return list(range(len(messages)))
 
     def calls(self, messages: Sequence[Message]) -> Iterator[PlacedCall]:
@@ -128,11 +128,11 @@ class HistoryForm(ABC):
                 yield PlacedResult(Position(index, part), call_id, name)
 
     def pairs(self, messages: Sequence[Message]) -> dict[Position, Position]:
-        """Place of each answered call → place of its result.
+        """Position of each answered call → position of its result.
 
-        Some providers count ids from 0 in each turn, so ids may repeat: a result belongs to the last call
-        with its id before it, and the first of several results counts. A result before its call belongs to it
-        only if no other call has that id.
+        Some providers count ids from 0 in each turn, so ids may repeat. A result belongs to the last
+        earlier call with its id. Of several results for a call, the first counts. A result before its
+        call belongs to it only if no other call has the id.
         """
         found: dict[Position, Position] = {}
         latest: dict[str, Position] = {}

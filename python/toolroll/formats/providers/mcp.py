@@ -18,10 +18,10 @@ _KEYS = frozenset({"name", "description", "inputSchema", *_MORE})
 
 
 def _write(tool: Tool, name: str, form: Form, lost: Notes) -> dict[str, Any]:
-    """``{"name", "description", "inputSchema"}``.
+    """Writes ``{"name", "description", "inputSchema"}``.
 
-    A tool that came as an object of an MCP library is written out by that library, with its title,
-    annotations and output schema; the object itself stays in `Tool.original`.
+    An object of an MCP library is written by that library, with its title, annotations and output schema.
+    The object itself stays in `Tool.original`.
     """
     if name == tool.name and (original := _original(tool)) is not None:
         return original
@@ -46,7 +46,7 @@ def _original(tool: Tool) -> dict[str, Any] | None:
 
 
 def _has_same_fields(original: Mapping[str, Any], tool: Tool) -> bool:
-    """Whether title, annotations and all else are still the tool's own."""
+    """Whether the original's other MCP fields, such as title and annotations, equal the tool's."""
     fields = mcp_fields(tool)
     return all(original.get(key) == fields.get(key) for key in _MORE)
 

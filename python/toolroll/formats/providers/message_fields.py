@@ -43,7 +43,7 @@ def list_field(value: object, name: str) -> Sequence[Any]:
 
 
 def fields(value: object) -> dict[str, Any]:
-    """All fields of a mapping or an object; of a pydantic model, the ones that were set."""
+    """All fields of a mapping or an object; for a pydantic model, only the fields that were set."""
     if isinstance(value, Mapping):
         return dict(value)
     declared = list(getattr(type(value), "model_fields", ()))

@@ -28,7 +28,7 @@ _RESPONSES = frozenset(
 
 
 def _write_chat(tool: Tool, name: str, form: Form, lost: Notes) -> dict[str, Any]:
-    """``{"type": "function", "function": {...}}``."""
+    """Writes ``{"type": "function", "function": {...}}``."""
     original = tool.original
     if isinstance(original, dict) and original.keys() <= _CHAT and name == tool.name:
         function = original.get("function")
@@ -42,7 +42,7 @@ def _write_chat(tool: Tool, name: str, form: Form, lost: Notes) -> dict[str, Any
 
 
 def _write_responses(tool: Tool, name: str, form: Form, lost: Notes) -> dict[str, Any]:
-    """``{"type": "function", "name": ..., "parameters": ..., "strict": ...}``."""
+    """Writes ``{"type": "function", "name": ..., "parameters": ..., "strict": ...}``."""
     original = tool.original
     if (
         isinstance(original, dict)
@@ -82,7 +82,7 @@ def _parameters(tool: Tool, form: Form, lost: Notes) -> tuple[Mapping[str, Any],
 
 
 def _fits(original: Mapping[str, Any], tool: Tool, form: Form) -> bool:
-    """Whether the original can be sent: without strict mode always, otherwise if it is strict itself."""
+    """Whether the original can be sent. In strict mode it must be strict itself."""
     if not form.strict:
         return True
     try:

@@ -41,7 +41,7 @@ class ChatHistory(HistoryForm):
                 yield part, call_id, text_field(function, "name")
 
     def results_in(self, message: Message) -> Iterator[tuple[int, str, str]]:
-        """A message of the role "tool"."""
+        """The result in a message of the role "tool"."""
         if field(message, "role") == "tool":
             yield 0, text_field(message, "tool_call_id"), text_field(message, "name")
 

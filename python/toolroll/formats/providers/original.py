@@ -1,4 +1,4 @@
-"""The object that a tool was read from: whether it can be sent again, and which marks it has.
+"""The object that a tool was read from: whether it can be sent again, and its provider's marks.
 
 Title, annotations, icons and the schema of the result are fields of the tool. A provider's own marks, such as
 `cache_control`, are in the original only. They count while the original still matches the tool, so a changed
@@ -30,9 +30,9 @@ def matches(original: Mapping[str, Any], tool: Tool, parameters: str = "paramete
 
 
 def marks(tool: Tool, dialect: str = "") -> dict[str, Any]:
-    """The marks that a tool's author wrote for one provider, such as those for a cache.
+    """The marks that a tool's author wrote for one provider, such as marks for a cache.
 
-    dialect: "openai", "anthropic" or "gemini": no marks of another one; "" for all.
+    dialect: "openai", "anthropic" or "gemini" leaves out the marks of the others; "" for all.
     """
     original: Any = tool.original
     if isinstance(original, Mapping) and "inputSchema" not in original:
@@ -44,7 +44,7 @@ def marks(tool: Tool, dialect: str = "") -> dict[str, Any]:
 
 
 def mcp_fields(tool: Tool) -> dict[str, Any]:
-    """The fields that MCP has beside name, description and parameters, by MCP's keys."""
+    """The fields of MCP beside name, description and parameters, by MCP's keys."""
     fields = {
         "title": tool.display_name or None,
         "outputSchema": tool.returns,

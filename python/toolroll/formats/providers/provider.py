@@ -1,7 +1,8 @@
-"""`Provider`: what toolroll knows of one interface of a provider, in one value.
+"""`Provider`: all that toolroll knows about one interface of a provider, in one value.
 
-A package of yours adds one by an entry point of the group `toolroll.providers`. A provider that resembles one
-of ours is a copy with other fields: ``replace(PROVIDERS["openai"], name="mistral", most_tools=None)``.
+Your own package can add a provider by an entry point of the group `toolroll.providers`. If the provider
+resembles one of ours, copy ours with other fields:
+``replace(PROVIDERS["openai"], name="mistral", most_tools=None)``.
 """
 
 from __future__ import annotations
@@ -36,10 +37,10 @@ class ToolSearch:
 
     Attributes:
         id_key: the key of the id in the block with which the model searches.
-        sends_all: whether the request has all tools, those to search for with ``defer_loading``. Otherwise
+        sends_all: whether the request has all tools, the deferred ones with ``defer_loading``. Otherwise
             the answer to the search brings their definitions.
-        answer: id of the call, names of the found tools, and their definitions, which are none if
-            `sends_all` → the answer.
+        answer: makes the answer from the id of the call, the names of the found tools, and their
+            definitions, which are empty if `sends_all`.
         tool: turns the definition of `search_tools` into the provider's own search; None keeps it.
     """
 
@@ -56,25 +57,25 @@ class Provider:
     Attributes:
         name: as callers write it.
         write: makes the definition of a tool. It may return `Tool.original` itself if that fits.
-        name_pattern: of allowed tool names.
+        name_pattern: matches the allowed tool names.
         longest_name: in characters, at least 24.
-        most_tools: how many tools one request may have.
-        most_deferred: how many deferred tools it may have beside them.
+        most_tools: the most tools in one request.
+        most_deferred: the most deferred tools beside them.
         list_key: the key of a single object that holds the whole list; "" for a plain list.
-        restrict: sent names, and whether one of them must be called → fields of the request that let the
-            model call these tools alone (delivery by "allow"); None if the provider cannot.
+        restrict: makes the fields of the request that let the model call only these sent names (delivery
+            by "allow"); its second argument requires a call. None if the provider cannot.
         require: fields of the request that make the model call a tool; None if nothing does.
-        search: None if the model cannot search (delivery by "defer").
+        search: the model's search (delivery by "defer"); None if it has none.
         read: turns a definition in the provider's own form into our plain form, a dictionary with `name`,
             `description` and `parameters`; returns None for any other object. It is asked only for objects
             in no form that toolroll reads itself (`sources/dicts.py`).
-        history: of the conversation; None if `toolroll.repair` cannot read it.
-        requests: forms of the requests that the drop-in reads.
-        error: HTTP status and message → the JSON of an error; None for OpenAI's.
+        history: the form of its conversations; None if `toolroll.repair` cannot read them.
+        requests: forms of requests that the drop-in reads.
+        error: makes the JSON of an error from HTTP status and message; None for OpenAI's form.
         takes_strict: whether it has OpenAI's strict mode.
         takes_json_schema: whether it has JSON Schema beside a form of its own.
-        dialect: of the marks that it understands in a definition: "openai", "anthropic", "gemini" or "".
-        carries: keys of what a tool has beside name, description and parameters that `write` sends.
+        dialect: whose marks in a definition it understands: "openai", "anthropic", "gemini" or "".
+        carries: keys of a tool's further fields that `write` sends, beside name, description and parameters.
     """
 
     name: str
@@ -114,7 +115,7 @@ class Provider:
         return self.name_pattern.fullmatch(name) is not None
 
     def sent_name(self, name: str, digits: int = DIGITS) -> str:
-        """The name that is sent for a tool: `name` itself, unless it is refused or looks like a replaced one.
+        """The name to send for a tool: `name` itself, unless it is not allowed or looks like a replaced name.
 
         ``uber.ride`` becomes ``uber_ride__`` and `digits` hex digits of its SHA-256.
         """

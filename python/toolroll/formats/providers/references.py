@@ -19,7 +19,7 @@ class TooLargeError(Exception):
 
 
 class Notes(list[tuple[str, str]]):
-    """The losses of a conversion, as pairs of a place in the tool and a text; it also counts the steps."""
+    """The losses of a conversion, as pairs of a place in the tool and a text. Also counts the steps."""
 
     steps = 0
 
@@ -30,7 +30,7 @@ class Notes(list[tuple[str, str]]):
             raise TooLargeError
 
     def read(self, schema: Mapping[str, Any]) -> None:
-        """Spends the size of a schema without its subschemas: keys, and texts and lists by length."""
+        """Counts the size of a schema without its subschemas: keys, and texts and lists by length."""
         texts = sum(len(value) >> 3 for value in schema.values() if isinstance(value, (str, list)))
         self.spend(len(schema) + texts)
 
@@ -73,7 +73,7 @@ def resolve(root: Any, reference: str) -> Mapping[str, Any] | None:
 
 
 def placed(target: Mapping[str, Any], schema: Mapping[str, Any], notes: Notes, where: str) -> dict[str, Any]:
-    """The target of a reference merged with the keywords beside the reference: both hold."""
+    """The target of a reference merged with the keywords beside the reference, since both apply."""
     beside = {key: value for key, value in schema.items() if key != "$ref"}
     if not beside:
         notes.spend(len(target))
@@ -104,7 +104,7 @@ def merged(
     notes: Notes,
     where: str,
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """An allOf as one schema: the union of properties and required; of any other keyword, the first value.
+    """The parts of an allOf as one schema: all properties and required ones, else the first value.
 
     entered: references on the way here, which are not followed again; newly followed ones are added.
     """
@@ -143,8 +143,8 @@ def merged(
 def rooted(schema: Mapping[str, Any], notes: Notes, where: str = "parameters") -> Mapping[str, Any]:
     """The schema as one object, since providers reject references and alternatives at the root.
 
-    A schema that is one already is returned. Alternatives become one object with the properties of all, and
-    required are those that all require: it only allows more.
+    A schema that is an object is returned. Alternatives become one object with the properties of all. A
+    property is required if all alternatives require it, so the object only allows more.
     """
     if not schema:
         return {"type": "object", "properties": {}}

@@ -17,12 +17,12 @@ class RequestForm:
 
     Attributes:
         provider: name of the provider.
-        path: of the URL, from its end.
-        route: the same path for metrics and traces.
-        messages: names of the member with the conversation; a request has one of them.
-        tools: names of the member with the tools.
-        choice: names of the member that says which tools may be called.
-        beside_tools: members that are errors in a request without tools.
+        path: matches the end of the URL's path.
+        route: the path in metrics and traces.
+        messages: possible names of the member with the conversation.
+        tools: possible names of the member with the tools.
+        choice: possible names of the member with the choice of tools.
+        beside_tools: members that a request may have only beside tools.
         selects: whether tools are selected; otherwise all that the rules allow are sent.
     """
 
@@ -36,13 +36,13 @@ class RequestForm:
     selects: bool = True
 
     def chosen(self, choice: Any) -> tuple[str, ...]:
-        """Names of the tools that the caller's choice names."""
+        """The names of the tools in the caller's choice."""
         if isinstance(choice, Mapping) and choice.keys() == {"type"} and isinstance(choice["type"], str):
             return (choice["type"],)  # a hosted tool has no other name; that of "auto" is no tool's
         return chosen_names(choice)
 
     def choice_without(self, choice: Any, gone: Iterable[str]) -> Any:
-        """The caller's choice without the tools of these names; None if nothing is left of it."""
+        """The caller's choice without these tools; None if no tool is left in it."""
         gone = frozenset(gone)
         if not isinstance(choice, dict):
             return None
@@ -59,7 +59,7 @@ class RequestForm:
         return choice is None or (isinstance(choice, str) and choice in _FREE)
 
     def must_call(self, choice: Any) -> bool:
-        """Whether the caller's choice makes the model call a tool."""
+        """Whether the caller's choice requires a tool call."""
         return bool(choice == "required")
 
     def restricted(self, choice: Any, restriction: Mapping[str, Any]) -> Any:

@@ -53,7 +53,7 @@ class ResponsesHistory(HistoryForm):
         return with_field(message, "output", texts[0])
 
     def needs_previous(self, messages: Sequence[Message]) -> list[bool]:
-        """Whether reasoning stands before an item in the same run of items that the model wrote."""
+        """For each item, whether reasoning stands before it in the same run of the model's items."""
         found: list[bool] = []
         has_reasoned = False
         for message in messages:
@@ -63,7 +63,7 @@ class ResponsesHistory(HistoryForm):
         return found
 
     def exchanges(self, messages: Sequence[Message]) -> list[int]:
-        """An item holds one call, so calls in a row are one exchange."""
+        """For each item, the first of its calls. Calls in a row are one exchange: an item holds one."""
         first: list[int] = []
         for index, message in enumerate(messages):
             follows = index > 0 and _is_call(message) and _is_call(messages[index - 1])
@@ -116,7 +116,7 @@ class ResponsesHistory(HistoryForm):
         return kept
 
     def _unusable_calls(self, items: list[Message]) -> set[int]:
-        """Calls without an id, repeated calls in a row, and calls whose output can be no text."""
+        """The indexes of calls without an id, repeated in a row, or whose output cannot be text."""
         dropped: set[int] = set()
         seen: set[str] = set()
         for index, item in enumerate(items):
@@ -154,7 +154,7 @@ def _is_of_model(item: Message) -> bool:
 
 
 def _lone_reasoning(items: list[Message], absent: set[int]) -> set[int]:
-    """Reasoning that no item of the model follows directly, apart from `absent` items and other reasoning."""
+    """The reasoning that no item of the model follows, apart from `absent` items and reasoning."""
     alone: set[int] = set()
     followed = False
     for index in range(len(items) - 1, -1, -1):
@@ -168,9 +168,9 @@ def _lone_reasoning(items: list[Message], absent: set[int]) -> set[int]:
 
 
 def _next_run(items: list[Message], start: int) -> range:
-    """The next items in a row that the model wrote without other reasoning, behind the reasoning at `start`.
+    """The next items in a row of the model, up to other reasoning, after the reasoning at `start`.
 
-    The item that the reasoning belonged to may be among them, and is refused with its id.
+    One of them may belong to the reasoning; the provider would refuse it with its id.
     """
     begin = start + 1
     while begin < len(items) and not _is_of_model(items[begin]):

@@ -1,9 +1,9 @@
-"""JSON Schema -> what OpenAI's strict mode takes.
+"""Converts JSON Schema for OpenAI's strict mode.
 
 In strict mode the model can only write arguments that match the schema, but the schema is restricted: every
 object is closed, every property is required, and some keywords are rejected. So an optional property may be
 null, which stands for absent. Rejected keywords are dropped, which only allows more. If the mode cannot
-express what the tool takes (any value, properties of any name), the tool is sent without it.
+express the tool's parameters (any value, properties of any name), the tool is sent without it.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class _Walk:
         return made
 
     def define(self, reference: str, where: str, level: int) -> str:
-        """The reference to the target in the converted schema."""
+        """The reference to the converted target. Converts the target on its first use."""
         if reference == "#":
             return reference
         if (name := self.names.get(reference)) is None:
@@ -266,7 +266,7 @@ class _Walk:
         return made
 
     def enumeration(self, schema: Mapping[str, Any], where: str) -> list[Any]:
-        """The listed values of an allowed type; a constant is an enumeration of one."""
+        """The listed values of the allowed types; for a constant, the constant."""
         known = kinds_of(schema)
         values = []
         for value in [schema["const"]] if "const" in schema else schema["enum"]:
@@ -332,7 +332,7 @@ def kinds_of(schema: Mapping[str, Any]) -> list[str]:
 
 
 def kind_of(value: Any) -> str:
-    """The type of a JSON value, a whole number being an integer."""
+    """The type of a JSON value; a whole number is an integer."""
     if value is None:
         return "null"
     if isinstance(value, bool):

@@ -1,7 +1,8 @@
 """Repairs a model's arguments by the tool's own schema.
 
-Models write "5" for 5, "true" for true, null for absent values, and parameters that the tool does not have. A
-value is changed only if the schema rejects it and there is one way to read it, and every change is reported.
+Models write "5" for 5, "true" for true, null for absent values, and parameters that the tool does not
+have. A value is changed only if the schema rejects it and exactly one reading fits. Every change is
+reported.
 Everything else is left for the tool to reject.
 """
 
@@ -51,7 +52,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class RepairResult:
-    """Arguments to call the tool with, and the changes.
+    """The repaired arguments of a tool call, and the changes.
 
     Attributes:
         arguments: a new dictionary; values that needed no change are the caller's own objects.
@@ -114,7 +115,7 @@ def repair(
             mean no arguments.
         schema: the tool's `parameters`; references in it are followed. None if unknown: text is then parsed
             and its values stay unchanged.
-        inject: values by parameter; those for parameters that the tool does not declare are ignored.
+        inject: values by parameter; values for undeclared parameters are ignored.
         undeclared: "keep" keeps parameters that the schema neither names nor forbids.
 
     Raises:
@@ -163,7 +164,7 @@ def _not_json(text: str, error: NotJson) -> str:
 
 
 def _shown(value: object) -> str:
-    """A value as JSON, which is what the model wrote, with its type."""
+    """A value in JSON, with its type."""
     kind = kind_of(value)
     try:
         text = json.dumps(value, ensure_ascii=False)[:80].encode("utf-8", "backslashreplace").decode()
@@ -252,7 +253,7 @@ class _Repair:
         return value
 
     def _choose(self, value: Any, choices: Any, path: str, kept: frozenset[str]) -> Any:
-        """Repairs by the branch with the fewest changes; of equal ones the first, null last.
+        """Repairs by the branch with the fewest changes; if several have the fewest, by the first, null last.
 
         If no branch accepts the value after repair, it stays, unless there is only one real branch: then it
         is repaired in part. "null" becomes null if no branch takes text.

@@ -1,7 +1,8 @@
 """Readers of tool calls in the formats of models' templates, each with its own mark.
 
-A call that a server's parser misses comes out as text. A reader gets the scan and the match of the mark, and
-returns what stands there, or None if it cannot be read.
+If a server's parser misses a call, the call arrives as text. A reader gets the scan and the match of its
+mark,
+and returns the calls there, or None if they cannot be read.
 """
 
 from __future__ import annotations
@@ -141,7 +142,7 @@ def _keys_and_values(scan: Scan, match: re.Match[str]) -> ScanMatch | None:
 
 
 def _value(scan: Scan, start: int, closing: str, before: tuple[str, ...]) -> tuple[str, int]:
-    """A value that ends with its tag or, if that is missing, before one of `before`."""
+    """A value up to its closing tag or, if that is missing, up to one of `before`."""
     end = scan.find(closing, start)
     others = [other for mark in before if (other := scan.find(mark, start)) != -1]
     if end == -1 or (
@@ -178,7 +179,7 @@ def _python_tag(scan: Scan, match: re.Match[str]) -> ScanMatch | None:
 
 
 def _named(scan: Scan, start: int, head: re.Pattern[str], tail: re.Pattern[str]) -> ScanMatch | None:
-    """Calls of a head that holds the name, a JSON object, and a tail."""
+    """The calls that consist of a head with the name, a JSON object, and a tail."""
     calls: list[Call] = []
     at, read = start, False
     while (named := head.match(scan.text, at)) is not None:

@@ -11,12 +11,13 @@ from typing import NamedTuple
 
 
 class Phrases(NamedTuple):
-    """One language.
+    """The phrases of one language.
 
     Attributes:
-        claims: each of these is a claim.
-        unless_before: no claim if this is in its clause up to the claim's end: negation, condition, others.
-        unless_after: no claim if this follows directly.
+        claims: phrases that are claims.
+        unless_before: no claim if one of these is in its clause up to its end: negation, condition, other
+            actors.
+        unless_after: no claim if one of these directly follows.
     """
 
     claims: tuple[str, ...]

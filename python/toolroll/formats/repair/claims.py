@@ -1,4 +1,4 @@
-"""The reply that says "I've sent the email" when no tool was called.
+"""Finds replies such as "I've sent the email" when no tool was called.
 
 English sentences are read by their grammar; phrases of nine other languages are searched in each sentence.
 Questions, offers, conditions, negations, quotations and actions of others are no claims. The filter finds
@@ -48,11 +48,11 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What to do about a claim: ask again and require a tool call; if there is none, answer `fallback`.
+    """The advice about a claim: ask again and require a tool call; without one, answer `fallback`.
 
     Attributes:
         claim: the claim.
-        max_temperature: of the second request.
+        max_temperature: the limit for the second request.
         fallback: the answer if the second reply calls no tool either, or fails.
     """
 
@@ -71,7 +71,7 @@ class Advice:
         return required(provider)
 
     def temperature(self, usual: float | None) -> float:
-        """The temperature of the second request; `usual`: of the first."""
+        """The temperature of the second request. usual: the temperature of the first one."""
         return self.max_temperature if usual is None else min(usual, self.max_temperature)
 
 
@@ -107,11 +107,11 @@ def claims_action(text: str) -> Claim | None:
 
 
 def check_claim(text: str, called: bool) -> Advice | None:
-    """What to do about a reply; None if a tool was called or nothing is claimed.
+    """The advice about a reply; None if a tool was called or the reply claims nothing.
 
     Args:
         text: the reply.
-        called: whether a tool was called in this turn, calls recovered from text included.
+        called: whether a tool was called in this turn; calls recovered from text count.
 
     Raises:
         InvalidInput: `text` is not a string.
@@ -129,7 +129,7 @@ def _clause_start(sentence: str, before: int) -> int:
 
 @functools.cache
 def _compiled() -> tuple[Any, dict[str, tuple[Any, Any, Any]]]:
-    """One expression for all languages, so that most sentences are searched once, and one for each."""
+    """One expression for all languages, enough for most sentences, and one for each language."""
     import re2  # imported on first use: it is slow to import
 
     options = re2.Options()

@@ -1,4 +1,4 @@
-"""One value read as another type, or as one of the values that a schema lists."""
+"""Reads a value as another type, or as one of the values that a schema lists."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NOTHING = (None, None)
 
 
 def coerce(value: Any, parts: list[Schema]) -> tuple[Coercion | None, Any]:
-    """The new type and value of a value whose type is not allowed; None if there is no way.
+    """The new type and value of a value whose type is not allowed; None if it has no other reading.
 
     All `parts` must hold, so only types that all of them allow count.
     """

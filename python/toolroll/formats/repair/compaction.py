@@ -21,8 +21,8 @@ class Compaction:
 
     Attributes:
         messages: the messages to keep: system messages, and the last ones.
-        summary: of everything before them, for the system prompt; "" if nothing was summarised yet.
-        summarised: how many messages the summary has replaced this time.
+        summary: the summary of everything before them, for the system prompt; "" if there is none yet.
+        summarised: the number of messages that the summary replaced in this call.
     """
 
     messages: list[Message]
@@ -54,8 +54,9 @@ def compact(
         form: the provider's name; None infers it from the messages.
 
     Raises:
-        InvalidInput: it is not a list of objects, mixes several forms, a count is none, `keep_last` is more
-            than `most`, `summarise` is no function, or the summary is blank or no text.
+        InvalidInput: messages are no list of objects or mix several forms, a count is no count,
+            `keep_last` is more than `most`, `summarise` is no function, or the summary is blank or no
+            text.
     """
     old, kept = _parts(messages, summarise, summary, most, keep_last, form)
     return Compaction(kept, _text(summarise(old, summary)), len(old)) if old else Compaction(kept, summary, 0)
@@ -85,7 +86,7 @@ def _parts(
     keep_last: int,
     form: str | None,
 ) -> tuple[list[Message], list[Message]]:
-    """The messages to summarise, none of a short history, and the messages to keep."""
+    """The messages to summarise (empty for a short history) and the messages to keep."""
     messages = check(messages)
     check_callable(summarise, "summarise", "(old messages, summary so far)", optional=False)
     if not isinstance(summary, str):

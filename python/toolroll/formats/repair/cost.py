@@ -1,6 +1,6 @@
-"""Counts what an agent spent in the last hour, and says when to pause it.
+"""Counts an agent's tokens in the last hour, and tells when to pause it.
 
-A runaway loop spends within minutes: a cap for the hour bounds the damage, and a spike against the agent's
+A runaway loop spends within minutes: a limit for the hour bounds the damage, and a spike against the agent's
 own past stops it sooner. The monitor counts, reports and notifies; the caller pauses the agent.
 """
 
@@ -26,13 +26,14 @@ MAX_LIMIT = 1e30
 
 @dataclass(frozen=True, slots=True)
 class CostLimits:
-    """When to pause.
+    """The limits at which to pause an agent.
 
     Attributes:
         hard_cap_tokens_per_hour: pause once the last hour has this many tokens.
         short_window_minutes: length of the window for spikes, with the current minute.
-        spike_multiplier: pause when the rate of that window is more than this many times the baseline.
-        minimum_baseline_tokens: a baseline below it (tokens a minute) has no spikes, such as at a start.
+        spike_multiplier: pause when the window's rate is more than this many times the baseline.
+        minimum_baseline_tokens: below this baseline (tokens a minute) there are no spikes, such as at a
+            start.
         enabled: False never pauses; tokens are counted all the same.
     """
 
@@ -71,10 +72,10 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The last hour.
+    """The usage of the last hour.
 
     Attributes:
-        prompt_tokens, completion_tokens, calls: their sums.
+        prompt_tokens, completion_tokens, calls: sums.
         short_rate: tokens a minute in the short window.
         baseline_rate: tokens a minute in earlier minutes with calls; 0 if there are none.
     """
@@ -87,7 +88,7 @@ class Usage:
 
     @property
     def tokens(self) -> int:
-        """Prompt and completion together."""
+        """Prompt and completion tokens together."""
         return self.prompt_tokens + self.completion_tokens
 
 
@@ -104,13 +105,13 @@ class CostMonitor:
         clock: Callable[[], float] = time.time,  # noqa: TID251
         on_pause: Callable[[Pause], object] | None = None,
     ) -> None:
-        """A monitor that has counted nothing.
+        """Starts with no counts.
 
         Args:
             limits: when to pause.
             clock: seconds since the epoch.
             on_pause: called once for each pause that begins, in the thread that recorded the call, to notify
-                people. An exception that it raises is logged and goes no further.
+                people. Its exceptions are only logged.
         """
         if limits is not None and not isinstance(limits, CostLimits):
             raise InvalidInput(f"limits is {quoted(limits)}, must be CostLimits or None")
@@ -135,7 +136,7 @@ class CostMonitor:
 
         Args:
             prompt_tokens: of this call, as the provider reports them.
-            completion_tokens: of this call, too.
+            completion_tokens: of this call.
             at: seconds; None reads the clock.
 
         Raises:
@@ -191,7 +192,7 @@ class CostMonitor:
         clock: Callable[[], float] = time.time,  # noqa: TID251
         on_pause: Callable[[Pause], object] | None = None,
     ) -> CostMonitor:
-        """The monitor of a record of `to_record`. A pause of the record is not notified again.
+        """The monitor from a record of `to_record`. `on_pause` is not called again for a pause in the record.
 
         Raises InvalidInput for any other record, and for one dated later than tomorrow: counts so far ahead
         would never leave the window.
@@ -233,7 +234,7 @@ class CostMonitor:
         return now
 
     def _advance(self, now: float) -> int:
-        """The current minute, with the buckets between the last one seen and this emptied."""
+        """Moves to the current minute, and empties the buckets since the last one. Returns the minute."""
         minute = int(now // 60)
         latest = self._minute
         if latest is None:

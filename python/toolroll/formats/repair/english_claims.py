@@ -237,7 +237,7 @@ _IDIOM = re.compile(  # verbs of INNER that are actions with these words
 
 
 class Found(NamedTuple):
-    """A claim in a sentence: its place there, half-open."""
+    """A claim's place in its sentence, half-open."""
 
     start: int
     end: int
@@ -313,7 +313,7 @@ def _statement(body: str, opened: bool) -> Found | None:
 
 
 def _is_own_statement(body: str, match: re.Match[str]) -> bool:
-    """Whether a statement is unconditional, and neither about the user's text nor about other actors."""
+    """Whether a statement has no condition, and is neither about the user's text nor about other actors."""
     subject = match[1] if match.re in (_PASSIVE, _WAS, _STATE) else ""
     you = len("you") if re.match(r"you\b", body) else 0  # "you" is a condition only behind something else
     if _GIVEN.search(match[0]) or _FINITE.search(subject) or _CONDITION.search(body, you, match.end()):
@@ -323,12 +323,12 @@ def _is_own_statement(body: str, match: re.Match[str]) -> bool:
 
 
 def _clause_before(body: str, end: int) -> str:
-    """The part of the sentence to which a condition before the claim belongs."""
+    """The part of the sentence whose conditions apply to the claim."""
     return re.split(r"[;:—–]", body[:end])[-1]
 
 
 def _is_action(verb: str, spoken: str, rest: str, shown: bool) -> bool:
-    """Whether the first person's verb is an action outside the reply."""
+    """Whether the first person's verb names an action outside the reply."""
     if _LONG_AGO.search(rest) or _NO_ACTION.search(rest):
         return False
     if (also := _AND_THEN.search(rest)) is not None and also[1] in SENDING:

@@ -1,4 +1,4 @@
-"""Words by which English claims are told from thoughts, texts in the reply, and descriptions."""
+"""Words that tell English claims from thoughts, texts in the reply, and descriptions."""
 
 from __future__ import annotations
 

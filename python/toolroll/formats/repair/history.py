@@ -19,7 +19,7 @@ __all__ = ["HistoryChange", "History", "repair_history"]
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """A list to send, and the changes.
+    """The repaired messages, and the changes.
 
     Attributes:
         messages: a new list; messages that needed no change are the caller's own objects.
@@ -45,8 +45,9 @@ def repair_history(messages: Sequence[Message], form: str | None = None) -> Hist
     - Gemini only: results are found by id, else by name and order. A message with calls that follows another
       of the model is merged with it.
 
-    Messages may be dictionaries or objects of the provider's SDK, and may hold both. What needs no change is
-    the caller's own object. A changed message is a copy: a pydantic model of the same class or its base
+    Messages may be dictionaries or objects of the provider's SDK, also mixed. A message that needs no
+    change stays the caller's own object. A changed message is a copy: a pydantic model of the same class
+    or its base
     if one of them accepts the change, otherwise a dictionary. A valid list is not changed, and a second
     repair changes nothing. Linear time.
 
@@ -54,8 +55,8 @@ def repair_history(messages: Sequence[Message], form: str | None = None) -> Hist
         messages: OpenAI's chat messages, the items of its Responses interface, Anthropic's messages or
             Gemini's contents. The list must be whole: results for calls that the provider has stored
             (`previous_response_id`) would be removed.
-        form: the provider's name, such as "openai"; None infers it from the messages ("openai" if they could
-            be of several).
+        form: the provider's name, such as "openai"; None infers it from the messages ("openai" if several
+            fit).
 
     Raises:
         InvalidInput: it is not a list of objects, or mixes several forms.
@@ -80,7 +81,7 @@ def check(messages: object) -> list[Message]:
 
 
 def form_of(messages: Sequence[Message], form: str | None = None) -> HistoryForm:
-    """The form of the provider named `form`; without a name, the one that the messages show, or OpenAI's.
+    """The form of this provider; None for the form that the messages show, or OpenAI's.
 
     Raises InvalidInput for an unknown name, and for messages of several forms in one list.
     """

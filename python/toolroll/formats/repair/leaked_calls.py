@@ -88,8 +88,8 @@ class _Block(NamedTuple):
 def recover(text: str, tools: Iterable[str | Tool]) -> RecoveryResult:
     """Separates the tool calls of a reply from its text, in linear time.
 
-    Arguments are as the model wrote them: `repair` makes them fit the tool's schema. The model may write the
-    name that a provider is sent for a tool; the returned calls have the tool's own name. So `tools` can be
+    Arguments stay as the model wrote them; `repair` makes them fit the tool's schema. The model may write
+    a tool's sent name; the returned calls have the tool's own name. So `tools` can be
     `picked.names`, `picked.definitions` or `delivery.allowed`.
 
     Args:
@@ -125,7 +125,7 @@ def _names(tools: object) -> list[str]:
 
 
 def _actual_calls(text: str, blocks: list[_Block]) -> list[_Block]:
-    """The blocks that are calls: one without marks must end the text and be no example."""
+    """The blocks that are calls. A block without marks must end the text and be no example."""
     called: list[_Block] = []
     behind = len(text)
     for block in reversed(_outside_sentences(text, blocks)):
@@ -198,7 +198,7 @@ def _blocks(scan: Scan) -> list[_Block]:
 
 
 def _bare(scan: Scan, at: int) -> ScanMatch:
-    """JSON, or Python calls, alone on the line or behind a sentence, up to the end of the line."""
+    """Reads JSON or Python calls, alone on the line or after a sentence, up to the end of the line."""
     found = None
     if (json := scan.json(at)) is not None:
         found = ScanMatch(json[1], scan.calls(json[0], strict=True))
@@ -217,7 +217,7 @@ def _bare(scan: Scan, at: int) -> ScanMatch:
 
 
 def _fenced(scan: Scan, match: re.Match[str]) -> _Block:
-    """A fence: calls if it holds nothing else; otherwise it is text for the user."""
+    """Reads a fence. It counts as calls if it holds nothing else; otherwise it is text for the user."""
     language = match["language"].lower()
     closing = scan.find("\n```", match.end())
     shown = _Block(match.start(), len(scan.text) if closing == -1 else closing + 4, (), False)

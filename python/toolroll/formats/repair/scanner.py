@@ -49,8 +49,8 @@ class ScanMatch(NamedTuple):
     """The content at a place of the text.
 
     Attributes:
-        end: of the content.
-        calls: of offered tools; none for other content, which is skipped as a whole.
+        end: its end.
+        calls: of offered tools; empty for other content, which is skipped as a whole.
     """
 
     end: int
@@ -58,7 +58,7 @@ class ScanMatch(NamedTuple):
 
 
 class Scan:
-    """The text, the offered names, and the remaining work budget.
+    """One scan of a text, with the offered names and the remaining budget of work.
 
     Attributes:
         text: the whole text.
@@ -94,8 +94,8 @@ class Scan:
     def json(self, start: int) -> tuple[Any, int] | None:
         """The JSON object or array at `start`, or an object in Python's quotes, and its end.
 
-        On a failure the decoder counts the lines of the whole text before it. So a short piece is tried
-        first, and the rest only if that piece was too short.
+        On a failure the decoder counts all lines before it. So a short piece is tried first, and more
+        only if the piece was too short.
         """
         if self._work >= 0 and _QUOTED.match(self.text, start):
             return self._literal(start)
@@ -148,8 +148,8 @@ class Scan:
     def own_name(self, said: object) -> str | None:
         """The offered tool that a model means.
 
-        The name may have the prefixes and suffixes of some formats, be the one that a provider is sent for a
-        tool, or have other capitals and separators if that fits one tool only.
+        The name may have the prefixes and suffixes of some formats, be a tool's sent name, or have other
+        capitals and separators if only one tool fits.
         """
         if not isinstance(said, str):
             return None

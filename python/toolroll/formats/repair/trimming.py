@@ -18,8 +18,8 @@ from toolroll.model.errors import InvalidInput, quoted
 def window(messages: Sequence[Message], last: int = 50, form: str | None = None) -> list[Message]:
     """The system messages and the `last` others, beginning where no result is separated from its call.
 
-    In Responses, no item is separated from the reasoning before it either. So there may be fewer messages, or
-    more if the last exchange alone is longer.
+    In Responses, an item also stays with the reasoning before it. So there may be fewer messages than
+    `last`, or more if the last exchange alone is longer.
 
     Raises:
         InvalidInput: it is not a list of objects, mixes several forms, or `last` is not a count.
@@ -48,8 +48,8 @@ def truncate_results(
 ) -> list[Message]:
     """Replaces the results of all but the last exchanges by one line each: "[name: truncated, was X chars]".
 
-    An exchange is an assistant's calls with their results. Results shorter than their line and earlier such
-    lines stay.
+    An exchange is an assistant's calls with their results. A result that is shorter than its line stays,
+    and so does an earlier line.
 
     Raises:
         InvalidInput: it is not a list of objects, mixes several forms, or `keep_last` is not a count.
@@ -80,7 +80,7 @@ def truncate_results(
 
 
 def _cuts(messages: list[Message], form: HistoryForm) -> list[bool]:
-    """For each index, whether a list that begins there lacks something that its first messages need."""
+    """For each index, whether a list that begins there would separate a message from one before it."""
     changes = [0] * (len(messages) + 1)
     for call, result in form.pairs(messages).items():
         low, high = sorted((call.message, result.message))

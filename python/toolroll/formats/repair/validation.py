@@ -90,7 +90,7 @@ class Validator:
         return self._targets[reference]
 
     def takes_text(self, schema: Any) -> bool:
-        """Whether a schema allows text beyond the values that it lists."""
+        """Whether a schema allows any text that it does not list."""
         if not isinstance(schema, Mapping):
             return schema is not False
         parts = self.parts(schema)
@@ -232,7 +232,7 @@ def same(left: object, right: object) -> bool:
 
 
 def branches(schema: Schema, keyword: str) -> Sequence[Any]:
-    """What `allOf`, `anyOf` or `oneOf` lists."""
+    """The list under `allOf`, `anyOf` or `oneOf`."""
     listed = schema.get(keyword)
     return listed if _is_list(listed) else ()  # type: ignore[return-value]
 
@@ -294,7 +294,7 @@ def _compiled(pattern: str) -> Any:
 
 
 class DeclaredProperties:
-    """The properties that a schema declares: itself, by reference and in its alternatives.
+    """The properties that a schema declares, directly, by reference and in its alternatives.
 
     Attributes:
         names: the keys of all its `properties`.

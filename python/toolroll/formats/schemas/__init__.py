@@ -1,4 +1,4 @@
-"""Writes tools as a provider takes them, and lists what is lost."""
+"""Writes tools in a provider's form, and lists the losses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Converts a tool for a provider, and lists what is lost.
+"""Converts a tool to a provider's form, and lists the losses.
 
 A tool that cannot be converted is sent as one that takes any object, so that the other tools of the turn are
 still sent. The log says so once for each tool and provider, and so does `losses`.
@@ -32,7 +32,7 @@ _logged: set[tuple[str, str]] = set()
 def convert(tool: Tool, provider: str, form: Form = PLAIN) -> dict[str, Any]:
     """One tool in the form of `provider`; for Gemini one function declaration.
 
-    The tool's own `original` comes back, not copied, if it already is in that form.
+    If the tool's `original` has that form already, it is returned without a copy.
     """
     check_form(provider, form)
     return converted(tool, provider, None, form).made
@@ -41,8 +41,8 @@ def convert(tool: Tool, provider: str, form: Form = PLAIN) -> dict[str, Any]:
 def losses(tools: Iterable[Tool], provider: str, form: Form = PLAIN) -> tuple[Loss, ...]:
     """The keywords, annotations and marks of these tools that the provider does not receive.
 
-    A tool that is sent as the object that it was read from loses nothing. O(size of the schemas): for a look
-    before the first request, not for each turn. Raises InvalidInput for an unknown provider or form.
+    A tool that is sent as its original object loses nothing. O(size of the schemas): call it before the
+    first request, not for each turn. Raises InvalidInput for an unknown provider or form.
     """
     check_form(provider, form)
     lost: list[Loss] = []
@@ -70,12 +70,12 @@ def check_form(provider: str, form: Form) -> None:
 
 
 class Converted(NamedTuple):
-    """A tool as it is sent.
+    """A tool in a provider's form.
 
     Attributes:
         made: may be the tool's own `original`.
-        copy: the same in dictionaries and lists of its own; values of other classes are shared.
-        text: as compact JSON in UTF-8; None if it holds an object that JSON does not have.
+        copy: a copy of `made` in new dictionaries and lists; values of other classes are shared.
+        text: `made` as compact JSON in UTF-8; None if it holds an object that JSON does not have.
         problem: why the parameters could not be converted; "" if they were.
     """
 
@@ -90,7 +90,7 @@ def converted(
 ) -> Converted:
     """One tool under this sent name; None for the usual one.
 
-    lost: collects what is lost of the parameters.
+    lost: the losses of the parameters are added to it.
     """
     target = provider_of(provider)
     name = name or target.sent_name(tool.name)
@@ -121,7 +121,7 @@ def converted(
 def json_text(value: Any) -> bytes | None:
     """Compact JSON in UTF-8, or None for a value that holds an object of some other kind.
 
-    Half of a surrogate pair, which UTF-8 does not have, is written as its escape.
+    A lone surrogate, which UTF-8 does not have, is written as its escape.
 
     Raises:
         ValueError: it holds NaN or an infinite number, for which a provider refuses the whole request.
@@ -144,9 +144,9 @@ def plain_copy(value: Any) -> Any:
 
 
 def _is_deeper(value: Any, most: int) -> bool:
-    """Whether dictionaries and lists lie within each other more often than that.
+    """Whether dictionaries and lists are nested deeper than `most`.
 
-    Level by level, so that one object in many places is looked at once for each level.
+    Goes level by level, so an object in many places is read once for each level.
     """
     level = [value]
     for _ in range(most + 1):

@@ -3,8 +3,8 @@
 A name that a provider rejects is sent as a readable stem, two underscores and a short hash of the whole name.
 The sent name depends on the tool's own name alone, not on the process, the turn or the other tools: otherwise
 a new tool could rename a tool that a conversation already knows, and invalidate its cached prompt. A name
-that looks like a replaced one is itself replaced and is never read as a tool's own, so no tool can take the
-name under which another one is sent.
+that looks like a replaced one is itself replaced, and is never read as a tool's own. So no tool can take
+the sent name of another.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ _MOST_DIGITS = 40
 
 @lru_cache(maxsize=8_192)  # each turn asks again for the names of the tools it sends
 def provider_name(name: str, provider: str, digits: int = DIGITS) -> str:
-    """The name that a provider is sent for a tool: `name` itself wherever it is allowed."""
+    """The name to send for a tool: `name` itself wherever the provider allows it."""
     return provider_of(provider).sent_name(name, digits)
 
 
 def said_name(name: str) -> str:
-    """The name of a tool in a message to the model: its own, unless that looks like a replaced one."""
+    """A tool's name in a message to the model: its own name, unless that looks like a replaced one."""
     return provider_name(name, "openai") if is_replaced(name) else name
 
 
 def own_name_of(sent: str, names: Iterable[str]) -> str | None:
-    """Which of these tools is sent under this replaced name; None if none is.
+    """The own name of the tool with this replaced name; None if no tool of `names` has it.
 
-    A tool with `sent` as its own name never matches: it was sent under another name. O(names), one hash each.
+    A tool whose own name is `sent` never matches: it was sent under another name. O(names), one hash each.
     """
     digest = sent.rpartition("__")[2]
     if not is_replaced(sent) or len(digest) not in (DIGITS, _MOST_DIGITS):
@@ -50,10 +50,10 @@ def own_name_of(sent: str, names: Iterable[str]) -> str | None:
 
 
 def provider_names(names: Iterable[str], provider: str) -> dict[str, str]:
-    """Sent name → own name of each tool, in the order given.
+    """Sent name → own name, in the order of `names`.
 
-    Sent names are unique: if two hashes collide, which takes intent, both tools get more digits while they
-    are in one list. Raises InvalidInput for a duplicate name.
+    Sent names are unique: if two hashes collide, which does not happen by chance, both get more digits in
+    this list. Raises InvalidInput for a duplicate name.
     """
     provider_of(provider)
     names = list(names)

@@ -125,7 +125,7 @@ def _textual(made: dict[str, Any]) -> dict[str, Any]:
 
 
 def _has_text(value: object) -> bool:
-    """Whether it is a boolean or a number that can be written: no integer of thousands of digits."""
+    """Whether a value is a boolean, or a number short enough to be written."""
     is_short = not isinstance(value, int) or value.bit_length() < 3 * MAX_DIGITS
     return is_short and isinstance(value, (bool, int, float))
 

@@ -18,7 +18,7 @@ def required(provider: str) -> dict[str, Any]:
     """The fields that make the model call a tool.
 
     Raises:
-        InvalidInput: the provider is unknown, or nothing makes its model call a tool.
+        InvalidInput: the provider is unknown, or has no such fields.
     """
     target = find_provider(provider)
     if target is None or target.require is None:

@@ -1,8 +1,9 @@
-"""Lists of tools in a provider's form: as dictionaries for the caller to change, and as JSON.
+"""Lists of tools in a provider's form: as dictionaries that the caller may change, and as JSON.
 
-Each tool is converted once for a provider and form. After that its dictionaries are copied by the core, and
-its JSON is a part of the list's. Conversions are kept by tool and not by catalog: a refresh keeps the tools
-that have not changed, organisations share theirs, and the memory has one bound.
+Each tool is converted once for a provider and form. Later calls copy its dictionaries in the core and
+reuse its
+JSON. The cache is by tool and not by catalog: a refresh keeps the tools that have not changed, organisations
+share theirs, and the memory has one bound.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ class SentTool(NamedTuple):
     Attributes:
         tool: the tool itself; None for an item of the provider's own.
         name: the name that is sent.
-        schema: the definition, in dictionaries and lists that nothing else uses.
-        text: the same as JSON; None if JSON cannot express it.
+        schema: the definition, in dictionaries and lists of its own.
+        text: `schema` as JSON; None if JSON cannot express it.
         mark: Anthropic's `cache_control`, which a deferred tool cannot have.
     """
 
@@ -50,7 +51,7 @@ class SentTools(NamedTuple):
     """A list of tools in a provider's form.
 
     Attributes:
-        provider: whose form this is.
+        provider: the name of the provider.
         items: in the order to send.
     """
 
@@ -61,7 +62,7 @@ class SentTools(NamedTuple):
         return bool(self.items)
 
     def schemas(self) -> list[dict[str, Any]]:
-        """The list, for the caller to change. About 0.6 µs for a tool.
+        """The list, which the caller may change. Takes about 0.6 µs a tool.
 
         If the provider expects an object around the list, as Gemini does, it is the list's only item.
         """
@@ -76,7 +77,7 @@ class SentTools(NamedTuple):
         return [{key: made}] if made and key else made
 
     def text(self) -> bytes:
-        """The same list as compact JSON in UTF-8.
+        """The list as compact JSON in UTF-8.
 
         Raises:
             InvalidInput: a tool holds an object that JSON does not have.
@@ -103,7 +104,7 @@ class SentTools(NamedTuple):
 def convert_all(
     tools: Iterable[Tool], provider: str, form: Form = PLAIN, deferred: Collection[str] = ()
 ) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """The list to send as `tools`, and the way back from the names in it to the tools' own.
+    """The list to send as `tools`, and sent name → own name.
 
     The caller may change the dictionaries. Arguments and errors as for `sent_tools`.
     """
@@ -149,10 +150,10 @@ def sent_tools(
 
 
 def _deferring(tools: Sequence[Tool], provider: str, form: Form, deferred: Collection[str]) -> list[SentTool]:
-    """All tools, of which the ones named in `deferred` are deferred.
+    """All tools, with the ones named in `deferred` deferred.
 
-    A deferred tool cannot carry Anthropic's mark for the cache. The last tool that is loaded gets it, so
-    that everything before it is still cached.
+    A deferred tool cannot have Anthropic's mark for the cache. The last tool that is loaded gets it, so that
+    everything before it is still cached.
     """
     is_deferred = [tool.name in deferred for tool in tools]
     search = provider_of(provider).search
@@ -179,7 +180,7 @@ def _deferring(tools: Sequence[Tool], provider: str, form: Form, deferred: Colle
 
 
 def _renamed(tools: Sequence[Tool], items: Sequence[SentTool], provider: str, form: Form) -> list[SentTool]:
-    """Two names had one hash: those tools are converted again, under longer names. Rare, and never cached."""
+    """The tools with longer sent names for two names with one hash. Rare, and never cached."""
     names = provider_names((tool.name for tool in tools), provider)
     return [
         item if item.name == name else _made(tool, provider, form, "defer_loading" in item.schema, name)
@@ -188,7 +189,7 @@ def _renamed(tools: Sequence[Tool], items: Sequence[SentTool], provider: str, fo
 
 
 def _made(tool: Tool, provider: str, form: Form, is_deferred: bool, name: str | None = None) -> SentTool:
-    """One tool, converted. name: under which it is sent; None for the usual one."""
+    """One tool, converted. name: the name to send; None for the usual one."""
     _, schema, text, _ = converted(tool, provider, name, form)
     mark = None
     if provider_of(provider).search is not None and (is_deferred or "defer_loading" in schema):
@@ -207,12 +208,13 @@ _NOTHING: dict[int, SentTool] = {}
 class _Cache:
     """Converted tools. Bounded; safe to use from many threads.
 
-    It has two generations. When the new one is full, it takes the place of the old one; a tool that is asked
-    for moves up again. A race of two threads costs a conversion and nothing else.
+    It has two generations. When the new one is full, it replaces the old one; a tool that is used moves
+    to the new
+    one. A race of two threads only costs a second conversion.
     """
 
     def __init__(self, most_bytes: int) -> None:
-        """most_bytes: of JSON in a generation."""
+        """most_bytes: the most bytes of JSON in a generation."""
         self._most = most_bytes
         self._new: _Generation = {}
         self._old: _Generation = {}

@@ -1,6 +1,7 @@
 """Reads tools: folders of toolkit files, dictionaries of any provider, MCP objects, annotated functions.
 
-A new source is a file here that yields `Definitions`, and `InvalidDefinition` with the place of an error.
+A new source is a file here that returns `Definitions` and raises `InvalidDefinition` with the place of an
+error.
 """
 
 from __future__ import annotations

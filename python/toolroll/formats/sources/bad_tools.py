@@ -1,9 +1,11 @@
-"""Tools with an error in their definition: refused, or repaired or skipped, and named.
+"""Tools with an error in their definition: refuses them, or repairs or skips them and reports it.
 
-A person's own file is refused: its author can correct it. The list of a server has other authors, and one bad
+A person's own file is refused, because its author can correct it. A server's list has other authors, and
+one bad
 tool is no reason to lose the others. So a tool in MCP's form is repaired if that is safe, and otherwise
-skipped; the caller can ask for either treatment of all tools. Spaces at the ends of a name are removed in any
-case. Every repair and every skipped tool is in the `Definitions` and in the log.
+skipped; the caller can choose either treatment for all tools. Spaces at the ends of a name are always
+removed.
+Every repair and every skipped tool is in the `Definitions` and in the log.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ _SPACES = re.compile(r"\s+")
 
 
 def checked(on_bad_tool: object) -> OnBadTool | None:
-    """The caller's choice; None for the default of each tool's origin."""
+    """The caller's choice; None for the default by each tool's origin."""
     if on_bad_tool is not None and (
         not isinstance(on_bad_tool, str) or on_bad_tool not in get_args(OnBadTool)
     ):
@@ -52,12 +54,12 @@ class BadTools:
     """Decides what happens to the bad tools of one source, and collects them.
 
     Attributes:
-        on_bad_tool: None for the default of each tool's origin.
-        place: where an error is, as arguments of InvalidDefinition; the path begins at the whole source.
+        on_bad_tool: None for the default by each tool's origin.
+        place: makes arguments of InvalidDefinition from an error's path in the source.
         skipped, repaired: the errors so far.
-        for_registry: whether every key must be understood (`registry_fields`). Then the errors of tools that
-            may not be skipped are collected, too.
-        refused: these errors.
+        for_registry: whether every key must be understood (`registry_fields`). Then `refused` collects
+            errors, too.
+        refused: the errors of tools that may not be skipped.
     """
 
     on_bad_tool: OnBadTool | None
@@ -68,7 +70,7 @@ class BadTools:
     refused: list[InvalidDefinition] = field(default_factory=list)
 
     def read(self, item: Any, read: Callable[[Any], T], *path: str | int) -> T | None:
-        """The result of `read`, perhaps of a repaired copy of the item; None for an item that is skipped.
+        """The result of `read` for the item or a repaired copy of it; None for a skipped item.
 
         Raises:
             FieldError: the item is refused; its path begins with `path`.
@@ -111,9 +113,9 @@ class BadTools:
         return isinstance(item, Mapping) and "inputSchema" in item
 
     def _writable(self, result: T, item: Any) -> T:
-        """The result. If it is a tool that may be skipped, its schema can be written as JSON.
+        """The result. The schema of a tool that may be skipped is checked: it must be JSON.
 
-        A tool that may not be skipped is checked when the catalog is built: then its error refuses the list.
+        Other tools are checked when the catalog is built; there an error refuses the list.
 
         Raises:
             FieldError: the schema holds a value that has no form in JSON.
@@ -127,15 +129,15 @@ class BadTools:
         return result
 
     def skip(self, error: FieldError, name: str | None) -> None:
-        """Notes a tool that is skipped."""
+        """Records a skipped tool."""
         self.skipped.append(self._placed(error, name))
 
     def refuse(self, error: FieldError, name: str | None) -> None:
-        """Notes a tool for which a registry refuses the whole list."""
+        """Records a tool for which a registry refuses the whole list."""
         self.refused.append(self._placed(error, name))
 
     def repair(self, error: FieldError, name: str | None) -> None:
-        """Notes a tool that was changed."""
+        """Records a repaired tool."""
         self.repaired.append(self._placed(error, name))
 
     def _placed(self, error: FieldError, name: str | None) -> InvalidDefinition:
@@ -146,7 +148,7 @@ class BadTools:
 
 
 def report(what: str, skipped: Sequence[InvalidDefinition], repaired: Sequence[InvalidDefinition]) -> None:
-    """Logs the first of the tools that were skipped or repaired, and the number of the others."""
+    """Logs the first skipped or repaired tools, and the number of the others."""
     for kind, found in (("skipped", skipped), ("repaired", repaired)):
         for each in found[:_MOST_LOGGED]:
             log.warning("%s: %s", kind, each)
@@ -192,7 +194,7 @@ def _name(value: Any) -> str | None:
 
 
 def _text(value: Any) -> str | None:
-    """The text, cut, with a question mark for each lone surrogate."""
+    """The text, cut to the longest allowed, with a question mark for each lone surrogate."""
     if not isinstance(value, str):
         return None
     return value[:MAX_TEXT].encode("utf-8", "replace").decode()
@@ -228,7 +230,7 @@ def _schema(value: Any) -> dict[str, Any] | None:
 
 
 def _cut(schema: Mapping[str, Any], depth: int) -> dict[str, Any]:
-    """A schema of so many levels of properties; below, types and descriptions alone."""
+    """A schema with `depth` levels of properties; below them only types and descriptions."""
     found = {
         key: part
         for key, part in schema.items()

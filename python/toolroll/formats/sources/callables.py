@@ -34,7 +34,7 @@ _MAX_DEPTH = 8  # of nested types: a dataclass that contains itself twice gives 
 
 
 def read_callable(function: Callable[..., Any]) -> Tool:
-    """Makes a tool of a function, bound method, coroutine function, partial or callable object.
+    """Makes a tool from a function, bound method, coroutine function, partial or callable object.
 
     `self`, ``*args`` and ``**kwargs`` are not parameters of the tool. Raises FieldError for a function that
     cannot be called with named arguments, an unresolved forward reference, or a type without a JSON form.

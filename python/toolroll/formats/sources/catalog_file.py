@@ -1,4 +1,4 @@
-"""Reads catalog.json, the file of a folder that is about all of its toolkits: tiers and page mappings.
+"""Reads a folder's catalog.json, which has the tiers and page mappings of all toolkits.
 
 {"tiers": ["free", "pro"], "pages": [{"pattern": "contacts*", "toolkits": ["crm", "email"]}]}
 """
@@ -17,7 +17,7 @@ NAME = "catalog.json"
 
 
 def is_catalog_file(name: str, value: Any) -> bool:
-    """Whether this is no toolkit that happens to have this name."""
+    """Whether this is the catalog file, and not a toolkit of the same name."""
     return name == NAME and isinstance(value, dict) and not value.keys() & {"tasks", "tools", "name"}
 
 

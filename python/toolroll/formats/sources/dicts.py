@@ -1,6 +1,6 @@
 """Reads tools from a list of provider dictionaries, MCP objects, functions and plain dictionaries.
 
-Tools that the provider runs itself are no definitions: they are handed on as they are (`hosted.py`). Objects
+Tools that the provider runs itself are no definitions: they are passed on unchanged (`hosted.py`). Objects
 of agent frameworks are read by `objects.py`.
 
 The keys determine the shape, and `Tool.original` keeps the caller's own object unchanged. Unknown keys of a
@@ -38,11 +38,11 @@ SHAPES = (
 
 
 def read_tools(items: Iterable[Any], toolkit: str = "", on_bad_tool: OnBadTool | None = None) -> Definitions:
-    """Reads tools of any known shape, in order; the toolkits are the ones that the tools name.
+    """Reads tools of any known shape, in order, and the toolkits that they name.
 
-    toolkit: used for tools that name none.
+    toolkit: for tools that name none.
     on_bad_tool: "refuse" raises for a tool with an error, "skip" repairs it or leaves it out, and logs that.
-        None skips tools in MCP's form, since those come from a server, and refuses all others.
+        None skips tools in MCP's form, which come from a server, and refuses all others.
 
     The result of MCP's `tools/list` is a list of tools, too. Hosted tools are in `Definitions.hosted`.
 
@@ -100,7 +100,7 @@ def list_of(items: Any) -> list[Any]:
 
 
 def as_tool(item: Any, toolkit: str = "") -> Tool:
-    """Reads one tool of any known shape. `toolkit`: used if the item names none."""
+    """Reads one tool of any known shape. toolkit: for an item that names none."""
     try:
         tools = read_tools_of(item, _refusing())
     except FieldError as error:
@@ -158,7 +158,7 @@ def toolkits_of(tools: Iterable[Tool]) -> tuple[Toolkit, ...]:
 
 
 def is_provider_form(item: Mapping[str, Any]) -> bool:
-    """Whether this is in the form of OpenAI or Gemini, or a list of MCP, and not a plain definition."""
+    """Whether this is in OpenAI's, Gemini's or MCP's form, and not a plain definition."""
     if "function" in item or item.get("type") == "function":
         return True
     if is_gemini(item.get("parameters")):
@@ -173,7 +173,7 @@ def _refusing() -> BadTools:
 
 
 def read_tools_of(item: Any, bad: BadTools, *path: str | int) -> list[Tool]:
-    """The tools of an item of any known form, unless it is skipped. A FieldError has the path in front."""
+    """The tools of an item of any known form; empty if it is skipped. path: begins errors' paths."""
     try:
         return _tools_of(item, bad, *path)
     except FieldError as error:
@@ -308,7 +308,7 @@ def _read_mcp(values: Mapping[str, Any], item: Any) -> Tool:
 
 
 def _titled(values: dict[str, Any]) -> dict[str, Any]:
-    """Uses a title as the summary in lists of tools, too."""
+    """The values with the title as the summary in lists of tools, too."""
     if title := values.get("display_name"):
         values["summary"] = title
     return values
@@ -318,8 +318,8 @@ class Group(NamedTuple):
     """An item of a list that holds several tools.
 
     Attributes:
-        key: of the list in it.
-        members: the list.
+        key: the key of their list in the item.
+        members: their list.
     """
 
     key: str

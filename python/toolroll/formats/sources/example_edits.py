@@ -1,8 +1,8 @@
-"""Adds example messages to the files of a folder, and leaves every other character of them as it is.
+"""Adds example messages to the files of a folder, and changes no other character.
 
-The examples are inserted into the text of a tool's object in the style of that object: on one line, or a
-message a line with its indentation. MCP's form has no place for examples, so a server's answer to tools/list
-stays as it is. `read_edited` reads the new contents before they replace the files.
+The examples are inserted into the text of a tool's object in its style: on one line, or one message a
+line with its indentation. MCP's form has no field for examples, so a server's answer to tools/list does
+not change. `read_edited` reads the new contents before they replace the files.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _Path = tuple["str | int", ...]
 
 
 def with_examples(path: str, examples: Mapping[str, Sequence[str]]) -> dict[str, bytes]:
-    """The new contents, by file, in which tools have these examples behind their own.
+    """The new contents by file, with these examples after the tools' own.
 
-    path: a folder or a file, as `read_folder` takes it. examples: name of a tool → messages. A tool that no
-    file has, or that is in MCP's form, gets none.
+    path: a folder or file for `read_folder`. examples: name of a tool → messages. A tool that no file
+    has, or that is in MCP's form, gets none.
 
     Raises:
         InvalidDefinition: a file cannot be read.
@@ -87,7 +87,7 @@ def _edited_line(line: str, file: str, number: int, missing: dict[str, list[str]
 
 
 def _edited(text: str, items: Iterator[tuple[_Path, Any]], missing: dict[str, list[str]]) -> str:
-    """The text with the examples of these tools, which are then no longer missing."""
+    """The text with examples for its tools. The tools are removed from `missing`."""
     added = {}
     for path, item in items:
         function = item.get("function")
@@ -122,7 +122,7 @@ def _insertion(
     texts: Sequence[str],
     newline: str,
 ) -> tuple[int, int, str]:
-    """Where the text of a tool changes, from and to, and its new part."""
+    """The start and end of a change to the text of a tool, and the new part."""
     last = places[(*path, list(item)[-1])]
     colon = _COLON.match(text, last.key)
     assert colon is not None
@@ -154,7 +154,7 @@ def _indent_before(text: str, at: int) -> str | None:
 
 
 def _tools_of_file(value: Any) -> Iterator[tuple[_Path, Mapping[str, Any]]]:
-    """The tools of a .json file, with their paths, that may have examples."""
+    """The tools of a .json file that may have examples, with their paths."""
     if isinstance(value, list):
         yield from _tools_in(value, ())
     elif isinstance(value, dict) and tools_answer_in(value) is None:
@@ -166,7 +166,7 @@ def _tools_of_file(value: Any) -> Iterator[tuple[_Path, Mapping[str, Any]]]:
 
 
 def _tools_in(items: Sequence[Any], path: _Path) -> Iterator[tuple[_Path, Mapping[str, Any]]]:
-    """The same for a list of tools in any form, groups of tools among them."""
+    """The tools of a list in any form, with their paths; groups of tools are searched, too."""
     for i, item in enumerate(items):
         if not isinstance(item, dict):
             continue

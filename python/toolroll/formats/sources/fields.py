@@ -38,7 +38,7 @@ class FieldError(Exception):
         self.path = path
 
     def under(self, *parents: str | int) -> FieldError:
-        """The same error with a longer path."""
+        """The error with a longer path."""
         self.path = (*parents, *self.path)
         return self
 
@@ -68,8 +68,8 @@ def read_fields(
 ) -> dict[str, Any]:
     """Reads an object by a table of its keys. O(keys); raises FieldError for the first invalid one.
 
-    unknown: whether unknown keys are an error ("refused"), an error where one resembles a known key
-        ("misspelt"), or none ("ignored").
+    unknown: whether an unknown key is an error ("refused"), an error if it resembles a known key
+    ("misspelt"), or no error ("ignored").
     """
     values: dict[str, Any] = {}
     for key, value in item.items():
@@ -97,7 +97,7 @@ def read_fields(
 
 
 def name_of(items: Any, path: tuple[str | int, ...]) -> str | None:
-    """The name of the tool, in a list of tools, that an error's path leads to; None if it has none."""
+    """The name of the tool at an error's path in a list of tools; None if it has none."""
     value: Any = items
     for part in (*path, None):
         for holder in (value, value.get("function") if isinstance(value, Mapping) else None):
@@ -235,7 +235,7 @@ def schema(value: Any) -> Mapping[str, Any] | None:
 
 
 def shallow_schema(value: Any) -> Mapping[str, Any] | None:
-    """`schema` for a value that is small because its text is."""
+    """Checks a schema like `schema`, but without limits: its text is small."""
     if value is None:
         return None
     if type(value) is not dict and not isinstance(value, Mapping):
@@ -258,10 +258,10 @@ def answers(value: Any) -> Mapping[str, Any] | None:
 
 
 def mcp_object(value: Any) -> Mapping[str, Any] | None:
-    """An object of MCP that clients read, such as a tool's annotations; any other value counts as none.
+    """An object of MCP for clients, such as a tool's annotations; None for a value that is no object.
 
-    A server that writes [] for {} does not lose the tool: rules treat a missing hint as unknown. An
-    object that is too large, or no JSON, is an error.
+    If a server writes [] for {}, the tool is not lost: rules treat a missing hint as unknown. An object
+    that is too large, or no JSON, is an error.
     """
     if not isinstance(value, Mapping):
         return None
@@ -278,7 +278,7 @@ def mcp_meta(value: Any) -> Mapping[str, Any] | None:
 
 
 def mcp_icons(value: Any) -> tuple[Mapping[str, Any], ...]:
-    """MCP's icons; a value that is no list counts as none, and so does an icon that is no object."""
+    """MCP's icons. A value that is no list has no icons, and an icon that is no object is left out."""
     if not isinstance(value, (list, tuple)):
         return ()
     found = tuple(icon for icon in value if isinstance(icon, Mapping))

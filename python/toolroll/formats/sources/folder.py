@@ -51,12 +51,11 @@ def read_folder(
     Files are read in the order of their names; hidden files are skipped. Raises InvalidDefinition for the
     first error, and for a folder without such a file.
 
-    tiers: the caller's, used instead of the folder's. Toolkits with another tier are an error; without
-        any tiers, all toolkits may have the same one. None if the tiers are not known here, as for a registry
-        that has its own.
-    on_bad_tool: as in `read_tools`. If servers' answers share a name, each such tool has its toolkit in front
-        of its name.
-    for_registry: refuses every key that nothing reads, also in lists of tools; see `Definitions.refused`.
+    tiers: replace the folder's. A toolkit with another tier is an error; without any tiers, all toolkits
+    may have the same one. None if the tiers are unknown, as for a registry that has its own.
+    on_bad_tool: as in `read_tools`. If answers of several servers share a tool's name, the toolkit is put
+    before the name.
+    for_registry: refuses every unknown key, also in lists of tools; see `Definitions.refused`.
     """
     checked(on_bad_tool)
     if not isinstance(path, (str, os.PathLike)):
@@ -89,7 +88,7 @@ def read_folder(
 def _collection_paused() -> Iterator[None]:
     """Disables garbage collection while many objects are read.
 
-    Nothing here makes cycles. At 100,000 tools collections would take a third of the time.
+    Reading makes no cycles, and for 100,000 tools the collections would take a third of the time.
     """
     was_enabled = gc.isenabled()
     gc.disable()
@@ -102,7 +101,7 @@ def _collection_paused() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """The definitions of one file, and its text, in which the lines of errors are found."""
+    """The definitions of one file, and its text, which gives the lines of errors."""
 
     file: str
     text: str
@@ -120,7 +119,7 @@ class _Part:
 
 
 def files_of(folder: str) -> Iterator[str]:
-    """The files of a folder that are read, in the order of their names."""
+    """The files of a folder to read, in the order of their names."""
     try:
         with os.scandir(folder) as entries:
             found = sorted(
@@ -213,8 +212,8 @@ def _with(definitions: Definitions, bad: BadTools) -> Definitions:
 def tools_answer_in(value: Any) -> tuple[str, ...] | None:
     """The keys that lead to the tools of a server's answer to tools/list; None for any other file.
 
-    A toolkit file says more than its tools, or its tools are in another form. In the envelope of JSON-RPC
-    every list of tools is an answer, whatever else the result says.
+    A toolkit file has more keys than its tools, or its tools are in another form. In the envelope of
+    JSON-RPC every list of tools is an answer, whatever other keys it has.
     """
     if not isinstance(value, dict):
         return None
@@ -246,7 +245,7 @@ def _unreadable(path: str, error: OSError | ValueError) -> InvalidDefinition:
 
 
 def _read_list(items: list[Any], text: str, file: str, bad: BadTools, *path: str) -> Definitions:
-    """A list of tools, in any form of `read_tools`. path: of the list in its file."""
+    """Reads a list of tools, in any form of `read_tools`. path: the list's path in its file."""
     try:
         return read_items(items, bad, *path)
     except FieldError as error:
@@ -314,7 +313,7 @@ def _join(parts: list[_Part]) -> Definitions:
 
 
 def _with_prefixes(parts: list[_Part], names: Counter[str]) -> list[_Part]:
-    """The same parts; a tool of a server's answer has its toolkit before a name that others have, too."""
+    """The parts, with the toolkit before each name of a server's tool that another tool has, too."""
     found = []
     for part in parts:
         tools, repaired = list(part.definitions.tools), list(part.definitions.repaired)
@@ -330,7 +329,7 @@ def _with_prefixes(parts: list[_Part], names: Counter[str]) -> list[_Part]:
 
 
 def _without_duplicates(parts: list[_Part]) -> list[_Part]:
-    """The parts without tools that have the name of an earlier one, if such tools may be skipped."""
+    """The parts without tools whose name an earlier tool has, if these may be skipped."""
     places: dict[str, tuple[_Part, int]] = {}
     found = []
     for part in parts:
@@ -357,7 +356,7 @@ def _without_duplicates(parts: list[_Part]) -> list[_Part]:
 
 
 def _warn_of_pages(parts: list[_Part], toolkits: set[str]) -> None:
-    """Warns of mappings to toolkits of other places: they may be in the registry, or misspelt."""
+    """Warns of page mappings to toolkits that are not here: misspelt, or in the registry."""
     for part in parts:
         for i, page in enumerate(part.definitions.pages):
             for name in page.toolkits:
@@ -373,7 +372,7 @@ def _warn_of_pages(parts: list[_Part], toolkits: set[str]) -> None:
 
 
 def _only_tier(path: str, toolkits: Sequence[Toolkit]) -> tuple[str, ...]:
-    """The tier of all toolkits that have one, with a warning; () where they have several."""
+    """The only tier of these toolkits, with a warning; () if they have several."""
     tiers = {toolkit.tier for toolkit in toolkits if toolkit.tier is not None}
     if len(tiers) != 1:
         return ()
@@ -385,7 +384,7 @@ def _only_tier(path: str, toolkits: Sequence[Toolkit]) -> tuple[str, ...]:
 
 
 def _check_tiers(parts: list[_Part], tiers: tuple[str, ...]) -> None:
-    """Refuses a toolkit of a tier that is not one of these."""
+    """Refuses a toolkit whose tier is not in `tiers`."""
     for part in parts:
         for toolkit in part.definitions.toolkits:
             if toolkit.tier is not None and toolkit.tier not in tiers:
@@ -399,7 +398,7 @@ def _check_tiers(parts: list[_Part], tiers: tuple[str, ...]) -> None:
 
 
 def _check_toolkits(parts: list[_Part]) -> None:
-    """Checks that names are unique and that parents lead to a root, so that rules on a parent reach all."""
+    """Checks that names are unique and parents lead to a root, so that a parent's rules reach all."""
     places: dict[str, _Part] = {}
     parents: dict[str, str | None] = {}
     for part in parts:

@@ -1,7 +1,7 @@
-"""Which items of a list of tools the provider runs itself, and which are definitions of functions.
+"""Tells the tools that the provider runs itself from definitions of functions, in a list of tools.
 
-A hosted tool (web search, code interpreter, computer use, a remote MCP server) has no text to find it by, and
-often no name. It is handed on as it came.
+A hosted tool (web search, code interpreter, computer use, a remote MCP server) has no text for retrieval,
+and often no name. It is passed on unchanged.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _SCHEMAS = ("function", "input_schema", "inputSchema", "parametersJsonSchema", "
 
 
 def is_hosted(item: Mapping[str, Any]) -> bool:
-    """Whether a dictionary of a provider's list of tools is one that the provider runs.
+    """Whether the provider itself runs this tool of its list.
 
-    OpenAI's and Anthropic's have a `type` other than "function"; a type that resembles "function" is
-    an error of its author.
+    A tool of OpenAI or Anthropic is hosted if its `type` is another than "function". A type that resembles
+    "function" is an error of its author.
     """
     kind = item.get("type")
     if kind is None:

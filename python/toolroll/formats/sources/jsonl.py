@@ -23,7 +23,7 @@ from toolroll.model.tools import Tool
 
 
 def read_lines(text: str, file: str, bad: BadTools) -> tuple[list[Tool], list[int], list[object]]:
-    """The tools, the line of each, and hosted tools. The caller checks for duplicate names."""
+    """The tools, the line of each, and the hosted tools. The caller checks for duplicate names."""
     tools: list[Tool] = []
     lines: list[int] = []
     hosted: list[object] = []
@@ -53,7 +53,7 @@ def read_lines(text: str, file: str, bad: BadTools) -> tuple[list[Tool], list[in
 
 
 def _read_line(value: Any, line: str, bad: BadTools, number: int) -> list[Tool] | None:
-    """The tools of a line; None for one that the provider runs."""
+    """The tools of a line; None for a hosted tool."""
     if type(value) is not dict:
         raise FieldError(f"is {fields.shown(value)}, must be an object with the fields of a tool", (number,))
     if dicts.is_provider_form(value):

@@ -1,7 +1,8 @@
-"""The names under which a tool from outside may be called, so that rules about a name hold for each of them.
+"""The names by which a tool from outside may be called, so that rules about a name hold for each of them.
 
-A stranger writes the list of a request. A name may stand in another case or with the prefix of a client, in a
-kind of tool that is no function, or in a member that only some providers read.
+A stranger writes the list of a request. A name may have other capitals or a client's prefix. It may be in
+a kind
+of tool that is no function, or in a member that only some providers read.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ _SERVERS = frozenset({"serverurl", "connectorid", "mcpservername", "mcpservers"}
 
 
 class Labels(NamedTuple):
-    """What an item of a list may be called.
+    """The possible names of an item of a list.
 
     Attributes:
-        own: its name, or its type if it has no name. An allow rule names it by this label.
-        others: all texts in it that may be names. A deny rule names it by any of them.
+        own: its name, or its type if it has no name. An allow rule applies to this label.
+        others: all texts in it that may be names. A deny rule applies to any of them.
         is_unseen: whether it may bring tools without naming them.
     """
 
@@ -57,7 +58,7 @@ def labels_of(item: Any) -> Labels:
 
 
 def names_of_function(item: Any, name: str) -> tuple[str, ...]:
-    """The name of a function, and further texts in it that another reader may take for its name."""
+    """The name of a function, and further texts in it that another program may read as its name."""
     if not isinstance(item, Mapping):
         return (name,)
     found = {name: None}
@@ -85,7 +86,7 @@ def folded(name: str) -> str:
 
 @lru_cache(maxsize=16_384)
 def alike(name: str) -> tuple[str, ...]:
-    """The folded name, and those without the prefix of a client: `functions.NAME`, `mcp__SERVER__NAME`."""
+    """The folded name, also without a client's prefix: `functions.NAME`, `mcp__SERVER__NAME`."""
     found = {folded(name): None}
     lower = name.lower()
     if _PREFIX.match(lower):
@@ -98,13 +99,13 @@ def alike(name: str) -> tuple[str, ...]:
 
 
 def plain_name(key: object) -> str:
-    """A member's name for readers that ignore case and underscores."""
+    """A member's name for programs that ignore case and underscores."""
     key = str(key)[:_LONGEST]
     return key if key.isascii() and key.isalpha() and key.islower() else folded(key).replace("_", "")
 
 
 def _texts(item: Any) -> tuple[dict[str, None], bool]:
-    """The short texts in a value, names of members and stems of types among them; whether these are all."""
+    """The short texts in a value, with names of members and stems of types; whether these are all."""
     waiting, found, seen = [item], dict[str, None](), 0
     while waiting and seen < _MOST_VALUES:
         value = waiting.pop()
@@ -128,7 +129,7 @@ def _is_server(item: Mapping[str, Any]) -> bool:
 
 
 def _lists_all(item: Mapping[str, Any]) -> bool:
-    """Whether the item of a server says by name which of its tools may be called."""
+    """Whether a server's item lists by name the tools that may be called."""
     default = item.get("default_config")
     if isinstance(default, Mapping) and default.get("enabled") is False:
         return isinstance(item.get("configs", {}), Mapping)

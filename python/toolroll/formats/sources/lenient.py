@@ -1,4 +1,4 @@
-"""Reads one tool of a request's list. Nothing in the list is an error: the provider says what it takes."""
+"""Reads one tool of a request's list. Reports no error: the provider decides what it accepts."""
 
 from __future__ import annotations
 
@@ -30,12 +30,11 @@ def name_in(item: Mapping[str, Any]) -> str:
 
 
 def read_one(item: Any, *, is_declaration: bool = False) -> Tool | None:
-    """The tool; None for a hosted tool or an object of no known shape, which are handed on as they are.
+    """The tool; None for a hosted tool or an object of no known shape, which is passed on unchanged.
 
-    A definition with a name and something wrong beside it becomes a tool without parameters, so that rules
-    on its name hold.
+    A definition with a name and an error becomes a tool without parameters, so that rules on its name hold.
 
-    is_declaration: whether it stands among Gemini's function declarations.
+    is_declaration: whether it is one of Gemini's function declarations.
     """
     is_mapping = isinstance(item, (dict, Mapping))
     if is_mapping and not is_declaration and is_hosted(item):

@@ -1,6 +1,6 @@
 """Reads the tool objects of agent frameworks by their public attributes; no framework is imported.
 
-Known are LangChain and CrewAI (`args_schema`), LlamaIndex (`metadata`), Pydantic-AI (`tool_def`, or its
+It knows LangChain and CrewAI (`args_schema`), LlamaIndex (`metadata`), Pydantic-AI (`tool_def`, or its
 definitions), OpenAI Agents (`params_json_schema`), smolagents (`inputs`) and FastMCP (`parameters`).
 """
 
@@ -13,7 +13,7 @@ from toolroll.formats.sources.fields import FieldError
 
 
 class Described(NamedTuple):
-    """What a framework's object says about itself: JSON values, not checked yet."""
+    """A framework's tool: JSON values, not checked yet."""
 
     name: Any
     description: Any
@@ -24,7 +24,7 @@ def described(item: object) -> Described | None:
     """Name, description and parameters of a framework's tool; None for an object of another kind.
 
     Raises:
-        FieldError: the object cannot say what its parameters are.
+        FieldError: the object has no readable parameters.
     """
     if isinstance(item, type):
         return None
@@ -101,7 +101,7 @@ _READERS: tuple[Callable[[Any], Described | None], ...] = (
 
 
 def _json_schema(schema: Any) -> Any:
-    """The JSON Schema of a pydantic model, of version 2 or 1; a dictionary is one already."""
+    """The JSON Schema of a pydantic model, of version 2 or 1. A dictionary is returned unchanged."""
     for name in ("model_json_schema", "schema"):
         if callable(made := getattr(schema, name, None)):
             return made()

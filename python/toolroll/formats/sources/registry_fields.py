@@ -1,4 +1,4 @@
-"""Reads a tool for a registry: every key is understood or refused, so nothing that was sent is lost.
+"""Reads a tool for a registry: every key is understood or refused, so no value is lost.
 
 It reads the names in toolkit files, in the registry's answers (`GET /tools/…` can be sent back) and in
 catalogs in SQL, such as `parameters_schema`. A field that is null has its default.
@@ -22,7 +22,7 @@ _NONE = type(None)
 
 
 class RefusedKeys(FieldError):
-    """Keys that nothing reads: such a tool is neither repaired nor left out."""
+    """Unknown keys. Such a tool is neither repaired nor left out."""
 
 
 def _object(value: Any) -> Mapping[str, Any] | None:
@@ -46,7 +46,7 @@ def _version(value: Any) -> Any:
 
 
 def _of(*types: type) -> Callable[[Any], Any]:
-    """The reader of a field that the registry fills: a value of its kind is ignored."""
+    """The reader of a field that the registry fills. A value of its type is ignored."""
 
     def read(value: Any) -> Any:
         if type(value) not in types:
@@ -138,11 +138,11 @@ _MCP_SAYS = frozenset({*(_ANY[key][0] for key in _MCP_KEYS), "summary"})
 
 
 def read_for_registry(item: Mapping[str, Any], read_mcp: Callable[[Mapping[str, Any]], Tool]) -> Tool:
-    """The tool of a mapping in any form, with the fields that it says. read_mcp: reads one of a MCP server.
+    """The tool of a mapping in any form, with the keys that it has. read_mcp: reads an MCP server's tool.
 
     Raises:
-        RefusedKeys: it has keys that nothing reads; names all of them.
-        FieldError: something else in it is wrong.
+        RefusedKeys: it has unknown keys; the message names all of them.
+        FieldError: it has another error.
     """
     if "inputSchema" in item:
         _check_mcp(item)
@@ -152,7 +152,7 @@ def read_for_registry(item: Mapping[str, Any], read_mcp: Callable[[Mapping[str, 
 
 
 def read_own(item: Mapping[str, Any]) -> Tool:
-    """The same for a line of a person's own file, where the name of the schema does not matter."""
+    """`read_for_registry` for a line of a person's own file, in which the schema's key does not matter."""
     if isinstance(function := item.get("function"), Mapping):
         _check_keys(function, _FUNCTION)
         rest = {key: value for key, value in item.items() if key != "function"}
@@ -177,7 +177,7 @@ def read_own(item: Mapping[str, Any]) -> Tool:
 
 @functools.lru_cache(maxsize=4096)  # the tools of a file have the same few
 def keys_of(names: tuple[str, ...]) -> frozenset[str]:
-    """The names as a set, the same object for the same names."""
+    """The names as a set. Equal names give the same object."""
     return frozenset(names)
 
 
@@ -187,7 +187,7 @@ def _check_keys(item: Mapping[str, Any], table: Mapping[str, Field]) -> None:
 
 
 def _check_mcp(item: Mapping[str, Any]) -> None:
-    """Refuses our own keys in MCP's form, since a server must not set them. MCP allows other keys."""
+    """Refuses our own keys in MCP's form: a server must not set them. MCP allows other keys."""
     if ours := [key for key in item if key in FIELDS and key not in _MCP_KEYS]:
         raise RefusedKeys(
             f"{', '.join(map(repr, ours))} cannot stand beside 'inputSchema', the form of MCP's servers; "

@@ -25,7 +25,7 @@ def read_tool_file(path: str) -> Tool:
 
 
 def read_tool(content: bytes, file: str) -> Tool:
-    """The tool in a JSON text. file: how errors name it. Raises as `read_tool_file`."""
+    """The tool in a JSON text. file: its name in errors. Raises as `read_tool_file`."""
     text = strict_json.decode(content, file)
     value = strict_json.parse(text, file)
     try:
